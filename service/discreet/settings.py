@@ -144,6 +144,17 @@ class Settings(BaseSettings):
     waiting_connections: int = Field(
         default=1000, ge=1, description="Connections without a whole head that one API process keeps; the oldest go"
     )
+    log_memory: Path | None = Field(
+        default=None,
+        description="File of the checkpoints that this machine has seen, of which none may be missing in the database;"
+        " unset: log.memory in the state folder",
+    )
+    witnesses: str = Field(
+        default="", description="Witnesses of the transparency log: `NAME+ID+KEY URL`, with commas between several"
+    )
+    witnesses_needed: int | None = Field(
+        default=None, ge=0, description="How many of them make a checkpoint that proofs prefer; unset: all"
+    )
     pool_size: int = Field(default=10, ge=1, description="Database connections of one process")
 
     @classmethod
@@ -169,6 +180,10 @@ class Settings(BaseSettings):
     @property
     def spool_folder(self) -> Path:
         return self.spool or Path(tempfile.gettempdir())
+
+    @property
+    def log_memory_path(self) -> Path:
+        return self.log_memory or self.state / "log.memory"
 
     @property
     def secrets_path(self) -> Path:

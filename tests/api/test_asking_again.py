@@ -12,7 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from discreet.cli import app
-from discreet.cli.showing import offered, show_answer
+from discreet.cli.plans import offered
+from discreet.cli.showing import show_answer
 from discreet.ledger.certificates import check, check_followed, is_signed
 from discreet.problems import KINDS
 from discreet_client.client import ApiError, Client

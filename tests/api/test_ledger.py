@@ -87,6 +87,8 @@ def test_the_export_holds_and_ends_at_the_head(service: Installation, finished: 
         "names": None,
         "result": True,
         "inclusion": True,
+        "log": True,
+        "witnesses": None,
     }
     finished["certificate"]["guarantee"]["epsilon"] /= 2
     answer.write_text(json.dumps(finished))

@@ -14,10 +14,10 @@ from discreet.settings import Settings
 from discreet_client.client import Client
 from discreet_client.rest import operations
 from tests import bodies
-from tests.conftest import DEADLINE_SECONDS, Installation
+from tests.conftest import DEADLINE_SECONDS, Installation, eventually
 
 ROLES = ("operator", "owner", "analyst", "auditor")
-OPEN = {"/healthz", "/readyz", "/metrics"}
+OPEN = {"/healthz", "/readyz", "/metrics", "/v1/log/checkpoint", "/v1/log/tile/{tile:path}"}
 """All that answers without a key."""
 
 
@@ -49,7 +49,7 @@ class Tenants:
         method, _, path = name.partition(" ")
         objects = {**self.objects, "job_id": self.objects["session" if "/sessions/" in path else "job_id"]}
         for parameter, value in objects.items():
-            path = path.replace(f"{{{parameter}}}", value)
+            path = path.replace(f"{{{parameter}}}", value).replace(f"{{{parameter}:path}}", value)
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         with (
             httpx.Client(base_url=self.running.url, headers=headers, timeout=DEADLINE_SECONDS, trust_env=False) as http,
@@ -98,7 +98,10 @@ def tenants(api_only: Installation) -> Tenants:
         "webhook_id": webhook(api_only),
         "request_id": request,
         "fingerprint": "of nobody",
+        "tile": "0/000.p/1",
     }
+    tile = f"{api_only.url}/v1/log/tile/{made.objects['tile']}"
+    eventually(lambda: httpx.get(tile, trust_env=False).status_code == 200, "the log has taken something in")
     return made
 
 
@@ -111,7 +114,7 @@ def test_every_route_says_who_may(tenants: Tenants) -> None:
             assert parameter in tenants.objects, f"{name} needs an object that this test makes"
 
 
-def test_without_a_key_only_the_health_pages_answer(tenants: Tenants) -> None:
+def test_without_a_key_only_health_and_the_log_answer(tenants: Tenants) -> None:
     for name, route in ROUTES.items():
         answer = tenants.ask(name, None)
         assert (answer.status_code == 401) != (route.path in OPEN), name

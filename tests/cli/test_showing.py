@@ -8,7 +8,7 @@ import re
 import pytest
 
 from discreet import cli
-from discreet.cli import showing
+from discreet.cli import plans, showing
 from discreet.errors import DiscreetError
 
 JOB = "job_" + "0123456789abcdefghjkmnpqrs"
@@ -126,10 +126,10 @@ def test_what_is_paid_already_is_offered_and_refused_where_nobody_can_answer(
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
     with pytest.raises(DiscreetError, match="--anew releases it once more"):
-        showing.offered({"reusable": [JOB]}, "private", anew=False)
-    showing.offered({"reusable": [JOB]}, "private", anew=True)
-    showing.offered({"reusable": [JOB]}, "simulation", anew=False)  # costs nothing
-    showing.offered({"reusable": []}, "private", anew=False)
+        plans.offered({"reusable": [JOB]}, "private", anew=False)
+    plans.offered({"reusable": [JOB]}, "private", anew=True)
+    plans.offered({"reusable": [JOB]}, "simulation", anew=False)  # costs nothing
+    plans.offered({"reusable": []}, "private", anew=False)
     assert capsys.readouterr().err.count(f"discreet ask {JOB}") == 2
 
 

@@ -25,7 +25,11 @@ NETWORK: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("names", "kept", "open_ways"),
     [
-        (["High St"], [1, 2, 3, 4], ["High St (back)"]),
+        (["High St"], [2, 3, 4], []),
+        (["High St (back)"], [0, 2, 3, 4], ["High St"]),
+        (["Inn->Mill"], [1, 2, 3, 4], ["High St (back)"]),
+        (["high-st."], [2, 3, 4], []),
+        (["HighSt"], [2, 3, 4], []),
         (["bypass"], [0, 1, 2, 3], []),
         (["Inn->Pond"], [0, 1, 2, 3], []),
         ([" Pond → Mill "], [0, 1, 2, 4], ["Mill (2 → 3)"]),
@@ -52,6 +56,7 @@ def test_links_are_closed_by_name_or_by_their_ends(names: list[str], kept: list[
         ("igh", "no link is called 'igh', but 2 somehow like it: \"High St\""),
         ("*", "no link is called '*'; links are: "),
         ("", "no link is called ''; links are: "),
+        ("...", "no link is called '...'; links are: "),
         ("1", "no link is called '1'; links are: "),
     ],
 )
@@ -77,6 +82,7 @@ def test_chosen_links_keep_their_meaning() -> None:
     asked, told = questions.closed(problem, ["High St (back)"])
     assert asked["select_links"] == [0, 3, 1]
     assert told.startswith("closed: High St (back); open stays High St, the other way: --close that too")
+    assert questions.closed({**problem, "select_links": [4]}, ["High St"])[1] == "closed: High St, High St (back)"
     with pytest.raises(InvalidInput, match="select_links asks who uses a link that is closed"):
         questions.closed(problem, ["Bypass"])
     with pytest.raises(InvalidInput, match="--close is for problems on a network"):
@@ -96,3 +102,14 @@ def test_one_figure_of_a_field_has_another_value() -> None:
     assert changed({}, [("a.b.c", 1)]) == {"a": {"b": {"c": 1}}}
     with pytest.raises(InvalidInput, match=r"--set objective\.b: there is no b"):
         changed(problem, [("objective.b", 1)])
+
+
+def test_streets_are_found_as_people_write_them() -> None:
+    named = {**NETWORK, "link_names": ["Haupt Str.", "Haupt Str. (back)", "Am Bach", "Ring-Straße", "Ring 2"]}
+    for name, kept in (("Hauptstr", [2, 3, 4]), ("hauptstraße", [2, 3, 4]), ("ringstr.", [0, 1, 2, 4])):
+        assert without(named, [name]).kept == kept, name
+    with pytest.raises(UnknownLink, match="2 somehow like it"):
+        without(named, ["ring "])
+    twice = {**NETWORK, "link_names": ["A B", "C", "AB", "D", "E"]}
+    with pytest.raises(UnknownLink, match="2 somehow like it"):
+        without(twice, ["a-b"])

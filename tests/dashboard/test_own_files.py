@@ -215,6 +215,56 @@ def test_patients_who_lack_any_value_are_left_out_alike(
         readers.read("off_policy_evaluation", total, {**public, "reader": reader}, columns)
 
 
+@pytest.mark.parametrize(
+    ("encoding", "says"),
+    [("cp1252", "written in Windows-1252"), ("utf-16", "written in UTF-16"), ("utf-8-sig", "")],
+)
+def test_files_of_excel_are_read_however_they_are_written(
+    service: Installation, browser: Browser, tmp_path: Path, encoding: str, says: str
+) -> None:
+    """Umlauts in names of columns and people: the content is that of the same file in UTF-8, and it is said."""
+    key = service.owner_of(f"visits in {encoding}")
+    public = {"unit": "trajectory", "horizon": 2, "reward_bound": 1, "off_policy": True}
+    header = ["pid", "day", "Genesen für Wochen", "followed", "rule"]
+    rows = [
+        [f"Jürgen {patient}", f"{1 + visit:02d}.03.2026", patient % 2, "0,5", "1,0"]
+        for patient in range(9)
+        for visit in (0, 1)
+    ]
+    columns = dict(zip(("patient", "time", "reward", "probability", "target"), header, strict=True))
+    plain = written(tmp_path / "plain.csv", header, rows, ";")
+    file = tmp_path / "visits.csv"
+    file.write_bytes(plain.read_text(encoding="utf-8").encode(encoding))
+    with tab(browser, service.url) as seen:
+        seen.login(key)
+        page = second_step(seen, "off_policy_evaluation", "umlauts", public, file)
+        for name, own in columns.items():
+            page.get_by_label(name).and_(page.locator("select[id^=column-]")).first.select_option(own)
+        page.get_by_text(f"18 rows, and {RIGHT}").wait_for()
+        told = page.locator(".written")
+        assert (told.count() == 1 and says in told.inner_text()) if says else told.count() == 0
+        dataset = registered(page)
+    reading = readers.read("off_policy_evaluation", plain, public, columns)
+    assert of_client(service, key, "off_policy_evaluation", reading, dataset) == dataset
+
+
+def test_what_is_no_text_is_said(service: Installation, browser: Browser, tmp_path: Path) -> None:
+    key = service.owner_of("a workbook with another ending")
+    file = tmp_path / "visits.csv"
+    file.write_bytes(b"PK\x03\x04" + bytes(range(256)) * 20)
+    with tab(browser, service.url) as seen:
+        seen.login(key)
+        page = seen.page
+        seen.go("/datasets/new?kind=off_policy_evaluation")
+        page.get_by_label("Name", exact=True).fill("workbook")
+        page.get_by_text("As JSON", exact=True).click()
+        page.locator("#public").fill(json.dumps({"unit": "trajectory", "horizon": 2, "reward_bound": 1}))
+        seen.other_people()
+        page.get_by_role("button", name="Next: the content").press("Enter")
+        page.get_by_label("Parquet, CSV or JSON").set_input_files(file)
+        page.get_by_text("This file cannot be read as CSV: it is no text").wait_for()
+
+
 # Trips --------------------------------------------------------------------------------------------------------------
 
 

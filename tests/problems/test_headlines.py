@@ -149,6 +149,8 @@ def test_people_read_both_policies_and_the_difference() -> None:
         "Under the target policy people like these would have had 0.65 (0.41 to 0.87, 90 %); under what was done"
         " 0.500 (0.470 to 0.530, 90 %)"
     )
+    named = headlines_of({"kind": "off_policy_evaluation"}, {**result, "target_policy": "treat when lactate > 2"})[0]
+    assert named.text.startswith("Under the target policy (treat when lactate > 2) people like these would have had")
     assert second.good_for == "This cannot tell the sign: 0 lies within the interval."
     assert third.text == "Without clips, which cut off some 2 % of the weights, it lies anywhere between 0.4 and 0.9"
     for ends, told in (((0.0, 0.07), "at most 7 % of"), ((0.01, 0.03), "1 % to 3 % of")):

@@ -129,6 +129,7 @@ def test_no_score_is_needed_of_whom_no_value_function_is_asked(tmp_path: Path) -
     columns = {"patient": "pid", "time": "date", "action": "arm", "reward": "well"}
     reading = readers.read("off_policy_evaluation", table, said, columns)
     assert reading.public["max_ratio"] == pytest.approx(1.5)
+    assert reading.public["target_policy"] == "always treat"
     assert sorted(reading.columns["reward"].tolist()) == [0, 0, 0, 1]
     known = OffPolicyDataset.read_public({name: one for name, one in reading.public.items() if name != "reader"})
     assert known.states == 1

@@ -21,6 +21,7 @@ from discreet.privacy.units import Price
 from discreet.settings import Settings
 from discreet.storage import (
     ledger,
+    log_tables,  # noqa: F401 - declared there
     session_tables,  # noqa: F401 - declared there
     tenants,
 )

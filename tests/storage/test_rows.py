@@ -18,6 +18,8 @@ from discreet.storage import (
     datasets,
     jobs,
     ledger,
+    log,
+    log_tables,  # noqa: F401 - declared there
     logins,
     public_objects,
     session_tables,  # noqa: F401 - declared there
@@ -32,6 +34,9 @@ CAP = Cap(10**9, 0)
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
 TABLES = tuple(Base.metadata.tables)
 OWNED = ("one", "two")
+SHARED = ("log_nodes", "log_checkpoints", "log_cosignatures", "log_origin")
+"""The installation's own, which no tenant sees; without rows here, but for the name of the log."""
+SALT = b"sixteen bytes..."
 
 
 async def fill(database: Database) -> None:
@@ -87,6 +92,8 @@ async def fill(database: Database) -> None:
             await webhooks.announce(connection, name, "job.finished", "job", {})
             for add in (logins.add_session, logins.add_link):
                 await add(connection, mac=name.encode(), tenant_id=name, key_id=f"key_{name}", expires_at=LATER)
+    async with database.transaction(SYSTEM) as connection:
+        await log.append(connection, [SALT, SALT, SALT])  # of four entries: both of the first, one of the second
 
 
 ASKED = """INSERT INTO budget_requests (id, tenant_id, account_id, principal, more, reason)
@@ -151,9 +158,11 @@ def test_queries_without_where_see_their_own_tenant(settings: Settings) -> None:
         return [await counts(database, scope) for scope in ("one", "three", "", SYSTEM)]
 
     own, stranger, nobody, system = run(settings, work)
-    assert own == {table: 2 if table == "ledger_entries" else 1 for table in TABLES}
+    logged = dict.fromkeys(SHARED, 0) | {"log_leaves": 2, "log_pending": 0}
+    assert own == {table: 2 if table == "ledger_entries" else 1 for table in TABLES} | logged
     assert stranger == nobody == dict.fromkeys(TABLES, 0)
-    assert system == {table: 2 * count for table, count in own.items()}
+    everything = {"log_origin": 1, "log_leaves": 3, "log_pending": 1}
+    assert system == {table: 2 * count for table, count in own.items()} | everything
     assert settings.database_url is not None
     assert settings.migration_database_url is not None
     for url in (settings.database_url, settings.migration_database_url):  # no tenant set, and the owner role as well

@@ -174,6 +174,8 @@ class OffPolicyEvaluationAnswer(Answer):
     """Of the target policy: over the people in the data, with clipped weights
     (importance_sampling), or the mean of the value function over `initial`, where it is given;
     unit: the unit of rewards"""
+    target_policy: str
+    """What the target policy does, where the dataset's owner has said it"""
     true_value: models.Range
     """Between what the value of the target policy without clips lies with 90 %, whatever was cut
     off (importance_sampling); unit: the unit of rewards"""

@@ -4,13 +4,17 @@
     client.ask_again(answer, network=closed.network)
 
 A link is called by its name in `link_names`, and by the nodes at its ends: `Mill → Inn`, or `Mill->Inn` where that is
-easier to type. Large and small letters are the same where no two names differ by them alone.
+easier to type. Large and small letters, blanks, dots and hyphens are the same where no two names differ by them alone.
+The name of a street whose other way is called the same, and `(back)`, closes both ways; its ends close one.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from discreet_client.networks import BACK
 
 Json = dict[str, Any]
 
@@ -43,12 +47,15 @@ def names_of(network: Mapping[str, Any]) -> list[str]:
 
 
 def without(network: Mapping[str, Any], names: Sequence[str]) -> Closed:
-    """The network without these links; a name that ends with `*` stands for all that begin so. UnknownLink for a name
-    of no link, or of several."""
+    """The network without these links; the name of a street stands for both of its ways, and one that ends with `*` for
+    all that begin so. UnknownLink for a name of no link, or of several."""
     labels, ends = names_of(network), _ends(network)
     gone: set[int] = set()
     for name in names:
-        gone.update(_found(name, labels, ends))
+        found = _found(name, labels, ends)
+        gone.update(found)
+        if labels != ends and not _is_an_end(name, ends):
+            gone.update(_ways_back(found, labels, network["links"]))
     kept = [place for place in range(len(labels)) if place not in gone]
     if not kept:
         raise UnknownLink("no link would be left")
@@ -80,6 +87,25 @@ def _ends(network: Mapping[str, Any]) -> list[str]:
     return [f"{node(link['tail'])}{ARROW}{node(link['head'])}" for link in network["links"]]
 
 
+def _is_an_end(name: str, ends: Sequence[str]) -> bool:
+    """Whether a link was named by the nodes at its ends, and so one way of a street."""
+    wanted = ARROW.join(part.strip() for part in re.split("->|→", name.strip())).casefold()
+    return any(wanted == end.casefold() for end in ends)
+
+
+def _ways_back(places: Iterable[int], labels: Sequence[str], links: Sequence[Mapping[str, Any]]) -> list[int]:
+    """The other ways of these links that are called as they are, and that they lead back."""
+    wanted = {(links[place]["head"], links[place]["tail"], (labels[place] + BACK).casefold()) for place in places}
+    return [
+        place for place, link in enumerate(links) if (link["tail"], link["head"], labels[place].casefold()) in wanted
+    ]
+
+
+def _plain(name: str) -> str:
+    """A name without what people leave out or write otherwise: large letters, blanks, dots, hyphens, `straße`."""
+    return re.sub(r"[\W_]+", "", name.casefold()).replace("strasse", "str")
+
+
 def _found(name: str, labels: Sequence[str], ends: Sequence[str]) -> list[int]:
     """The positions of the links that a name stands for: one, or with `*` some."""
     wanted = name.strip()
@@ -96,8 +122,14 @@ def _found(name: str, labels: Sequence[str], ends: Sequence[str]) -> list[int]:
                 return matching
             if matching:
                 raise UnknownLink(f"{len(matching)} links are called {name!r}: {_listed(matching, labels, ends)}")
-    part = wanted.removesuffix(ALL).casefold()
-    near = [place for place, label in enumerate(labels) if part and part in label.casefold()]
+    part, plain = wanted.removesuffix(ALL).casefold(), _plain(wanted)
+    if plain and labels != ends and len(same := [at for at, label in enumerate(labels) if _plain(label) == plain]) == 1:
+        return same
+    near = [
+        place
+        for place, label in enumerate(labels)
+        if part and (part in label.casefold() or (plain and plain in _plain(label)))
+    ]
     if not near:
         first = _listed(range(len(labels)), labels, ends)
         raise UnknownLink(f"no link is called {name!r}; links are: {first}")

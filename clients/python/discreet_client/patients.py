@@ -26,6 +26,7 @@ NEEDED = ("patient", "time", "reward")
 OPTIONAL = ("action", "probability", "target", "terminal")
 RULES = ("behaviour", "gaps", "interval", "last_row", "missing", "target")
 MISSING = ("refuse", "carry", "leave_out")
+LONGEST_WORDS = 200
 POLICIES = {"behaviour": ("probability", "policy that was followed"), "target": ("target", "target policy")}
 """The column that has the probability of the action that was taken, and what people call the policy."""
 
@@ -106,7 +107,7 @@ def transitions_of(
         found |= {"state": state[here], "next_state": state[there]}
     found |= {"reward": _rewards(table, public)[here], "terminal": terminal[here]}
     found |= {name: chance[here] for name, chance in _chances(table, rules).items()}
-    told = {**({"features": len(ranges)} if ranges else {}), **_largest_ratio(rules), **public}
+    told = {**({"features": len(ranges)} if ranges else {}), **_largest_ratio(rules), **_in_words(rules), **public}
     return Reading(told, found, notes)
 
 
@@ -138,6 +139,18 @@ def _largest_ratio(rules: Mapping[str, Any]) -> dict[str, float]:
         return {}
     followed, target = ({name_of(str(action)): chance for action, chance in policy.items()} for policy in policies)
     return {"max_ratio": max(target.get(action, 0) / chance for action, chance in followed.items() if chance > 0)}
+
+
+def _in_words(rules: Mapping[str, Any]) -> dict[str, str]:
+    """What the target policy does, where that is a public rule of actions that is short enough to be read."""
+    policy = rules.get("target")
+    if not isinstance(policy, Mapping):
+        return {}
+    certain = [action for action, chance in policy.items() if chance == 1]
+    words = (
+        f"always {certain[0]}" if certain else ", ".join(f"{action} {chance:g}" for action, chance in policy.items())
+    )
+    return {"target_policy": words} if len(words) <= LONGEST_WORDS else {}
 
 
 def _patients(table: Table) -> NDArray[Any]:

@@ -19,12 +19,13 @@ from starlette.responses import RedirectResponse, Response
 from discreet.api.connections import bounded_protocol
 from discreet.api.documentation import documentation_page
 from discreet.api.routes import budgets, datasets, health, jobs, ledger, networks, sessions, tenants, webhooks
+from discreet.api.routes import log as transparency_log
 from discreet.api.schemas import Results
 from discreet.isolation.failures import ChildFailed
 from discreet.isolation.settling import settling
 from discreet.observability.heartbeat import beating
 from discreet.settings import Settings
-from discreet.usecases import requests
+from discreet.usecases import cosigning, requests, transparency
 from discreet.usecases.keyring import Keyring
 from discreet.usecases.metrics import InstallationMetrics
 from discreet.usecases.services import Services, open_services
@@ -65,6 +66,7 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        cosigning.addresses(settings)  # what is wrong there is an error now, not in a task
         async with open_services(settings) as services:
             hub = Hub(services.database)
             keyring = Keyring(services, on_change=hub.wake_all)
@@ -76,6 +78,8 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
                 asyncio.create_task(hub.listen()),
                 asyncio.create_task(keyring.listen()),
                 asyncio.create_task(_start(services)),
+                asyncio.create_task(transparency.keep(services)),
+                asyncio.create_task(cosigning.keep(services)),
             ]
             try:
                 with metrics.shown():
@@ -101,6 +105,7 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
         datasets.router,
         sessions.router,
         ledger.router,
+        transparency_log.router,
         tenants.router,
         networks.router,
         webhooks.router,

@@ -35,6 +35,7 @@ DATABASE_CODES = (
     "database_busy",
     "database_full",
     "database_read_only",
+    "ledger_rolled_back",
     "wrong_schema",
 )
 BODY_CODES = ("invalid_json", "invalid_input", "payload_too_large", "too_many_bodies")

@@ -354,7 +354,18 @@ class HeadAnswer(BaseModel):
 class CertificateCheck(BaseModel):
     """One thing that was looked at; `holds` is null when it could not be."""
 
-    name: Literal["signature", "price", "guarantee", "transcript", "release", "result", "table", "inclusion"]
+    name: Literal[
+        "signature",
+        "price",
+        "guarantee",
+        "transcript",
+        "release",
+        "result",
+        "table",
+        "inclusion",
+        "log",
+        "witnesses",
+    ]
     holds: bool | None
     detail: str
 

@@ -19,6 +19,7 @@ from discreet.cli import (
     installation,
     jobs,
     ledger,
+    log,
     networks,
     rehearsals,
     secrets,
@@ -60,6 +61,8 @@ app.add_typer(access.tenants, name="tenant")
 app.add_typer(access.keys, name="key")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(ledger.certificates, name="certificate")
+app.add_typer(log.app, name="log")
+app.add_typer(log.witnesses)
 app.add_typer(access.caps, name="cap")
 app.add_typer(sessions.app, name="session")
 app.add_typer(studies.converters, name="convert")

@@ -197,6 +197,7 @@ def adopt(
     async def go() -> tuple[int, int]:
         async with open_services(settings_of(None)) as services:
             verified = await restoring.check_ledger(services, kept)
+            await restoring.require_remembered(services, forget=forget_spending)
             if not forget_spending:
                 restoring.require_heads([one.tenant for one in verified if one.entries], kept)
             return sum(one.entries for one in verified), await restoring.end_unfinished(services)

@@ -27,9 +27,10 @@ from discreet.cli.options import (
     StateOption,
     number,
 )
+from discreet.cli.plans import offered, show_plan
 from discreet.cli.roads import in_the_fields_form, roads_of, roads_of_answer, show_changes
 from discreet.cli.servers import client_of, settings_of, with_id, with_network
-from discreet.cli.showing import offered, progress_bar, show_answer, show_jobs, show_plan, tell
+from discreet.cli.showing import progress_bar, show_answer, show_jobs, tell
 from discreet.errors import DiscreetError, InvalidInput
 from discreet_client.servers import kept_key, running
 
@@ -59,13 +60,13 @@ def solve(
     if holder is not None:
         with client_of(state, holder, kept_key(settings.state)) as client:
             answer = _submit(client, body, wait=True, anew=anew)
-            roads = None if as_json else roads_of_answer(client, answer)
+            roads, left = (None, []) if as_json else (roads_of_answer(client, answer), _charged(client, answer))
     else:
-        answer = local.solve(settings, body, progress_bar, partial(offered, anew=anew))
+        answer, left = local.solve(settings, body, progress_bar, partial(offered, anew=anew))
         roads = roads_of(body.get("problem"))
     if out is not None:
         out.write_text(json.dumps(answer, separators=(",", ":")))
-    tell(answer, as_json, lambda: show_answer(answer, out, roads))
+    tell(answer, as_json, lambda: show_answer(answer, out, roads, left))
 
 
 @app.command()
@@ -93,7 +94,8 @@ def plan(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """The price and the noise of a job, or the least epsilon for an accuracy; nothing is spent, no data are touched."""
+    """The price and the noise of a job, or the least epsilon for an accuracy; nothing is spent, no data are touched.
+    Exit 1 when the budget does not allow it."""
     from discreet.installation import local  # noqa: PLC0415
 
     accuracy: dict[str, Any] | None = None
@@ -110,6 +112,8 @@ def plan(
         with client_of(state, server, key) as client:
             answer = client.plan(with_id(client, body))
     tell(answer, as_json, lambda: show_plan(answer))
+    if not answer.get("admitted", True):
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -130,10 +134,14 @@ def submit(
     body = _asked(file, epsilon, preset, name=name)
     with client_of(state, server, key) as client:
         answer = _submit(client, body, wait=wait, anew=anew)
-        roads = roads_of_answer(client, answer) if wait and not as_json else None
+        told = wait and not as_json
+        roads, left = (roads_of_answer(client, answer), _charged(client, answer)) if told else (None, [])
     if out is not None and wait:
         out.write_text(json.dumps(answer, separators=(",", ":")))
-    tell(answer, as_json, lambda: show_answer(answer, out, roads) if wait else print(answer["id"]))
+    if wait:
+        tell(answer, as_json, lambda: show_answer(answer, out, roads, left))
+    else:
+        tell(answer, as_json, lambda: print(answer["id"]))
 
 
 @app.command()
@@ -378,3 +386,8 @@ def _submit(client: Client, body: dict[str, Any], *, wait: bool, anew: bool = Fa
         error = ended.get("error")
         raise DiscreetError(f"job {ended['id']} {ended['state']}: {error['detail'] if error else ''}")
     return client.result(job["id"])
+
+
+def _charged(client: Client, answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The budgets that the job of an answer was charged to, as they are now."""
+    return [client.budget(entry["account"]) for entry in answer["certificate"]["ledger_entry"]]

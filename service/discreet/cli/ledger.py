@@ -18,6 +18,7 @@ from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
     from discreet.ledger.certificates import Check
+    from discreet.ledger.checkpoints import Verifier
 
 app = typer.Typer(no_args_is_help=True, help="The privacy ledger.")
 certificates = typer.Typer(no_args_is_help=True, help="Certificates.")
@@ -124,18 +125,28 @@ def verify_certificate(
         ),
     ] = None,
     public_key: PublicKeyOption = None,
+    witness: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME+ID+KEY", help="A witness that must have signed the log; may be repeated"),
+    ] = None,
+    witnesses_needed: Annotated[
+        int | None, typer.Option(min=1, help="How many of these witnesses are enough; all when left out")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Check a certificate with no server: signature, price from the events, guarantee, the result that it binds, and
-    its place in an export."""
+    """Check a certificate with no server: signature, price from the events, guarantee, the result that it binds, its
+    place in an export, and in the transparency log."""
     from discreet.ledger import certificates  # noqa: PLC0415
     from discreet.ledger.entries import Broken  # noqa: PLC0415
+    from discreet.ledger.proofs import check_proofs  # noqa: PLC0415
     from discreet.ledger.verification import verify  # noqa: PLC0415
 
     whole, body = _certificate(file)
     checks = certificates.check(body, public_key)
     checks += certificates.check_followed(body, firsts := [_certificate(one)[1] for one in first or []])
     checks += _check_result(whole, body, result, table or [])
+    known = _witnesses(witness or [])
+    checks += check_proofs(body, public_key, known, len(known) if witnesses_needed is None else witnesses_needed)
     if ledger is None:
         checks.append(certificates.Check("inclusion", None, "not looked at: give an export with --ledger"))
     else:
@@ -176,6 +187,18 @@ def _certificate(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if not isinstance(body, dict):
         raise InvalidInput(f"{file}: its certificate is no JSON object")
     return whole, body
+
+
+def _witnesses(texts: list[str]) -> list[Verifier]:
+    from discreet.ledger.checkpoints import BadNote, Verifier  # noqa: PLC0415
+
+    try:
+        found = [Verifier.read(text) for text in texts]
+    except BadNote as error:
+        raise InvalidInput(f"--witness: {error}") from None
+    if not all(one.witness for one in found):
+        raise InvalidInput("--witness: this is the key of a log, not of a witness")
+    return found
 
 
 def _check_result(

@@ -53,7 +53,5 @@ def closed(problem: Mapping[str, Any], names: Sequence[str]) -> tuple[dict[str, 
     asked = {**problem, "network": found.network, **({"select_links": now} if chosen else {})}
     told = f"closed: {', '.join(found.names)}"
     if found.open_ways:
-        told += (
-            f"; open stays {', '.join(found.open_ways)}, the other way: --close that too, where the street is closed"
-        )
+        told += f"; open stays {', '.join(found.open_ways)}, the other way: --close that too, where it is closed"
     return asked, printable(told)

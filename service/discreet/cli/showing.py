@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import typer
 from rich import box
 from rich.console import Console
 from rich.padding import Padding
@@ -19,7 +17,6 @@ from rich.text import Text
 
 from discreet.cli.roads import show_busiest
 from discreet.cli.texts import printable
-from discreet.errors import DiscreetError
 from discreet_client import intervals
 
 console = Console(stderr=True)
@@ -70,62 +67,14 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
         yield on_progress
 
 
-def offered(planned: Mapping[str, Any], mode: str, *, anew: bool) -> None:
-    """Tell of jobs that have released what is asked, before it is paid for again. Unless that is wanted (`anew`) or
-    costs nothing (a dataset of mode `simulation`): at a terminal ask whether to, and refuse where nobody can answer."""
-    reusable = planned["reusable"]
-    if not reusable:
-        return
-    anew = anew or mode == "simulation"
-    says = f"{reusable[0]} has released this already: discreet ask {reusable[0]} asks it again at price 0"
-    says += _warning(planned)
-    at_terminal = sys.stdin.isatty() and console.is_terminal
-    if not (anew or at_terminal):
-        raise DiscreetError(f"{says}; --anew releases it once more, for its price. Nothing was submitted")
-    console.print(says, highlight=False, soft_wrap=True)
-    if not anew:
-        typer.confirm("Release it once more, for its price?", abort=True, err=True)
-
-
-def _warning(planned: Mapping[str, Any]) -> str:
-    """What is to be known of the first job that a plan offers to ask again."""
-    noisy = planned["reusable"][0] in planned.get("reusable_noise", ())
-    return "; its answer is mostly noise, and so may be what follows from it" if noisy else ""
-
-
-def show_plan(answer: Mapping[str, Any]) -> None:
-    if reusable := answer.get("reusable"):
-        Console().print(
-            f'{reusable[0]} has released this already: discreet ask {reusable[0]}, or "release": "{reusable[0]}"'
-            f" instead of the dataset, asks it again at price 0{_warning(answer)}",
-            highlight=False,
-        )
-    table = Table("quantity", "noise", "standard deviation", title="Nothing was spent")
-    for noise in answer["plan"]["noise"]:
-        table.add_row(noise["quantity"], noise["distribution"], f"{noise['standard_deviation']:.4g}")
-    out = Console()
-    out.print(table)
-    if privacy := answer.get("privacy"):
-        out.print(f"privacy: epsilon {privacy['epsilon']}, delta {privacy['delta']}, to be sent with a job")
-    out.print(f"price: epsilon {answer['price']['epsilon']}, delta {answer['price']['delta']}")
-    out.print(f"protects: {answer['plan']['neighbours']}")
-    if exposure := answer["plan"].get("exposure"):
-        out.print(f"exposure: {exposure['sentence']}")
-    if advice := answer["plan"]["advice"]:
-        out.print("what to expect, from public figures:")
-    for sentence in advice:
-        out.print(f"- {sentence}")
-    if (others := answer.get("asked_again")) is not None:
-        out.print(asked_again(others))
-    if not answer.get("admitted", True):
-        out.print(f"over budget; the largest request that passes is epsilon {answer['binding']['largest']['epsilon']}")
-
-
-def asked_again(fields: Sequence[str]) -> str:
-    """What may be asked of a release for nothing, before it is paid for."""
-    if not fields:
-        return "afterwards: nothing else can be asked of it for free; another question is another release"
-    return f"afterwards free: discreet ask JOB --set FIELD=VALUE, with another {', '.join(fields)}"
+def _show_left(budgets: Sequence[Mapping[str, Any]], screen: Console) -> None:
+    """What is left on the accounts that a job was charged to, and who can give more."""
+    for budget in budgets:
+        names = _said(", ".join(dataset["name"] for dataset in budget["datasets"]) or budget["subject"])
+        left, cap = budget["largest_request"]["epsilon"], budget["cap"]["epsilon"]
+        raises = f"cap grant {budget['id']}" if budget["scope"] == "data" else "cap set"
+        more = "" if left else f"; an owner can raise the cap: discreet {raises} --epsilon E --reason R"
+        screen.print(f"left on {names}: epsilon {left:.9g} of {cap:.9g}{more}", highlight=False, soft_wrap=True)
 
 
 def _whole(name: str) -> Column:
@@ -144,9 +93,14 @@ def _minute(time: str) -> str:
     return time[:16].replace("T", " ")
 
 
-def show_answer(answer: Mapping[str, Any], out: Path | None, roads: Mapping[str, Any] | None = None) -> None:
-    """Doubts first, then what the result answers in a sentence, then its numbers, of `roads` the busiest links, and its
-    certificate."""
+def show_answer(
+    answer: Mapping[str, Any],
+    out: Path | None,
+    roads: Mapping[str, Any] | None = None,
+    left: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    """Doubts first, then what the result answers in a sentence, then its numbers, of `roads` the busiest links, its
+    certificate, and what is left of the budgets that it was charged to."""
     guarantee = answer["certificate"]["guarantee"]
     screen = Console()
     if intervals.is_mostly_noise(answer["result"]):
@@ -200,6 +154,7 @@ def show_answer(answer: Mapping[str, Any], out: Path | None, roads: Mapping[str,
         )
     if exposure := answer["certificate"].get("exposure"):
         screen.print(f"exposure: {exposure['sentence']}")
+    _show_left(left, screen)
     if out is not None:
         screen.print(f"written to {out}")
 

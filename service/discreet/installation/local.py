@@ -20,7 +20,7 @@ from discreet.problems.budgets import budgeted
 from discreet.problems.datasets import Dataset
 from discreet.settings import Settings
 from discreet.storage.tenants import Principal
-from discreet.usecases import access, datasets, jobs, naming, objects, rehearsals
+from discreet.usecases import access, budgets, datasets, jobs, naming, objects, rehearsals, transparency
 from discreet.usecases.requests import DatasetRequest, JobRequest, RehearsalRequest
 from discreet.usecases.services import Services, open_services
 from discreet.web.bodies import validate
@@ -75,8 +75,11 @@ def rehearse(
     return plain({"result": result.to_json()})
 
 
-def solve(settings: Settings, body: dict[str, Any], progress: Progress, on_offer: OnOffer) -> dict[str, Any]:
-    """Run the job on the state folder's own database: `{job, result, certificate}`.
+def solve(
+    settings: Settings, body: dict[str, Any], progress: Progress, on_offer: OnOffer
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Run the job on the state folder's own database: `{job, result, certificate}`, and the budgets that it was charged
+    to, as they are then.
 
     `on_offer` hears of jobs that have released what is asked, and of the dataset's mode, before it is submitted;
     `progress` is entered then.
@@ -103,10 +106,13 @@ def ask(
         return question(await objects.filled_text(services, owner, problem) if whole else problem)
 
     with embedded(settings) as ready:
-        return asyncio.run(_solve(ready, asked, progress, lambda planned, mode: None))
+        answer, _ = asyncio.run(_solve(ready, asked, progress, lambda planned, mode: None))
+        return answer
 
 
-async def _solve(settings: Settings, body_of: BodyOf, progress: Progress, on_offer: OnOffer) -> dict[str, Any]:
+async def _solve(
+    settings: Settings, body_of: BodyOf, progress: Progress, on_offer: OnOffer
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     async with open_services(settings) as services:
         owner = await access.local_owner(services)
         body = await body_of(services, owner)
@@ -138,7 +144,9 @@ async def _solve(settings: Settings, body_of: BodyOf, progress: Progress, on_off
                 raise DiscreetError(f"job {ended['id']} {ended['state']}: {ended['error_detail']}")
             on_progress("succeeded", ended["total"], ended["total"])
         row, result, certificate = await jobs.result(services, owner, job["id"])
-    return plain({"job": jobs.view(row, owner), "result": json.loads(result), "certificate": certificate})
+        certificate = await transparency.proven(services, owner.tenant_id, certificate)
+        left = [await budgets.one_budget(services, owner, one["account"]) for one in certificate["ledger_entry"]]
+    return plain({"job": jobs.view(row, owner), "result": json.loads(result), "certificate": certificate}), left
 
 
 async def _watch(services: Services, owner: Principal, job_id: str, on_progress: OnProgress) -> None:

@@ -4,7 +4,8 @@ A certificate repeats everything that its price follows from, so that whoever ho
 without this service. It binds its result: `result_digest` is the SHA-256 of the result's canonical JSON, `tables` those
 of the Parquet files of the fields that were left out of it; and the sentence that lists show of it, and what was asked
 about a dataset. Certificates of older versions bind fewer of these, or none.
-Signature: Ed25519 over the canonical JSON (RFC 8785) of the certificate without `signature`.
+Signature: Ed25519 over the canonical JSON (RFC 8785) of the certificate without `signature`, and without the `proofs`
+of the transparency log (`ledger.proofs`), which come later and hold by themselves.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ def is_signed(body: Any) -> bool:
     """True when the signature is that of the certificate's own public key; who owns that key is another question."""
     if not isinstance(body, Mapping):
         return False
-    unsigned = {name: value for name, value in body.items() if name != "signature"}
+    unsigned = {name: value for name, value in body.items() if name not in {"signature", "proofs"}}
     try:
         key = Ed25519PublicKey.from_public_bytes(base64.b64decode(body["public_key"]))
         key.verify(base64.b64decode(body["signature"]), canonical.dumps(unsigned))

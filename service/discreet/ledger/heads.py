@@ -72,8 +72,8 @@ def check_head(
             raise Broken("the head is not of this format")
         if public_keys and head["public_key"] not in public_keys:
             raise Broken("the head is signed by another key than the one that was given")
-        key = Ed25519PublicKey.from_public_bytes(_bytes_of(head["public_key"]))
-        key.verify(_bytes_of(head["signature"]), message)
+        key = Ed25519PublicKey.from_public_bytes(bytes_of(head["public_key"]))
+        key.verify(bytes_of(head["signature"]), message)
         if head["hash"] != hashlib.sha256(message).hexdigest() or head["seq"] != sum(seq for seq, _ in last.values()):
             raise Broken("the head's hash or number is not that of its list")
     except InvalidSignature:
@@ -83,7 +83,7 @@ def check_head(
     return last
 
 
-def _bytes_of(text: str) -> bytes:
+def bytes_of(text: str) -> bytes:
     """What base64 stands for; ValueError unless it is the one text of these bytes. The last character of a text holds
     bits that decoding ignores."""
     decoded = base64.b64decode(text, validate=True)

@@ -116,6 +116,7 @@ async def submit(
 async def _accept(database: ref[Database], payers: _Payers, orders: Sequence[JobOrder]) -> list[Submission]:
     here = database()
     assert here is not None
+    seen = here.log_memory.last
     rows = await here.ask(
         _ACCEPT,
         {
@@ -125,6 +126,8 @@ async def _accept(database: ref[Database], payers: _Payers, orders: Sequence[Job
             "queue": QUEUE,
             "task": RUN_JOB,
             "orders": f"[{','.join(_order_text(one) for one in orders)}]",
+            "seen_size": seen.size,
+            "seen_root": seen.root,
         },
     )
     return [_submission(payers, order, row) for order, row in zip(orders, rows, strict=True)]
@@ -200,6 +203,9 @@ async def find_request(
 _ACCEPT = text(
     """
     SELECT outcome, job_id, created_at, standings, reusable
-    FROM accept_jobs(:tenant, :principal, CAST(:accounts AS text[]), :queue, :task, CAST(:orders AS jsonb))
+    FROM accept_jobs(
+      log_require(:tenant, :seen_size, :seen_root),
+      :principal, CAST(:accounts AS text[]), :queue, :task, CAST(:orders AS jsonb)
+    )
     """
 )

@@ -20,6 +20,7 @@ from sqlalchemy.pool import NullPool, QueuePool
 from discreet.errors import Unavailable
 from discreet.observability import faults
 from discreet.settings import CONNECT_SECONDS, Settings
+from discreet.storage.log_memory import LogMemory
 
 log = structlog.get_logger()
 
@@ -101,6 +102,11 @@ _UNKNOWN = "whether a change was made is not known here: look at the object, or 
 _TROUBLES = {
     "53100": ("database_full", f"the disk of the database is full; {_NOT_DONE}"),
     "25006": ("database_read_only", f"the database takes no changes now (read-only, as a standby is); {_NOT_DONE}"),
+    "DL004": (
+        "ledger_rolled_back",
+        "the database lacks ledger entries that this installation has signed: it was restored, or another took over"
+        f" without them; nothing is admitted until an operator has looked, and {_NOT_DONE}",
+    ),
     **dict.fromkeys(
         ("57014", "55P03", "25P03", "40001", "40P01", "53000", "53200", "53300", "53400"),
         ("database_busy", f"the database is too busy; {_NOT_DONE}; try again"),
@@ -146,6 +152,7 @@ class Database:
         if settings.database_url is None:
             raise Unavailable("no database: set DISCREET_DATABASE_URL or start `discreet up`")
         self.url = connection_string(settings.database_url)
+        self.log_memory = LogMemory(settings.log_memory_path)
         self._pool_size = settings.pool_size
         self.engine: AsyncEngine = create_async_engine(
             _ENGINE_URL,

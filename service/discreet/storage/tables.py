@@ -1,6 +1,6 @@
 """The tables, as SQLAlchemy models. Migrations make them; a test holds the two equal.
 
-Those of sessions are in `session_tables`.
+Those of sessions are in `session_tables`, those of the transparency log in `log_tables`.
 
 `migrations/current` explains every table and column, and says what else the database owns: row-level security, the
 functions that alone write accounts and the ledger (see `storage/ledger.py`), and the rights of the application's role.

@@ -13,6 +13,7 @@ import anyio.to_thread
 from discreet.ledger import certificates
 from discreet.ledger.entries import entry_line
 from discreet.ledger.heads import Head, head_line, sign_head
+from discreet.ledger.proofs import check_proofs
 from discreet.storage import jobs, ledger
 from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
@@ -66,6 +67,8 @@ async def check_certificate(
         async with services.database.transaction(principal.tenant_id) as connection:
             rows = await ledger.of_job(connection, job)
         checks.append(certificates.check_inclusion(body, _entries(rows)))
+    if isinstance(body, Mapping):
+        checks += await anyio.to_thread.run_sync(check_proofs, body, keys)
     if isinstance(body, Mapping) and checks[0].holds and "follows_from" in body:
         firsts = []
         async with services.database.transaction(principal.tenant_id) as connection:

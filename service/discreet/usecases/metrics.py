@@ -15,8 +15,8 @@ from sqlalchemy import text
 
 from discreet.errors import DiscreetError, Unavailable
 from discreet.observability.monitoring import Check
-from discreet.storage import metrics
-from discreet.storage.database import SYSTEM
+from discreet.storage import log_memory, metrics
+from discreet.storage.database import SYSTEM, trouble
 from discreet.storage.schema import check_schema, revisions
 from discreet.usecases.services import Services
 
@@ -46,7 +46,16 @@ def checks(services: Services) -> dict[str, Check]:
         except Exception as error:
             raise Unavailable("cannot be known while the database does not answer") from error
 
-    return {"database": database, "schema": schema}
+    async def ledger() -> None:
+        try:
+            async with services.database.transaction(SYSTEM) as connection:
+                await log_memory.require(connection, services.database.log_memory.last)
+        except DiscreetError:
+            raise
+        except Exception as error:
+            raise trouble(error) or Unavailable("cannot be known while the database does not answer") from error
+
+    return {"database": database, "schema": schema, "ledger": ledger}
 
 
 class InstallationMetrics(Collector):

@@ -14,12 +14,14 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from sqlalchemy.exc import DBAPIError
+
 from discreet.errors import DiscreetError
 from discreet.ledger.entries import Broken
 from discreet.ledger.heads import Head
 from discreet.ledger.verification import Verified, verify
-from discreet.storage import jobs, ledger, tenants
-from discreet.storage.database import SYSTEM
+from discreet.storage import jobs, ledger, log_memory, tenants
+from discreet.storage.database import SYSTEM, trouble
 from discreet.storage.tenants import Principal
 from discreet.usecases import endings
 from discreet.usecases import ledger as exports
@@ -82,6 +84,25 @@ async def check_ledger(services: Services, kept: Sequence[Mapping[str, Any]]) ->
                             f" {found[-1].entries} here): {broken}"
                         ) from broken
     return found
+
+
+async def require_remembered(services: Services, *, forget: bool) -> None:
+    """Forgotten where the database lacks entries whose checkpoint this machine has seen; `forget`: an operator has
+    decided that they are gone, and what was seen is put aside."""
+    memory = services.database.log_memory
+    try:
+        async with services.database.transaction(SYSTEM) as connection:
+            await log_memory.require(connection, memory.last)
+    except DBAPIError as error:
+        found = trouble(error)
+        if found is None or found.code != "ledger_rolled_back":
+            raise
+        if not forget:
+            raise Forgotten(
+                f"the ledgers of this database lack entries of which a checkpoint of {memory.last.size} was seen here:"
+                " what they spent could be spent again; restore a later backup, or --forget-spending"
+            ) from error
+        memory.forget()
 
 
 async def end_unfinished(services: Services) -> int:

@@ -35,7 +35,7 @@ from discreet.problems.plans import Plan
 from discreet.problems.rehearsals.job import Rehearsal
 from discreet.problems.reuse import ProblemOnData
 from discreet.storage import datasets as dataset_rows
-from discreet.storage import jobs, ledger, queue, sealing, tamper_seals
+from discreet.storage import jobs, ledger, log_memory, queue, sealing, tamper_seals
 from discreet.storage.database import SYSTEM
 from discreet.usecases import datasets, endings, naming, releases
 from discreet.usecases.budgets import CAPS, cap_of
@@ -157,6 +157,7 @@ async def touch(services: Services, held: Claim) -> None:
     async with services.database.transaction(SYSTEM) as connection:
         await _hold_wanted(connection, held)
         if not held.simulation:
+            await log_memory.require(connection, services.database.log_memory.last)
             await ledger.touch(connection, held.job_id, ACTOR)
             faults.point("touch.written")
     faults.point("touch.committed")

@@ -240,6 +240,13 @@ CODES: dict[str, Code] = {
         "The database takes no changes",
         "the database takes no changes now (read-only, as a standby is); what this would have changed is as it was",
     ),
+    "ledger_rolled_back": Code(
+        503,
+        "The database lacks entries of the ledger",
+        "the database lacks ledger entries that this installation has signed: it was restored, or another took over"
+        " without them; nothing is admitted until an operator has looked, and what this would have changed is as it"
+        " was",
+    ),
     "wrong_schema": Code(
         503,
         "The database has the schema of another version",

@@ -18,7 +18,7 @@ from discreet.observability.monitoring import answering
 from discreet.settings import Settings
 from discreet.storage.queue import LONG_QUEUE, QUEUE, RUN_JOB
 from discreet.storage.schema import check_schema
-from discreet.usecases import erasure, metrics, running, webhooks
+from discreet.usecases import erasure, metrics, running, transparency, webhooks
 from discreet.usecases.services import Services, open_services
 from discreet.worker.places import PlacedJobs
 from discreet.worker.runner import Runner
@@ -81,6 +81,7 @@ async def _serve(settings: Settings, services: Services, zygote: Zygote) -> None
         asyncio.create_task(_repair_forever(services, zygote)),
         asyncio.create_task(_expire_forever(services)),
         asyncio.create_task(webhooks.Sender(services).run()),
+        asyncio.create_task(transparency.keep_memory(services)),
     ]
     app = queue_app(services, Runner(services, zygote))
     try:

@@ -132,7 +132,9 @@ class CertificateCheck(TypedDict):
 
     detail: str
     holds: bool | None
-    name: Literal["signature", "price", "guarantee", "transcript", "release", "result", "table", "inclusion"]
+    name: Literal[
+        "signature", "price", "guarantee", "transcript", "release", "result", "table", "inclusion", "log", "witnesses"
+    ]
 
 
 class CertificateRequest(TypedDict):
@@ -767,6 +769,12 @@ class OffPolicyPublic(TypedDict):
     """
     Number of states of a tabular problem; 1 where nothing is said of states, which is enough
     for importance_sampling; >= 1, <= 2000
+    """
+    target_policy: NotRequired[str | None]
+    """
+    What the target policy does, in words, for answers to say it: `treat when lactate > 2`.
+    Readers of tables of visits say it where it is a rule of the actions; length >= 1, length <=
+    200
     """
     topology: NotRequired[list[list[int]] | None]
     """
@@ -1755,6 +1763,8 @@ class OffPolicyEvaluationResult(TypedDict):
     """
     tables: list[str]
     """Fields of more than a million numbers: left out here, given as Parquet"""
+    target_policy: NotRequired[str]
+    """What the target policy does, where the dataset's owner has said it"""
     true_value: NotRequired[Range]
     """
     Between what the value of the target policy without clips lies with 90 %, whatever was cut

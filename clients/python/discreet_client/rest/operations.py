@@ -18,8 +18,8 @@ def check_health() -> Operation[models.HealthAnswer]:
     Answers 200. Roles: none is needed.
 
     Problem codes:
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("GET", "/healthz")
 
@@ -30,8 +30,8 @@ def read_metrics() -> Operation[str]:
     Answers 200. Roles: none is needed.
 
     Problem codes:
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("GET", "/metrics")
 
@@ -43,8 +43,8 @@ def check_readiness() -> Operation[models.HealthAnswer]:
     Answers 200. Roles: none is needed.
 
     Problem codes:
-    503 database_busy, database_full, database_read_only, database_unavailable, not_ready,
-        unavailable, wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, not_ready, unavailable, wrong_schema
     """
     return Operation("GET", "/readyz")
 
@@ -62,8 +62,8 @@ def list_budgets(*, delta: float | str | None = None) -> Operation[models.Budget
     403 forbidden
     422 invalid_parameter
     429 rate_limited
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/budgets", query={"delta": delta})
 
@@ -81,8 +81,8 @@ def get_budget(account_id: str, *, delta: float | str | None = None) -> Operatio
     404 not_found
     422 invalid_parameter
     429 rate_limited
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/budgets/{quoted(account_id)}", query={"delta": delta})
 
@@ -102,8 +102,8 @@ def list_entries(
     404 not_found
     422 invalid_page_token, invalid_parameter
     429 rate_limited
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation(
         "GET", f"/v1/budgets/{quoted(account_id)}/entries", query={"page_size": page_size, "page_token": page_token}
@@ -124,8 +124,8 @@ def grant_budget(account_id: str, body: models.GrantRequest) -> Operation[models
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("POST", f"/v1/budgets/{quoted(account_id)}/grants", body=body)
 
@@ -141,8 +141,8 @@ def list_budget_requests(account_id: str) -> Operation[models.BudgetRequestList]
     403 forbidden
     404 not_found
     429 rate_limited
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/budgets/{quoted(account_id)}/requests")
 
@@ -162,8 +162,8 @@ def request_budget(account_id: str, body: models.BudgetRequestRequest) -> Operat
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("POST", f"/v1/budgets/{quoted(account_id)}/requests", body=body)
 
@@ -184,8 +184,8 @@ def decline_budget_request(
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("POST", f"/v1/budgets/{quoted(account_id)}/requests/{quoted(request_id)}/decline", body=body)
 
@@ -199,8 +199,8 @@ def list_caps() -> Operation[models.CapList]:
     401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
     403 forbidden
     429 rate_limited
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/caps")
 
@@ -222,8 +222,8 @@ def set_cap(body: models.CapRequest) -> Operation[models.BudgetAnswer]:
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/caps", body=body)
 
@@ -241,8 +241,8 @@ def verify_certificate(body: models.CertificateRequest) -> Operation[models.Cert
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/certificates:verify", body=body)
 
@@ -259,8 +259,8 @@ def list_datasets(*, page_size: int | None = None, page_token: str | None = None
     403 forbidden
     422 invalid_page_token, invalid_parameter
     429 rate_limited
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/datasets", query={"page_size": page_size, "page_token": page_token})
 
@@ -280,9 +280,9 @@ def register_dataset(body: models.DatasetRequest) -> Operation[models.DatasetAns
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies, too_many_uploads
-    503 database_busy, database_full, database_read_only, database_unavailable, not_isolated,
-        not_read, reader_not_started, spool_unavailable, storage_denied, storage_full,
-        storage_unavailable, unavailable, wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, not_isolated, not_read, reader_not_started, spool_unavailable,
+        storage_denied, storage_full, storage_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/datasets", body=body)
 
@@ -301,8 +301,8 @@ def delete_dataset(dataset_id: str, *, prefer: str | None = None) -> Operation[m
     404 not_found
     409 dataset_in_use
     429 rate_limited
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("DELETE", f"/v1/datasets/{quoted(dataset_id)}", headers={"prefer": prefer})
 
@@ -317,8 +317,8 @@ def get_dataset(dataset_id: str) -> Operation[models.DatasetAnswer]:
     403 forbidden
     404 not_found
     429 rate_limited
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/datasets/{quoted(dataset_id)}")
 
@@ -340,8 +340,8 @@ def list_jobs(
     403 forbidden
     422 invalid_page_token, invalid_parameter
     429 rate_limited
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/jobs", query={"state": state, "page_size": page_size, "page_token": page_token})
 
@@ -366,8 +366,8 @@ def submit_job(body: models.JobRequest, *, idempotency_key: str | None = None) -
     422 idempotency_key_reused, invalid_input
     429 rate_limited, too_many_bodies
     500 object_altered
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/jobs", headers={"idempotency-key": idempotency_key}, body=body)
 
@@ -382,8 +382,8 @@ def get_job(job_id: str) -> Operation[models.JobAnswer]:
     403 forbidden
     404 not_found
     429 rate_limited
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/jobs/{quoted(job_id)}")
 
@@ -401,8 +401,8 @@ def cancel_job(job_id: str) -> Operation[models.CancelAnswer]:
     404 not_found
     409 job_ended
     429 rate_limited
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("POST", f"/v1/jobs/{quoted(job_id)}/cancel")
 
@@ -421,7 +421,7 @@ def get_charts(job_id: str) -> Operation[models.ChartList]:
     429 rate_limited
     500 object_altered, result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        signing_key_unknown, unavailable, wrong_schema
+        ledger_rolled_back, signing_key_unknown, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/jobs/{quoted(job_id)}/charts")
 
@@ -440,8 +440,8 @@ def watch_job(job_id: str, *, last_event_id: int | None = None) -> Operation[str
     404 not_found
     422 invalid_parameter
     429 rate_limited
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/jobs/{quoted(job_id)}/events", headers={"last-event-id": last_event_id})
 
@@ -461,7 +461,7 @@ def get_result(job_id: str) -> Operation[models.ResultAnswer]:
     429 rate_limited
     500 result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        signing_key_unknown, unavailable, wrong_schema
+        ledger_rolled_back, signing_key_unknown, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/jobs/{quoted(job_id)}/result")
 
@@ -479,7 +479,7 @@ def get_result_table(job_id: str, table: str) -> Operation[bytes]:
     429 rate_limited
     500 result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        signing_key_unknown, unavailable, wrong_schema
+        ledger_rolled_back, signing_key_unknown, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/jobs/{quoted(job_id)}/result/{quoted(table)}")
 
@@ -493,8 +493,8 @@ def list_keys() -> Operation[models.KeyList]:
     401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
     403 forbidden
     429 rate_limited
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/keys")
 
@@ -512,8 +512,8 @@ def create_key(body: models.KeyRequest) -> Operation[models.KeyAnswer]:
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/keys", body=body)
 
@@ -528,8 +528,8 @@ def revoke_key(key_id: str) -> Operation[None]:
     403 forbidden
     404 not_found
     429 rate_limited
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("DELETE", f"/v1/keys/{quoted(key_id)}")
 
@@ -544,8 +544,8 @@ def export_ledger() -> Operation[bytes]:
     401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
     403 forbidden
     429 rate_limited
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/ledger/export")
 
@@ -560,10 +560,40 @@ def get_ledger_head() -> Operation[models.HeadAnswer]:
     401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
     403 forbidden
     429 rate_limited
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/ledger/head")
+
+
+def get_log_checkpoint() -> Operation[str]:
+    """The newest checkpoint of the transparency log, a signed note (C2SP): its name, how many
+    ledger entries it holds, the root of their tree, and the signatures of this service and of
+    witnesses.
+
+    Answers 200. Roles: none is needed.
+
+    Problem codes:
+    404 not_found
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
+    """
+    return Operation("GET", "/v1/log/checkpoint")
+
+
+def get_log_tile(tile: str) -> Operation[bytes]:
+    """A tile of the log (C2SP tlog-tiles): `<level>/<number>` for up to 256 hashes,
+    `entries/<number>` for up to 256 entries, with `.p/<width>` for the first few. Entries are
+    salted hashes of ledger entries; they name nobody.
+
+    Answers 200. Roles: none is needed.
+
+    Problem codes:
+    404 not_found
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
+    """
+    return Operation("GET", f"/v1/log/tile/{quoted(tile)}")
 
 
 def list_networks(*, page_size: int | None = None, page_token: str | None = None) -> Operation[models.NetworkPage]:
@@ -578,8 +608,8 @@ def list_networks(*, page_size: int | None = None, page_token: str | None = None
     403 forbidden
     422 invalid_page_token, invalid_parameter
     429 rate_limited
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/networks", query={"page_size": page_size, "page_token": page_token})
 
@@ -598,8 +628,8 @@ def add_network(body: models.NetworkRequest) -> Operation[models.NetworkAnswer]:
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/networks", body=body)
 
@@ -616,8 +646,8 @@ def delete_network(network_id: str) -> Operation[None]:
     404 not_found
     409 object_in_use
     429 rate_limited
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("DELETE", f"/v1/networks/{quoted(network_id)}")
 
@@ -633,8 +663,8 @@ def get_network(network_id: str) -> Operation[models.NetworkAnswer]:
     404 not_found
     429 rate_limited
     500 object_altered
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/networks/{quoted(network_id)}")
 
@@ -655,8 +685,8 @@ def price_job(body: models.JobRequest) -> Operation[models.PlanAnswer]:
     422 invalid_input
     429 rate_limited, too_many_bodies
     500 object_altered
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/plans", body=body)
 
@@ -680,8 +710,8 @@ def rehearse_job(body: models.RehearsalRequest, *, idempotency_key: str | None =
     422 idempotency_key_reused, invalid_input
     429 rate_limited, too_many_bodies
     500 object_altered
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/rehearsals", headers={"idempotency-key": idempotency_key}, body=body)
 
@@ -696,8 +726,8 @@ def get_session(job_id: str) -> Operation[models.SessionAnswer]:
     403 forbidden
     404 not_found
     429 rate_limited
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/sessions/{quoted(job_id)}")
 
@@ -714,8 +744,8 @@ def remove_agent(job_id: str, fingerprint: str) -> Operation[None]:
     404 not_found
     409 not_awaiting_agents, roster_signed
     429 rate_limited
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("DELETE", f"/v1/sessions/{quoted(job_id)}/agents/{quoted(fingerprint)}")
 
@@ -737,8 +767,8 @@ def approve_roster(job_id: str, body: models.RosterRequest) -> Operation[models.
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("PUT", f"/v1/sessions/{quoted(job_id)}/roster", body=body)
 
@@ -757,8 +787,8 @@ def invite_agents(job_id: str, body: models.SessionTokensRequest) -> Operation[m
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies
-    503 database_busy, database_full, database_read_only, database_unavailable, no_rpc,
-        unavailable, wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, no_rpc, unavailable, wrong_schema
     """
     return Operation("POST", f"/v1/sessions/{quoted(job_id)}/tokens", body=body)
 
@@ -776,8 +806,8 @@ def create_tenant(body: models.TenantRequest) -> Operation[models.TenantAnswer]:
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/tenants", body=body)
 
@@ -791,8 +821,8 @@ def list_webhooks() -> Operation[models.WebhookList]:
     401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
     403 forbidden
     429 rate_limited
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/webhooks")
 
@@ -811,8 +841,8 @@ def create_webhook(body: models.WebhookRequest) -> Operation[models.WebhookCreat
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/webhooks", body=body)
 
@@ -827,7 +857,7 @@ def delete_webhook(webhook_id: str) -> Operation[None]:
     403 forbidden
     404 not_found
     429 rate_limited
-    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
-        wrong_schema
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("DELETE", f"/v1/webhooks/{quoted(webhook_id)}")

@@ -486,7 +486,9 @@ export class Fields {
           const [table, one] = tables[0];
           const item = this.item(this.variants(one).find((way) => this.sort(way) === "table"));
           const numeric = (column) => this.numeric(column);
-          const value = read(await chosen.text(), { schema, table, item, numeric, minutes: minutes?.value.trim() ?? "" });
+          const { inUtf8 } = await import(new URL("table_text.js", import.meta.url));
+          const plain = await inUtf8(chosen);
+          const value = read(await plain.file.text(), { schema, table, item, numeric, minutes: minutes?.value.trim() ?? "" });
           taken(value.object, `Read from ${chosen.name}: ${value.object[table].length} rows. ${value.note}`);
         } catch (problem) {
           status.textContent = `${chosen.name} was not read: ${problem.message}`;

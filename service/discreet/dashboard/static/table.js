@@ -4,7 +4,7 @@
 
 import { fromText } from "./fields.js";
 import { isNever, LEFT_OUT, Rules } from "./table_rules.js";
-import { batches, beginning, cells, isMissing, number, quoted, SHOWN_ROWS, unreadable } from "./table_text.js";
+import { batches, beginning, cells, inUtf8, isMissing, number, quoted, SHOWN_ROWS, unreadable } from "./table_text.js";
 import { Visits } from "./visits.js";
 import { Wide } from "./wide.js";
 
@@ -110,7 +110,8 @@ class Table {
     this.input.addEventListener("change", () => this.open());
     this.form.addEventListener("submit", (event) => this.send(event), { capture: true });
     this.form.addEventListener("formdata", (event) => {
-      if (this.ready) event.formData.set("content", this.ready, this.file.name.replace(/\.[^.]*$/, ".csv"));
+      const sent = this.ready ?? (this.file === this.input.files[0] ? null : this.file);
+      if (sent) event.formData.set("content", sent, this.file.name.replace(/\.[^.]*$/, ".csv"));
     });
     this.form.placeOf = (row, name) => this.placeOf(row, name);
     if (this.input.files.length) this.open();
@@ -127,10 +128,14 @@ class Table {
     this.panel.hidden = true;
     if (!this.file || !/\.(csv|tsv|txt)$/i.test(this.file.name)) return;
     this.panel.hidden = false;
+    let written = "";
     try {
-      const head = await beginning(this.file);
+      const read = await inUtf8(this.file);
+      const head = await beginning(read.file);
       if (turn !== this.turn) return;
       this.head = head;
+      this.file = read.file;
+      written = read.written;
     } catch (error) {
       this.panel.append(made("p", { className: "notice refused" }, unreadable(error)));
       return;
@@ -141,6 +146,8 @@ class Table {
     } else {
       this.build(likeliest(this.layouts, this.head));
     }
+    this.panel.querySelector(".written")?.remove();
+    if (written) this.panel.prepend(made("p", { className: "note written" }, `This file is written in ${written}; it is sent in UTF-8.`));
     this.check();
   }
 

@@ -5,6 +5,32 @@ export const SHOWN_ROWS = 6;
 const LONGEST_RECORD = 1 << 20;
 const MOST_COLUMNS = 1000; // as the server reads them
 
+// Encodings -----------------------------------------------------------------------------------------------------------
+
+const WRITTEN = { "utf-16le": "UTF-16", "utf-16be": "UTF-16", "windows-1252": "Windows-1252, as Excel does in western Europe" };
+
+async function isUtf8(file) {
+  const reader = file.stream().pipeThrough(new TextDecoderStream("utf-8", { fatal: true })).getReader();
+  try {
+    while (!(await reader.read()).done);
+    return true;
+  } catch (error) {
+    if (error instanceof TypeError) return false;
+    throw error;
+  }
+}
+
+// The file with its text in UTF-8, and how it was written where that was otherwise: UTF-16 says so with its first two
+// bytes, and what is no UTF-8 has one byte a letter. What has zero bytes then is no text.
+export async function inUtf8(file) {
+  const start = new Uint8Array(await file.slice(0, 2).arrayBuffer()).join();
+  const label = { "255,254": "utf-16le", "254,255": "utf-16be" }[start] ?? ((await isUtf8(file)) ? null : "windows-1252");
+  if (label === null) return { file, written: "" };
+  const text = new TextDecoder(label).decode(await file.arrayBuffer());
+  if (text.includes("\0")) throw new Error("it is no text");
+  return { file: new File([text], file.name, { type: "text/csv" }), written: WRITTEN[label] };
+}
+
 // Records of a CSV text -----------------------------------------------------------------------------------------------
 
 function isOpen(record) {
@@ -124,6 +150,5 @@ export function quoted(text) {
 }
 
 export function unreadable(error) {
-  const why = error instanceof TypeError ? "it is not text in UTF-8; save it again as “CSV UTF-8”" : error.message;
-  return `This file cannot be read as CSV: ${why}.`;
+  return `This file cannot be read as CSV: ${error.message}.`;
 }

@@ -11,6 +11,7 @@ const MOST_VISITS = 2_000_000; // in the memory of a browser
 const DAY = 86_400_000;
 const TOTAL = /^(sum|summe|total|gesamt|insgesamt|mean|mittel|mittelwert|average|durchschnitt)$/i; // as `discreet_client.names`
 const SUM_TOLERANCE = 1e-9;
+const LONGEST_WORDS = 200;
 const POLICIES = [["behaviour", "probability", "policy that was followed"], ["target", "target", "policy to be evaluated"]];
 
 const TRUE = /^(true|yes|ja|wahr|oui)$/i;
@@ -22,6 +23,22 @@ const counted = (count, all, what) => `${count.toLocaleString("en")} of ${all.to
 
 // One name is one person: spaces around it, the form of its accents and the `.0` of whole numbers are no part of it.
 const nameOf = (text) => text.normalize("NFC").trim().replace(/^([+-]?[0-9]+)\.0*$/, "$1");
+
+// `max_ratio` of two policies that are public rules; nothing where a column says one of them.
+const largestRatio = (followed, target) => {
+  if (!followed || !target) return {};
+  const ratios = [...followed].filter(([, chance]) => chance > 0).map(([action, chance]) => (target.get(action) ?? 0) / chance);
+  return { max_ratio: Math.max(...ratios) };
+};
+
+// What the target policy does, where that is a public rule of actions that is short enough to be read.
+const inWords = (target) => {
+  if (!target) return {};
+  const certain = [...target].find(([, chance]) => chance === 1);
+  const parts = [...target].map(([action, chance]) => `${action} ${Number(chance.toPrecision(6))}`);
+  const words = certain ? `always ${certain[0]}` : parts.join(", ");
+  return words.length <= LONGEST_WORDS ? { target_policy: words } : {};
+};
 
 export class Visits {
   // `changed` is called after every change of a rule.
@@ -245,12 +262,11 @@ export class Visits {
     );
   }
 
-  // What is published beside the public part: the largest ratio of two policies that are rules, and follows from them.
+  // What is published beside the public part, as it follows from policies that are rules: the largest ratio of the two,
+  // and the target in words.
   get published() {
     const [followed, target] = POLICIES.map(([policy]) => this.chances[policy]);
-    if (!followed || !target) return {};
-    const ratios = [...followed].filter(([, chance]) => chance > 0).map(([action, chance]) => (target.get(action) ?? 0) / chance);
-    return { max_ratio: Math.max(...ratios) };
+    return { ...largestRatio(followed, target), ...inWords(target) };
   }
 
   get header() {

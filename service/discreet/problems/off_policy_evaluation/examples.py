@@ -143,11 +143,12 @@ def _weighted_cases() -> list[tuple[str, dict[str, Any], dict[str, Any], tuple[A
     ruled, heavy = {"method": "importance_sampling"}, [walk(1.0, 1.0, 0.0, 1.0)] * 50
     added, replaced = ([other], [other, full]), ([other, none], [other, full])
     part: dict[str, Any] = {"states": 1}
+    rules = {**part, "max_ratio": 2, "target_policy": "treat 0.5, wait 0.5"}
     return [
         ("importance sampling, added", part, asked, added, 1, 0),
         ("importance sampling, replaced", {**part, "trajectories": 2}, asked, replaced, 1, 0),
         # All of the largest weight that public rules allow: no mean of weights is so.
-        ("importance sampling, public rules, added", {**part, "max_ratio": 2}, ruled, (heavy, [*heavy, full]), 1, 0),
+        ("importance sampling, public rules, added", rules, ruled, (heavy, [*heavy, full]), 1, 0),
         ("importance sampling, added, gaussian", part, asked, added, 1, 10**17),
         ("importance sampling, replaced, gaussian", {**part, "trajectories": 2}, asked, replaced, 1, 10**17),
     ]

@@ -15,32 +15,33 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
     if "behaviour_value" in result:
         return _of_people(problem, result)
     found = []
+    policy = _policy(result)
     if "policy_value" in result:
-        found.append(
-            headline(
-                OffPolicyEvaluationResult,
-                result,
-                "policy_value",
-                "From the start that was asked for the target policy is worth ",
-            )
-        )
+        before = f"From the start that was asked for {policy} is worth "
+        found.append(headline(OffPolicyEvaluationResult, result, "policy_value", before))
     name, noun = ("values", "state") if "values" in result else ("weights", "feature")
     noise, rows = only_noise(result, name)
     if "values" in result and not found:
         low, high = (intervals.plain(end(result["values"]), 3) for end in (min, max))
         states = counted(len(result["values"]), "state")
-        found.append(Headline(f"Under the target policy {states} are worth ", f"{low} to {high}"))
+        found.append(Headline(f"Under {policy} {states} are worth ", f"{low} to {high}"))
     elif not found:
-        found.append(Headline("The value of the target policy is a function of ", f"{counted(rows, noun)}"))
+        found.append(Headline(f"The value of {policy} is a function of ", f"{counted(rows, noun)}"))
     if noise:
         found.append(Headline("Of these, " if rows else "", f"{noise:,} of {counted(rows, noun)}", " are only noise"))
     return found
 
 
+def _policy(result: Mapping[str, Any]) -> str:
+    """The target policy, with what it does where that is said."""
+    said = result.get("target_policy")
+    return f"the target policy ({said})" if said else "the target policy"
+
+
 def _of_people(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
     done = f"; under what was done {figure(result, 'behaviour_value')}"
     fields = OffPolicyEvaluationResult
-    before = "Under the target policy people like these would have had "
+    before = f"Under {_policy(result)} people like these would have had "
     discount = problem.get("discount", 1)
     if discount != 1:
         done += f", each step later discounted by {intervals.plain(discount)}"

@@ -382,5 +382,7 @@ class OffPolicyEvaluation(ProblemOnData):
             start = np.array(self.initial)
             start = start if self._tabular else method.features(start).mean(axis=0)
         values = method.fields(plan.events[0], released, start, progress, uncertain=self.uncertainty)
+        if public.target_policy is not None:
+            values["target_policy"] = public.target_policy
         progress(method.steps(), method.steps())
         return Result.of(self.Fields, values)

@@ -32,6 +32,9 @@ UNDECLARED_TRAJECTORIES, UNDECLARED_ROWS = 100_000, 250_000
 FeatureName = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
 
 
+PolicyName = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
+
+
 class FeatureRange(Frozen):
     """What a coordinate of `x` is made of."""
 
@@ -84,6 +87,11 @@ class OffPolicyPublic(Frozen):
         default=None,
         description="Public bound on target / behaviour of one step, by the rules that both policies are. A trajectory "
         "then weighs at most this to the power of the horizon, and where that is not clipped nothing is cut off",
+    )
+    target_policy: PolicyName | None = Field(
+        default=None,
+        description="What the target policy does, in words, for answers to say it: `treat when lactate > 2`. Readers "
+        "of tables of visits say it where it is a rule of the actions",
     )
     topology: Annotated[list[tuple[Count, Count]], InPieces()] | None = Field(
         default=None,

@@ -25,6 +25,7 @@ class OffPolicyEvaluationResult(SummedFields, total=False):
     values: Annotated[
         list[float], shown("The value of each state, of tabular features", unit=REWARD, table=("state", "value"))
     ]
+    target_policy: Annotated[str, shown("What the target policy does, where the dataset's owner has said it")]
     policy_value: Annotated[
         float,
         shown(

@@ -17,7 +17,7 @@ from discreet.problems import KINDS
 from discreet.problems.federation import FederatedProblem, FederationTerms
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import Plan
-from discreet.storage import jobs, ledger, sessions
+from discreet.storage import jobs, ledger, log_memory, sessions
 from discreet.storage.tenants import Principal
 from discreet.usecases import budgets
 from discreet.usecases.access import require
@@ -88,6 +88,7 @@ async def approve(
             says = "an agent announced something else meanwhile, or was removed"
             raise Conflict(says, code="roster_stale")
         if charges(problem, plan):
+            await log_memory.require(connection, services.database.log_memory.last)
             accounts = [one["account_id"] for one in rows]
             caps = await ledger.caps(connection, principal.tenant_id, row["principal"])
             balances = await ledger.reserve(

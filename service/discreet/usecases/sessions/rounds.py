@@ -10,7 +10,7 @@ from typing import Any
 from discreet.observability import faults
 from discreet.problems.federation import FederatedProblem, FederationTerms, Member
 from discreet.problems.plans import Plan
-from discreet.storage import jobs, ledger, sealing, sessions
+from discreet.storage import jobs, ledger, log_memory, sealing, sessions
 from discreet.storage.database import SYSTEM
 from discreet.usecases import endings
 from discreet.usecases.claims import CancelRequested, LostJob
@@ -208,6 +208,7 @@ async def touch(services: Services, lease: SessionLease) -> None:
     async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, lease)
         if lease.charges:
+            await log_memory.require(connection, services.database.log_memory.last)
             await ledger.touch(connection, lease.job_id, ACTOR)
     faults.point("session.touched")
 

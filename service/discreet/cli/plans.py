@@ -1,0 +1,81 @@
+"""What commands print of plans: the price, what to expect, and what need not be paid for again."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from discreet.cli.showing import console
+from discreet.errors import DiscreetError
+
+
+def offered(planned: Mapping[str, Any], mode: str, *, anew: bool) -> None:
+    """Tell of jobs that have released what is asked, before it is paid for again. Unless that is wanted (`anew`) or
+    costs nothing (a dataset of mode `simulation`): at a terminal ask whether to, and refuse where nobody can answer."""
+    reusable = planned["reusable"]
+    if not reusable:
+        return
+    anew = anew or mode == "simulation"
+    says = f"{reusable[0]} has released this already: discreet ask {reusable[0]} asks it again at price 0"
+    says += _warning(planned)
+    at_terminal = sys.stdin.isatty() and console.is_terminal
+    if not (anew or at_terminal):
+        raise DiscreetError(f"{says}; --anew releases it once more, for its price. Nothing was submitted")
+    console.print(says, highlight=False, soft_wrap=True)
+    if not anew:
+        typer.confirm("Release it once more, for its price?", abort=True, err=True)
+
+
+def _warning(planned: Mapping[str, Any]) -> str:
+    """What is to be known of the first job that a plan offers to ask again."""
+    noisy = planned["reusable"][0] in planned.get("reusable_noise", ())
+    return "; its answer is mostly noise, and so may be what follows from it" if noisy else ""
+
+
+def show_plan(answer: Mapping[str, Any]) -> None:
+    if reusable := answer.get("reusable"):
+        Console().print(
+            f'{reusable[0]} has released this already: discreet ask {reusable[0]}, or "release": "{reusable[0]}"'
+            f" instead of the dataset, asks it again at price 0{_warning(answer)}",
+            highlight=False,
+        )
+    table = Table("quantity", "noise", "standard deviation", title="Nothing was spent")
+    for noise in answer["plan"]["noise"]:
+        table.add_row(noise["quantity"], noise["distribution"], f"{noise['standard_deviation']:.4g}")
+    out = Console()
+    out.print(table)
+    if privacy := answer.get("privacy"):
+        out.print(f"privacy: epsilon {privacy['epsilon']}, delta {privacy['delta']}, to be sent with a job")
+    out.print(f"price: epsilon {answer['price']['epsilon']}, delta {answer['price']['delta']}")
+    out.print(f"protects: {answer['plan']['neighbours']}")
+    if exposure := answer["plan"].get("exposure"):
+        out.print(f"exposure: {exposure['sentence']}")
+    if advice := answer["plan"]["advice"]:
+        out.print("what to expect, from public figures:")
+    for sentence in advice:
+        out.print(f"- {sentence}")
+    if (others := answer.get("asked_again")) is not None:
+        out.print(asked_again(others))
+    if not answer.get("admitted", True):
+        out.print(f"over budget: {_over(answer['binding'])}", style="bold yellow", highlight=False)
+
+
+def _over(binding: Mapping[str, Any]) -> str:
+    """What would pass of a request that does not, and who can change that."""
+    raises = f"cap grant {binding['account']}" if "scope" not in binding else "cap set"
+    return (
+        f"the largest request that passes now is epsilon {binding['largest']['epsilon']};"
+        f" an owner can raise the cap: discreet {raises} --epsilon E --reason R"
+    )
+
+
+def asked_again(fields: Sequence[str]) -> str:
+    """What may be asked of a release for nothing, before it is paid for."""
+    if not fields:
+        return "afterwards: nothing else can be asked of it for free; another question is another release"
+    return f"afterwards free: discreet ask JOB --set FIELD=VALUE, with another {', '.join(fields)}"

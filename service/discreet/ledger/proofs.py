@@ -1,0 +1,71 @@
+"""Whether the transparency log holds the ledger entries that a certificate names, from the proofs beside it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from discreet.ledger.certificates import Check
+from discreet.ledger.checkpoints import BadNote, Checkpoint, Verifier, decoded, read_checkpoint, read_hashes, signers
+from discreet.ledger.tree import Unproven, check_inclusion, commitment, leaf_hash
+
+_SALT_BYTES = 16
+_MOST_HASHES = 64
+"""Of a path; a log of 2^64 leaves has no longer one."""
+
+
+def check_proofs(
+    body: Mapping[str, Any],
+    signed_by: str | Collection[str] | None = None,
+    witnesses: Sequence[Verifier] = (),
+    needed: int = 0,
+) -> list[Check]:
+    """Whether every ledger entry that the certificate names is in the log whose checkpoint stands with the proofs, and
+    who has signed that checkpoint: the service, by the certificate's own key or one of `signed_by` (base64), and at
+    least `needed` of these witnesses. Empty for a certificate that names no entry."""
+    named = body.get("ledger_entry")
+    if not isinstance(named, list) or not named:
+        return []
+    if "proofs" not in body:
+        return [Check("log", None, "not looked at: no proofs of the transparency log stand beside this certificate")]
+    try:
+        checkpoint = read_checkpoint(body["proofs"]["checkpoint"])
+        _require_leaves(named, body["proofs"]["entries"], checkpoint)
+        keys = {body["public_key"], *((signed_by,) if isinstance(signed_by, str) else signed_by or ())}
+        own = [Verifier(checkpoint.origin, decoded(key)) for key in keys]
+        by_service = signers(checkpoint, own)
+        seen = signers(checkpoint, witnesses)
+    except (BadNote, Unproven) as error:
+        return [Check("log", False, str(error))]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return [Check("log", False, "the proofs are not of this format")]
+    size = f"{checkpoint.origin} of {checkpoint.size} entries"
+    if by_service:
+        log = Check("log", True, f"its ledger entries are in the log {size}")
+    else:
+        log = Check("log", None, f"its ledger entries are in {size}, signed by a key that was not given")
+    return [log, _check_witnesses(checkpoint, seen, witnesses, needed)]
+
+
+def _require_leaves(named: Sequence[Any], shown: Sequence[Any], checkpoint: Checkpoint) -> None:
+    proofs = {(one["account"], one["seq"]): one for one in shown}
+    hashes = {(entry["account"], entry["seq"]): entry["hash"] for entry in named}
+    for (account, seq), digest in hashes.items():
+        proof = proofs.get((account, seq))
+        if proof is None:
+            raise Unproven(f"no proof of entry {seq} of account {account}")
+        salt, path = decoded(proof["salt"]), read_hashes(proof["path"][:_MOST_HASHES])
+        if type(proof["number"]) is not int or len(salt) != _SALT_BYTES or len(path) != len(proof["path"]):
+            raise BadNote("the proofs are not of this format")
+        leaf = leaf_hash(commitment(salt, bytes.fromhex(digest)))
+        check_inclusion(leaf, proof["number"], checkpoint.size, path, checkpoint.root)
+
+
+def _check_witnesses(checkpoint: Checkpoint, seen: Sequence[Verifier], known: Sequence[Verifier], needed: int) -> Check:
+    others = f"signature lines: {len(checkpoint.lines)}"
+    if not known:
+        return Check("witnesses", None, f"not looked at: no witness's key was given ({others})")
+    names = ", ".join(one.name for one in seen) or "none of them"
+    found = f"of {len(known)} witnesses that are known signed: {names}"
+    least = max(needed, 1)
+    return Check("witnesses", len(seen) >= least, found if len(seen) >= least else f"{found}; {least} needed")

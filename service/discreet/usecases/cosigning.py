@@ -1,0 +1,127 @@
+"""Having the transparency log witnessed: each witness is asked to sign the newest checkpoint, with the proof that the
+log has only grown since it last did (C2SP tlog-witness)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import httpx
+import structlog
+
+from discreet.errors import DiscreetError
+from discreet.ledger.checkpoints import BadNote, Checkpoint, Verifier, read_checkpoint
+from discreet.ledger.tree import Tree, tiles_of
+from discreet.ledger.witnessing import SIZE_TYPE, request_text
+from discreet.settings import Settings
+from discreet.storage import log as leaves
+from discreet.storage.database import SYSTEM
+from discreet.usecases.services import Services
+
+log = structlog.get_logger()
+
+EVERY_SECONDS = 2.0
+AFTER_TROUBLE_SECONDS = 15.0
+SECONDS = 10.0
+LONGEST_ANSWER = 10_000
+"""Bytes that are read of a witness's answer."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """A witness, and where it is asked."""
+
+    verifier: Verifier
+    url: str
+
+
+def addresses(settings: Settings) -> list[Address]:
+    """The witnesses that the installation names. DiscreetError for what is no list of them."""
+    found = []
+    for one in filter(None, (part.strip() for part in settings.witnesses.split(","))):
+        key, _, url = one.partition(" ")
+        try:
+            verifier = Verifier.read(key)
+        except BadNote as error:
+            raise DiscreetError(f"DISCREET_WITNESSES: {error}") from None
+        if not verifier.witness or not url.strip().startswith(("http://", "https://")):
+            raise DiscreetError("DISCREET_WITNESSES: each is a witness's key, a blank and the URL of that witness")
+        found.append(Address(verifier, url.strip().rstrip("/")))
+    if len({one.verifier.name for one in found}) < len(found):
+        raise DiscreetError("DISCREET_WITNESSES names a witness twice")
+    return found
+
+
+def needed(settings: Settings) -> int:
+    """How many cosignatures make a checkpoint that proofs prefer."""
+    named = len(addresses(settings))
+    return named if settings.witnesses_needed is None else min(settings.witnesses_needed, named)
+
+
+async def keep(services: Services) -> None:
+    """Have what is new witnessed, until cancelled; at once over where no witness is named."""
+    asked = addresses(services.settings)
+    while asked:
+        try:
+            all_signed = await collect(services, asked)
+        except Exception as error:  # of the database
+            log.warning("nobody is asked to witness", error=type(error).__name__)
+            all_signed = False
+        await asyncio.sleep(EVERY_SECONDS if all_signed else AFTER_TROUBLE_SECONDS)
+
+
+async def collect(services: Services, asked: Sequence[Address]) -> bool:
+    """Ask each of these witnesses that has not signed the newest checkpoint; whether all have. What one of them does is
+    nothing to the others."""
+    async with httpx.AsyncClient(timeout=SECONDS, trust_env=False) as http:
+        return all(await asyncio.gather(*(_ask(services, http, one) for one in asked)))
+
+
+async def _ask(services: Services, http: httpx.AsyncClient, witness: Address) -> bool:
+    """Whether the witness has signed the newest checkpoint, now or before."""
+    name = witness.verifier.name
+    async with services.database.transaction(SYSTEM, snapshot=True) as connection:
+        newest = await leaves.newest(connection)
+        old = await leaves.last_cosigned(connection, name)
+    if newest is None or newest[0] in {0, old}:  # of an empty log there is nothing to sign
+        return True
+    checkpoint = read_checkpoint(newest[1])
+    try:
+        status, kind, text = await _post(services, http, witness, old, checkpoint)
+        if status == httpx.codes.CONFLICT and kind.startswith(SIZE_TYPE) and text.strip().isdecimal():
+            known = int(text)  # it has signed more than was heard of here
+            if known > checkpoint.size:
+                log.error("a witness has seen a larger log", witness=name, seen=known, size=checkpoint.size)
+                return False
+            status, _, text = await _post(services, http, witness, known, checkpoint)
+        if status != httpx.codes.OK:
+            log.warning("a witness does not sign", witness=name, status=status, detail=text[:200])
+            return False
+        lines = text.splitlines()
+        if not checkpoint.cosigned(lines).signed_by(witness.verifier):
+            raise BadNote("no signature of its own")
+    except (httpx.HTTPError, httpx.InvalidURL, BadNote, UnicodeDecodeError) as error:
+        log.warning("a witness does not sign", witness=name, error=type(error).__name__)
+        return False
+    line = next(line for line in lines if checkpoint.cosigned([line]).signed_by(witness.verifier))
+    async with services.database.transaction(SYSTEM) as connection:
+        await leaves.add_cosignature(connection, checkpoint.size, name, line)
+    return True
+
+
+async def _post(
+    services: Services, http: httpx.AsyncClient, witness: Address, old: int, checkpoint: Checkpoint
+) -> tuple[int, str, str]:
+    """Status, media type and text of the answer of a witness that has signed the first `old` leaves."""
+    places = tiles_of(checkpoint.size, [max(old - 1, 0), old])
+    async with services.database.transaction(SYSTEM, snapshot=True) as connection:
+        path = Tree(checkpoint.size, await leaves.tiles(connection, places, checkpoint.size)).consistency(old)
+    content = request_text(old, path, checkpoint)
+    body = b""
+    async with http.stream("POST", f"{witness.url}/add-checkpoint", content=content) as answer:
+        async for part in answer.aiter_bytes():
+            body += part
+            if len(body) > LONGEST_ANSWER:
+                raise BadNote("the answer is too long")
+    return answer.status_code, answer.headers.get("content-type", ""), body.decode()

@@ -1,0 +1,66 @@
+"""A log as everybody sees it: by HTTP, without a key."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+import httpx
+
+from discreet.errors import DiscreetError
+from discreet.ledger.checkpoints import LONGEST_NOTE, BadNote, Checkpoint, read_checkpoint
+from discreet.ledger.tree import Tile, Tree, tile_path, tiles_of, width
+
+SECONDS = 30.0
+
+
+class LogUnreadable(DiscreetError):
+    """The log does not answer, or not with a log."""
+
+    code = "log_unreadable"
+
+
+class RemoteLog:
+    """The log of a service at a URL."""
+
+    def __init__(self, url: str) -> None:
+        self._http = httpx.Client(base_url=f"{url.rstrip('/')}/v1/log", timeout=SECONDS, trust_env=False)
+
+    def __enter__(self) -> RemoteLog:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.close()
+
+    def checkpoint(self) -> Checkpoint:
+        """The newest checkpoint; whose signatures it has is another question."""
+        try:
+            return read_checkpoint(self._get("/checkpoint", 4 * LONGEST_NOTE).decode())
+        except (BadNote, UnicodeDecodeError) as error:
+            raise LogUnreadable(f"what the log calls its checkpoint is none: {error}") from None
+
+    def tree(self, size: int, leaves: list[int]) -> Tree:
+        """As much of the tree of `size` leaves as proofs of what these leaves are in need."""
+        return Tree(size, {place: self._tile(place, width(place, size)) for place in sorted(tiles_of(size, leaves))})
+
+    def _tile(self, place: Tile, count: int) -> list[bytes]:
+        content = self._get(f"/tile/{tile_path(place, count)}", 32 * count)
+        if len(content) != 32 * count:
+            raise LogUnreadable(f"tile {tile_path(place, count)} has {len(content)} bytes where {32 * count} are due")
+        return [content[at : at + 32] for at in range(0, 32 * count, 32)]
+
+    def _get(self, path: str, most: int) -> bytes:
+        """The body of an answer, of `most` bytes; whoever sends more is not read on."""
+        body = b""
+        try:
+            with self._http.stream("GET", path) as answer:
+                if answer.status_code != httpx.codes.OK:
+                    raise LogUnreadable(f"the log answers {answer.status_code} to {path}")
+                for part in answer.iter_bytes():
+                    body += part
+                    if len(body) > most:
+                        raise LogUnreadable(f"the answer to {path} is too long")
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise LogUnreadable(f"the log does not answer: {type(error).__name__}") from None
+        return body
