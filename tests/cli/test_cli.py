@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from discreet.problems import KINDS
+from discreet.problems import DATASETS, KINDS
 from discreet.usecases import running
 from discreet.usecases.services import open_services
 from tests import bodies
@@ -314,6 +314,19 @@ def test_a_dataset_that_says_too_little_is_bad_usage(tmp_path: Path, arguments: 
     refused = discreet("dataset", "add", str(trips), *arguments, DISCREET_URL="http://127.0.0.1:9", DISCREET_KEY="x")
     assert refused.returncode == 2, refused.stderr
     assert says in refused.stderr
+
+
+@pytest.mark.parametrize("kind", DATASETS)
+def test_who_says_nothing_of_what_is_public_is_told_the_least_that_does(tmp_path: Path, kind: str) -> None:
+    trips = tmp_path / "trips.csv"
+    trips.write_text(TRIPS)
+    refused = discreet("dataset", "add", str(trips), "--kind", kind, "--epsilon", "1", COLUMNS="1000")
+    assert refused.returncode == 2
+    (least,) = re.findall(r"--public '(\{.*\})'", refused.stderr)
+    DATASETS[kind].read_public(json.loads(least))
+    page = f"docs/problems/{kind}.md"
+    assert page in refused.stderr
+    assert (Path(__file__).parents[2] / page).is_file()
 
 
 def test_cancel_says_what_comes_of_it(api_only: Installation) -> None:

@@ -18,6 +18,7 @@ from discreet.problems.off_policy_evaluation.dataset import OffPolicyContent, Of
 from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
 from discreet_client import readers
+from discreet_client.intervals import percent, plain
 
 DRAWN, HORIZON, WELL = 2 / 3, 4, (0.3, 0.12)
 """Who is treated in a visit; the chance to be well at the end, and what each treatment adds to it."""
@@ -89,6 +90,31 @@ def test_a_ratio_beyond_the_public_one_is_refused_with_its_row() -> None:
     (issue,) = refused.value.issues
     assert issue.pointer == "/content/transitions/1/target"
     assert "public.max_ratio says at most 1.5 x behaviour; found 0.76" in issue.detail
+
+
+def test_a_plan_foretells_what_is_cut_off_of_long_episodes() -> None:
+    """Half are treated in each of 8 visits: 1 in 256 always, weighs 256, and of the mean of weights 1 - c/256 is above
+    the clip c. Over 4 visits with 2/3 no weight is above 5.06, and nothing is said."""
+
+    def plan(part: OffPolicyPublic, **asked: Any) -> Any:
+        problem = OffPolicyEvaluation.model_validate({**ASKED, **asked})
+        return problem.plan(part, Budget(epsilon=10**9, delta=0))
+
+    long = {"max_ratio": 2, "horizon": 8}
+    for part, asked in (
+        (public(**long), {}),
+        (public(**long, trajectories=800), {}),
+        (public(**long), {"max_importance": 20}),
+    ):
+        found = plan(part, **asked)
+        cap = found.parameters["max_importance"] or 50
+        (says,) = (one for one in found.advice if one.startswith("over 8 steps"))
+        assert "as large as 256 (" in says
+        assert f"clipped at {plain(cap, 3)}:" in says
+        weights = np.where(np.arange(256) == 0, 256.0, 0.0)
+        assert f"up to {percent(float(np.maximum(weights - cap, 0).mean()))} of the weights" in says
+    for part in (public(max_ratio=1 / DRAWN), public(), public(max_ratio=2, horizon=8000)):
+        assert not any(one.startswith("over ") for one in plan(part).advice)
 
 
 def test_lots_that_were_not_drawn_so_are_doubted_and_true_ones_are_not() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from decimal import Decimal
@@ -128,7 +129,7 @@ def add(
     if "kind" not in body:
         raise typer.BadParameter("say what kind of data it is, here or in --metadata", param_hint="--kind")
     if "public" not in body:
-        raise typer.BadParameter("say what is published of it, here or in --metadata", param_hint="--public")
+        raise typer.BadParameter(_what_is_published(str(body["kind"])), param_hint="--public")
     if same_people_as is None and not {"cap", "account"} & body.keys():
         says = "say what may be spent on it in all, or give --same-people-as"
         raise typer.BadParameter(says, param_hint="--epsilon")
@@ -160,6 +161,22 @@ def add(
     for note in notes(known, unsaid, made):
         typer.echo(note, err=True)
     tell(made, as_json, lambda: show_dataset(made))
+
+
+def _what_is_published(kind: str) -> str:
+    """What is missing, with the least that would do: what the kind's schema asks for, as its example has it."""
+    from discreet.problems import DATASETS, KINDS  # noqa: PLC0415 - loads SciPy
+
+    says = "say what is published of it, here or in --metadata"
+    if kind not in DATASETS:
+        return says
+    public = DATASETS[kind].model_fields["public"].annotation
+    example = KINDS[kind].example()["problem"]["dataset"]["public"]
+    least = {name: example[name] for name in public.model_json_schema()["required"]}  # type: ignore[union-attr]
+    return (
+        f"{says}, with figures of your own, from what is known without the data: --public '{json.dumps(least)}'. "
+        f"What each means: docs/problems/{kind}.md; columns with names of your own: docs/own-files.md"
+    )
 
 
 def _asked_whose(others: Sequence[people.Budget]) -> str | None:

@@ -52,6 +52,8 @@ TOOK = {"policy_value": (0.54, 0.74), "difference": (0.52, 0.68)}
 """`Expected.took`."""
 DROWNED = 0.25
 """Of the range of returns: a half width by noise alone beyond which an answer is mostly noise."""
+MUCH_CUT = 0.5
+"""Of the weights: beyond what may be cut off so, a plan warns."""
 
 
 class ImportanceSampling(Method):
@@ -148,9 +150,10 @@ class ImportanceSampling(Method):
 
     def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
         low, high = self._bounds
-        says: tuple[str, ...] = ()
+        says = self._long_episodes()
         if (low, high) == self.public.returns(self.asked.discount) and self.public.rewards is None:
             says = (
+                *says,
                 f"returns are taken to lie between {plain(low, 3)} and {plain(high, 3)}, as public figures allow; "
                 "noise is in proportion to that range: `return_bounds` that are known without the data make it smaller",
             )
@@ -165,6 +168,20 @@ class ImportanceSampling(Method):
                 *says,
             )
         return (*(one.sentence for one in self.expected(event, epsilon, LEVEL)[:1]), *says)
+
+    def _long_episodes(self) -> tuple[str, ...]:
+        """What is lost where episodes are long: a weight w of at most W and mean 1 exceeds a clip c by at most 1 - c/W on
+        average, as it does where one person in W follows the target policy all along and weighs W."""
+        most, cap = self.public.largest_weight, MOST_CAP if self._counted else self._fixed_cap
+        lost = 1 - cap / most
+        if not math.isfinite(most) or lost <= MUCH_CUT:
+            return ()
+        return (
+            f"over {self.public.horizon} steps a weight may be as large as {plain(most, 3)} (max_ratio to the power of "
+            f"the horizon), and it is clipped at {plain(cap, 3)}: where so few do what the target policy would in every "
+            f"step, 1 in {plain(most, 3)}, up to {percent(lost)} of the weights are cut off, and `true_value` says "
+            "little; a shorter horizon helps, or the method `moments`, which looks at one step at a time",
+        )
 
     def expected(
         self, event: Event, epsilon: float, confidence: float, around: Profile | None = None
