@@ -179,8 +179,16 @@ def test_from_data_to_certificate(service: Installation) -> None:
         assert "succeeded" in done.text
         assert f"/jobs/{job}/certificate" in done.links
         certificate = browser.get(f"/jobs/{job}/certificate")
-        assert client.result(job)["certificate"]["signature"] in certificate.text
+        signed = client.result(job)["certificate"]
+        assert signed["signature"] in certificate.text
         assert "epsilon 0.1" in certificate.text
+        log, size, *_ = signed["proofs"]["checkpoint"].splitlines()
+        for page in (certificate, browser.get(f"/jobs/{job}/page.html")):
+            for one in signed["proofs"]["entries"]:
+                assert f"; number {one['number']} of the transparency log" in page.text
+            assert f"The transparency log {log} holds" in page.text
+            assert f"by a checkpoint of {size} entr" in page.text
+            assert "that this service has signed, and no witness." in page.text
         # Another question about what it released is free, and its price is shown first as any.
         assert f"/jobs/new?release={job}" in done.links
         offered = browser.submit(browser.get(f"/jobs/new?dataset={dataset}"), "/jobs/new", body=text, action="price")

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from discreet.errors import DiscreetError
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.ledger.checkpoints import BadNote, Checkpoint, Verifier, public_bytes, read_checkpoint, sign_checkpoint
-from discreet.ledger.proofs import check_proofs
+from discreet.ledger.proofs import check_proofs, place_of
 from discreet.ledger.tree import Tree, read_tile_path
 from discreet.ledger.witnessing import AnotherTree, Refused, judge, request_text
 from discreet.usecases.cosigning import addresses
@@ -288,6 +288,10 @@ def test_a_service_is_witnessed(postgres: EmbeddedPostgres, template: str, tmp_p
         verified = discreet("certificate", "verify", str(answer), "--witness", own.text, "--json")
         checks = {one["name"]: one["holds"] for one in json.loads(verified.stdout)["checks"]}
         assert (verified.returncode, checks["log"], checks["witnesses"]) == (0, True, True), verified.stdout
+
+        place = place_of(body)
+        assert place is not None
+        assert place.others == (own.name,)
 
         before = newest().size
         charge(running, 0.1)

@@ -3,15 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from discreet.ledger.certificates import Check
-from discreet.ledger.checkpoints import BadNote, Checkpoint, Verifier, decoded, read_checkpoint, read_hashes, signers
+from discreet.ledger.checkpoints import (
+    BadNote,
+    Checkpoint,
+    Verifier,
+    decoded,
+    read_checkpoint,
+    read_hashes,
+    read_line,
+    signers,
+)
 from discreet.ledger.tree import Unproven, check_inclusion, commitment, leaf_hash
 
 _SALT_BYTES = 16
 _MOST_HASHES = 64
 """Of a path; a log of 2^64 leaves has no longer one."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the transparency log holds the entries of a certificate, as the proofs beside it say; nothing is checked."""
+
+    log: str
+    size: int
+    numbers: Mapping[tuple[str, int], int]
+    """Of each entry by account and seq, its leaf, from 0."""
+    others: tuple[str, ...]
+    """Who has signed the checkpoint beside the log itself, by name."""
+
+
+def place_of(body: Mapping[str, Any]) -> Place | None:
+    """Where the log of the service holds the entries; None where no proofs stand beside the certificate."""
+    if "proofs" not in body:
+        return None
+    checkpoint = read_checkpoint(body["proofs"]["checkpoint"])
+    names = dict.fromkeys(read_line(line)[0] for line in checkpoint.lines)
+    return Place(
+        log=checkpoint.origin,
+        size=checkpoint.size,
+        numbers={(one["account"], one["seq"]): one["number"] for one in body["proofs"]["entries"]},
+        others=tuple(name for name in names if name != checkpoint.origin),
+    )
 
 
 def check_proofs(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import anyio.to_thread
@@ -15,6 +16,8 @@ from discreet.dashboard.answers import Answer
 from discreet.dashboard.pages import HEADERS, environment
 from discreet.dashboard.sessions import Submitter
 from discreet.errors import Conflict
+from discreet.ledger.proofs import place_of
+from discreet.usecases import transparency
 from discreet.web.security import CurrentServices
 
 router = APIRouter(include_in_schema=False)
@@ -31,6 +34,9 @@ async def download_page(job_id: str, services: CurrentServices, viewer: Submitte
     found = await answers.of_job(services, viewer, job_id)
     if found.result is None:
         raise Conflict("there is no result to save", code="no_result")
+    if found.certificate is not None:
+        certificate = await transparency.proven(services, viewer.principal.tenant_id, found.certificate)
+        found = replace(found, certificate=certificate)
     text = await anyio.to_thread.run_sync(whole, found)
     name = {"Content-Disposition": f'attachment; filename="{job_id}.html"'}
     return Response(text, media_type="text/html", headers={**HEADERS, **name})
@@ -48,6 +54,7 @@ def whole(found: Answer) -> bytes:
         mostly_noise=found.mostly_noise,
         not_converged=found.not_converged,
         certificate=found.certificate,
+        place=None if found.certificate is None else place_of(found.certificate),
         charts=found.charts,
         has_pairs=False,
     )

@@ -14,9 +14,10 @@ from discreet.dashboard import answers, forms, paging, results, submissions
 from discreet.dashboard.pages import HEADERS, environment, go_to, render
 from discreet.dashboard.sessions import Owner, Reader, Submitter, Viewer, is_logged_in
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
+from discreet.ledger.proofs import place_of
 from discreet.storage.jobs import FINAL
 from discreet.storage.tables import JobState
-from discreet.usecases import asking, jobs, objects
+from discreet.usecases import asking, jobs, objects, transparency
 from discreet.usecases.cancellations import Cancellation
 from discreet.usecases.requests import SessionTokensRequest
 from discreet.usecases.services import Services
@@ -130,8 +131,15 @@ async def cancel(job_id: str, request: Request, services: CurrentServices, viewe
 @router.get("/jobs/{job_id}/certificate")
 async def show_certificate(job_id: str, request: Request, services: CurrentServices, viewer: Submitter) -> Response:
     """The certificate alone, for print."""
-    row, _, certificate = await jobs.result(services, viewer.principal, job_id)
-    return render(request, "certificate.html", job=jobs.view(row, viewer.principal), certificate=certificate)
+    row, _, signed = await jobs.result(services, viewer.principal, job_id)
+    certificate = await transparency.proven(services, viewer.principal.tenant_id, signed)
+    return render(
+        request,
+        "certificate.html",
+        job=jobs.view(row, viewer.principal),
+        certificate=certificate,
+        place=place_of(certificate),
+    )
 
 
 @router.post("/jobs/{job_id}/tokens")
