@@ -186,7 +186,10 @@ def test_commands_against_a_server(service: Installation, file: Path, tmp_path: 
     budgets = json.loads(discreet("ledger", "show", "--json", **server).stdout)
     assert any(budget["spent"]["epsilon"] == 0.1 for budget in budgets)
     account = next(budget["id"] for budget in budgets if budget["spent"]["epsilon"] == 0.1)
-    assert "commit" in discreet("ledger", "show", account, **server).stdout
+    assert "commit: price charged." in discreet("ledger", "show", account, **server).stdout
+    (name,) = {one["name"] for budget in budgets for one in budget["datasets"] if budget["id"] == account}
+    assert "commit: price charged." in discreet("ledger", "show", name, **server).stdout
+    assert "no dataset is called nobody" in discreet("ledger", "show", "nobody", **server).stderr
     nightly = discreet("submit", str(file), "--anew", **server)
     assert nightly.returncode == 0, nightly.stderr
     assert nightly.stdout.startswith("job_")

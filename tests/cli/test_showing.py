@@ -42,6 +42,11 @@ def test_ids_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
     )
     price = {"epsilon": "100000000"}
     showing.show_entries([{"seq": 1, "kind": "reserve", "job": JOB, "price": price, "at": at, "hash": FINGERPRINT}])
+    entries = capsys.readouterr().out
+    print(entries)
+    assert "…" not in entries
+    assert " 0.1 " in entries
+    assert "reserve: price reserved. Somebody submitted a job." in entries
     dataset = {"id": DATASET, "name": "trips of a city", "kind": "off_policy_evaluation", "mode": "simulation"}
     showing.show_datasets([{**dataset, "created_at": at}])
     showing.show_dataset(

@@ -12,6 +12,7 @@ import typer
 
 from discreet.cli.files import read_json
 from discreet.cli.options import JsonFlag, KeyOption, PublicKeyOption, ServerOption, StateOption
+from discreet.cli.people import account_of
 from discreet.cli.servers import client_of
 from discreet.cli.showing import counted, show_budgets, show_entries, tell
 from discreet.errors import InvalidInput
@@ -26,7 +27,7 @@ certificates = typer.Typer(no_args_is_help=True, help="Certificates.")
 
 @app.command("show")
 def show_ledger(
-    account: Annotated[str | None, typer.Argument(help="Id of a budget; all when left out")] = None,
+    account: Annotated[str | None, typer.Argument(help="A dataset's name or id, or the id of a budget; all when left out")] = None,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
@@ -38,7 +39,9 @@ def show_ledger(
             budgets = client.budgets()
             tell(budgets, as_json, lambda: show_budgets(budgets))
         else:
-            entries = list(client.entries(account))
+            budgets = client.budgets()
+            known = account in {one["id"] for one in budgets}
+            entries = list(client.entries(account if known else account_of(budgets, account)))
             tell(entries, as_json, lambda: show_entries(entries))
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from rich.text import Text
 
 from discreet.cli.roads import show_busiest
 from discreet.cli.texts import printable
+from discreet.ledger.words import ENTRIES
 from discreet_client import intervals
 
 console = Console(stderr=True)
@@ -282,12 +284,16 @@ def show_budgets(budgets: Sequence[Mapping[str, Any]]) -> None:
 
 
 def show_entries(entries: list[dict[str, Any]]) -> None:
-    epsilon, at = Column("epsilon (1e-9)", min_width=9), Column("at", min_width=10)
-    table = _narrow("seq", "kind", _whole("job"), epsilon, at, "hash")
+    table = _narrow("seq", "at", "what", "epsilon", _whole("job"))
     for entry in entries:
-        price, time = entry["price"].get("epsilon", ""), entry["at"][:19].replace("T", " ")
-        table.add_row(str(entry["seq"]), entry["kind"], entry["job"] or "", price, time, entry["hash"][:12])
-    Console().print(table)
+        price = int(entry["price"].get("epsilon", 0))
+        epsilon = f"{Decimal(price).scaleb(-9).normalize():f}" if price else ""
+        table.add_row(str(entry["seq"]), _minute(entry["at"]), entry["kind"], epsilon, entry["job"] or "")
+    output = Console()
+    output.print(table)
+    for kind in dict.fromkeys(entry["kind"] for entry in entries):
+        title, meaning = ENTRIES[kind]
+        output.print(f"{kind}: {title.lower()}. {meaning.format(actor='Somebody')}", markup=False, highlight=False)
 
 
 def show_session(found: Mapping[str, Any]) -> None:

@@ -6,28 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from discreet.dashboard import rounding
+from discreet.ledger.words import ENTRIES
 from discreet.privacy.events import REGISTRY
 from discreet.privacy.mechanism import MechanismEvent
 from discreet.problems import JOBS, KINDS
 from discreet.problems.results import properties_of
-
-ENTRIES = {
-    "open": ("Account opened", "{actor} opened this account with a cap. The cap is the most that may ever be spent."),
-    "grant": ("Cap changed", "{actor} set another cap. What was spent stays spent."),
-    "reserve": (
-        "Price reserved",
-        "{actor} submitted a job. Its whole price was set aside before any data were touched, so that nothing else can"
-        " spend it.",
-    ),
-    "data_touched": (
-        "Data touched",
-        "A worker is about to hand private data to the job’s solver. From here on the job is charged in full, whether"
-        " it succeeds or not.",
-    ),
-    "commit": ("Price charged", "The job ended after data were touched. Its price is spent for good."),
-    "release": ("Reservation given back", "The job ended before any data were touched. Nothing was spent."),
-}
-"""Title and meaning of each kind of entry."""
 
 FINGERPRINT_DIGITS = 64
 MOST_LETTERS = 24

@@ -11,6 +11,7 @@ from discreet.dashboard import forms, paging, words
 from discreet.dashboard.pages import HEADERS, go_to, render
 from discreet.dashboard.sessions import Auditor, Reader
 from discreet.errors import InvalidInput, NotFound
+from discreet.ledger.words import ENTRIES
 from discreet.usecases import budgets, ledger
 from discreet.usecases.verification import Verification, Verifier
 from discreet.web.responses import answer
@@ -44,7 +45,7 @@ async def show_ledger(
         services,
         viewer.principal,
         account_id=account or None,
-        kinds=(kind,) if kind in words.ENTRIES else (),
+        kinds=(kind,) if kind in ENTRIES else (),
         job_id=job.strip() or None,
         since=_day("since", since),
         until=None if last_day is None else last_day + timedelta(days=1),
@@ -62,7 +63,7 @@ async def show_ledger(
         filters={name: value for name, value in filters.items() if value},
         first=after is None,
         accounts=await budgets.all_budgets(services, viewer.principal),
-        kinds=words.ENTRIES,
+        kinds=ENTRIES,
         verified=await verifier.look(services, viewer.principal) if viewer.may(*ledger.READERS) else None,
     )
 
