@@ -27,7 +27,9 @@ certificates = typer.Typer(no_args_is_help=True, help="Certificates.")
 
 @app.command("show")
 def show_ledger(
-    account: Annotated[str | None, typer.Argument(help="A dataset's name or id, or the id of a budget; all when left out")] = None,
+    account: Annotated[
+        str | None, typer.Argument(help="A dataset's name or id, or the id of a budget; all when left out")
+    ] = None,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,

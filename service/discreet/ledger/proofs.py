@@ -26,7 +26,7 @@ _MOST_HASHES = 64
 
 @dataclass(frozen=True)
 class Place:
-    """Where the transparency log holds the entries of a certificate, as the proofs beside it say; nothing is checked."""
+    """Where the log holds the entries of a certificate, as the proofs beside it say; nothing is checked."""
 
     log: str
     size: int

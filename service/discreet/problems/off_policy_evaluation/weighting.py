@@ -170,17 +170,17 @@ class ImportanceSampling(Method):
         return (*(one.sentence for one in self.expected(event, epsilon, LEVEL)[:1]), *says)
 
     def _long_episodes(self) -> tuple[str, ...]:
-        """What is lost where episodes are long: a weight w of at most W and mean 1 exceeds a clip c by at most 1 - c/W on
-        average, as it does where one person in W follows the target policy all along and weighs W."""
+        """What is lost where episodes are long: a weight w of at most W and mean 1 exceeds a clip c by at most 1 - c/W
+        on average, as it does where one person in W follows the target policy all along and weighs W."""
         most, cap = self.public.largest_weight, MOST_CAP if self._counted else self._fixed_cap
         lost = 1 - cap / most
         if not math.isfinite(most) or lost <= MUCH_CUT:
             return ()
         return (
             f"over {self.public.horizon} steps a weight may be as large as {plain(most, 3)} (max_ratio to the power of "
-            f"the horizon), and it is clipped at {plain(cap, 3)}: where so few do what the target policy would in every "
-            f"step, 1 in {plain(most, 3)}, up to {percent(lost)} of the weights are cut off, and `true_value` says "
-            "little; a shorter horizon helps, or the method `moments`, which looks at one step at a time",
+            f"the horizon), and it is clipped at {plain(cap, 3)}: where so few do what the target policy would in "
+            f"every step, 1 in {plain(most, 3)}, up to {percent(lost)} of the weights are cut off, and "
+            "`true_value` says little; a shorter horizon helps, or the method `moments`, which looks at single steps",
         )
 
     def expected(
