@@ -12,86 +12,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import rfc8785
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.ledger import certificates, entries, verification
-from discreet.ledger.entries import GENESIS, Broken, entry_line, limits
+from discreet.ledger.entries import Broken
 from discreet.ledger.heads import head_line, sign_head
 from discreet.ledger.verification import verify
 from discreet.privacy import calibration
-from discreet.privacy.events import EVENTS, TooManyEvents, price_of, to_json
-from discreet.privacy.filters import Cap
-from discreet.privacy.mechanisms.discrete_laplace import DiscreteLaplace
+from discreet.privacy.events import TooManyEvents, price_of
 from discreet.privacy.units import Price
 from discreet_client import canonical
-
-KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
-OTHER_KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(1, 33)))
-EVENT = to_json(DiscreteLaplace(sensitivity=1, scale=10, neighbours="one trip"))
-PRICE = EVENTS.validate_python((EVENT,))[0].price()
-CAP = Cap(10**9, 0)
-
-
-class Writer:
-    """Writes the chains of one tenant by the rules, or against them where a test says so."""
-
-    def __init__(self) -> None:
-        self.bodies: dict[str, list[dict[str, Any]]] = {}
-
-    def write(self, account: str, kind: str, job: str | None = None, **values: Any) -> None:
-        chain = self.bodies.setdefault(account, [])
-        last = chain[-1] if chain else {}
-        zero = Price.zero().to_json()
-        body = {
-            "account": account,
-            "actor": "someone",
-            "at": "2026-11-21T00:00:00.000000Z",
-            "cap": last.get("cap", {"epsilon": str(CAP.epsilon), "delta": str(CAP.delta)}),
-            "events": [],
-            "filters": last.get("filters", limits(CAP)),
-            "job": job,
-            "kind": kind,
-            "price": {},
-            "reason": None,
-            "reserved": last.get("reserved", zero),
-            "scope": "data",
-            "seq": len(chain) + 1,
-            "subject": account,
-            "tenant": "ten_1",
-            "totals": last.get("totals", zero),
-            "unit": "request",
-        }
-        price = PRICE.to_json()
-        if kind == "reserve":
-            totals, reserved = add(body["totals"], price, 1), add(body["reserved"], price, 1)
-            body.update(events=[EVENT], price=price, totals=totals, reserved=reserved)
-        elif kind in ("commit", "release"):
-            body.update(price=price, reserved=add(body["reserved"], price, -1))
-            if kind == "release":
-                body["totals"] = add(body["totals"], price, -1)
-        body.update(values)
-        chain.append(body)
-
-    def life(self, account: str, job: str, *kinds: str) -> None:
-        for kind in kinds:
-            self.write(account, kind, job)
-
-    def lines(self, key: Ed25519PrivateKey = KEY) -> list[bytes]:
-        lines, heads = [], []
-        for account, chain in sorted(self.bodies.items()):
-            previous = GENESIS
-            for body in chain:
-                text = rfc8785.dumps(body)
-                digest = hashlib.sha256(previous + text).digest()
-                lines.append(entry_line(text.decode(), digest, previous))
-                previous = digest
-            heads.append((account, len(chain), previous))
-        return [head_line(sign_head("ten_1", heads, key)), *lines]
-
-
-def add(a: dict[str, str], b: dict[str, str], sign: int) -> dict[str, str]:
-    return {name: str(int(a[name]) + sign * int(b[name])) for name in a}
+from tests.ledgers import EVENT, KEY, OTHER_KEY, PRICE, Writer
 
 
 def ledger() -> Writer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +19,6 @@ from discreet.cli.showing import counted, show_budgets, show_entries, tell
 from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from discreet.ledger.certificates import Check
     from discreet.ledger.checkpoints import Verifier
 
 app = typer.Typer(no_args_is_help=True, help="The privacy ledger.")
@@ -141,33 +141,19 @@ def verify_certificate(
 ) -> None:
     """Check a certificate with no server: signature, price from the events, guarantee, the result that it binds, its
     place in an export, and in the transparency log."""
-    from discreet.ledger import certificates  # noqa: PLC0415
-    from discreet.ledger.entries import Broken  # noqa: PLC0415
-    from discreet.ledger.proofs import check_proofs  # noqa: PLC0415
-    from discreet.ledger.verification import verify  # noqa: PLC0415
+    from discreet.ledger import certificates, offline  # noqa: PLC0415
 
     whole, body = _certificate(file)
-    checks = certificates.check(body, public_key)
-    checks += certificates.check_followed(body, firsts := [_certificate(one)[1] for one in first or []])
-    checks += _check_result(whole, body, result, table or [])
-    known = _witnesses(witness or [])
-    checks += check_proofs(body, public_key, known, len(known) if witnesses_needed is None else witnesses_needed)
-    if ledger is None:
-        checks.append(certificates.Check("inclusion", None, "not looked at: give an export with --ledger"))
-    else:
-        certified = [body, *firsts]
-        entries: dict[str, list[tuple[dict[str, Any], str]]] = {str(one.get("job")): [] for one in certified}
-
-        def watch(entry: dict[str, Any], digest: str) -> None:
-            if entry["job"] in entries:
-                entries[entry["job"]].append((entry, digest))
-
-        try:
-            with ledger.open("rb") as lines:
-                verify(lines, public_key=public_key or body.get("public_key"), watch=watch)
-            checks += [certificates.check_inclusion(one, entries[str(one.get("job"))]) for one in certified]
-        except Broken as broken:
-            checks.append(certificates.Check("inclusion", False, f"the export does not hold: {broken}"))
+    beside = offline.Beside(
+        answer=_answer(whole, body, result),
+        tables=_digests(table or []),
+        firsts=[_certificate(one)[1] for one in first or []],
+        public_key=public_key,
+        witnesses=_witnesses(witness or []),
+        witnesses_needed=witnesses_needed,
+    )
+    with nullcontext() if ledger is None else ledger.open("rb") as lines:
+        checks = offline.check_all(body, beside, lines)
     answer = certificates.verdict(checks)
     marks = {True: "holds ", False: "BROKEN", None: "open  "}
     compare = "" if public_key else " (compare this key with one that you know)"
@@ -206,36 +192,23 @@ def _witnesses(texts: list[str]) -> list[Verifier]:
     return found
 
 
-def _check_result(
-    whole: dict[str, Any], certificate: dict[str, Any], result: Path | None, tables: list[str]
-) -> list[Check]:
-    """What the certificate binds, compared with the result beside it or in a file of its own, and with its tables."""
-    from discreet.ledger import certificates  # noqa: PLC0415
-    from discreet_client import canonical  # noqa: PLC0415
-
+def _answer(whole: dict[str, Any], certificate: dict[str, Any], result: Path | None) -> dict[str, Any]:
+    """What stands beside the certificate, or in a file of its own."""
     given = whole if whole is not certificate else {}
-    if result is not None:  # the result alone, or again what `--out` wrote
-        other = read_json(result)
-        given = other if "result" in other and "certificate" in other else {**given, "result": other}
-    digests = {}
+    if result is None:
+        return given
+    other = read_json(result)  # the result alone, or again what `--out` wrote
+    return other if "result" in other and "certificate" in other else {**given, "result": other}
+
+
+def _digests(tables: list[str]) -> dict[str, str]:
+    """SHA-256 of each NAME=FILE."""
+    found = {}
     for one in tables:
         name, _, place = one.partition("=")
         try:
             with open(place, "rb") as parquet:
-                digests[name] = hashlib.file_digest(parquet, "sha256").hexdigest()
+                found[name] = hashlib.file_digest(parquet, "sha256").hexdigest()
         except OSError as error:
             raise InvalidInput(f"--table {one}: NAME=FILE is needed, and the file cannot be read") from error
-    job = given["job"] if isinstance(given.get("job"), dict) else None
-    checks = certificates.check_result(
-        certificate,
-        digest=canonical.digest(given["result"]) if "result" in given else None,
-        tables=digests,
-        job=None if job is None else str(job.get("id")),
-    )
-    if job is None:
-        return checks
-    asked = job.get("problem")
-    checks += certificates.check_problem(certificate, None if asked is None else canonical.digest(asked))
-    if "result" in given:
-        checks += certificates.check_headline(certificate, job.get("headline"), canonical.dumps(given["result"]))
-    return [*checks, certificates.Check("names", None, "what people call job and dataset is not certified")]
+    return found

@@ -20,6 +20,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from discreet.ledger.heads import bytes_of
 from discreet.privacy.events import TooManyEvents, price_of
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price, display, to_decimal
 from discreet_client import canonical
@@ -141,8 +142,8 @@ def is_signed(body: Any) -> bool:
         return False
     unsigned = {name: value for name, value in body.items() if name not in {"signature", "proofs"}}
     try:
-        key = Ed25519PublicKey.from_public_bytes(base64.b64decode(body["public_key"]))
-        key.verify(base64.b64decode(body["signature"]), canonical.dumps(unsigned))
+        key = Ed25519PublicKey.from_public_bytes(bytes_of(body["public_key"]))
+        key.verify(bytes_of(body["signature"]), canonical.dumps(unsigned))
     except (InvalidSignature, KeyError, ValueError, TypeError, RecursionError, OverflowError):
         return False
     return True
@@ -226,6 +227,8 @@ def check_followed(body: Mapping[str, Any], firsts: Sequence[Mapping[str, Any]] 
         return [Check("release", False, "the certificate does not say in this format what it follows from")]
     own = {job: first for first in firsts if isinstance(job := first.get("job"), str)}
     checks = []
+    if len(own) < len(firsts):
+        checks.append(Check("release", False, "one that was given is no certificate of a job, or stands twice"))
     for job, said in named.items():
         first = own.get(job)
         if first is None:

@@ -17,6 +17,7 @@ from discreet.ledger.checkpoints import (
     read_line,
     signers,
 )
+from discreet.ledger.entries import is_hash
 from discreet.ledger.tree import Unproven, check_inclusion, commitment, leaf_hash
 
 _SALT_BYTES = 16
@@ -90,6 +91,8 @@ def _require_leaves(named: Sequence[Any], shown: Sequence[Any], checkpoint: Chec
         proof = proofs.get((account, seq))
         if proof is None:
             raise Unproven(f"no proof of entry {seq} of account {account}")
+        if not is_hash(digest):
+            raise BadNote("the hash of an entry is not of this format")
         salt, path = decoded(proof["salt"]), read_hashes(proof["path"][:_MOST_HASHES])
         if type(proof["number"]) is not int or len(salt) != _SALT_BYTES or len(path) != len(proof["path"]):
             raise BadNote("the proofs are not of this format")

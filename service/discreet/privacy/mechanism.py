@@ -42,7 +42,7 @@ Units = Annotated[
 ]
 """An integer count of units; a decimal string in JSON, where numbers lose digits beyond 2^53."""
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
 Count = Annotated[int, Field(ge=1, le=10**9, strict=True)]
 Norm = Literal["l1", "l2", "row", "smooth"]
 
@@ -61,7 +61,7 @@ class PoissonSampling(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     scheme: Literal["poisson"] = "poisson"
-    probability: float = Field(gt=0, le=1)
+    probability: float = Field(gt=0, le=1, strict=True)
 
 
 class OneDrawSampling(BaseModel):

@@ -55,8 +55,10 @@ class Dirichlet(ComposedEvent):
     norm: Literal["row"] = "row"
     noise: Literal["dirichlet"] = "dirichlet"
     sampling: None = None
-    floor: float = Field(ge=0, le=0.5, allow_inf_nan=False, description="Least entry that a row may have, public")
-    offset: float = Field(default=0.0, ge=0, allow_inf_nan=False, description="Added to each parameter")
+    floor: float = Field(
+        ge=0, le=0.5, allow_inf_nan=False, strict=True, description="Least entry that a row may have, public"
+    )
+    offset: float = Field(default=0.0, ge=0, allow_inf_nan=False, strict=True, description="Added to each parameter")
 
     @model_validator(mode="after")
     def _within_the_simplex(self) -> Dirichlet:

@@ -42,7 +42,7 @@ class SmoothSensitivityGaussian(ChargedRho):
     drawn_in_floats: ClassVar[bool] = True
 
     mechanism: Literal["smooth_sensitivity_gaussian"] = "smooth_sensitivity_gaussian"
-    sensitivity: float = Field(default=1.0, ge=1, le=1)
+    sensitivity: float = Field(default=1.0, ge=1, le=1, strict=True)
     norm: Literal["smooth"] = "smooth"
     noise: Literal["gaussian"] = "gaussian"
     sampling: None = None

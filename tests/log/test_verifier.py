@@ -1,0 +1,491 @@
+"""The verifier of one file that knows nothing of discreet's code, against that code: 10,000 random and altered
+certificates, ledgers and logs, verdict for verdict."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import copy
+import hashlib
+import importlib.util
+import json
+import random
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import rfc8785
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from discreet.cli.files import read_json
+from discreet.errors import InvalidInput
+from discreet.ledger import certificates, offline
+from discreet.ledger.certificates import Check
+from discreet.ledger.checkpoints import Verifier, cosign, hashes_text, public_bytes, sign_checkpoint
+from discreet.ledger.entries import GENESIS, Broken, entry_line
+from discreet.ledger.heads import head_line, sign_head
+from discreet.ledger.tree import Tree, commitment, leaf_hash, node_hash, tile_path, tiles_of, width
+from discreet.ledger.verification import verify
+from discreet.privacy.events import EVENTS, to_json
+from discreet.privacy.filters import Cap
+from discreet.privacy.mechanisms import discrete_laplace, gaussian, laplace
+from discreet_client import canonical
+from tests.ledgers import KEY, OTHER_KEY, Writer
+
+FILE = Path(__file__).parents[2] / "clients" / "verifier" / "discreet_verify.py"
+CERTIFICATES, LEDGERS, LOGS = 6000, 2500, 1500
+ORIGIN = "discreet/test"
+WITNESSES = {
+    f"witness.example/{name}": Ed25519PrivateKey.from_private_bytes(name.encode() * 32) for name in ("a", "b", "c")
+}
+PUBLIC = certificates.public_key(KEY)
+EVENTS_OF = {
+    "discrete_laplace": (discrete_laplace.DiscreteLaplace.example(), Cap(8 * 10**9, 0)),
+    "laplace": (laplace.Laplace.example(), Cap(5 * 10**9, 4 * 10**12)),
+    "gaussian": (gaussian.Gaussian.example(), Cap(7 * 10**9, 10**14)),
+}
+
+
+def _load() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("discreet_verify", FILE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+stranger = _load()
+
+
+class World:
+    """A true ledger, the log that holds it, and a certificate of each of its jobs."""
+
+    def __init__(self, name: str) -> None:
+        event, cap = EVENTS_OF[name]
+        self.writer = Writer(to_json(event), cap)
+        for account in ("acc_1", "acc_2"):
+            self.writer.write(account, "open")
+            self.writer.life(account, "job_1", "reserve", "data_touched", "commit")
+            self.writer.life(account, f"job_of_{account}", "reserve", "release")
+        self.writer.life("acc_2", "job_2", "reserve", "data_touched", "commit")
+        self.lines = self.writer.lines()
+        entries = [json.loads(line) for line in self.lines[1:]]
+        salts = {one["hash"]: hashlib.sha256(one["hash"].encode()).digest()[:16] for one in entries}
+        strangers = [hashlib.sha256(bytes([one])).digest() for one in range(40)]
+        leaves = strangers[:21] + [commitment(salts[one["hash"]], bytes.fromhex(one["hash"])) for one in entries]
+        leaves += strangers[21:]
+        self.log = Log([leaf_hash(one) for one in leaves])
+        self.answers = [self._answer(job, entries, salts) for job in ("job_1", "job_2")]
+
+    def _answer(self, job: str, entries: list[Any], salts: dict[str, bytes]) -> dict[str, Any]:
+        named = [one for one in entries if one["body"]["job"] == job and one["body"]["kind"] == "commit"]
+        result = {"flows": [1.5, 2e-7, 3], "name": "Straße 漢", "gap": 1e21}
+        problem = {"kind": "routing", "objective": "user_equilibrium"}
+        body = certificates.certificate(
+            simulation=False,
+            price=EVENTS.validate_python((self.writer.event,))[0].price(),
+            unit="request",
+            neighbours="one trip",
+            events=[self.writer.event],
+            filters=["basic"],
+            assumptions=["a sentence"],
+            versions={"discreet": "0"},
+            ledger_entries=[
+                {name: one["body"][name] for name in ("account", "seq")} | {"hash": one["hash"]} for one in named
+            ],
+            job=job,
+            result_digest=canonical.digest(result),
+            tables={"policy": "ab" * 32},
+            headline_digest=certificates.digest_of_headline("All trips", canonical.dumps(result)),
+            problem_digest=canonical.digest(problem),
+            release_digest="cd" * 32,
+        )
+        proofs = [
+            {
+                "account": one["body"]["account"],
+                "seq": one["body"]["seq"],
+                "number": 21 + entries.index(one),
+                "salt": base64.b64encode(salts[one["hash"]]).decode(),
+                "path": hashes_text(self.log.tree().inclusion(21 + entries.index(one))),
+            }
+            for one in named
+        ]
+        signed = certificates.sign(body, KEY)
+        signed["proofs"] = {"checkpoint": self.log.note(), "entries": proofs}
+        return {
+            "job": {"id": job, "problem": problem, "headline": "All trips"},
+            "certificate": signed,
+            "result": result,
+        }
+
+
+class Log:
+    """A log of these leaves."""
+
+    def __init__(self, hashes: list[bytes]) -> None:
+        self.hashes = hashes
+
+    def tree(self, size: int | None = None) -> Tree:
+        size = len(self.hashes) if size is None else size
+        return Tree(size, {tile: self._tile(tile, size) for tile in tiles_of(size, range(size))})
+
+    def _tile(self, tile: tuple[int, int], size: int) -> list[bytes]:
+        level, number = tile
+        found = []
+        for at in range(256 * number, 256 * number + width(tile, size)):
+            hashes = self.hashes[at << 8 * level : (at + 1) << 8 * level]
+            while len(hashes) > 1:
+                hashes = [node_hash(*hashes[one : one + 2]) for one in range(0, len(hashes), 2)]
+            found += hashes
+        return found
+
+    def note(self, size: int | None = None, witnesses: tuple[str, ...] = tuple(WITNESSES)[:2]) -> str:
+        size = len(self.hashes) if size is None else size
+        point = sign_checkpoint(ORIGIN, size, self.tree(size).root(), KEY)
+        return point.cosigned(cosign(point, name, WITNESSES[name], 1_700_000_000) for name in witnesses).note
+
+
+def leaves_of(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The places of all values within a JSON value."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for name, one in inner for place in leaves_of(one, (*path, name)))]
+
+
+def altered(value: Any, chance: random.Random) -> Any:
+    """The value with something else in one place."""
+    value = copy.deepcopy(value)
+    *path, last = chance.choice([place for place in leaves_of(value) if place])
+    within = value
+    for name in path:
+        within = within[name]
+    old = within[last]
+    other = [None, True, 0, -1, 1.0, 2**53, 10**40, 1e-300, "", "x", [], {}, [old], {"a": old}, str(old)]
+    if isinstance(old, str) and old:
+        at = chance.randrange(len(old))
+        other += [old[:at] + chance.choice("0aZ/=é") + old[at + 1 :], old + "=", old[:-1], old + "\n", " " + old] * 3
+    elif isinstance(old, int | float) and not isinstance(old, bool):
+        other += [old + 1, old - 1, float(old), -old, old * 2] * 2
+    elif isinstance(old, list) and old:
+        other += [old[::-1], old[1:], old[:-1], old + old[:1]] * 2
+    what = chance.random()
+    if what < 0.1 and isinstance(within, dict):
+        del within[last]
+    elif what < 0.15 and isinstance(within, dict):
+        within[f"{last}_"] = old
+    else:
+        within[last] = chance.choice(other)
+    return value
+
+
+def resigned(answer: dict[str, Any], chance: random.Random) -> dict[str, Any]:
+    """With another certificate of the key's holder, or of a stranger."""
+    body = {name: one for name, one in answer["certificate"].items() if name not in ("signature", "public_key")}
+    proofs = body.pop("proofs")
+    body = altered(body, chance)
+    try:
+        signed = certificates.sign(body, chance.choice((KEY, KEY, OTHER_KEY)))
+    except (ValueError, OverflowError):
+        return answer
+    return {**answer, "certificate": {**signed, "proofs": proofs}}
+
+
+def otherwise_proven(world: World, answer: dict[str, Any], chance: random.Random) -> dict[str, Any]:
+    """With proofs of another tree, in another order, of another length, or of other leaves."""
+    answer = copy.deepcopy(answer)
+    proofs = answer["certificate"]["proofs"]
+    one = chance.choice(proofs["entries"])
+    size = chance.randrange(1, len(world.log.hashes) + 1)
+    for change in chance.sample(range(8), chance.choice((1, 1, 2))):
+        if change == 0:
+            proofs["checkpoint"] = world.log.note(size, chance.choice(((), tuple(WITNESSES), tuple(WITNESSES)[1:])))
+        elif change == 1 and size > one["number"]:
+            proofs["checkpoint"] = world.log.note(size)
+            for each in proofs["entries"]:
+                if each["number"] < size:
+                    each["path"] = hashes_text(world.log.tree(size).inclusion(each["number"]))
+        elif change == 2:
+            one["path"] = one["path"][: chance.randrange(8)] + one["path"][chance.randrange(8) :]
+        elif change == 3:
+            one["number"] = chance.randrange(-1, len(world.log.hashes) + 2)
+        elif change == 4:
+            proofs["entries"] = proofs["entries"][chance.randrange(2) :] * chance.choice((1, 2))
+        elif change == 5:
+            other = Log([bytes(32), *world.log.hashes[1:]])
+            proofs["checkpoint"] = other.note(len(world.log.hashes))
+        elif change == 6:
+            proofs["checkpoint"] = proofs["checkpoint"].replace(ORIGIN, "discreet/other", chance.choice((1, 9)))
+        else:
+            text = proofs["checkpoint"]
+            at = chance.randrange(len(text))
+            proofs["checkpoint"] = text[:at] + chance.choice("\n1A=— ") + text[at + chance.choice((0, 1)) :]
+    return answer
+
+
+def told(found: list[Check]) -> Counter[tuple[str, bool | None]]:
+    return Counter((one.name, one.holds) for one in found)
+
+
+def agree(ours: list[Check], theirs: list[Any], case: Any) -> None:
+    """Both come to one verdict, and to one on all that both have looked at. Of prices that follow from no arithmetic
+    the stranger says nothing."""
+    left_open = {one.name for one in theirs if one.holds is None}
+    names = {one.name for one in ours} & {one.name for one in theirs}
+    for name in names - left_open:
+        here = {one.holds for one in ours if one.name == name}
+        there = {one.holds for one in theirs if one.name == name}
+        assert None in here or here == there, (name, ours, theirs, case)
+    broken = {one.name for one in ours if one.holds is False}
+    if broken and broken <= {"price"} & left_open:
+        return
+    assert bool(broken) == any(one.holds is False for one in theirs), (ours, theirs, case)
+
+
+@pytest.fixture(scope="module")
+def worlds() -> list[World]:
+    return [World(name) for name in EVENTS_OF]
+
+
+def test_certificates(worlds: list[World], tmp_path: Path) -> None:
+    chance, file, seen = random.Random(1), tmp_path / "answer.json", Counter[bool]()
+    known = {name: Verifier(name, public_bytes(key), witness=True) for name, key in WITNESSES.items()}
+    ways: list[Callable[[World, dict[str, Any]], dict[str, Any]]] = [
+        *[lambda world, answer: answer] * 2,
+        lambda world, answer: altered(answer, chance),
+        lambda world, answer: {**answer, "certificate": altered(answer["certificate"], chance)},
+        lambda world, answer: resigned(answer, chance),
+        lambda world, answer: otherwise_proven(world, answer, chance),
+    ]
+    for case in range(CERTIFICATES):
+        world = chance.choice(worlds)
+        answer = chance.choice(ways)(world, chance.choice(world.answers))
+        text = bytearray(json.dumps(answer, ensure_ascii=chance.random() < 0.5).encode())
+        if chance.random() < 0.1:
+            text[chance.randrange(len(text))] ^= 1 << chance.randrange(8)
+        file.write_bytes(text)
+        names = chance.sample(sorted(known), chance.randrange(4))
+        needed = chance.choice((None, 1, 1))
+        key = chance.choice((None, *[PUBLIC] * 5, certificates.public_key(OTHER_KEY)))
+        tables = chance.choice(({}, *[{"policy": "ab" * 32}] * 5, {"policy": "00" * 32}, {"other": "ab" * 32}))
+        export = chance.choice((*[None] * 12, *[world.lines] * 3, world.lines[:-1]))
+        given = {
+            "witnesses": [stranger.Key.read(known[name].text) for name in names],
+            "needed": needed,
+            "tables": tables,
+            "ledger": export,
+        }
+        try:
+            theirs = stranger.check_whole(stranger.read_json(bytes(text)), [] if key is None else [key], **given)
+        except stranger.Bad:
+            theirs = None
+        try:
+            whole = read_json(file)
+            body = whole.get("certificate", whole)
+            if not isinstance(body, dict):
+                raise InvalidInput("no certificate")
+            beside = offline.Beside(
+                answer=whole if whole is not body else {},
+                tables=tables,
+                public_key=key,
+                witnesses=[known[name] for name in names],
+                witnesses_needed=needed,
+            )
+            ours = offline.check_all(body, beside, export)
+        except InvalidInput:
+            ours = None
+        assert (ours is None) == (theirs is None), (case, text)
+        if ours is not None and theirs is not None:
+            agree(ours, theirs, (case, bytes(text)))
+            seen[all(one.holds is not False for one in ours)] += 1
+    assert min(seen.values()) > CERTIFICATES / 10
+
+
+def rewritten(world: World, chance: random.Random) -> list[bytes]:
+    """A ledger whose writer keeps to no rule, with hashes and signature of his own."""
+    writer = copy.deepcopy(world.writer)
+    chain = chance.choice(list(writer.bodies.values()))
+    at = chance.randrange(len(chain))
+    what = chance.random()
+    if what < 0.7:
+        chain[at] = altered(chain[at], chance)
+    elif what < 0.8:
+        del chain[at]
+    elif what < 0.9:
+        chain.insert(at, copy.deepcopy(chance.choice(chain)))
+    else:
+        other = chance.randrange(len(chain))
+        chain[at]["kind"], chain[other]["kind"] = chain[other]["kind"], chain[at]["kind"]
+    lines, ends = [], []
+    for account, bodies in sorted(writer.bodies.items()):
+        previous = GENESIS
+        for number, body in enumerate(bodies, 1):
+            if what >= 0.7:
+                body["seq"] = number
+            text = rfc8785.dumps(body)
+            digest = hashlib.sha256(previous + text).digest()
+            lines.append(entry_line(text.decode(), digest, previous))
+            previous = digest
+        ends.append((account, len(bodies), previous))
+    return [head_line(sign_head("ten_1", ends, chance.choice((KEY, OTHER_KEY)))), *lines]
+
+
+def shuffled(world: World, chance: random.Random) -> list[bytes]:
+    """Lines that are gone, twice there, exchanged, or of another ledger; or one bit."""
+    lines = list(world.lines)
+    at, other = (chance.randrange(len(lines)) for _ in range(2))
+    what = chance.randrange(5)
+    if what == 0:
+        del lines[at]
+    elif what == 1:
+        lines.insert(other, lines[at])
+    elif what == 2:
+        lines[at], lines[other] = lines[other], lines[at]
+    elif what == 3:
+        line = bytearray(lines[at])
+        line[chance.randrange(len(line))] ^= 1 << chance.randrange(8)
+        lines[at] = bytes(line)
+    else:
+        line = lines[at]
+        place = chance.randrange(len(line))
+        lines[at] = line[:place] + chance.choice((b" ", b"0", b"\n", b"e0", b",")) + line[place:]
+    return b"".join(lines).splitlines(keepends=True)
+
+
+def test_ledgers(worlds: list[World]) -> None:
+    chance, seen = random.Random(2), Counter[bool]()
+    for case in range(LEDGERS):
+        world = chance.choice(worlds)
+        try:
+            lines = chance.choice((shuffled, rewritten, rewritten, lambda world, chance: world.lines))(world, chance)
+        except (ValueError, OverflowError):  # what no canonical JSON holds
+            continue
+        key = chance.choice((None, PUBLIC))
+        head = chance.choice((None, None, json.loads(world.lines[0]), altered(json.loads(world.lines[0]), chance)))
+        theirs = stranger.check_ledger(lines, [] if key is None else [key], head)
+        try:
+            verify(lines, public_key=key, head=head)
+            ours, says = True, "it holds"
+        except Broken as broken:
+            ours, says = False, str(broken)
+        seen[ours] += 1
+        if not ours and says.endswith(("its events have no price", "the price does not follow from the events")):
+            assert theirs[-1].holds in (None, False), (case, says, theirs)  # of a curve the stranger says nothing
+            continue
+        assert ours == all(one.holds is not False for one in theirs), (case, says, theirs)
+    assert min(seen.values()) > LEDGERS / 10
+
+
+def test_logs(tmp_path: Path) -> None:
+    """Tiles as they are served, between two checkpoints; any of the three may lie."""
+    chance, seen = random.Random(3), Counter[bool]()
+    for case in range(LOGS):
+        size = chance.choice((1, 2, 3, 255, 256, 257, 300))
+        entries = [chance.randbytes(32) for _ in range(size)]
+        log = Log([leaf_hash(one) for one in entries])
+        folder = tmp_path / str(case)
+        for number in range(-(-size // 256)):
+            wide = width((0, number), size)
+            for level, parts in ((0, log.hashes), (-1, [len(one).to_bytes(2, "big") + one for one in entries])):
+                place = folder / tile_path((level, number), wide)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                tile = bytearray(b"".join(parts[256 * number : 256 * number + wide]))
+                if chance.random() < 0.1:
+                    tile[chance.randrange(len(tile))] ^= 1
+                place.write_bytes(tile)
+        sizes = sorted((chance.randrange(size + 1), chance.choice((size, size, size + 1))))
+        notes, true = [], True
+        for one in sizes:
+            held = Log(log.hashes if one <= size else [*log.hashes, bytes(32)])
+            if chance.random() < 0.1 and one:
+                held = Log([bytes(32), *held.hashes[1:]])
+            notes.append(held.note(one))
+            true = true and one <= size and held.hashes[:one] == log.hashes[:one]
+        served = b"".join(
+            (folder / tile_path((0, number), width((0, number), size))).read_bytes()
+            for number in range(-(-size // 256))
+        )
+        bundles = b"".join(
+            (folder / tile_path((-1, number), width((0, number), size))).read_bytes()
+            for number in range(-(-size // 256))
+        )
+        most = max(sizes)
+        true = true and served[: 32 * most] == b"".join(log.hashes[:most])
+        true = true and bundles[: 34 * most] == b"".join(b"\0 " + one for one in entries[:most])
+        key = Verifier(ORIGIN, public_bytes(chance.choice((KEY, KEY, KEY, OTHER_KEY))))
+        keys = chance.choice(([], [stranger.Key.read(key.text)]))
+        true = true and (not keys or key.key == public_bytes(KEY))
+        chance.shuffle(notes)
+        found = stranger.check_log(folder, *notes, keys)
+        assert true == all(one.holds is not False for one in found), (case, sizes, found)
+        seen[true] += 1
+    assert min(seen.values()) > LOGS / 10
+
+
+def test_it_needs_nothing_but_python_and_cryptography(worlds: list[World], tmp_path: Path) -> None:
+    """In another folder, apart from this installation's packages but one."""
+    imported = {
+        (node.module or "") if isinstance(node, ast.ImportFrom) else one.name
+        for node in ast.walk(ast.parse(FILE.read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for one in node.names
+    }
+    assert {name.partition(".")[0] for name in imported} <= {*sys.stdlib_module_names, "cryptography"}
+    answer, ledger, head = tmp_path / "answer.json", tmp_path / "ledger.jsonl", tmp_path / "head.json"
+    answer.write_text(json.dumps(worlds[0].answers[0]))
+    ledger.write_bytes(b"".join(worlds[0].lines))
+    head.write_bytes(worlds[0].lines[0])
+
+    def run(*arguments: str) -> tuple[int, str]:
+        command = [sys.executable, "-I", str(FILE), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert done.stderr == ""
+        return done.returncode, done.stdout
+
+    witness = Verifier(next(iter(WITNESSES)), public_bytes(next(iter(WITNESSES.values()))), witness=True)
+    given = ("--ledger", str(ledger), "--public-key", PUBLIC, "--witness", witness.text)
+    status, said = run("certificate", str(answer), *given)
+    assert (status, "BROKEN" in said) == (0, False), said
+    for name in ("signature", "price", "guarantee", "result", "headline", "problem", "log", "witnesses", "inclusion"):
+        assert f"holds  {name}:" in said
+    assert run("ledger", str(ledger), "--head", str(head))[0] == 0
+    ledger.write_bytes(b"".join(worlds[0].lines[:-1]))
+    status, said = run("ledger", str(ledger), "--json")
+    assert (status, json.loads(said)["valid"]) == (1, False)
+    assert run("certificate", str(ledger)) == (1, run("certificate", str(ledger))[1])
+
+
+def test_what_it_leaves_open_it_does_not_call_held(worlds: list[World]) -> None:
+    """Noise that is too small for what its events were charged: the curve is not its business, and it says so."""
+    world = worlds[2]
+    event = {**world.writer.event, "scale": 0.1}
+    body = {name: one for name, one in world.answers[0]["certificate"].items() if name not in ("signature", "proofs")}
+    signed = certificates.sign({**body, "events": [event]}, KEY)
+    assert {one.name: one.holds for one in certificates.check(signed)}["price"] is False
+    assert {one.name: one.holds for one in stranger.check_certificate(signed)}["price"] is None
+
+
+def test_what_was_asked_again(worlds: list[World]) -> None:
+    first = worlds[0].answers[0]["certificate"]
+    body = {name: one for name, one in first.items() if name not in ("signature", "public_key", "proofs")}
+    free = dict.fromkeys(("delta", "delta_z", "epsilon", "rho"), "0")
+    body |= {"events": [], "price": free, "ledger_entry": [], "job": "job_9"}
+    body["guarantee"] = {**first["guarantee"], "type": "post_processing", "epsilon": 0.0, "delta": 0.0}
+    body["follows_from"] = {"sentence": "", "releases": [{name: first[name] for name in certificates.FOLLOWED}]}
+    again = certificates.sign(body, KEY)
+    chance = random.Random(4)
+    for case in range(300):
+        given = chance.choice(([], [first], [altered(first, chance)], [first, worlds[0].answers[1]["certificate"]]))
+        shown = chance.choice((again, altered(again, chance)))
+        if not all(isinstance(one, dict) for one in given) or not isinstance(shown, dict):
+            continue
+        export = chance.choice((None, worlds[0].lines))
+        ours = offline.check_all(shown, replace(offline.Beside(), firsts=given), export)
+        theirs = stranger.check_whole(shown, [], firsts=given, ledger=export)
+        agree(ours, theirs, (case, shown))
