@@ -185,9 +185,9 @@ def price_of(events):
     their events what they were charged, of which epsilon and delta are taken."""
     require(isinstance(events, list) and len(events) <= MOST_EVENTS, "the events have no price")
     total, whole = dict.fromkeys(COLUMNS, 0), True
-    for event in events:
-        require(isinstance(event, dict), "the events have no price")
-        event = {"count": 1, **event}
+    for given in events:
+        require(isinstance(given, dict), "the events have no price")
+        event = {"count": 1, **given}
         count = event["count"]
         require(type(count) is int and 1 <= count <= 10**9, "the events have no price")
         if event["mechanism"] in PURE:

@@ -293,7 +293,7 @@ def test_certificates(worlds: list[World], tmp_path: Path) -> None:
             beside = offline.Beside(
                 answer=whole if whole is not body else {},
                 tables=tables,
-                public_key=key,
+                public_keys=() if key is None else (key,),
                 witnesses=[known[name] for name in names],
                 witnesses_needed=needed,
             )

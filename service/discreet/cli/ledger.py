@@ -148,7 +148,7 @@ def verify_certificate(
         answer=_answer(whole, body, result),
         tables=_digests(table or []),
         firsts=[_certificate(one)[1] for one in first or []],
-        public_key=public_key,
+        public_keys=public_key or (),
         witnesses=_witnesses(witness or []),
         witnesses_needed=witnesses_needed,
     )

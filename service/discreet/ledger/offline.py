@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,8 +27,8 @@ class Beside:
     """SHA-256 of Parquet files by name, hexadecimal."""
     firsts: Sequence[Json] = ()
     """The certificates of jobs that were asked again."""
-    public_key: str | None = None
-    """Base64: the key that must have signed."""
+    public_keys: Collection[str] = ()
+    """Base64: one of them must have signed; where there is none, any may have."""
     witnesses: Sequence[Verifier] = ()
     witnesses_needed: int | None = None
     """All when None."""
@@ -37,11 +37,11 @@ class Beside:
 def check_all(body: Json, beside: Beside, export: Iterable[bytes] | None = None) -> list[Check]:
     """Signature, price, guarantee, what it follows from, the result that it binds, its place in the transparency log,
     and in an export (its lines)."""
-    checks = certificates.check(body, beside.public_key)
+    checks = certificates.check(body, beside.public_keys)
     checks += certificates.check_followed(body, beside.firsts)
     checks += _check_answer(body, beside)
     needed = len(beside.witnesses) if beside.witnesses_needed is None else beside.witnesses_needed
-    checks += check_proofs(body, beside.public_key, beside.witnesses, needed)
+    checks += check_proofs(body, beside.public_keys, beside.witnesses, needed)
     if export is None:
         return [*checks, Check("inclusion", None, "not looked at: give an export with --ledger")]
     certified = [body, *beside.firsts]
@@ -52,7 +52,7 @@ def check_all(body: Json, beside: Beside, export: Iterable[bytes] | None = None)
             entries[entry["job"]].append((entry, digest))
 
     try:
-        verify(export, public_key=beside.public_key or body.get("public_key"), watch=watch)
+        verify(export, public_key=beside.public_keys or body.get("public_key"), watch=watch)
     except Broken as broken:
         return [*checks, Check("inclusion", False, f"the export does not hold: {broken}")]
     return [*checks, *(certificates.check_inclusion(one, entries[str(one.get("job"))]) for one in certified)]
