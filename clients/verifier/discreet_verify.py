@@ -696,6 +696,7 @@ def check_inclusion(body, entries):
         (one["body"]["account"], one["body"]["seq"]): one["hash"] for one in entries if one["body"]["kind"] == "commit"
     }
     require(places, "the certificate names no ledger entries")
+    require(len(places) == len(named), "the certificate names an entry twice")
     require(places == commits, "the ledger charged other entries than the certificate names")
     for one in entries:
         if one["body"]["kind"] == "reserve":

@@ -188,8 +188,8 @@ def check_inclusion(body: Mapping[str, Any], entries: Sequence[tuple[Mapping[str
         return Check(name, not named and not entries, "asking again: no account is charged")
     if kind in FREE:
         return Check(name, not named and not entries, f"guarantee {kind}: no account is charged")
-    if not named:
-        return Check(name, False, "the certificate names no ledger entries")
+    if not named or len(named) < len(body["ledger_entry"]):
+        return Check(name, False, "the certificate names no ledger entries, or one of them twice")
     commits = {(entry["account"], entry["seq"]): digest for entry, digest in entries if entry["kind"] == "commit"}
     for place, digest in named.items():
         if commits.get(place) != digest:

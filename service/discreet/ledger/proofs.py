@@ -86,8 +86,8 @@ def check_proofs(
 
 def _require_leaves(named: Sequence[Any], shown: Sequence[Any], checkpoint: Checkpoint) -> None:
     proofs = {(one["account"], one["seq"]): one for one in shown}
-    hashes = {(entry["account"], entry["seq"]): entry["hash"] for entry in named}
-    for (account, seq), digest in hashes.items():
+    for entry in named:
+        account, seq, digest = entry["account"], entry["seq"], entry["hash"]
         proof = proofs.get((account, seq))
         if proof is None:
             raise Unproven(f"no proof of entry {seq} of account {account}")
