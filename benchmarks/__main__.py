@@ -24,6 +24,7 @@ ALL = (
     "processes",
     "jobs",
     "ledger",
+    "log",
     "api",
     "federation",
     "uploads",
