@@ -27,7 +27,8 @@ from discreet.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 LEAVES, NUMBER = 1_000_000, 654_321
 ROUNDS = 300
 VERIFIER = Path(__file__).parents[1] / "clients" / "verifier" / "discreet_verify.py"
-ENTRY = {"account": "acc_1", "seq": 4, "hash": "ab" * 32}
+HASH = "ab" * 32
+ENTRY = {"account": "acc_1", "seq": 4, "hash": HASH}
 
 
 def run() -> list[dict[str, Any]]:
@@ -37,7 +38,7 @@ def run() -> list[dict[str, Any]]:
     known = [Verifier(name, public_bytes(one), witness=True) for name, one in witnesses.items()]
     salt = bytes(16)
     since = time.perf_counter()
-    tree = _tree(leaf_hash(commitment(salt, bytes.fromhex(ENTRY["hash"]))))
+    tree = _tree(leaf_hash(commitment(salt, bytes.fromhex(HASH))))
     point = sign_checkpoint("discreet/bench", LEAVES, tree.root(), key)
     built = time.perf_counter() - since
     lines = [cosign(point, name, one, 1_800_000_000) for name, one in witnesses.items()]
