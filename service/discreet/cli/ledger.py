@@ -171,6 +171,39 @@ def verify_certificate(
         raise typer.Exit(1)
 
 
+@certificates.command("export")
+def export_certificate(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A certificate, or a result with one")],
+    registry: Annotated[
+        Path,
+        typer.Option(dir_okay=False, help="Write an entry for the Differential Privacy Deployments Registry (YAML)"),
+    ],
+    name: Annotated[str, typer.Option(help="What is published, by name")] = "",
+    curator: Annotated[list[str] | None, typer.Option(help="Who publishes it; may be repeated")] = None,
+    author: Annotated[list[str] | None, typer.Option(help="Who fills in the entry; may be repeated")] = None,
+    intended_use: Annotated[str, typer.Option(help="What it is for")] = "",
+    region: Annotated[str, typer.Option(help="Where the data are from")] = "",
+) -> None:
+    """Write what a certificate tells in the form of others. It is not checked: `verify` does that."""
+    from discreet.ledger import registry as entries  # noqa: PLC0415
+
+    whole, body = _certificate(file)
+    said = whole["job"] if isinstance(whole.get("job"), dict) and whole is not body else {}
+    publisher = entries.Publisher(
+        name or str(said.get("name") or ""), curator or (), author or (), intended_use, region
+    )
+    headline, finished = (str(said.get(one) or "") for one in ("headline", "finished_at"))
+    try:
+        text = entries.entry(body, publisher, headline=headline, published=finished[:10])
+    except ValueError as error:
+        raise InvalidInput(f"{file}: {error}") from None
+    except (KeyError, TypeError, AttributeError):
+        raise InvalidInput(f"{file}: this is no whole certificate") from None
+    registry.write_text(text, encoding="utf-8")
+    left = text.count(entries.EMPTY)
+    print(f"{registry} is written" + (f"; {counted(left, 'field')} only you can fill in" if left else ""))
+
+
 def _certificate(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the file holds, and the certificate in it."""
     whole = read_json(file)
