@@ -724,7 +724,48 @@ def check_followed(body, firsts):
     return found + [Check("release", False, f"it does not follow from {job}") for job in own]
 
 
+PAYLOAD, STATEMENT = "application/vnd.in-toto+json", "https://in-toto.io/Statement/v1"
+PREDICATE = "urn:discreet:certificate:v1"
+
+
+def opened(envelope):
+    """The certificate in a DSSE envelope, which must be a statement of just its result."""
+    require(set(envelope) == {"payload", "payloadType", "signatures"}, "this is no envelope")
+    require(envelope["payloadType"] == PAYLOAD, "the payload of the envelope is of another type")
+    payload = bytes_of(envelope["payload"])
+    said = read_json(payload)
+    require(canonical(said) == payload, "the payload is not canonical JSON")
+    body = said["predicate"]
+    digests = {f"{body['job']}/result": body["result_digest"]}
+    digests.update({f"{body['job']}/result/{name}": body["tables"][name] for name in sorted(body["tables"])})
+    subject = [{"name": name, "digest": {"sha256": one}} for name, one in digests.items()]
+    expected = {"_type": STATEMENT, "subject": subject, "predicateType": PREDICATE, "predicate": body}
+    require(said == expected, "the statement is of another result than its certificate")
+    return body
+
+
+def check_envelope(envelope, body, keys=()):
+    def look():
+        payload = bytes_of(envelope["payload"])
+        message = b"DSSEv1 %d %s %d %s" % (len(PAYLOAD), PAYLOAD.encode(), len(payload), payload)
+        known = {hashlib.sha256(one).hexdigest(): one for one in map(bytes_of, {*keys, body["public_key"]})}
+        signed = False
+        for one in envelope["signatures"]:
+            if one["keyid"] in known:
+                held = is_signed(known[one["keyid"]], bytes_of(one["sig"]), message)
+                require(held, "a signature of the envelope is not that of its payload")
+                signed = True
+        return [Check("envelope", True if signed else None, f"signed by {'a' if signed else 'no'} key that is known")]
+
+    return guarded("envelope", look)
+
+
 def certificate_of(whole):
+    if isinstance(whole, dict) and "payloadType" in whole:
+        try:
+            return opened(whole)
+        except (KeyError, TypeError, AttributeError, ValueError):
+            raise Bad("this is no envelope of a certificate") from None
     body = whole.get("certificate", whole) if isinstance(whole, dict) else None
     require(isinstance(body, dict), "this is no certificate")
     return body
@@ -733,9 +774,12 @@ def certificate_of(whole):
 def check_whole(whole, keys=(), *, tables=None, witnesses=(), needed=None, firsts=(), ledger=None):
     """All checks of a certificate, or of a result with its certificate."""
     body = certificate_of(whole)
-    found = check_certificate(body, keys)
+    found = check_envelope(whole, body, keys) if "payloadType" in whole else []
+    found += check_certificate(body, keys)
     found += guarded("release", lambda: check_followed(body, firsts))
-    found += guarded("result", lambda: check_result(whole if body is not whole else {}, body, tables or {}))
+    found += guarded(
+        "result", lambda: check_result({} if body is whole or "payloadType" in whole else whole, body, tables or {})
+    )
     found += check_proofs(body, keys, witnesses, needed)
     if ledger is not None:
         entries = {str(one.get("job")): [] for one in (body, *firsts)}

@@ -413,6 +413,10 @@ def result(job_id: str) -> Call[models.ResultAnswer]:
     return replace(call(operations.get_result(job_id)), read=read)
 
 
+def certificate(job_id: str) -> Call[models.EnvelopeAnswer]:
+    return call(operations.get_certificate(job_id))
+
+
 def result_table(job_id: str, table: str, certificate: Mapping[str, Any] | None = None) -> Call[bytes]:
     def checked(parquet: bytes) -> bytes:
         if certificate is not None:

@@ -274,6 +274,10 @@ class Client:
         one that the certificate was signed for."""
         return self._run(calls.result(job_id))
 
+    def certificate(self, job_id: str) -> models.EnvelopeAnswer:
+        """A job's certificate as an in-toto statement in a signed envelope (DSSE), for tools that read these."""
+        return self._run(calls.certificate(job_id))
+
     def result_table(self, job_id: str, table: str, certificate: Mapping[str, Any] | None = None) -> bytes:
         """A large field of a result, as the bytes of a Parquet file; ResultAltered when it is not the one that
         `certificate` was signed for."""

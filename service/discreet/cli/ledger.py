@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from contextlib import nullcontext
 from dataclasses import asdict
@@ -112,7 +113,9 @@ def verify_ledger(
 
 @certificates.command("verify")
 def verify_certificate(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A certificate, or a result with one")],
+    file: Annotated[
+        Path, typer.Argument(exists=True, dir_okay=False, help="A certificate, an envelope, or a result with one")
+    ],
     ledger: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="An export that must hold its entries")
     ] = None,
@@ -141,11 +144,13 @@ def verify_certificate(
 ) -> None:
     """Check a certificate with no server: signature, price from the events, guarantee, the result that it binds, its
     place in an export, and in the transparency log."""
-    from discreet.ledger import certificates, offline  # noqa: PLC0415
+    from discreet.ledger import certificates, envelopes, offline  # noqa: PLC0415
 
     whole, body = _certificate(file)
+    envelope = whole if envelopes.is_envelope(whole) else None
     beside = offline.Beside(
-        answer=_answer(whole, body, result),
+        answer=_answer(whole if envelope is None else body, body, result),
+        envelope=envelope,
         tables=_digests(table or []),
         firsts=[_certificate(one)[1] for one in first or []],
         public_keys=public_key or (),
@@ -169,6 +174,22 @@ def verify_certificate(
     )
     if not answer["valid"]:
         raise typer.Exit(1)
+
+
+@certificates.command("get")
+def get_certificate(
+    job: Annotated[str, typer.Argument(help="Id of a job")],
+    out: Annotated[Path, typer.Option(dir_okay=False, help="Where to write it; JSON")],
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """The certificate as an in-toto statement in a signed envelope (DSSE), which `verify` and other tools read."""
+    with client_of(state, server, key) as client:
+        envelope = client.certificate(job)
+    out.write_text(json.dumps(envelope, separators=(",", ":")))
+    tell({"written": str(out)}, as_json, lambda: print(f"written to {out}"))
 
 
 @certificates.command("export")
@@ -206,7 +227,14 @@ def export_certificate(
 
 def _certificate(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the file holds, and the certificate in it."""
+    from discreet.ledger import envelopes  # noqa: PLC0415
+
     whole = read_json(file)
+    if envelopes.is_envelope(whole):
+        try:
+            return whole, envelopes.opened(whole)
+        except envelopes.BadEnvelope as error:
+            raise InvalidInput(f"{file}: {error}") from None
     body = whole.get("certificate", whole)
     if not isinstance(body, dict):
         raise InvalidInput(f"{file}: its certificate is no JSON object")

@@ -10,6 +10,7 @@ from discreet.ledger import certificates
 from discreet.ledger.certificates import Check
 from discreet.ledger.checkpoints import Verifier
 from discreet.ledger.entries import Broken
+from discreet.ledger.envelopes import check_envelope
 from discreet.ledger.proofs import check_proofs
 from discreet.ledger.verification import verify
 from discreet_client import canonical
@@ -23,6 +24,8 @@ class Beside:
 
     answer: Json = field(default_factory=dict)
     """`result` and `job`, as `discreet result --out` writes them."""
+    envelope: Json | None = None
+    """What the certificate came in, where it came in one."""
     tables: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of Parquet files by name, hexadecimal."""
     firsts: Sequence[Json] = ()
@@ -37,7 +40,8 @@ class Beside:
 def check_all(body: Json, beside: Beside, export: Iterable[bytes] | None = None) -> list[Check]:
     """Signature, price, guarantee, what it follows from, the result that it binds, its place in the transparency log,
     and in an export (its lines)."""
-    checks = certificates.check(body, beside.public_keys)
+    checks = [] if beside.envelope is None else [check_envelope(beside.envelope, beside.public_keys)]
+    checks += certificates.check(body, beside.public_keys)
     checks += certificates.check_followed(body, beside.firsts)
     checks += _check_answer(body, beside)
     needed = len(beside.witnesses) if beside.witnesses_needed is None else beside.witnesses_needed

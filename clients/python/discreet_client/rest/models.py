@@ -355,6 +355,18 @@ class EntryPage(TypedDict):
     next_page_token: str | None
 
 
+class EnvelopeSignature(TypedDict):
+    """
+    A signature over the type and the bytes of an envelope's payload (DSSE's pre-authentication
+    encoding).
+    """
+
+    keyid: str
+    """SHA-256 of the public key's 32 bytes, hexadecimal"""
+    sig: str
+    """Ed25519, base64"""
+
+
 class ErasedAnswer(TypedDict):
     """What stays of an erased content."""
 
@@ -1538,6 +1550,16 @@ class DrEnsembleResult(TypedDict):
     """
     uncertainty: NotRequired[Uncertainty]
     """How far the noise may have moved the numbers of this result"""
+
+
+class EnvelopeAnswer(TypedDict):
+    """A certificate as an in-toto statement in an envelope (DSSE)."""
+
+    payload: str
+    """The statement, in base64: its predicate is the certificate, its subject the result"""
+    payloadType: str
+    """application/vnd.in-toto+json"""
+    signatures: list[EnvelopeSignature]
 
 
 class MultiAgent(TypedDict):

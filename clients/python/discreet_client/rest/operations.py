@@ -407,6 +407,26 @@ def cancel_job(job_id: str) -> Operation[models.CancelAnswer]:
     return Operation("POST", f"/v1/jobs/{quoted(job_id)}/cancel")
 
 
+def get_certificate(job_id: str) -> Operation[models.EnvelopeAnswer]:
+    """The certificate as an in-toto statement in a signed envelope (DSSE), for tools that read
+    these; 409 `no_result` until there is one, and of results that an older version published,
+    which it does not bind.
+
+    Answers 200. Roles: owner, analyst.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    409 no_result
+    429 rate_limited
+    500 result_altered
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, signing_key_unknown, unavailable, wrong_schema
+    """
+    return Operation("GET", f"/v1/jobs/{quoted(job_id)}/certificate")
+
+
 def get_charts(job_id: str) -> Operation[models.ChartList]:
     """The pictures of a result as figures of plotly, those of its page; 409 until there is one.
     Fields that are named in `result.tables` are not drawn.

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from discreet.api import examples
 from discreet.api.operations import EVERYBODY, operation
-from discreet.api.schemas import CancelAnswer, ChartList, JobAnswer, JobPage, PlanAnswer, ResultAnswer
+from discreet.api.schemas import CancelAnswer, ChartList, EnvelopeAnswer, JobAnswer, JobPage, PlanAnswer, ResultAnswer
 from discreet.errors import InvalidInput, Unauthenticated
 from discreet.problems.plans import Plan
 from discreet.storage.tables import JobState
@@ -23,7 +23,7 @@ from discreet.web.bodies import json_body
 from discreet.web.drawings import charts_text, drawn
 from discreet.web.job_events import job_events
 from discreet.web.responses import Pages, answer, resource
-from discreet.web.results import result_text
+from discreet.web.results import envelope_text, result_text
 from discreet.web.security import CurrentPrincipal, CurrentServices, bearer
 
 router = APIRouter(prefix="/v1", tags=["jobs"])
@@ -193,6 +193,24 @@ async def get_result(job_id: str, request: Request, services: CurrentServices, p
     """The result with its certificate, which binds it; 409 until there is one. Large fields are named in
     `result.tables`. What is stored is compared with its certificate before it is answered."""
     return resource(request, await result_text(services, principal, job_id))
+
+
+@router.get(
+    "/jobs/{job_id}/certificate",
+    **operation(
+        "get_certificate",
+        roles=jobs.SUBMITTERS,
+        answers={200: EnvelopeAnswer},
+        codes=["not_found", "no_result", "result_altered", "signing_key_unknown"],
+        etag=True,
+    ),
+)
+async def get_certificate(
+    job_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal
+) -> Response:
+    """The certificate as an in-toto statement in a signed envelope (DSSE), for tools that read these; 409 `no_result`
+    until there is one, and of results that an older version published, which it does not bind."""
+    return resource(request, await envelope_text(services, principal, job_id))
 
 
 @router.get(
