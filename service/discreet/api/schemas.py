@@ -235,23 +235,6 @@ class ResultAnswer(BaseModel):
     certificate: dict[str, Any]
 
 
-class EnvelopeSignature(BaseModel):
-    """A signature over the type and the bytes of an envelope's payload (DSSE's pre-authentication encoding)."""
-
-    keyid: str = Field(description="SHA-256 of the public key's 32 bytes, hexadecimal")
-    sig: str = Field(description="Ed25519, base64")
-
-
-class EnvelopeAnswer(BaseModel):
-    """A certificate as an in-toto statement in an envelope (DSSE)."""
-
-    payload: str = Field(
-        description="The statement, in base64: its predicate is the certificate, its subject the result"
-    )
-    payloadType: str = Field(description="application/vnd.in-toto+json")  # noqa: N815 - DSSE calls it so
-    signatures: list[EnvelopeSignature]
-
-
 class ChartAnswer(BaseModel):
     """A picture of a result, as the job's page draws it."""
 
@@ -366,32 +349,6 @@ class HeadAnswer(BaseModel):
     accounts: list[tuple[str, int, str]] = Field(description="Account, number and hash of its last entry; sorted")
     public_key: str
     signature: str
-
-
-class CertificateCheck(BaseModel):
-    """One thing that was looked at; `holds` is null when it could not be."""
-
-    name: Literal[
-        "signature",
-        "price",
-        "guarantee",
-        "transcript",
-        "release",
-        "result",
-        "table",
-        "inclusion",
-        "log",
-        "witnesses",
-    ]
-    holds: bool | None
-    detail: str
-
-
-class CertificateVerdict(BaseModel):
-    """What a certificate is worth: valid when no check failed."""
-
-    valid: bool
-    checks: list[CertificateCheck]
 
 
 class EntryPage(BaseModel):

@@ -11,8 +11,9 @@ from pydantic import TypeAdapter
 from starlette.responses import Response
 
 from discreet.api import examples
+from discreet.api.certificate_schemas import EnvelopeAnswer
 from discreet.api.operations import EVERYBODY, operation
-from discreet.api.schemas import CancelAnswer, ChartList, EnvelopeAnswer, JobAnswer, JobPage, PlanAnswer, ResultAnswer
+from discreet.api.schemas import CancelAnswer, ChartList, JobAnswer, JobPage, PlanAnswer, ResultAnswer
 from discreet.errors import InvalidInput, Unauthenticated
 from discreet.problems.plans import Plan
 from discreet.storage.tables import JobState

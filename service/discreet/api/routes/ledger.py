@@ -8,8 +8,9 @@ from fastapi import APIRouter, Depends
 from starlette.responses import Response, StreamingResponse
 
 from discreet.api import examples
+from discreet.api.certificate_schemas import CertificateVerdict
 from discreet.api.operations import EVERYBODY, operation
-from discreet.api.schemas import BudgetAnswer, CapList, CertificateVerdict, HeadAnswer
+from discreet.api.schemas import BudgetAnswer, CapList, HeadAnswer
 from discreet.usecases import budgets, ledger
 from discreet.usecases.requests import CapRequest, CertificateRequest
 from discreet.web.bodies import CERTIFICATE_BYTES, json_body
