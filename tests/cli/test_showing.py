@@ -80,14 +80,16 @@ def test_few_numbers_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
         "policy": [[1, 2]],
         "demand": list(range(40)),
         "true_value": {"lower": 0.25, "upper": 0.5},
+        "largest_weight": 12.42916707075908,
         "tables": [],
     }
     job = {"id": JOB, "headline": "The dearest has a price of 2.5"}
     showing.show_answer({"job": job, "result": result, "certificate": {"guarantee": guarantee}}, None)
     shown = capsys.readouterr().out
     assert shown.startswith("The dearest has a price of 2.5\n")
-    for text in ("2.5, 0.125 (2 intervals of 90 %: ± 0.5)", "1 entry", "40 entries", "0.25 to 0.5"):
+    for text in ("2.5, 0.125 (2 intervals of 90 %: ± 0.5)", "1 entry", "40 entries", "0.25 to 0.5", " 12.4292 "):
         assert text in shown
+    assert "certificate: epsilon 1; protects one trip" in shown
 
 
 def test_the_busiest_links_are_shown_by_their_names(capsys: pytest.CaptureFixture[str]) -> None:

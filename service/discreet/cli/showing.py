@@ -123,7 +123,9 @@ def show_answer(
             table.add_row(name, intervals.combined(answer["result"]))
         elif name in told and isinstance(value, int | float):
             table.add_row(name, told[name].text)
-        elif isinstance(value, int | float | str):
+        elif isinstance(value, float):
+            table.add_row(name, f"{value:.6g}")
+        elif isinstance(value, int | str):
             table.add_row(name, f"{value}")
         elif isinstance(value, list) and len(value) <= FEW and all(isinstance(one, int | float) for one in value):
             apart = f" ({told[name].text})" if name in told else ""
@@ -144,16 +146,14 @@ def show_answer(
         for first in answer["certificate"]["follows_from"]["releases"]:
             own = first["guarantee"]
             screen.print(
-                f"certificate: follows from what {first['job']} released, which was charged epsilon {own['epsilon']},"
-                f" delta {own['delta']}; nothing more was charged; protects {own['neighbours']}"
+                f"certificate: follows from what {first['job']} released, which was charged epsilon "
+                f"{own['epsilon']:.9g}, delta {own['delta']:.9g}; nothing more was charged; protects {own['neighbours']}"
             )
     elif guarantee["type"] == "cryptographic":
         screen.print(f"certificate: cryptographic; protects {guarantee['neighbours']}")
     else:
-        screen.print(
-            f"certificate: {guarantee['type']}, epsilon {guarantee['epsilon']}, delta {guarantee['delta']};"
-            f" protects {guarantee['neighbours']}"
-        )
+        delta = f", delta {guarantee['delta']:.9g}" if guarantee["delta"] else ""
+        screen.print(f"certificate: epsilon {guarantee['epsilon']:.9g}{delta}; protects {guarantee['neighbours']}")
     if exposure := answer["certificate"].get("exposure"):
         screen.print(f"exposure: {exposure['sentence']}")
     _show_left(left, screen)

@@ -1698,8 +1698,8 @@ class OffPolicyEvaluation(TypedDict):
     """Id of a dataset of this kind; or else `release`"""
     discount: float
     """
-    What a reward one step later counts against one now; 1: rewards count alike, whenever they
-    come (importance_sampling alone; methods that fit a value function need less); >= 0, <= 1
+    What a reward one step later counts against one now; 1 where it is all the same when it
+    comes (importance_sampling alone: methods that fit a value function need less); >= 0, <= 1
     """
     features: NotRequired[TabularFeatures | FourierFeatures | IdentityFeatures | None]
     """Of the value function, tabular when not given; importance_sampling reads none"""
@@ -1732,9 +1732,10 @@ class OffPolicyEvaluation(TypedDict):
     """
     return_bounds: NotRequired[list[float] | None]
     """
-    Of importance_sampling: public bounds on a trajectory's discounted return, known without the
-    data; not given: what public rewards, or their bound, allow. Returns beyond them count as
-    the nearer one; length >= 2, length <= 2
+    What all rewards of one person add up to at least and at most, known without the data: 0 and
+    1 where somebody is well at the end or not. Noise is in proportion to the range; what is
+    beyond counts as the nearer end. Not given: what the bound on a reward allows, up and down
+    (importance_sampling); length >= 2, length <= 2
     """
     sampling: NotRequired[float | None]
     """Probability with which a trajectory takes part in a step of `minibatch`; > 0, <= 1"""

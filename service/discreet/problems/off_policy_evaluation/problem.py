@@ -85,8 +85,8 @@ class OffPolicyEvaluation(ProblemOnData):
         default=None, description="Of the value function, tabular when not given; importance_sampling reads none"
     )
     discount: Annotated[Real, Field(ge=0, le=1)] = Field(
-        description="What a reward one step later counts against one now; 1: rewards count alike, whenever they come "
-        "(importance_sampling alone; methods that fit a value function need less)"
+        description="What a reward one step later counts against one now; 1 where it is all the same when it comes "
+        "(importance_sampling alone: methods that fit a value function need less)"
     )
     method: Literal[
         "auto", "importance_sampling", "moments", "minibatch", "gradient", "constant", "dp_lsw", "dp_lsl"
@@ -109,8 +109,9 @@ class OffPolicyEvaluation(ProblemOnData):
     )
     return_bounds: tuple[Real, Real] | None = Field(
         default=None,
-        description="Of importance_sampling: public bounds on a trajectory's discounted return, known without the "
-        "data; not given: what public rewards, or their bound, allow. Returns beyond them count as the nearer one",
+        description="What all rewards of one person add up to at least and at most, known without the data: 0 and 1 "
+        "where somebody is well at the end or not. Noise is in proportion to the range; what is beyond counts as the "
+        "nearer end. Not given: what the bound on a reward allows, up and down (importance_sampling)",
     )
     regularization: Annotated[Real, Field(ge=0, le=1e12)] | None = Field(
         default=None,
