@@ -400,7 +400,7 @@ RULE: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({}, "line 2, meter Home 1: this participant has no reading in the period from 2026-11-21T14:30:00"),
+        ({}, "line 2, meter Home 1: this participant has no reading in the period from 2026-11-21T15:30:00+01:00 on"),
         ({"outside": "refuse"}, "line 3, meter Home 2: outside the public edges 0 to 4 kW"),
         ({"start": "2026-11-21T15:05:00+01:00"}, "line 2, meter Home 1: before public.meters.start"),
     ],

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import groupby
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -84,6 +84,8 @@ class MeterRule:
     clamp: bool
     offset: int | None
     """Of times that say none, in microseconds east of Greenwich."""
+    clock: tzinfo | None = None
+    """That of `start`, in which refusals write times; UTC when None."""
 
     @classmethod
     def of(cls, public: Mapping[str, Any]) -> MeterRule:
@@ -104,6 +106,7 @@ class MeterRule:
             carry=meters.get("carry", 0),
             clamp=meters.get("outside", "clamp") == "clamp",
             offset=None if offset is None else _offset(offset),
+            clock=begun.tzinfo,
         )
 
     def faults(self, owner: NDArray[np.integer[Any]], time: Ints, kw: Floats) -> Iterator[Fault]:
@@ -114,10 +117,10 @@ class MeterRule:
             low, high = self.edges[[0, -1]]
             says = f"outside the public edges {low:g} to {high:g} kW, which meters.outside refuses"
             yield Fault((kw < low) | (kw >= high), "kw", says)
-        yield Fault(time < self.start, "time", f"before public.meters.start, {written(self.start)}")
+        yield Fault(time < self.start, "time", f"before public.meters.start, {self._written(self.start)}")
         if self.steps is not None:
             end = self.start + self.steps * self.interval
-            says = f"at or after {written(end)}, where the last of the public.steps periods ends"
+            says = f"at or after {self._written(end)}, where the last of the public.steps periods ends"
             yield Fault(time >= end, "time", says)
         order = np.lexsort((time, owner))
         same = (owner[order[1:]] == owner[order[:-1]]) & (time[order[1:]] == time[order[:-1]])
@@ -180,9 +183,15 @@ class MeterRule:
         """What the first participant who has no trajectory lacks."""
         if found.lacks[0] < 0:
             return "this participant has fewer than two periods"
-        lacks = written(self.start + int(found.lacks[0]) * self.interval)
+        lacks = self._written(self.start + int(found.lacks[0]) * self.interval)
         carried = f", and no value is carried over more than {self.carry} periods" if self.carry else ""
         return f"this participant has no reading in the period from {lacks} on{carried}"
+
+    def _written(self, time: int) -> str:
+        try:
+            return (EPOCH + timedelta(microseconds=time)).astimezone(self.clock or UTC).isoformat()
+        except OverflowError:
+            return "the end of the year 9999"
 
 
 def start_of(start: Any, utc_offset: Any) -> Any:
@@ -215,10 +224,6 @@ def bins_of(kw: Floats, edges: Floats) -> Ints:
 def microseconds(moment: datetime) -> int:
     """Since 1970, of a time with a zone."""
     return (moment - EPOCH) // timedelta(microseconds=1)
-
-
-def written(time: int) -> str:
-    return (EPOCH + timedelta(microseconds=time)).isoformat() if time <= LAST_TIME else "the end of the year 9999"
 
 
 def states_of(public: Mapping[str, Any], participant: ArrayLike, time: Any, kw: ArrayLike) -> dict[str, Any]:
