@@ -155,7 +155,9 @@ def _in_words(rules: Mapping[str, Any]) -> dict[str, str]:
 
 def _patients(table: Table) -> NDArray[Any]:
     names = table.names("patient")
-    table.refuse(totals(names), "patient", "this is called like a total: leave its line out; a patient's name is needed", names)
+    table.refuse(
+        totals(names), "patient", "this is called like a total: leave its line out; a patient's name is needed", names
+    )
     return names
 
 

@@ -147,7 +147,8 @@ def show_answer(
             own = first["guarantee"]
             screen.print(
                 f"certificate: follows from what {first['job']} released, which was charged epsilon "
-                f"{own['epsilon']:.9g}, delta {own['delta']:.9g}; nothing more was charged; protects {own['neighbours']}"
+                f"{own['epsilon']:.9g}, delta {own['delta']:.9g}; nothing more was charged; protects "
+                f"{own['neighbours']}"
             )
     elif guarantee["type"] == "cryptographic":
         screen.print(f"certificate: cryptographic; protects {guarantee['neighbours']}")
