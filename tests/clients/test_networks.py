@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -151,6 +152,23 @@ def test_link_csv_keeps_to_the_published_schema(minutes: float, tmp_path: Path) 
     assert float(rows[0]["flow_over_capacity"]) == pytest.approx(1 / (1800 * minutes / 60))
     header = link_flows({"link_flows": []}, {"links": []}, "gmns").decode()
     assert header.strip().split(",") == list(GMNS_LINK)[:4]
+
+
+def test_a_spreadsheet_may_write_numbers_with_commas() -> None:
+    links = [{"tail": 1, "head": 2, "free_flow_time": 1.5, "capacity": 4.0}]
+    network = {"links": links, "link_names": ["Am Ring 1.2; Nord"], "node_names": ["a", "b.c"]}
+    told = {"link_flows": [np.float64(2.25)]}
+    plain, commas = (link_flows(told, network, "csv", decimal=mark).decode("utf-8-sig") for mark in ".,")
+    (row,) = csv.DictReader(io.StringIO(commas), delimiter=";")
+    assert (row["to_node"], row["capacity"], row["flow"]) == ("b.c", "4,0", "2,25")  # names keep their dots
+    (same,) = csv.DictReader(io.StringIO(plain))
+    assert same["link"] == row["link"]
+    assert {name: one.replace(",", ".") for name, one in row.items() if name not in ("link", "from_node", "to_node")} == {
+        name: one for name, one in same.items() if name not in ("link", "from_node", "to_node")
+    }
+    for form, mark in (("gmns", ","), ("csv", ";")):
+        with pytest.raises(NotWritten, match="decimal"):
+            link_flows(told, network, form, decimal=mark)
 
 
 def test_tolls_need_a_weight(tmp_path: Path) -> None:
@@ -642,3 +660,60 @@ def test_a_zone_that_is_cut_off_is_named_once() -> None:
 def _both(one: int, other: int) -> list[dict[str, Any]]:
     figures = {"free_flow_time": 1.0, "capacity": 9.0}
     return [{"tail": one, "head": other, **figures}, {"tail": other, "head": one, **figures}]
+
+
+def test_what_is_wrong_with_gmns_is_said_at_once(tmp_path: Path) -> None:
+    """A person mends a file once: ends that no table knows, speeds, capacities and lines, each with its line."""
+    links = LINK_CSV.splitlines()
+    head = links[0].split(",")
+
+    def with_cells(row: int, **cells: str) -> None:
+        fields = next(csv.reader([links[row]]))
+        for name, cell in cells.items():
+            fields[head.index(name)] = cell
+        text = io.StringIO()
+        csv.writer(text).writerow(fields)
+        links[row] = text.getvalue().strip()
+
+    with_cells(1, from_node_id="nowhere", free_speed="0")
+    with_cells(2, capacity="many", to_node_id="elsewhere")
+    written(tmp_path, {**GMNS, "link.csv": "\n".join(links) + "\n"})
+    with pytest.raises(TableError) as refused:
+        read(tmp_path)
+    said = str(refused.value).splitlines()
+    assert [line.split(":")[0] for line in said] == [
+        "line 2, column from_node_id",
+        "line 3, column to_node_id",
+        "line 2, column free_speed",
+        "line 3, column capacity",
+    ]
+
+
+def test_what_is_wrong_with_geojson_is_said_once_for_all_of_a_sort(tmp_path: Path) -> None:
+    """And a list of nodes with several twice, or links that end at several unknown ones, names them together."""
+    square = {"type": "Feature", "properties": {}, "geometry": {"type": "Polygon", "coordinates": []}}
+    plain = {"type": "Feature", "properties": 5, "geometry": {"type": "Point", "coordinates": [0, 0]}}
+    place = tmp_path / "roads.geojson"
+    place.write_text(json.dumps({"type": "FeatureCollection", "features": [*[square] * 8, plain]}))
+    with pytest.raises(TableError) as refused:
+        read(place)
+    assert str(refused.value).splitlines() == [
+        "roads.geojson, features 0, 1, 2, 3, 4 and 3 more: Polygon is not modelled, LineString and Point are",
+        "roads.geojson, feature 8: properties are an object",
+    ]
+    short = {**plain, "properties": {}, "geometry": {"type": "LineString", "coordinates": [[0, 0]]}}
+    place.write_text(json.dumps({"type": "FeatureCollection", "features": [short, short]}))
+    with pytest.raises(TableError, match=r"^lines 0, 1: a LineString has two points"):
+        read(place)
+    written(
+        tmp_path,
+        {"l.csv": "tail,head,free_flow_time,capacity\na,b,1,1\nx,y,1,1\nb,b,1,1\n", "n.csv": "node\na\nb\n"},
+    )
+    with pytest.raises(TableError, match=r"links end at nodes x, y, of which the table of nodes knows nothing"):
+        read(tmp_path / "l.csv", tmp_path / "n.csv")
+    (tmp_path / "n.csv").write_text("node\na\nb\nx\ny\nx\ny\n")
+    with pytest.raises(TableError, match=r"nodes x, y stand more than once"):
+        read(tmp_path / "l.csv", tmp_path / "n.csv")
+    (tmp_path / "n.csv").write_text("node\na\nb\nx\ny\n")
+    with pytest.raises(TableError, match=r"links lead from a node to itself, at node b"):
+        read(tmp_path / "l.csv", tmp_path / "n.csv", through_zones=True)

@@ -30,17 +30,20 @@ class NotWritten(ValueError):
     """A result that has nothing to write in this form, in a sentence."""
 
 
-def link_flows(result: Mapping[str, Any], network: Mapping[str, Any], form: str) -> bytes:
+def link_flows(result: Mapping[str, Any], network: Mapping[str, Any], form: str, *, decimal: str = ".") -> bytes:
     """The file of a result's link flows. `result`: as `GET /v1/jobs/{id}/result` has it in `result`; `network`: as in
-    a problem of kind routing. NotWritten where the result has none, or the form needs coordinates that there are not.
+    a problem of kind routing; `decimal`: of CSV, `,` for a spreadsheet that writes numbers so (its columns are then
+    apart by semicolons). NotWritten where the result has none, or the form needs coordinates that there are not.
     """
     if form not in FORMATS:
         raise NotWritten(f"link flows are written as {', '.join(FORMATS)}, not as {form}")
+    if decimal not in (".", ",") or (decimal == "," and form != "csv"):
+        raise NotWritten("decimal is . or, of csv alone, a comma")
     rows = _rows(result, network)
     if form == "geojson":
         return _geojson(rows, network)
     if form == "csv":
-        return _plain(rows, network)
+        return _plain(rows, network, decimal)
     return _gmns(rows, network) if form == "gmns" else _parquet(rows)
 
 
@@ -148,12 +151,15 @@ def _ends(result: Mapping[str, Any], field: str) -> dict[str, Any]:
     return {end: ends[end] for end in ("lower", "upper") if ends.get(end) is not None}
 
 
-def _written(rows: list[Json], fields: list[str]) -> bytes:
+def _written(rows: list[Json], fields: list[str], decimal: str = ".") -> bytes:
     """Rows as CSV; fields: the names of the columns where there is no row."""
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else fields, lineterminator="\n")
+    names = list(rows[0]) if rows else fields
+    writer = csv.DictWriter(text, fieldnames=names, lineterminator="\n", delimiter=";" if decimal == "," else ",")
     writer.writeheader()
-    writer.writerows(rows)
+    for row in rows:
+        figures = {name: str(one).replace(".", decimal) for name, one in row.items() if isinstance(one, float)}
+        writer.writerow(row | figures)
     return text.getvalue().encode()
 
 
@@ -218,7 +224,7 @@ def _gmns(rows: list[Json], network: Mapping[str, Any]) -> bytes:
     return _written(list(changed), ["link_id", "from_node_id", "to_node_id", "directed"])
 
 
-def _plain(rows: list[Json], network: Mapping[str, Any]) -> bytes:
+def _plain(rows: list[Json], network: Mapping[str, Any], decimal: str) -> bytes:
     """For a spreadsheet: names and figures, no lines. It begins with the mark by which Excel knows UTF-8."""
     names = names_of(network)
     shown = [
@@ -230,7 +236,7 @@ def _plain(rows: list[Json], network: Mapping[str, Any]) -> bytes:
         }
         for place, row in enumerate(rows)
     ]
-    return b"\xef\xbb\xbf" + _written(shown, ["link", "from_node", "to_node"])
+    return b"\xef\xbb\xbf" + _written(shown, ["link", "from_node", "to_node"], decimal)
 
 
 def _parquet(rows: list[Json]) -> bytes:

@@ -15,9 +15,10 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,7 +36,7 @@ NODES = LINK[:2]
 LENGTH = ("length", "speed")
 ABOVE = {"speed": "speed", "lanes": "number of lanes", "capacity": "capacity"}
 LINK_OPTIONAL = ("b", "power", "fixed_cost", "name", "directed", "lanes")
-SHOWN_ZONES = 6
+SHOWN_ZONES, SHOWN_FAULTS, MOST_FAULTS = 6, 5, 20
 NODE = ("node",)
 PLACE = ("x", "y")
 NODE_NAME = "node_name"
@@ -293,19 +294,10 @@ def _gmns(tables: Mapping[Path, Table], options: _Options) -> Made:
     length, speed = _units(options.units, config)
     left_out = _unread(links, (*GMNS_LINK, *GMNS_LINK_OPTIONAL), "link.csv")
     table = links.named({}, GMNS_LINK, GMNS_LINK_OPTIONAL)
-    if "allowed_uses" in table.columns:
-        uses = table.columns["allowed_uses"]
-        other = [value is not None and not CARS.search(str(value)) for value in uses.tolist()]
-        table.refuse(
-            np.array(other, dtype=bool), "allowed_uses", "a link without cars, which are all that is modelled", uses
-        )
-    speeds = table.numbers("free_speed")
-    table.refuse(~(speeds > 0), "free_speed", "a speed above 0 is needed", speeds)
-    lengths = table.numbers("length")
+    _check_gmns(table, nodes, options)
+    speeds, lengths = table.numbers("free_speed"), table.numbers("length")
     free = lengths * length / (speeds * speed) * 60
-    lanes = table.numbers("lanes") if "lanes" in table.columns else 1.0
-    capacity = table.numbers("capacity") * lanes
-    table.refuse(~(capacity > 0), "capacity", "a capacity and lanes above 0 are needed", capacity)
+    capacity = _gmns_capacity(table)
     costs = _tolls(table, options)
     shapes = _geometries(table)
     figures = zip(free.tolist(), capacity.tolist(), costs, strict=True)
@@ -332,6 +324,46 @@ def _gmns(tables: Mapping[Path, Table], options: _Options) -> Made:
     notes.append("links have no b and power of their own: a problem's `latency` says them (BPR: 0.15 and 4)")
     network["time_unit"] = "minutes"
     return Made(network, notes, left_out, [*_alike(roads), *_doubts(table, lengths * length, speeds * speed)])
+
+
+def _check_gmns(table: Table, nodes: Table, options: _Options) -> None:
+    """TableError of everything that is wrong with the cells of link.csv and with the nodes that it names."""
+
+    def uses() -> None:
+        if "allowed_uses" in table.columns:
+            told = table.columns["allowed_uses"]
+            other = [value is not None and not CARS.search(str(value)) for value in told.tolist()]
+            says = "a link without cars, which are all that is modelled"
+            table.refuse(np.array(other, dtype=bool), "allowed_uses", says, told)
+
+    def speeds() -> None:
+        found = table.numbers("free_speed")
+        table.refuse(~(found > 0), "free_speed", "a speed above 0 is needed", found)
+
+    def lengths() -> None:
+        found = table.numbers("length")
+        table.refuse(found < 0, "length", "a number of 0 or more is needed", found)
+
+    def capacities() -> None:
+        found = _gmns_capacity(table)
+        table.refuse(~(found > 0), "capacity", "a capacity and lanes above 0 are needed", found)
+
+    def ends(column: str) -> None:
+        known = set(nodes.names("node_id").tolist())
+        names = table.names(column)
+        lost = np.array([name not in known for name in names.tolist()], dtype=bool)
+        table.refuse(lost, column, "a node of which node.csv knows nothing", names)
+
+    columns = [partial(ends, column) for column in ("from_node_id", "to_node_id")]
+    rest = [partial(_tolls, table, options), partial(_geometries, table)]
+    directions = [partial(table.truths, "directed")] if "directed" in table.columns else []
+    _all_at_once([*columns, uses, speeds, lengths, capacities, *directions, *rest])
+
+
+def _gmns_capacity(table: Table) -> Floats:
+    """Of all lanes of each link."""
+    lanes = table.numbers("lanes") if "lanes" in table.columns else 1.0
+    return table.numbers("capacity") * lanes
 
 
 def _units(said: str | None, config: Table | None) -> tuple[float, float]:
@@ -367,11 +399,12 @@ def _geometries(table: Table) -> list[tuple[Point, ...]]:
         return [()] * table.rows
     found = []
     flags = table.numbers("dir_flag", may_lack=True).tolist() if "dir_flag" in table.columns else [1.0] * table.rows
-    for row, (value, flag) in enumerate(zip(table.columns["geometry"].tolist(), flags, strict=True)):
-        points = () if value is None else _line(str(value))
-        if points is None:
-            where = f"{table.unit} {table.places[row]}, column geometry"
-            raise TableError(f"{where}: LINESTRING (x y, x y) is needed, not {str(value)[:40]!r}")
+    given = table.columns["geometry"]
+    lines = [() if value is None else _line(str(value)) for value in given.tolist()]
+    wrong = np.array([line is None for line in lines], dtype=bool)
+    table.refuse(wrong, "geometry", "LINESTRING (x y, x y) is needed", given)
+    for line, flag in zip(lines, flags, strict=True):
+        points = line or ()
         found.append((points if flag != -1 else points[::-1])[1:-1])
     return found
 
@@ -482,12 +515,23 @@ def _check_cells(table: Table) -> None:
                 table.refuse(~(found > 0), column, f"a {ABOVE[column]} above 0 is needed", found)
             table.refuse(found < 0, column, "a number of 0 or more is needed", found)
 
-    checks = [partial(check, column) for column in table.columns]
+    _all_at_once([partial(check, column) for column in table.columns])
+
+
+def _all_at_once(checks: Sequence[Callable[[], Any]]) -> None:
+    """What is wrong with a file by any of these checks, as one TableError."""
     for place, one in enumerate(checks):
         try:
             one()
         except WrongCell as error:
             raise together(error, checks[place + 1 :]) from None
+
+
+def _few(found: Sequence[Any], noun: str, verb: str = "", verbs: str = "") -> str:
+    """`nodes 3, 7 and 2 more stand`: a list for people, cut where it is long."""
+    shown = ", ".join(str(one)[:40] for one in found[:SHOWN_FAULTS])
+    rest = f" and {len(found) - SHOWN_FAULTS:,} more" if len(found) > SHOWN_FAULTS else ""
+    return f"{noun}{'' if len(found) == 1 else 's'} {shown}{rest} {verb if len(found) == 1 else verbs}".rstrip()
 
 
 class _Links(NamedTuple):
@@ -595,18 +639,25 @@ def _geojson(paths: Sequence[Path], options: _Options) -> Made:
     lines: list[Json] = []
     points: list[Json] = []
     for path in paths:
+        wrong: dict[str, list[int]] = {}
         for position, feature in enumerate(_features(path)):
             geometry = feature.get("geometry") if isinstance(feature, dict) else None
             kind = geometry.get("type") if isinstance(geometry, dict) else None
             if kind not in ("LineString", "Point"):
-                says = f"{str(kind)[:40]} is not modelled, LineString and Point are"
-                raise TableError(f"{path.name}, feature {position}: {says}")
-            if not isinstance(feature.get("properties") or {}, dict):
-                raise TableError(f"{path.name}, feature {position}: properties are an object")
-            (lines if kind == "LineString" else points).append(feature)
+                wrong.setdefault(f"{str(kind)[:40]} is not modelled, LineString and Point are", []).append(position)
+            elif not isinstance(feature.get("properties") or {}, dict):
+                wrong.setdefault("properties are an object", []).append(position)
+            else:
+                (lines if kind == "LineString" else points).append(feature)
+        if wrong:
+            faults = (f"{path.name}, {_few(places, 'feature')}: {says}" for says, places in wrong.items())
+            raise TableError("\n".join(islice(faults, MOST_FAULTS)))
     if not lines:
         raise TableError("GeoJSON: no LineString, and these are the links")
-    shapes = [_coordinates(one["geometry"].get("coordinates"), position) for position, one in enumerate(lines)]
+    drawn = [_coordinates(one["geometry"].get("coordinates")) for one in lines]
+    if bent := [position for position, shape in enumerate(drawn) if shape is None]:
+        raise TableError(f"{_few(bent, 'line')}: a LineString has two points [x, y] or more")
+    shapes = [shape for shape in drawn if shape is not None]
     source = _properties(lines)
     ends = all(one in options.columns or one in source.columns for one in ("tail", "head"))
     table, notes, left_out, warnings = _links(source, "properties", "GeoJSON", options, ends=ends)
@@ -641,14 +692,13 @@ def _features(path: Path) -> list[Any]:
     return features
 
 
-def _coordinates(value: Any, position: int) -> tuple[Point, ...]:
+def _coordinates(value: Any) -> tuple[Point, ...] | None:
+    """None of what is no line."""
     try:
         points = tuple(_point(one) for one in value)
     except (ValueError, TypeError, LookupError, OverflowError):
-        points = ()
-    if len(points) < 2:
-        raise TableError(f"line {position}: a LineString has two points [x, y] or more")
-    return points
+        return None
+    return points if len(points) > 1 else None
 
 
 def _properties(features: Sequence[Json]) -> Table:
@@ -690,8 +740,8 @@ def _places(source: Table, columns: Mapping[str, str]) -> dict[str, Point | None
     table = source.named({role: name for role, name in columns.items() if role in (*NODE, *there)}, NODE, there)
     names = table.names("node").tolist()
     if len(counts := Counter(names)) < len(names):
-        twice = next(name for name, count in counts.items() if count > 1)
-        raise TableError(f"node {twice[:40]} stands twice")
+        twice = [name for name, count in counts.items() if count > 1]
+        raise TableError(f"{_few(twice, 'node', 'stands', 'stand')} more than once in the table of nodes")
     if not there or all(missing(table.columns[one]).all() for one in PLACE):
         return dict.fromkeys(names)
     x, y = table.numbers("x").tolist(), table.numbers("y").tolist()
@@ -830,9 +880,8 @@ def _assembled(
         if not options.through_zones:
             raise TableError("through_zones: the file does not tell which nodes are zones")
     number = {node: place for place, node in enumerate(nodes, start=1)}
-    for road in roads:
-        if road.tail == road.head:
-            raise TableError(f"a link from node {road.tail} to itself")
+    if loops := list(dict.fromkeys(road.tail for road in roads if road.tail == road.head)):
+        raise TableError(f"links lead from a node to itself, at {_few(loops, 'node')}")
     network: Json = {
         "nodes": len(nodes),
         "links": [{"tail": number[road.tail], "head": number[road.head], **road.figures} for road in roads],
@@ -858,8 +907,8 @@ def _assembled(
 
 def _known_ends(roads: Sequence[_Road], nodes: Collection[str]) -> None:
     ends = dict.fromkeys(node for road in roads for node in (road.tail, road.head))
-    if (lost := next((node for node in ends if node not in nodes), None)) is not None:
-        raise TableError(f"a link ends at node {lost}, of which the table of nodes knows nothing")
+    if lost := [node for node in ends if node not in nodes]:
+        raise TableError(f"links end at {_few(lost, 'node')}, of which the table of nodes knows nothing")
 
 
 def _unread(table: Table, read: Iterable[str], file: str) -> list[str]:

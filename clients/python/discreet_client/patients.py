@@ -200,6 +200,9 @@ def _last_row_ends(public: Mapping[str, Any], rules: Mapping[str, Any]) -> bool:
 def _rewards(table: Table, public: Mapping[str, Any]) -> Floats:
     reward, most = table.numbers("reward", truths=True), bound(public, "reward_bound")
     table.refuse(np.abs(reward) > most, "reward", f"the public reward_bound is {most:g}", reward)
+    if public.get("least_reward") is not None:
+        least = bound(public, "least_reward")
+        table.refuse(reward < least, "reward", f"the public least_reward is {least:g}", reward)
     return reward
 
 

@@ -69,8 +69,12 @@ def init(
     body = _body(name, kind, datasets, there)
     body["name"] = typer.prompt("What do you call the job?", default=kind.title)
     problem = body["problem"]
-    for field, schema in _numbers(kind, problem).items():
-        problem[field] = _figures(f"{_title(field, schema)}?", problem[field])
+    for field, schema in _asked(kind, problem).items():
+        question = f"{_title(field, schema)}?"
+        if "enum" in schema:
+            problem[field] = _chosen(question, {one: one for one in schema["enum"]}, schema["default"])
+        else:
+            problem[field] = _figures(question, problem[field])
     if "privacy" in body:
         body["privacy"] = _privacy()
     path = file or Path(typer.prompt("Into which file?", default="job.toml"))
@@ -163,7 +167,7 @@ def _meaning(field: str, schema: Mapping[str, Any]) -> str:
 def _chosen(question: str, choices: Mapping[str, str], default: str | None = None, *, asked: bool = False) -> str:
     """The name of one of the choices, by its number; `default` or the first where none is given, but for `asked`."""
     first = None if asked else 1 if default is None else list(choices).index(default) + 1
-    print(question)
+    print(textwrap.fill(question, 78))
     for number, text in enumerate(choices.values(), 1):
         print(textwrap.fill(text, 78, initial_indent=f"  {number}. ", subsequent_indent="     "))
     while True:
@@ -174,13 +178,23 @@ def _chosen(question: str, choices: Mapping[str, str], default: str | None = Non
 
 
 def _datasets(there: Callable[[], Client]) -> list[Mapping[str, Any]]:
-    """Those that a server has; none where none is found."""
+    """Those that a server has, with what is left of each one's budget (`left`); none where none is found."""
     try:
         with there() as client:
-            return list(client.datasets())
+            left = {
+                dataset["id"]: float(budget["remaining"]["epsilon"])
+                for budget in client.budgets()
+                if budget["scope"] == "data"
+                for dataset in budget["datasets"]
+            }
+            return [{**one, "left": left.get(one["id"])} for one in client.datasets()]
     except (DiscreetError, ApiError, Unreachable) as error:
         print(f"(No server's datasets are offered: {error})")
         return []
+
+
+def _left(dataset: Mapping[str, Any]) -> str:
+    return "" if dataset["left"] is None else f", epsilon {dataset['left']:.6g} is left"
 
 
 def _body(
@@ -189,7 +203,7 @@ def _body(
     """The example of the kind, or one that fits the dataset that is chosen, with what is stored where that fits."""
     from discreet.problems import DATASETS  # noqa: PLC0415
 
-    offered = {one["id"]: printable(f"{one['name']} ({one['id']})") for one in datasets}
+    offered = {one["id"]: printable(f"{one['name']} ({one['id']}){_left(one)}") for one in datasets}
     # Where there are several, none is taken by Enter alone: the newest may be a trial, and prices are of one dataset.
     several = len(offered) > 1
     found = _chosen("Of which data?", {**offered, "": EXAMPLE}, asked=several) if name in DATASETS else ""
@@ -215,11 +229,16 @@ def _body(
     return body
 
 
-def _numbers(kind: type[Problem], problem: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields whose value is one number, or a range, and that only the asker knows."""
+def _asked(kind: type[Problem], problem: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields whose value is one number, a range or one of a few words, and that only the asker knows."""
     schema = kind.model_json_schema()
+    properties = schema["properties"]
     needed = (*schema.get("required", ()), *kind.known_to_who_asks)
-    return {field: schema["properties"][field] for field in needed if _is_figures(problem.get(field))}
+    return {
+        field: properties[field]
+        for field in needed
+        if _is_figures(problem.get(field)) or (field in kind.known_to_who_asks and "enum" in properties[field])
+    }
 
 
 def _is_figures(value: Any) -> bool:

@@ -265,6 +265,9 @@ def result(
             "omx; who uses chosen links alone, as select-link (CSV)",
         ),
     ] = None,
+    decimal: Annotated[
+        str, typer.Option(help="Of --format csv: a comma where the spreadsheet writes numbers so (columns then by ;)")
+    ] = ".",
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
@@ -276,7 +279,7 @@ def result(
     with client_of(state, server, key) as client:
         answer = client.result(job_id)
         if form is not None and out is not None:
-            out.write_bytes(in_the_fields_form(client, answer, form))
+            out.write_bytes(in_the_fields_form(client, answer, form, decimal))
         roads = None if as_json else roads_of_answer(client, answer)
     if out is not None and form is None:
         out.write_text(json.dumps(answer, separators=(",", ":")))

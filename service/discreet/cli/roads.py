@@ -91,7 +91,7 @@ def show_changes(
         screen.print(table)
 
 
-def in_the_fields_form(client: Client, answer: Mapping[str, Any], form: str) -> bytes:
+def in_the_fields_form(client: Client, answer: Mapping[str, Any], form: str, decimal: str = ".") -> bytes:
     """The file of a result's demand, or of its link flows on the network that its job held or named."""
     from discreet_client import flows  # noqa: PLC0415 - for this alone
 
@@ -107,6 +107,6 @@ def in_the_fields_form(client: Client, answer: Mapping[str, Any], form: str) -> 
     try:
         if form == "select-link":
             return flows.selected_links(answer["result"], network)
-        return flows.link_flows(answer["result"], network, form)
+        return flows.link_flows(answer["result"], network, form, decimal=decimal)
     except flows.NotWritten as error:
         raise InvalidInput(str(error)) from None

@@ -18,7 +18,7 @@ from discreet.figures.charts import Chart
 from discreet.problems.answers import headlines_of
 from discreet.problems.charts import charts_module
 from discreet.problems.headlines import Headline
-from discreet.usecases import jobs, objects
+from discreet.usecases import budgets, jobs, objects
 from discreet.usecases.services import Services
 from discreet.web import drawings
 from discreet_client import intervals
@@ -27,6 +27,9 @@ log = structlog.get_logger()
 
 NOT_WHAT_WAS_PUBLISHED = ("result_altered", "object_altered", "signing_key_unknown")
 """Codes of a stored result that does not stand under its certificate."""
+
+MOST_BUDGETS = 3
+"""Of a job: a dataset's, and caps of its tenant and principal. Beyond it they are those of agents."""
 
 Told = tuple[str, str, bool]
 """What a result says of the uncertainty of a field: the field, that in words, and whether it is a number alone."""
@@ -48,6 +51,8 @@ class Answer:
     altered: str | None
     """Why a stored result is not shown."""
     charts: list[Chart]
+    left: list[dict[str, Any]]
+    """The budgets that it was charged to, as they are now."""
     zone_names: list[str]
     """What zones are called whose paths can be looked up; none where by their numbers, or where there are no such."""
 
@@ -106,8 +111,18 @@ async def of_job(services: Services, viewer: Viewer, job_id: str) -> Answer:
         certificate,
         altered,
         [] if altered else await results.charts_of(services, viewer, row),
+        await _left(services, viewer, certificate),
         zone_names,
     )
+
+
+async def _left(services: Services, viewer: Viewer, certificate: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """The budgets that a certificate's job was charged to; none where that are those of agents."""
+    entries = [] if certificate is None else certificate["ledger_entry"]
+    if len(entries) > MOST_BUDGETS:
+        return []
+    found = [await budgets.one_budget(services, viewer.principal, one["account"]) for one in entries]
+    return [one for one in found if one["scope"] != "agent"]
 
 
 def _read(text: bytes, problem: dict[str, Any]) -> tuple[dict[str, Any], list[Told], list[Headline], list[str]]:

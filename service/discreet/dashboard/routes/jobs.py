@@ -198,6 +198,7 @@ async def _job_page(
         not_converged=found.not_converged,
         tells_figures=submissions.tells_figures(row["kind"], found.certificate),
         zone_names=found.zone_names,
+        left=found.left,
         may_ask=bool(questions),
         asked_out=questions == [],
         has_pairs=results.has_pairs(row["kind"]),

@@ -313,6 +313,9 @@ def _check_values(public: OffPolicyPublic, step: Ints, columns: dict[str, NDArra
     reward = columns["reward"]
     says = f"the public reward bound is {public.reward_bound:g}"
     issues.where(np.abs(reward) > public.reward_bound, "reward", says, reward)
+    if public.least_reward is not None:
+        low = (reward < public.least_reward) & (reward >= -public.reward_bound)
+        issues.where(low, "reward", f"the public least_reward is {public.least_reward:g}", reward)
     if "behaviour" in columns:
         behaviour, target = columns["behaviour"], columns["target"]
         says = "the action was taken, so its behaviour probability is above 0 and at most 1"

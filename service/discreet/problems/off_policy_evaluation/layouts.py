@@ -30,7 +30,6 @@ def layouts(public: OffPolicyPublic) -> list[Layout]:
 
 def steps(public: OffPolicyPublic) -> list[Column]:
     """The columns that are sent."""
-    bound = public.reward_bound
     if public.states is not None:
         several = public.states > 1
         last = public.states - 1
@@ -50,7 +49,7 @@ def steps(public: OffPolicyPublic) -> list[Column]:
         Column("trajectory", "names", "Whose row it is", words=WHO, owner=True),
         Column("step", "integers", "Place in the trajectory, counted from 0", 0, public.horizon - 1, words=("t",)),
         *places,
-        Column("reward", "numbers", "Reward of the step", -bound, bound, words=REWARD),
+        Column("reward", "numbers", "Reward of the step", public.lowest_reward, public.reward_bound, words=REWARD),
         Column("terminal", "truths", "Whether the trajectory ends here", words=("done", "last", "end")),
         *(
             Column(
@@ -69,7 +68,6 @@ def steps(public: OffPolicyPublic) -> list[Column]:
 
 def visits(public: OffPolicyPublic) -> list[Column]:
     """Columns of a visit, by the names that the reader of the client knows (docs/own-files.md)."""
-    bound = public.reward_bound
     if public.ranges is None:
         last = (public.states or 1) - 1
         says = "State, counted from 0"
@@ -104,7 +102,7 @@ def visits(public: OffPolicyPublic) -> list[Column]:
         Column("patient", "names", "Whose visit it is", words=(*WHO, "pid", "trajectory"), owner=True),
         Column("time", "moments", "When it was: a number or a date", words=("date", "day", "visit", "week", "month")),
         *places,
-        Column("reward", "numbers", "Reward of the visit", -bound, bound, words=REWARD),
+        Column("reward", "numbers", "Reward of the visit", public.lowest_reward, public.reward_bound, words=REWARD),
         *(() if public.off_policy is False else chances),
         Column("terminal", "truths", "Whether the episode ended", needed=False, words=("done", "last", "end")),
     ]

@@ -82,6 +82,11 @@ class OffPolicyPublic(Frozen):
         f"{UNDECLARED_ROWS:,} and ten for each of the trajectories that are declared",
     )
     reward_bound: Annotated[Real, Field(gt=0, le=1e12, description="Public bound on the modulus of a reward")]
+    least_reward: Real | None = Field(
+        default=None,
+        description="No reward is below this, by what rewards are: 0 where they count good outcomes. Absent: "
+        "-reward_bound. Where returns cannot be negative their range is half as wide, and so is the noise in it",
+    )
     horizon: Annotated[int, Field(strict=True, ge=1, le=10**6, description="Most transitions of a trajectory")]
     max_ratio: Annotated[Real, Field(gt=0, le=1e12)] | None = Field(
         default=None,
@@ -145,17 +150,26 @@ class OffPolicyPublic(Frozen):
                 raise FieldError("topology", says)
             if len(set(self.topology)) != len(self.topology):
                 raise FieldError("topology", "a transition stands twice")
+        if self.least_reward is not None and not -self.reward_bound <= self.least_reward < self.reward_bound:
+            raise FieldError("least_reward", f"at least {-self.reward_bound:g} and below {self.reward_bound:g} is needed")
         if self.rewards is not None:
             if self.topology is None or len(self.rewards) != len(self.topology):
                 raise FieldError("rewards", "one for each transition of the topology is needed")
             if max(map(abs, self.rewards)) > self.reward_bound:
                 raise FieldError("rewards", "a reward exceeds reward_bound")
+            if min(self.rewards) < self.lowest_reward:
+                raise FieldError("rewards", "a reward is below least_reward")
         return self
 
     @property
     def replaced(self) -> bool:
         """Whether neighbours replace one trajectory of a public number."""
         return self.trajectories is not None
+
+    @property
+    def lowest_reward(self) -> float:
+        """No reward is below it."""
+        return -self.reward_bound if self.least_reward is None else self.least_reward
 
     @property
     def most_trajectories(self) -> int:
@@ -177,9 +191,13 @@ class OffPolicyPublic(Frozen):
 
     def largest_value(self, discount: float) -> float:
         """No trajectory's return is larger in modulus: reward_bound (1 + discount + …), as often as the horizon."""
+        return self.reward_bound * self._steps(discount)
+
+    def _steps(self, discount: float) -> float:
+        """1 + discount + …, as often as the horizon."""
         if discount in (0, 1):
-            return self.reward_bound * (self.horizon if discount else 1)
-        return self.reward_bound * -math.expm1(self.horizon * math.log(discount)) / (1 - discount)
+            return float(self.horizon if discount else 1)
+        return -math.expm1(self.horizon * math.log(discount)) / (1 - discount)
 
     @property
     def largest_weight(self) -> float:
@@ -190,10 +208,11 @@ class OffPolicyPublic(Frozen):
         return math.exp(power) if power < math.log(sys.float_info.max) else math.inf
 
     def returns(self, discount: float) -> tuple[float, float]:
-        """Between what every discounted return lies: by public rewards and transitions, or by the bound on rewards."""
+        """Between what every discounted return lies: by public rewards and transitions, or by the bounds on rewards."""
         largest = self.largest_value(discount)
-        if self.rewards is None:
-            return -largest, largest
+        if self.rewards is None:  # an episode may end after its first step
+            one, every = self.lowest_reward, self.lowest_reward * self._steps(discount)
+            return min(one, every), max(self.reward_bound, largest)
         low, high = (side * self._best_return(side, discount) for side in (-1.0, 1.0))
         return max(low, -largest), min(high, largest)
 

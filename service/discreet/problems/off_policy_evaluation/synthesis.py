@@ -50,7 +50,7 @@ def columns(
             terminal = (generator.random(alive.size) < 1 / MEAN_STEPS) & (not public.continuing)
         reward = np.where(generator.random(alive.size) < 0.5, worth[where], 0.0)
         if around is not None:
-            reward = np.clip(around["rewards"], -public.reward_bound, public.reward_bound)[where]
+            reward = around["rewards"][where]
         if public.rewards is not None:
             known = np.zeros((states, states + 1))
             known[tuple(np.array(public.topology).T)] = public.rewards
@@ -59,7 +59,7 @@ def columns(
             reward = public.reward_bound * x[alive].mean(axis=1)
         columns["trajectory"].append(alive)
         columns["step"].append(np.full(alive.size, step))
-        columns["reward"].append(reward)
+        columns["reward"].append(np.clip(reward, public.lowest_reward, public.reward_bound))
         columns["terminal"].append(terminal)
         here.append(where if public.states is not None else x[alive])
         there.append(np.minimum(onward, states - 1) if public.states is not None else moved)

@@ -96,12 +96,17 @@ class Routing(ProblemOnData):
         **dict.fromkeys(("select_links", "skims"), "with the method counts"),
     }
 
+    known_to_who_asks: ClassVar[tuple[str, ...]] = ("objective",)
     objects: ClassVar[Mapping[str, type[PublicObject]]] = {"network": RoadNetwork}
 
     kind: Literal["routing"]
     network: NetworkOrId
     latency: Annotated[AffineLatency | BprLatency, Field(discriminator="type")] = AffineLatency(type="affine")
-    objective: Literal["system_optimum", "user_equilibrium"] = "system_optimum"
+    objective: Literal["system_optimum", "user_equilibrium"] = Field(
+        default="system_optimum",
+        description="system_optimum: ways that make all trips together as short as can be; user_equilibrium: each "
+        "takes the way that is shortest for itself, as people drive",
+    )
     method: Literal["auto", "counts", "gradient"] = "auto"
     regularization: Annotated[Real, Field(gt=0, le=1e15)] | None = Field(
         default=None, description="Of method gradient: alpha of its term alpha/2 |x|², in trips times time"
