@@ -108,8 +108,10 @@ def test_a_job_of_a_dataset_that_is_called_by_its_name(
         made = client.register({**bodies.dataset(), "name": "trips that have a name"})
         offered = [one["id"] for one in client.datasets() if one["kind"] == "routing"]
     place = str(list(KINDS).index("routing") + 1)
-    answered(place, str(offered.index(made["id"]) + 1), "", "strict", "job.toml", **here)
+    said = answered(place, str(offered.index(made["id"]) + 1), "", "2", "strict", "job.toml", **here)
+    assert f"trips that have a name ({made['id']}), epsilon 1 is left" in " ".join(said.split())
     body = read_body(tmp_path / "job.toml")
+    assert body["problem"]["objective"] == "user_equilibrium"  # the second of its words
     assert body["problem"]["dataset"] == made["id"]
     named = {**body, "problem": {**body["problem"], "dataset": made["name"]}}
     (tmp_path / "named.json").write_text(json.dumps(named))

@@ -51,7 +51,7 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
     state, out = tmp_path / "a state", tmp_path / "result.json"
     first = discreet("solve", str(file), "--state", str(state), "--out", str(out))
     assert first.returncode == 0, first.stderr
-    assert "pure_dp, epsilon 0.1" in first.stdout
+    assert "certificate: epsilon 0.1; protects" in first.stdout
     assert "epsilon 0.9 of 1" in first.stdout, "what is left"
     answer = json.loads(out.read_text())
     assert answer["certificate"]["guarantee"]["epsilon"] == 0.1

@@ -106,7 +106,12 @@ def test_gmns(tmp_path: Path) -> None:
         ("config.csv", CONFIG_CSV, "dataset_name\nx\n", "units of length and speed are needed"),
         ("node.csv", "20,1,0,\n", "20,1,0,1\n", "zone 1 has the nodes 20 and 30"),
         ("link.csv", "b,20,30,1,1,30", "b,20,30,1,1,0", "line 3, column free_speed"),
-        ("link.csv", "b,20,30", "b,20,31", "a link ends at node 31"),
+        (
+            "link.csv",
+            "b,20,30",
+            "b,20,31",
+            "line 3, column to_node_id: a node of which node.csv knows nothing, not '31'",
+        ),
         ("link.csv", ",name\n", ",allowed_uses\n", "column allowed_uses: a link without cars"),
         ("link.csv", ",name\n", ",toll\n", "column toll: a number is needed"),
         ("link.csv", "LINESTRING (0 0, 0.5 0.2, 1 0)", "POINT (0 0)", "column geometry: LINESTRING"),
@@ -163,9 +168,9 @@ def test_a_spreadsheet_may_write_numbers_with_commas() -> None:
     assert (row["to_node"], row["capacity"], row["flow"]) == ("b.c", "4,0", "2,25")  # names keep their dots
     (same,) = csv.DictReader(io.StringIO(plain))
     assert same["link"] == row["link"]
-    assert {name: one.replace(",", ".") for name, one in row.items() if name not in ("link", "from_node", "to_node")} == {
-        name: one for name, one in same.items() if name not in ("link", "from_node", "to_node")
-    }
+    assert {
+        name: one.replace(",", ".") for name, one in row.items() if name not in ("link", "from_node", "to_node")
+    } == {name: one for name, one in same.items() if name not in ("link", "from_node", "to_node")}
     for form, mark in (("gmns", ","), ("csv", ";")):
         with pytest.raises(NotWritten, match="decimal"):
             link_flows(told, network, form, decimal=mark)
@@ -304,7 +309,7 @@ def test_nodes_are_called_as_people_call_them(tmp_path: Path) -> None:
         read(*files, columns={"node": "Nr", "node_name": "Title"})
     (tmp_path / "links.csv").write_text(links + "101,8,1,1\n")
     (tmp_path / "nodes.csv").write_text("Nr,Name\n101,Markt\n33,S\u00fcd\n7,8\n")  # a name is no id
-    with pytest.raises(TableError, match="ends at node 8, of which"):
+    with pytest.raises(TableError, match="end at node 8, of which"):
         read(*files, columns={"node": "Nr", "node_name": "Name"})
 
 
@@ -619,7 +624,7 @@ def test_refusals_cost_in_proportion(tmp_path: Path) -> None:
         return file
 
     def twice(file: Path) -> None:
-        with pytest.raises(TableError, match="stands twice"):
+        with pytest.raises(TableError, match="stands more than once"):
             read(tmp_path / "links.csv", file)
 
     def geometry(size: int) -> Path:

@@ -7,14 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from benchmarks import importance_sampling as bench
 from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation import charts
+from discreet.problems.off_policy_evaluation.dataset import OffPolicyContent, OffPolicyDataset
 from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
+from discreet.problems.off_policy_evaluation.synthesis import SYNTHESIS
 from discreet.problems.off_policy_evaluation.weighting import largest_weight
 from tests.problems.exact import NoNoise
 
@@ -119,6 +122,11 @@ def test_returns_lie_where_public_figures_say() -> None:
     assert public(**ladder, horizon=2).returns(0.5) == pytest.approx((-0.25, 1.0))
     # 1 -> 0 -> 1 -> 0 -> ...: -1/4 at every second step.
     assert public(**ladder, horizon=10**6).returns(0.5) == pytest.approx((-0.25 / (1 - 0.25), 1.0))
+    # Of rewards that are never negative an episode of one step may bring nothing; of those above 1/2, that much.
+    assert public(horizon=3, least_reward=0).returns(0.5) == pytest.approx((0, 1.75))
+    assert public(horizon=3, least_reward=0.5).returns(0.5) == pytest.approx((0.5, 1.75))
+    assert public(horizon=3, least_reward=-0.5).returns(1.0) == pytest.approx((-1.5, 3))
+    assert "between 0 and 5.7" in " ".join(planned(public(trajectories=500, least_reward=0)).advice)
     for values, says in (({}, "-5.7 and 5.7"), ({"return_bounds": [0, 1]}, None)):
         advice = planned(public(trajectories=500), **values).advice
         assert any(says is not None and says in one for one in advice) == (says is not None)
@@ -202,3 +210,28 @@ def test_what_a_plan_expects_is_about_what_comes() -> None:
             assert told[name] == pytest.approx(1.645 * np.std(numbers), rel=0.6), name
             assert told[name] < before.get(name, np.inf)
         before = told
+
+
+@pytest.mark.parametrize(
+    ("figures", "says"),
+    [
+        ({"least_reward": -2}, "at least -1 and below 1 is needed"),
+        ({"least_reward": 1}, "at least -1 and below 1 is needed"),
+        ({"least_reward": 0, "states": 1, "topology": [[0, 1]], "rewards": [-0.5]}, "a reward is below least_reward"),
+    ],
+)
+def test_least_rewards_that_cannot_be_are_refused(figures: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValidationError, match=says):
+        OffPolicyPublic.model_validate({"unit": "trajectory", "reward_bound": 1, "horizon": 3, **figures})
+
+
+def test_a_reward_below_the_least_one_is_refused_with_its_row_and_made_up_data_have_none() -> None:
+    told = OffPolicyPublic.model_validate({"unit": "trajectory", "reward_bound": 1, "least_reward": 0.25, "horizon": 3})
+    row = {"trajectory": 1, "step": 0, "reward": 0.5, "terminal": True}
+    assert OffPolicyDataset.read_rows(told, OffPolicyContent(transitions=[row]))["reward"].tolist() == [0.5]
+    with pytest.raises(InvalidInput) as refused:
+        OffPolicyDataset.read_rows(told, OffPolicyContent(transitions=[row, {**row, "trajectory": 2, "reward": 0.0}]))
+    (issue,) = refused.value.issues
+    assert (issue.pointer, "the public least_reward is 0.25" in issue.detail) == ("/content/transitions/1/reward", True)
+    made = SYNTHESIS.columns(told, np.random.default_rng(1), 200)
+    assert made["reward"].min() >= 0.25

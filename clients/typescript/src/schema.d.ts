@@ -3034,6 +3034,12 @@ export interface components {
              */
             horizon: number;
             /**
+             * Least Reward
+             * @description No reward is below this, by what rewards are: 0 where they count good outcomes. Absent: -reward_bound. Where returns cannot be negative their range is half as wide, and so is the noise in it
+             * @default null
+             */
+            least_reward?: number | null;
+            /**
              * Max Ratio
              * @description Public bound on target / behaviour of one step, by the rules that both policies are. A trajectory then weighs at most this to the power of the horizon, and where that is not clipped nothing is cut off
              * @default null
@@ -3582,6 +3588,7 @@ export interface components {
             network: components["schemas"]["RoadNetwork"] | string;
             /**
              * Objective
+             * @description system_optimum: ways that make all trips together as short as can be; user_equilibrium: each takes the way that is shortest for itself, as people drive
              * @default system_optimum
              * @enum {string}
              */

@@ -159,7 +159,7 @@ def show_answer(
         screen.print(f"exposure: {exposure['sentence']}")
     _show_left(left, screen)
     if out is not None:
-        screen.print(f"written to {out}")
+        screen.print(f"written to {out}", highlight=False, soft_wrap=True)
 
 
 def show_rehearsal(result: Mapping[str, Any], out: Path | None) -> None:

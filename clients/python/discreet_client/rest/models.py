@@ -747,6 +747,12 @@ class OffPolicyPublic(TypedDict):
     """Number of coordinates of a state `x`, instead of `states`; >= 1, <= 64"""
     horizon: int
     """Most transitions of a trajectory; >= 1, <= 1000000"""
+    least_reward: NotRequired[float | None]
+    """
+    No reward is below this, by what rewards are: 0 where they count good outcomes. Absent:
+    -reward_bound. Where returns cannot be negative their range is half as wide, and so is the
+    noise in it
+    """
     max_ratio: NotRequired[float | None]
     """
     Public bound on target / behaviour of one step, by the rules that both policies are. A
@@ -1002,7 +1008,10 @@ class Routing(TypedDict):
     network: RoadNetwork | str
     """The network, or the id of a stored one (`POST /v1/networks`)"""
     objective: NotRequired[Literal["system_optimum", "user_equilibrium"]]
-    """default `system_optimum`"""
+    """
+    system_optimum: ways that make all trips together as short as can be; user_equilibrium: each
+    takes the way that is shortest for itself, as people drive; default `system_optimum`
+    """
     regularization: NotRequired[float | None]
     """Of method gradient: alpha of its term alpha/2 |x|², in trips times time; > 0, <= 1e+15"""
     relative_gap: NotRequired[float]
