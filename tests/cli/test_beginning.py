@@ -137,7 +137,7 @@ def test_a_job_begins_with_the_newest_stored_network_that_fits(
             client.networks.add({"nodes": nodes, "links": links}, name=name)
             for nodes, links, name in ((3, both, "older"), (2, both, "fits"), (2, both[:1], "no way"), (1, [], "small"))
         ]
-    said = answered(str(list(KINDS).index("routing") + 1), "1", "", "strict", "job.toml", **here)
+    said = answered(str(list(KINDS).index("routing") + 1), "1", "", "", "strict", "job.toml", **here)
     assert "With what is stored as fits." in said
     assert read_body(tmp_path / "job.toml")["problem"]["network"] == stored[1]["id"]
     assert "made up" not in (tmp_path / "job.toml").read_text()
