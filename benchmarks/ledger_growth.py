@@ -4,9 +4,9 @@
 
 A job on one account, and one on thirty, as a job over thirty blocks or a federated one of thirty agents has. One
 session runs all of it, as a worker's pooled connection does, so its plans are as old as the ledger. Statistics are
-those of accounts just opened, and autovacuum is off: so things may stand until ANALYZE comes by. Each step is a statement of
-its own, and durable. `ratio` is the median of the last jobs by the median of the first. The same is done again with the
-functions as they were before migration 0018.
+those of accounts just opened, and autovacuum is off: so things may stand until ANALYZE comes by. Each step is a
+statement of its own, and durable. `ratio` is the median of the last jobs by the median of the first. The same is done
+again with the functions as they were before migration 0018.
 """
 
 from __future__ import annotations
