@@ -24,6 +24,7 @@ ALL = (
     "processes",
     "jobs",
     "ledger",
+    "ledger_growth",
     "log",
     "api",
     "federation",

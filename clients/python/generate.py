@@ -142,7 +142,8 @@ def named(content: Json) -> str:
     if media is None:
         return "None"
     if media == "application/json":
-        return "models." + content[media]["schema"]["$ref"].rpartition("/")[2]
+        schema = content[media]["schema"]
+        return " | ".join("models." + one["$ref"].rpartition("/")[2] for one in schema.get("anyOf", [schema]))
     return "str" if media.startswith("text/") else "bytes"
 
 

@@ -80,6 +80,10 @@ class Settings(BaseSettings):
     tenant_bodies: int = Field(
         default=4, ge=1, description="Large JSON bodies of one tenant that one API process holds at once; others wait"
     )
+    content_places: Path | None = Field(
+        default=None,
+        description="JSON file of the places that `content_from` may name, and who may; unset: none",
+    )
     object_url: str | None = Field(
         default=None, description="Where large contents go, as fsspec names it (file:///…, s3://…); unset: the database"
     )

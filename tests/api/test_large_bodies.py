@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from discreet.isolation.reading import Rows
+from discreet.isolation.json_contents import Rows
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.contents import canonical_bytes
 from discreet.problems.datasets import DatasetOfRows

@@ -27,7 +27,7 @@ from discreet.installation.postgres import EmbeddedPostgres
 from discreet.isolation.children import Zygote
 from discreet.isolation.failures import NotStarted
 from discreet.settings import Settings
-from discreet.storage import ledger, objects
+from discreet.storage import impatience, ledger, objects
 from discreet.storage.database import SYSTEM, trouble
 from discreet.storage.objects import Objects, StorageTrouble
 from discreet.storage.schema import revisions
@@ -284,7 +284,7 @@ def test_calls_that_wait_for_a_silent_storage_are_bounded(
     monkeypatch.setattr(objects, "SILENT_SECONDS", 0.05)
     monkeypatch.setattr(foreign, "fault", "silent")
     store = Objects("foreign://contents")
-    for _ in range(objects.MOST_ABANDONED):
+    for _ in range(impatience.MOST_ABANDONED):
         with pytest.raises(StorageTrouble, match="said nothing"):
             list(store.read("dst_1"))
     with pytest.raises(StorageTrouble, match="enough calls wait"):

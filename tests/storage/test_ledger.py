@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, LiteralString, TypeVar
 
 import psycopg
 import pytest
@@ -285,3 +285,55 @@ def test_a_budget_is_read_from_the_end_of_its_chain(settings: Settings) -> None:
             assert found is not None
             assert json.loads(found[0])["epsilon"] == "200"
         assert rows_read() - before <= 20
+
+
+BLOCKS = """
+SELECT sum(pg_stat_get_xact_blocks_fetched(oid))::int FROM pg_class
+WHERE relname IN ('accounts', 'accounts_pkey', 'ledger_entries', 'ledger_entries_pkey', 'ledger_entries_once')
+"""
+SHARED = ["acc_1", "acc_2"]
+
+
+def blocks_of_a_life(connection: psycopg.Connection[Any], job: str) -> dict[str, int]:
+    """The blocks of the ledger, its indexes among them, that each step of a job's life looks at."""
+    values = {"job": job, "accounts": SHARED, "price": json.dumps(Price.pure(1).to_json())}
+    steps: dict[str, LiteralString] = {
+        "reserve": "SELECT ledger_reserve(%(job)s, %(accounts)s, %(price)s, '[]', 'analyst')",
+        "touch": "SELECT ledger_touch(%(job)s, 'worker')",
+        "touch again": "SELECT ledger_touch(%(job)s, 'worker')",
+        "settle": "SELECT ledger_settle(%(job)s, 'worker')",
+        "settle again": "SELECT ledger_settle(%(job)s, 'worker')",
+    }
+    found = {}
+    for name, statement in steps.items():
+        with connection.transaction():
+            connection.execute("SET LOCAL discreet.tenant = '*'")
+            ((before,),) = connection.execute(BLOCKS).fetchall()  # of what the session did not report yet
+            connection.execute(statement, values)
+            ((after,),) = connection.execute(BLOCKS).fetchall()
+        found[name] = after - before
+    return found
+
+
+@pytest.mark.parametrize("statistics", ["none", "of accounts just opened", "of one job"])
+def test_a_job_costs_the_same_after_a_long_history(settings: Settings, statistics: str) -> None:
+    """Whatever the tables' statistics say, and for sessions whose plans are older than the history."""
+    run(settings, open_accounts)
+    app, owner = (
+        psycopg.connect(libpq_url(url or ""), autocommit=True)
+        for url in (settings.database_url, settings.migration_database_url)
+    )
+    with owner, app:
+        for table in ("accounts", "ledger_entries"):
+            owner.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)".encode())
+        if statistics == "of accounts just opened":  # an account seems to have one entry, and no entry a job
+            owner.execute("ANALYZE accounts, ledger_entries")
+        young = [blocks_of_a_life(app, f"job_young_{number}") for number in range(10)][-1]
+        if statistics == "of one job":
+            owner.execute("ANALYZE accounts, ledger_entries")
+        for number in range(100):
+            blocks_of_a_life(app, f"job_{number}")
+        with psycopg.connect(libpq_url(settings.database_url or ""), autocommit=True) as later:
+            for connection in (app, later):
+                old = [blocks_of_a_life(connection, f"job_old_{id(connection)}_{number}") for number in range(10)][-1]
+                assert {name for name in old if not 0 < old[name] <= 2 * young[name]} == set(), (young, old)

@@ -3131,6 +3131,58 @@ export interface components {
             d: number[];
         };
         /**
+         * PlacedDatasetRequest
+         * @description A dataset to register whose content lies somewhere that the operator allows (`DISCREET_CONTENT_PLACES`).
+         */
+        PlacedDatasetRequest: {
+            /**
+             * Account
+             * @description Account of another dataset of the same people, on which then both are charged
+             * @default null
+             */
+            account?: string | null;
+            /**
+             * @description Needed unless `account` is given
+             * @default null
+             */
+            cap?: components["schemas"]["Cap"] | null;
+            /**
+             * Content From
+             * @description `file:///…`, `https://…` or `s3://bucket/…`: one file of Parquet, CSV or JSON, or a pattern with `*` that several Parquet files of equal columns fit
+             */
+            content_from: string;
+            /**
+             * Delete After Job
+             * @description The content is erased after the first job that succeeds on it
+             * @default false
+             */
+            delete_after_job?: boolean;
+            /** Kind */
+            kind: string;
+            /**
+             * Mode
+             * @description `simulation` declares the content public
+             * @default private
+             * @enum {string}
+             */
+            mode?: "private" | "simulation";
+            /** Name */
+            name: string;
+            /**
+             * Public
+             * @description As of a dataset of this kind whose content is sent
+             */
+            public: {
+                [key: string]: unknown;
+            };
+            /**
+             * Retention Days
+             * @description The content is erased after so many days; absent: as the installation is set
+             * @default null
+             */
+            retention_days?: number | null;
+        };
+        /**
          * PlanAnswer
          * @description A plan and its price; nothing is spent.
          */
@@ -5412,7 +5464,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["DatasetRequest"];
+                "application/json": components["schemas"]["DatasetRequest"] | components["schemas"]["PlacedDatasetRequest"];
                 "multipart/form-data": {
                     /**
                      * Format: binary
@@ -5491,7 +5543,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `content_known`: The content is registered otherwise; `unit_differs`: The privacy units differ */
+            /** @description `content_changed`: The content changed while it was read; `content_known`: The content is registered otherwise; `unit_differs`: The privacy units differ */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5509,7 +5561,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `place_refused`: Nothing is read from this address */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -5529,7 +5581,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `not_isolated`: Uploads are not read on this machine; `not_read`: The upload could not be read; `reader_not_started`: Uploads cannot be read now; `spool_unavailable`: There is no room for the upload; `storage_denied`: The object storage refuses this service; `storage_full`: The object storage is full; `storage_unavailable`: The object storage does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `not_isolated`: Uploads are not read on this machine; `not_read`: The upload could not be read; `place_unavailable`: The place of the content does not answer; `places_unreadable`: The operator's file of places cannot be read; `reader_not_started`: Uploads cannot be read now; `spool_unavailable`: There is no room for the upload; `storage_denied`: The object storage refuses this service; `storage_full`: The object storage is full; `storage_unavailable`: The object storage does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */

@@ -40,6 +40,7 @@ DESCRIPTION = (
 )
 REQUEST_MODELS = (
     requests.DatasetRequest,
+    requests.PlacedDatasetRequest,
     requests.JobRequest,
     requests.NetworkRequest,
     requests.RehearsalRequest,

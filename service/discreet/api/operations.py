@@ -57,6 +57,7 @@ def operation(
     answers: Answers,
     codes: Sequence[str] = (),
     body: type[BaseModel] | None = None,
+    or_body: type[BaseModel] | None = None,
     examples: Mapping[str, Any] | None = None,
     multipart: bool = False,
     etag: bool = False,
@@ -71,7 +72,7 @@ def operation(
         refusals += BODY_CODES
     extra: dict[str, Any] = {"x-roles": [] if roles is None else list(roles)}
     if body is not None:
-        extra["requestBody"] = _request_body(body, examples or {}, multipart)
+        extra["requestBody"] = _request_body((body,) if or_body is None else (body, or_body), examples or {}, multipart)
     arguments: dict[str, Any] = {"operation_id": operation_id, "openapi_extra": extra}
     if deprecated is not None:
         since, sunset = deprecated
@@ -131,8 +132,9 @@ def _headers(roles: Sequence[str] | None, status: int, *, etag: bool, location: 
     return {name: _HEADERS[name] for name in names}
 
 
-def _request_body(model: type[BaseModel], examples: Mapping[str, Any], multipart: bool) -> dict[str, Any]:
-    content: dict[str, Any] = {"application/json": {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
+def _request_body(models: Sequence[type[BaseModel]], examples: Mapping[str, Any], multipart: bool) -> dict[str, Any]:
+    named = [{"$ref": f"#/components/schemas/{model.__name__}"} for model in models]
+    content: dict[str, Any] = {"application/json": {"schema": named[0] if len(named) == 1 else {"anyOf": named}}}
     if examples:
         content["application/json"]["examples"] = {name: {"value": value} for name, value in examples.items()}
     if multipart:

@@ -51,12 +51,12 @@ def show(
 
 @app.command("add")
 def add(
-    file: Annotated[
-        Path,
+    given: Annotated[
+        str,
         typer.Argument(
-            exists=True,
-            dir_okay=False,
-            help="The content: .csv, .parquet, .json, .omx; or a .json file that is a whole body of POST /v1/datasets",
+            metavar="FILE|URL",
+            help="The content: .csv, .parquet, .json, .omx; or a .json file that is a whole body of POST /v1/datasets; "
+            "or where it lies, for the service to read it: file:///…, https://…, s3://bucket/…",
         ),
     ],
     metadata: Annotated[
@@ -104,12 +104,18 @@ def add(
     meters - is another content: --same-people-as has both charged on one account. On two their losses add up.
 
     Tables with names of their own are read here, by --columns and the rules `reader` of --public (docs/own-files.md).
+    What lies at a URL the service reads itself, where its operator allows that place.
     """
-    if file.suffix.lower() not in FORMATS:
-        raise typer.BadParameter(f"a file {', '.join(FORMATS)} is needed, not {file.name}", param_hint="FILE")
+    where = given if "://" in given else None
+    file = Path(given)
+    if where is None:
+        _check_file(file)
+    elif columns or zones or encoding:
+        says = "go with a file that is read here; what lies elsewhere is read as it is, with the columns of its kind"
+        raise typer.BadParameter(says, param_hint="--columns, --zones, --encoding")
     if same_people_as is not None and (other_people or account is not None):
         raise typer.BadParameter("says whose account it is: no other option may", param_hint="--same-people-as")
-    whole = _whole_body(file)
+    whole = _whole_body(file) if where is None else None
     chosen = {
         "kind": kind,
         "name": name,
@@ -121,7 +127,7 @@ def add(
         "delete_after_job": delete_after_job or None,
     }
     body = {
-        "name": file.stem,
+        "name": file.stem if where is None else _name_of(where),
         **(whole or {}),
         **({} if metadata is None else read_body(metadata)),
         **{name: value for name, value in chosen.items() if value is not None},
@@ -133,10 +139,12 @@ def add(
     if same_people_as is None and not {"cap", "account"} & body.keys():
         says = "say what may be spent on it in all, or give --same-people-as"
         raise typer.BadParameter(says, param_hint="--epsilon")
-    if whole is None:
+    if where is not None:
+        whole = body = {**body, "content_from": where}
+    elif whole is None:
         named = None if zones is None else _zones(zones, body, state, server, key)
-        given = {name: value for name, value in (("zones", named), ("encoding", encoding)) if value is not None}
-        body = _read(file, body, pairs_of(columns), given)
+        rules = {name: value for name, value in (("zones", named), ("encoding", encoding)) if value is not None}
+        body = _read(file, body, pairs_of(columns), rules)
         whole = body if "content" in body else None
     with client_of(state, server, key) as client:
         before = client.budgets()
@@ -161,6 +169,21 @@ def add(
     for note in notes(known, unsaid, made):
         typer.echo(note, err=True)
     tell(made, as_json, lambda: show_dataset(made))
+
+
+def _check_file(file: Path) -> None:
+    if not file.exists():
+        raise typer.BadParameter(f"there is no file {file}", param_hint="FILE")
+    if file.is_dir():
+        raise typer.BadParameter(f"{file} is a folder", param_hint="FILE")
+    if file.suffix.lower() not in FORMATS:
+        raise typer.BadParameter(f"a file {', '.join(FORMATS)} is needed, not {file.name}", param_hint="FILE")
+
+
+def _name_of(where: str) -> str:
+    """The name of a content that lies there: the last part of the address that is no pattern, without its ending."""
+    parts = [part for part in where.partition("://")[2].partition("?")[0].split("/") if part and "*" not in part]
+    return Path(parts[-1]).stem if parts else where
 
 
 def _what_is_published(kind: str) -> str:

@@ -16,10 +16,13 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import accumulate
 from typing import Any, BinaryIO
 
 from discreet.errors import FieldIssue, InvalidInput, PayloadTooLarge
+from discreet.isolation.json_contents import read_json
 from discreet.isolation.tasks import Step, answers
 from discreet.storage.digests import content_digest
 from discreet.storage.sealing import STREAM_CHUNK_BYTES, ChunkCipher, SealedReader, SealedWriter, new_data_key
@@ -28,8 +31,6 @@ UPLOAD = "upload"
 """Under this name an upload is sealed while it waits to be read."""
 
 READ_BYTES = 1 << 16
-JSON_MEMORY, JSON_LEAST_MEMORY = 6, 128 << 20
-"""Bytes of memory that a byte of JSON may take, and that any text may."""
 CSV_BLOCK_BYTES = 4 << 20
 MOST_COLUMNS = 1000
 FOOTER_BYTES = 16 << 20
@@ -47,11 +48,6 @@ NO_THREAD = "Failed to launch worker thread"
 """What Arrow says, as of a file that it does not understand, where this process may have no thread."""
 FIRST_LINE_BYTES = 1 << 20
 """Of a CSV file: the names of its columns."""
-
-
-def json_bytes(size: int) -> int:
-    """The memory that reading a JSON text of so many bytes may take, beyond what a child begins with."""
-    return JSON_MEMORY * size + JSON_LEAST_MEMORY
 
 
 def target_bytes(content_bytes: int) -> int:
@@ -89,7 +85,7 @@ def _read(job: dict[str, Any], source: int, target: int) -> dict[str, Any]:
         raw = SealedReader(cipher, lambda offset, size: os.pread(source, size, offset), job["upload_bytes"])
         return io.BufferedReader(raw, READ_BYTES)  # whole reads, which the raw file does not promise
 
-    content = _content(kind, public, opened, job)
+    content = _content(kind, public, opened, job, _windows(opened, job.get("upload_parts", ())))
     size = sum(array.nbytes for array in content.values())
     if size > job["content_bytes"]:
         raise PayloadTooLarge(f"the content takes {size} bytes in memory, of at most {job['content_bytes']}")
@@ -102,19 +98,69 @@ def _read(job: dict[str, Any], source: int, target: int) -> dict[str, Any]:
     return {"digest": digest.hex(), "public": described, "sealed_bytes": writer.sealed_bytes}
 
 
-def _content(kind: Any, public: Any, opened: Callable[[], BinaryIO], job: dict[str, Any]) -> Any:
+class _Window(io.RawIOBase):
+    """A part of a file that can be read at any place, as a file."""
+
+    def __init__(self, file: BinaryIO, start: int, size: int) -> None:
+        super().__init__()
+        self._file, self._start, self._size = file, start, size
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        place = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence] + offset
+        if place < 0:
+            raise ValueError("a place before the beginning")
+        self._position = place
+        return place
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")[: max(0, self._size - self._position)]
+        self._file.seek(self._start + self._position)
+        part = self._file.read(len(view))
+        view[: len(part)] = part
+        self._position += len(part)
+        return len(part)
+
+
+def _windows(opened: Callable[[], BinaryIO], sizes: Sequence[int]) -> list[Callable[[], BinaryIO]]:
+    """Each of the files that follow one another in an upload, to be opened; none where it is one."""
+
+    def window(start: int, size: int) -> BinaryIO:
+        return io.BufferedReader(_Window(opened(), start, size), READ_BYTES)
+
+    starts = accumulate(sizes, initial=0)
+    return [partial(window, *place) for place in zip(starts, sizes, strict=False)] if len(sizes) > 1 else []
+
+
+def _content(
+    kind: Any,
+    public: Any,
+    opened: Callable[[], BinaryIO],
+    job: dict[str, Any],
+    parts: Sequence[Callable[[], BinaryIO]] = (),
+) -> Any:
     import pyarrow as pa  # noqa: PLC0415
 
     if job["format"] == "json":
-        return _json(kind, public, opened())
+        return read_json(kind, public, opened())
     name = {"csv": "CSV", "parquet": "Parquet"}[job["format"]]
     if not opened().read(1):
         raise _refused("it is empty")
     try:
         if job["format"] == "csv":
             return _csv(opened, kind, public, job["content_bytes"])
-        schema, rows, batches = _parquet(opened())
+        schema, rows = _outlines(parts or [opened])
         _check_rows(kind, rows, job["content_bytes"])
+        batches = (batch for file in parts or [opened] for batch in _parquet(file())[2])
         return kind.read_batches(public, batches, schema)
     except (pa.ArrowMemoryError, MemoryError):
         raise MemoryError from None
@@ -122,103 +168,20 @@ def _content(kind: Any, public: Any, opened: Callable[[], BinaryIO], job: dict[s
         raise _unreadable(name, error) from error
 
 
-def _json(kind: Any, public: Any, file: BinaryIO) -> Any:
-    """The content of a JSON text, whose long arrays become columns while they are read."""
-    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415
-
-    from discreet.intake.field_issues import issues_of  # noqa: PLC0415
-    from discreet.intake.strict_json import PART_BYTES, Parser  # noqa: PLC0415
-
-    annotation: Any = kind.model_fields["content"].annotation
-    adapter = TypeAdapter[Any](annotation)
-    rows = {name: Rows(kind, name, item) for name, item in kind.ROWS.items()}
-    parser = Parser({(name,): taken.take for name, taken in rows.items()})
-    try:
-        while part := file.read(PART_BYTES):
-            parser.feed(part)
-        value = parser.close()
-    except InvalidInput as error:
-        raise error.under("/content") from None
-    errors: list[Any] = []
-    content = None
-    try:
-        content = adapter.validate_python(value)
-    except ValidationError as error:
-        errors += error.errors(include_url=False)
-    for name, taken in rows.items():
-        if taken.wrong:
-            value[name] = taken.wrong  # where the pointers lead
-            errors += ({**error, "loc": (name, *error["loc"])} for error in taken.mistakes.errors())
-    if errors:  # as of the whole body: sentences name places too
-        placed = ({**error, "loc": ("content", *error["loc"])} for error in errors)
-        raise InvalidInput(issues_of(placed, {"content": value}, kind.model_json_schema()))
-    if not rows:
-        return kind.read_rows(public, content)
-    return kind.read_packed(
-        public, {name: taken.packed() for name, taken in rows.items() if value.get(name) is not None}
-    )
-
-
-class Rows:
-    """Items of a long array as they come: validated, and packed into columns."""
-
-    def __init__(self, kind: Any, name: str, item: Any) -> None:
-        from pydantic import TypeAdapter  # noqa: PLC0415
-
-        from discreet.intake.items import Mistakes  # noqa: PLC0415
-
-        self.mistakes = Mistakes()
-        self.wrong: dict[int, Any] = {}
-        """Items in which there are mistakes, by their position."""
-        self._kind, self._name = kind, name
-        self._adapter: Any = TypeAdapter(list[item])
-        self._columns: dict[str, Any] = {}
-        self._kinds: dict[str, Any] = {}
-
-    def take(self, items: list[Any], first: int) -> None:
-        from pydantic import ValidationError  # noqa: PLC0415
-
-        from discreet.intake.items import PIECE_ITEMS  # noqa: PLC0415
-
-        for start in range(0, len(items), PIECE_ITEMS):
-            if self.mistakes.full:
-                return
-            piece = items[start : start + PIECE_ITEMS]
-            try:
-                self._put(self._kind.pack(self._name, self._adapter.validate_python(piece)))
-            except ValidationError as error:
-                for place in self.mistakes.add(error, first + start):
-                    self.wrong[place] = items[place - first]
-
-    def packed(self) -> dict[str, Any]:
-        """The columns of all items."""
-        import numpy as np  # noqa: PLC0415
-
-        if not self._columns:
-            self._put(self._kind.pack(self._name, []))
-        return {
-            name: column if isinstance(column, np.ndarray) else np.frombuffer(column, dtype=self._kinds[name])
-            for name, column in ((name, self._whole(name)) for name in list(self._columns))
-        }
-
-    def _put(self, packed: Mapping[str, Any]) -> None:
-        for name, part in packed.items():
-            self._kinds[name] = part.dtype
-            if part.dtype == object:
-                self._columns.setdefault(name, []).extend(part)
-            else:
-                self._columns.setdefault(name, bytearray()).extend(part.tobytes())
-
-    def _whole(self, name: str) -> Any:
-        import numpy as np  # noqa: PLC0415
-
-        column = self._columns.pop(name)
-        return np.fromiter(column, dtype=object, count=len(column)) if isinstance(column, list) else column
-
-
 def _check_rows(kind: Any, rows: int, most: int) -> None:
     if rows * kind.ROW_BYTES > most:
         raise PayloadTooLarge(f"{rows} rows take at least {rows * kind.ROW_BYTES} bytes in memory, of at most {most}")
+
+
+def _outlines(files: Sequence[Callable[[], BinaryIO]]) -> tuple[Any, int]:
+    """The schema of Parquet files that are one content, and how many rows all have."""
+    schema, rows, _ = _parquet(files[0]())
+    for number, file in enumerate(files[1:], 1):
+        other, more, _ = _parquet(file())
+        if not other.equals(schema, check_metadata=False):
+            raise _refused(f"its files differ in their columns or types: number {number} (from 0) from the first")
+        rows += more
+    return schema, rows
 
 
 def _parquet(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:

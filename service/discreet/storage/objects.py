@@ -17,9 +17,7 @@ from __future__ import annotations
 
 import errno
 import os
-import queue
 import re
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -30,6 +28,7 @@ import fsspec
 import structlog
 
 from discreet.errors import DiscreetError, Unavailable
+from discreet.storage.impatience import Crowded, Impatience, Silent
 from discreet.storage.sealing import CHUNK_BYTES, SealBroken
 
 log = structlog.get_logger()
@@ -42,9 +41,6 @@ SILENT_SECONDS = 10.0
 
 BLOCK_BYTES = 8 << 20
 """So much goes to an object store at once: at 0.8 MB/s it takes no longer than silence may last."""
-
-MOST_ABANDONED = 16
-"""Calls that nobody waits for any more, and that still wait for a silent store: with so many no further one begins."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -67,7 +63,7 @@ class Objects:
         except (ImportError, ValueError) as error:
             raise Unavailable(f"object storage {url.partition(':')[0]}: cannot be used ({error})") from error
         self._local = "file" in _protocols(self._files)
-        self._abandoned = threading.Semaphore(MOST_ABANDONED)
+        self._impatience = Impatience("object-storage")
 
     def write(self, name: str, parts: Iterable[bytes]) -> None:
         """Store an object, durably: when this returns it survives a power cut."""
@@ -145,28 +141,12 @@ class Objects:
             raise found from error
 
     def _within_time(self, call: Callable[[], Answer]) -> Answer:
-        """A driver that waits longer than we do ends by itself some time; its thread stays until then."""
-        if not self._abandoned.acquire(blocking=False):
-            raise StorageTrouble("the object storage is silent, and enough calls wait for it; try again")
-        answers: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
-
-        def work() -> None:
-            try:
-                answers.put((True, call()))
-            except BaseException as error:
-                answers.put((False, error))
-            finally:
-                self._abandoned.release()
-
-        threading.Thread(target=work, daemon=True, name="object-storage").start()
         try:
-            came, answer = answers.get(timeout=SILENT_SECONDS)
-        except queue.Empty:
+            return self._impatience.within(SILENT_SECONDS, call)
+        except Crowded:
+            raise StorageTrouble("the object storage is silent, and enough calls wait for it; try again") from None
+        except Silent:
             raise StorageTrouble(f"the object storage said nothing for {SILENT_SECONDS:g} s; try again") from None
-        if not came:
-            raise answer
-        found: Answer = answer
-        return found
 
     def _path(self, name: str) -> str:
         if not _NAME.fullmatch(name):

@@ -38,6 +38,11 @@ async def find_tenant(connection: AsyncConnection, tenant: str) -> str | None:
     return (await connection.execute(statement.order_by(Tenant.name != tenant).limit(1))).scalar_one_or_none()
 
 
+async def name_of(connection: AsyncConnection, tenant_id: str) -> str | None:
+    """What the tenant with this id is called."""
+    return (await connection.execute(select(Tenant.name).where(Tenant.id == tenant_id))).scalar_one_or_none()
+
+
 async def all_ids(connection: AsyncConnection) -> list[str]:
     """Every tenant, in the system's scope."""
     return list((await connection.execute(select(Tenant.id).order_by(Tenant.id))).scalars())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,6 +23,8 @@ from discreet.storage.objects import StorageTrouble
 from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
 from discreet.usecases.budgets import cap_amounts, filter_limits
+from discreet.usecases.places.fetching import fetch
+from discreet.usecases.places.rules import Located
 from discreet.usecases.rotation import still_known
 from discreet.usecases.services import Services
 from discreet.usecases.uploads import Upload
@@ -36,7 +38,8 @@ class MasterKeyUnknown(Unavailable):
 
 @dataclass(frozen=True)
 class Registration:
-    """What an owner registers, with its content still to be read: from memory in a thread, or by the reader."""
+    """What an owner registers, with its content still to be read: from memory in a thread, or by the reader, who also
+    reads what lies somewhere once it is fetched."""
 
     name: str
     kind: str
@@ -44,7 +47,7 @@ class Registration:
     mode: str
     cap: Cap | None
     account: str | None
-    source: Callable[[], Content] | Upload
+    source: Callable[[], Content] | Upload | Located
     retention_days: int | None = None
     delete_after_job: bool = False
 
@@ -74,6 +77,8 @@ async def register(services: Services, principal: Principal, request: Registrati
         if (request.cap is None) == (request.account is None):
             says = "either a cap is needed, or the account of other data of the same people"
             raise InvalidInput([FieldIssue("/cap", says)])
+        if isinstance(request.source, Located):
+            request = replace(request, source=await fetch(services, principal, request.source.text))
         async with _sealed(services, principal, request) as sealed:
             return await _keep(services, principal, request, sealed)
     finally:
@@ -131,6 +136,7 @@ async def _sealed(services: Services, principal: Principal, request: Registratio
             )
         return
     source = request.source
+    assert not isinstance(source, Located)  # `register` has fetched it
 
     def prepare() -> _Sealed:
         content = source()

@@ -10,7 +10,7 @@ from pydantic import Field, RootModel, StringConstraints, model_validator
 from discreet.intake.field_issues import FieldError
 from discreet.intake.items import InPieces
 from discreet.problems import AnyDataset, AnyProblem
-from discreet.problems.datasets import Cap, Name
+from discreet.problems.datasets import Cap, DatasetSettings, Name
 from discreet.problems.numbers import Epsilon, Frozen, Positive, Privacy
 from discreet.problems.rehearsals.job import LADDER, MOST_STEPS
 from discreet.problems.reuse import JobId
@@ -25,6 +25,20 @@ Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 class DatasetRequest(RootModel[AnyDataset]):
     """A dataset to register."""
+
+
+Where = Annotated[str, StringConstraints(min_length=1, max_length=2000, strip_whitespace=True)]
+
+
+class PlacedDatasetRequest(DatasetSettings):
+    """A dataset to register whose content lies somewhere that the operator allows (`DISCREET_CONTENT_PLACES`)."""
+
+    kind: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    public: dict[str, Any] = Field(description="As of a dataset of this kind whose content is sent")
+    content_from: Where = Field(
+        description="`file:///…`, `https://…` or `s3://bucket/…`: one file of Parquet, CSV or JSON, or a pattern with "
+        "`*` that several Parquet files of equal columns fit"
+    )
 
 
 class NetworkRequest(Frozen):

@@ -28,7 +28,8 @@ from discreet.isolation.failures import (
     Raised,
     WallLimit,
 )
-from discreet.isolation.reading import UPLOAD, json_bytes, target_bytes
+from discreet.isolation.json_contents import json_bytes
+from discreet.isolation.reading import UPLOAD, target_bytes
 from discreet.storage.sealing import ChunkCipher, SealedWriter, new_data_key
 
 log = structlog.get_logger()
@@ -127,6 +128,8 @@ class Upload:
         self.file = SealedFile(folder)
         self.key = new_data_key()
         self.format: Format = "parquet"
+        self.parts: list[int] = []
+        """The lengths of the files that follow each other in it; empty: it is one."""
         self._writer = SealedWriter(ChunkCipher(self.key, UPLOAD), self.file.append)
 
     @property
@@ -140,11 +143,24 @@ class Upload:
     def write(self, part: memoryview | bytes) -> None:
         self._writer.write(part)
 
+    def end_part(self) -> None:
+        """A file ends here."""
+        self.parts.append(self.plain_bytes - sum(self.parts))
+
     def finish(self) -> None:
         self._writer.finish()
 
     def close(self) -> None:
         self.file.close()
+
+
+def format_of(filename: str, content_type: str) -> Format:
+    """What a file is, by its name or its media type: Parquet, unless they say otherwise."""
+    if filename.lower().endswith(".json") or content_type == "application/json":
+        return "json"
+    if filename.lower().endswith(".csv") or content_type == "text/csv":
+        return "csv"
+    return "parquet"
 
 
 def _nameless(folder: Path) -> int:
@@ -193,6 +209,7 @@ class Reader:
             json_bytes(upload.plain_bytes) if upload.format == "json" else 0,
         )
         given = {"format": upload.format, "upload_key": upload.key.hex(), "upload_bytes": upload.sealed_bytes}
+        given |= {"upload_parts": upload.parts}
         async with self._slots:
             target = SealedFile(folder)
             try:

@@ -193,6 +193,9 @@ CODES: dict[str, Code] = {
         "3 requests of yours wait for an owner’s answer; no further one before that",
     ),
     "request_answered": Code(409, "The request was answered", "ada has declined this request already"),
+    "content_changed": Code(
+        409, "The content changed while it was read", "the content changed while it was read; nothing was registered"
+    ),
     "name_taken": Code(409, "The name is taken", "there is a tenant north already"),
     "conflict": Code(
         409, "The object's state does not allow this", "the object is in a state that does not allow this"
@@ -260,6 +263,19 @@ CODES: dict[str, Code] = {
     "storage_full": Code(503, "The object storage is full", "the object storage has no room for more"),
     "storage_denied": Code(
         503, "The object storage refuses this service", "the object storage does not let this service in"
+    ),
+    "place_refused": Code(
+        422,
+        "Nothing is read from this address",
+        "/content_from: no content is read from this address: the operator allows places and who may use them, and this"
+        " is in none of yours (DISCREET_CONTENT_PLACES)",
+        {"errors": [{"pointer": "/content_from", "detail": "no content is read from this address"}]},
+    ),
+    "place_unavailable": Code(503, "The place of the content does not answer", "the server does not answer in time"),
+    "places_unreadable": Code(
+        503,
+        "The operator's file of places cannot be read",
+        "the file of places (DISCREET_CONTENT_PLACES): place 0, tenants: Field required",
     ),
     "spool_unavailable": Code(
         503,

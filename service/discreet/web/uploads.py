@@ -25,9 +25,10 @@ from discreet.storage.tenants import Principal
 from discreet.usecases import datasets
 from discreet.usecases.budgets import units_of
 from discreet.usecases.datasets import Registration
-from discreet.usecases.requests import DatasetRequest
+from discreet.usecases.places.rules import Located
+from discreet.usecases.requests import DatasetRequest, Where
 from discreet.usecases.services import Services
-from discreet.usecases.uploads import Format, Upload
+from discreet.usecases.uploads import Upload, format_of
 from discreet.web import bodies
 
 METADATA_BYTES = 1 << 20
@@ -41,6 +42,7 @@ _BETWEEN = np.zeros(256, dtype=bool)
 _BETWEEN[list(b"{,:")] = True
 
 _WHOLE: TypeAdapter[DatasetRequest] = TypeAdapter(DatasetRequest)
+_WHERE: TypeAdapter[str] = TypeAdapter(Where)
 _SETTINGS: TypeAdapter[DatasetSettings] = TypeAdapter(DatasetSettings)
 
 
@@ -62,7 +64,10 @@ async def registration(request: Request) -> Registration:
         head += part
         if len(head) > bodies.THREAD_BYTES:
             return await _large(settings, bytes(head), coming)
-    return whole_registration((await bodies.parse(_WHOLE, bytes(head))).root)
+    value = bodies.value_of(bytes(head))
+    if isinstance(value, dict) and "content_from" in value:
+        return _placed(value)
+    return whole_registration(bodies.validate(_WHOLE, value).root)
 
 
 def whole_registration(whole: Dataset) -> Registration:
@@ -114,6 +119,11 @@ class _Body:
         """The registration, after the last bytes."""
         if self._in_content:
             raise InvalidInput("not JSON: the body ends within its content", code="invalid_json")
+        if not self._contents:
+            fields = bodies.value_of(bytes(self._metadata))
+            if isinstance(fields, dict) and "content_from" in fields:
+                self.close()
+                return _placed(fields)
         try:
             kind, public, chosen = _settled(bytes(self._metadata), content=self._contents > 0)
         except InvalidInput as error:
@@ -275,8 +285,8 @@ class _Form:
             self._metadata = bytearray()
         elif self._into == "content" and self._upload is None and b"filename" in options:
             self._upload = Upload(self._settings.spool_folder)
-            filename = options[b"filename"].decode("latin-1").lower()
-            self._upload.format = _format(filename, self._headers.get(b"content-type", b"").decode("latin-1"))
+            filename = options[b"filename"].decode("latin-1")
+            self._upload.format = format_of(filename, self._headers.get(b"content-type", b"").decode("latin-1"))
         elif self._into in ("metadata", "content"):
             raise InvalidInput(f"one part `{self._into}` is needed, the content as a file", pointer=f"/{self._into}")
         else:
@@ -321,6 +331,23 @@ def _settled(metadata: bytes, *, content: bool | None = None) -> tuple[str, Any,
         del fields["content"]
     if "content" in fields:
         raise InvalidInput("the content is a part of its own here", pointer="/content")
+    return _settings_of(fields)
+
+
+def _placed(fields: dict[str, Any]) -> Registration:
+    """What a body registers whose content lies somewhere."""
+    if "content" in fields:
+        raise InvalidInput("either the content itself, or where it lies", pointer="/content_from")
+    try:
+        where = bodies.validate(_WHERE, fields["content_from"])
+    except InvalidInput as error:
+        raise error.under("/content_from") from None
+    kind, public, chosen = _settings_of({name: value for name, value in fields.items() if name != "content_from"})
+    return _registration(chosen, kind, public, Located(where))
+
+
+def _settings_of(fields: dict[str, Any]) -> tuple[str, Any, DatasetSettings]:
+    """Kind, public part and settings of what stands beside a content."""
     kind = DATASETS.get(str(fields.get("kind")))
     if kind is None:
         raise InvalidInput(f"one of {', '.join(DATASETS)}", pointer="/kind")
@@ -333,20 +360,12 @@ def _settled(metadata: bytes, *, content: bool | None = None) -> tuple[str, Any,
     return str(fields["kind"]), public, bodies.validate(_SETTINGS, plain)
 
 
-def _format(filename: str, content_type: str) -> Format:
-    if filename.endswith(".json") or content_type == "application/json":
-        return "json"
-    if filename.endswith(".csv") or content_type == "text/csv":
-        return "csv"
-    return "parquet"
-
-
 def _broken() -> InvalidInput:
     return InvalidInput("not a multipart form", code="invalid_multipart")
 
 
 def _registration(
-    chosen: DatasetSettings, kind: str, public: Any, source: Callable[[], Content] | Upload
+    chosen: DatasetSettings, kind: str, public: Any, source: Callable[[], Content] | Upload | Located
 ) -> Registration:
     return Registration(
         name=chosen.name,

@@ -815,6 +815,35 @@ class OperatorData(TypedDict):
     d: list[float]
 
 
+class PlacedDatasetRequest(TypedDict):
+    """
+    A dataset to register whose content lies somewhere that the operator allows
+    (`DISCREET_CONTENT_PLACES`).
+    """
+
+    account: NotRequired[str | None]
+    """Account of another dataset of the same people, on which then both are charged"""
+    cap: NotRequired[Cap | None]
+    """Needed unless `account` is given"""
+    content_from: str
+    """
+    `file:///…`, `https://…` or `s3://bucket/…`: one file of Parquet, CSV or JSON, or a pattern
+    with `*` that several Parquet files of equal columns fit; length >= 1, length <= 2000
+    """
+    delete_after_job: NotRequired[bool]
+    """The content is erased after the first job that succeeds on it; default `false`"""
+    kind: str
+    """length >= 1, length <= 100"""
+    mode: NotRequired[Literal["private", "simulation"]]
+    """`simulation` declares the content public; default `private`"""
+    name: str
+    """length >= 1, length <= 200"""
+    public: dict[str, Any]
+    """As of a dataset of this kind whose content is sent"""
+    retention_days: NotRequired[int | None]
+    """The content is erased after so many days; absent: as the installation is set; >= 1, <= 36500"""
+
+
 class Price(TypedDict):
     """What a job costs."""
 

@@ -265,7 +265,7 @@ def list_datasets(*, page_size: int | None = None, page_token: str | None = None
     return Operation("GET", "/v1/datasets", query={"page_size": page_size, "page_token": page_token})
 
 
-def register_dataset(body: models.DatasetRequest) -> Operation[models.DatasetAnswer]:
+def register_dataset(body: models.DatasetRequest | models.PlacedDatasetRequest) -> Operation[models.DatasetAnswer]:
     """Register a dataset. The same content again is the same dataset on the same account, with
     200.
 
@@ -276,13 +276,14 @@ def register_dataset(body: models.DatasetRequest) -> Operation[models.DatasetAns
     401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
     403 forbidden
     404 not_found
-    409 content_known, unit_differs
+    409 content_changed, content_known, unit_differs
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, place_refused
     429 rate_limited, too_many_bodies, too_many_uploads
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, not_isolated, not_read, reader_not_started, spool_unavailable,
-        storage_denied, storage_full, storage_unavailable, unavailable, wrong_schema
+        ledger_rolled_back, not_isolated, not_read, place_unavailable, places_unreadable,
+        reader_not_started, spool_unavailable, storage_denied, storage_full,
+        storage_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/datasets", body=body)
 

@@ -11,7 +11,7 @@ from discreet.api import examples
 from discreet.api.operations import EVERYBODY, operation
 from discreet.api.schemas import DatasetAnswer, DatasetPage, ErasedAnswer
 from discreet.usecases import datasets, erasure
-from discreet.usecases.requests import DatasetRequest
+from discreet.usecases.requests import DatasetRequest, PlacedDatasetRequest
 from discreet.web import uploads
 from discreet.web.responses import Pages, answer, resource
 from discreet.web.security import CurrentPrincipal, CurrentServices
@@ -29,8 +29,10 @@ router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
             *("invalid_multipart", "not_found", "content_known", "unit_differs"),
             *("storage_unavailable", "storage_full", "storage_denied", "spool_unavailable", "reader_not_started"),
             *("not_read", "not_isolated", "too_many_uploads"),
+            *("place_refused", "place_unavailable", "places_unreadable", "content_changed"),
         ],
         body=DatasetRequest,
+        or_body=PlacedDatasetRequest,
         examples=examples.datasets(),
         multipart=True,
         location=True,

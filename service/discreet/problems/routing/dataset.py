@@ -18,6 +18,7 @@ from discreet.problems.columns import Issues, check_bounds, integer_columns, own
 from discreet.problems.contents import PRIVATE, Content, Packed, arrays
 from discreet.problems.datasets import Column, DatasetOfRows
 from discreet.problems.numbers import Count, Frozen, Positive, Real
+from discreet.problems.routing.cells import add_rows, plain_columns
 
 MAX_COUNT = 10**9
 MAX_TRIPS = 10**6
@@ -222,7 +223,8 @@ class RoutingDataset(DatasetOfRows):
         cls.read_table(public, schema.empty_table())  # what is wrong with its columns
         sums, row = _Sums(public), 0
         for batch in batches:
-            sums.add(_columns(public, pa.Table.from_batches([batch]), first=row))
+            if not sums.add_plain(batch):
+                sums.add(_columns(public, pa.Table.from_batches([batch]), first=row))
             row += batch.num_rows
         return _kept(public, {"trips": sums.trips()}, "/content")
 
@@ -235,17 +237,27 @@ class _Sums:
 
     def __init__(self, public: RoutingPublic) -> None:
         self._shape = public.periods, public.zones, public.zones
+        self._most = _bounds(public)["count"][1] if public.trip_scale == 1 else None
         self._cells: Ints | None = None
         self._total = np.zeros((0, 4), dtype=np.int64)
         self._parts: list[Ints] = []
         self._rows = self._waiting = 0
 
+    def add_plain(self, batch: pa.RecordBatch) -> bool:
+        """Add rows whose cells have their places; False, and nothing added, where `add` has to look at them, which may
+        find what is wrong with them."""
+        self._place(batch.num_rows)
+        if self._cells is None or self._most is None or (columns := plain_columns(batch)) is None:
+            return False
+        periods, zones, _ = self._shape
+        if not add_rows(self._cells, columns, (periods, zones, self._most)):
+            return False
+        self._rows += batch.num_rows
+        return True
+
     def add(self, columns: dict[str, Ints]) -> None:
+        self._place(len(columns["count"]))
         self._rows += len(columns["count"])
-        if self._cells is None and math.prod(self._shape) <= min(MOST_CELLS, CELLS_A_ROW * self._rows):
-            before = self.trips()
-            self._cells = np.zeros(math.prod(self._shape), dtype=np.int64)
-            self._put(*before.T)
         if self._cells is not None:
             self._put(*(columns[name] for name in ("period", "origin", "destination", "count")))
             return
@@ -254,13 +266,20 @@ class _Sums:
         if self._waiting > max(len(self._total), MERGE_ROWS):  # so that all merging is a few passes over all parts
             self._total, self._parts, self._waiting = self.trips(), [], 0
 
+    def _place(self, more: int) -> None:
+        """Give every cell a place where that is worth it for the rows so far and these."""
+        if self._cells is None and math.prod(self._shape) <= min(MOST_CELLS, CELLS_A_ROW * (self._rows + more)):
+            before = self.trips()
+            self._cells = np.zeros(math.prod(self._shape), dtype=np.int64)
+            self._put(*before.T)
+
     def trips(self) -> Ints:
         """As `_canonical` gives them."""
         if self._cells is None:
             return _summed([self._total, *self._parts])
-        cells = np.flatnonzero(self._cells)
-        period, origin, destination = np.unravel_index(cells, self._shape)
-        return np.stack([period, origin + 1, destination + 1, self._cells[cells]], axis=1)
+        kept = np.flatnonzero(self._cells)
+        period, origin, destination = np.unravel_index(kept, self._shape)
+        return np.stack([period, origin + 1, destination + 1, self._cells[kept]], axis=1)
 
     def _put(self, period: Ints, origin: Ints, destination: Ints, count: Ints) -> None:
         _, zones, _ = self._shape

@@ -1,0 +1,128 @@
+"""Objects of a bucket of S3, or of a service that speaks as S3 does, read by s3fs (extra `s3`).
+
+The bucket and the beginning of the names are those of the operator's place, as are endpoint and credentials: an address
+chooses nothing but the rest of a name. Its driver tries again by itself where the service throttles or a connection
+breaks; what it does not say for `SILENT_SECONDS` is not waited for. Every part must have as many bytes, and the ETag at
+the end, as when it was listed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import structlog
+
+from discreet.storage.impatience import Impatience, Silent
+from discreet.usecases.places.local import MOST_PARTS, ContentChanged, fits
+from discreet.usecases.places.rules import PATTERN, Address, BucketPlace, PlaceRefused, PlaceUnavailable
+from discreet.usecases.uploads import Upload
+
+log = structlog.get_logger()
+
+BLOCK_BYTES = 8 << 20
+CONNECT_SECONDS, SILENT_SECONDS = 10.0, 60.0
+"""The longest that a connection may take to come about, and one question with the times that it is asked again."""
+ATTEMPTS = 5
+"""Of one question: a service that throttles says so with 503 `SlowDown`."""
+
+
+def copy(place: BucketPlace, address: Address, upload: Upload, room: Callable[[int], None], until: float) -> None:
+    """Write what the objects of this address hold to the upload, a part each, in the order of their names, until the
+    monotonic clock says `until`. `room` is told the bytes that are to come, and refuses what is too much.
+
+    PlaceRefused, PlaceUnavailable, ContentChanged.
+    """
+    driver = _Driver(place)
+    try:
+        for name, size, etag in _listed(driver, address):
+            room(size)
+            for start in range(0, size, BLOCK_BYTES):
+                if time.monotonic() > until:
+                    raise PlaceUnavailable("the objects do not come in time")
+                end = min(start + BLOCK_BYTES, size)
+                part = driver.ask(partial(driver.files.cat_file, name, start=start, end=end))
+                if len(part) != end - start:
+                    raise PlaceUnavailable("an object came shorter than the object storage says that it is")
+                upload.write(part)
+            after = driver.ask(partial(driver.files.info, name, refresh=True))
+            if (after["size"], after.get("ETag")) != (size, etag):
+                raise ContentChanged()
+            upload.end_part()
+    except FileNotFoundError as error:
+        raise PlaceRefused("there is no object of this name, or none that the pattern fits") from error
+    finally:
+        driver.close()
+
+
+class _Driver:
+    """s3fs for one place; its errors become a PlaceUnavailable that says of which kind it is."""
+
+    def __init__(self, place: BucketPlace) -> None:
+        try:
+            import s3fs  # noqa: PLC0415 - an extra
+        except ImportError as error:
+            raise PlaceUnavailable("this installation reads no s3:// (extra `s3`)") from error
+        path = {} if place.endpoint is None else {"s3": {"addressing_style": "path"}}
+        retries = {"total_max_attempts": ATTEMPTS, "mode": "standard"}
+        patience = {"connect_timeout": CONNECT_SECONDS, "read_timeout": SILENT_SECONDS, "retries": retries}
+        self.files: Any = s3fs.S3FileSystem(
+            anon=place.anonymous,
+            key=None if place.access_key is None else place.access_key.get_secret_value(),
+            secret=None if place.secret_key is None else place.secret_key.get_secret_value(),
+            endpoint_url=place.endpoint,
+            client_kwargs={} if place.region is None else {"region_name": place.region},
+            config_kwargs={**patience, **path},
+            use_listings_cache=False,
+            skip_instance_cache=True,
+        )
+        self._impatience = Impatience("content-places")
+
+    def ask(self, question: Callable[[], Any]) -> Any:
+        """What the driver answers; FileNotFoundError as it is."""
+        try:
+            return self._impatience.within(SILENT_SECONDS, question)
+        except FileNotFoundError:
+            raise
+        except Exception as error:
+            # Its name and where it is from, not its words: they may hold an address or a key.
+            log.warning("bucket failed", error=f"{type(error).__module__}.{type(error).__qualname__}")
+            if isinstance(error, PermissionError):
+                raise PlaceUnavailable("the object storage does not let this service in") from error
+            if isinstance(error, Silent):
+                raise PlaceUnavailable(f"the object storage said nothing for {SILENT_SECONDS:g} s") from error
+            raise PlaceUnavailable("the object storage does not answer, or with an error") from error
+
+    def close(self) -> None:
+        with suppress(Exception):
+            session = getattr(self.files, "_s3", None)
+            if session is not None:
+                self.files.close_session(self.files.loop, session)
+
+
+def _listed(driver: _Driver, address: Address) -> list[tuple[str, int, str | None]]:
+    """Names, sizes and ETags of the objects, in the order of their names."""
+    if not address.is_pattern:
+        found = {"": driver.ask(lambda: driver.files.info("/".join((address.host, *address.segments)), refresh=True))}
+    else:
+        plain = next(number for number, segment in enumerate(address.segments) if PATTERN & set(segment))
+        root = "/".join((address.host, *address.segments[:plain]))
+        depth = len(address.segments) - plain
+        found = driver.ask(lambda: driver.files.find(root, maxdepth=depth, detail=True))
+    chosen = [
+        (str(entry["name"]), int(entry["size"]), entry.get("ETag"))
+        for entry in found.values()
+        if entry["type"] == "file" and _fit(str(entry["name"]).split("/")[1:], address.segments)
+    ]
+    if not chosen:
+        raise FileNotFoundError
+    if len(chosen) > MOST_PARTS:
+        raise PlaceRefused(f"a pattern that fits at most {MOST_PARTS} objects is needed")
+    return sorted(chosen)
+
+
+def _fit(name: list[str], segments: tuple[str, ...]) -> bool:
+    return len(name) == len(segments) and all(map(fits, name, segments))

@@ -1,0 +1,92 @@
+"""Fetch what an address holds, sealed as it comes, for the reader of uploads."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import anyio.to_thread
+import structlog
+
+from discreet.errors import Limit, PayloadTooLarge
+from discreet.settings import Settings
+from discreet.storage import tenants
+from discreet.storage.tenants import Principal
+from discreet.usecases.places import buckets, local, web
+from discreet.usecases.places.rules import (
+    Address,
+    BucketPlace,
+    FolderPlace,
+    Place,
+    PlaceRefused,
+    PlaceUnavailable,
+    WebPlace,
+    parse,
+    place_of,
+    read_places,
+)
+from discreet.usecases.services import Services
+from discreet.usecases.uploads import Upload, format_of
+
+log = structlog.get_logger()
+
+FETCH_SECONDS = 3600.0
+"""The most that fetching may take."""
+
+
+async def fetch(services: Services, principal: Principal, text: str) -> Upload:
+    """What the address holds, as if this owner had uploaded it. The caller closes it.
+
+    PlaceRefused where no place of the operator's allows it to this owner, PlaceUnavailable, PlacesUnreadable,
+    ContentChanged, PayloadTooLarge.
+    """
+    address = parse(text)
+    places = await anyio.to_thread.run_sync(read_places, services.settings)
+    whose = await _names(services, principal.tenant_id) if places else ()
+    place = place_of(address, places, whose, principal.name)
+    upload = Upload(services.settings.spool_folder)
+    upload.format = format_of(address.segments[-1], "")
+    try:
+        if address.is_pattern and upload.format != "parquet":
+            raise PlaceRefused("several files are read as one content where they are Parquet; name one")
+        async with asyncio.timeout(FETCH_SECONDS):
+            await _copy(
+                services.settings, place, address, upload, lambda other: place_of(other, places, whose, principal.name)
+            )
+        upload.finish()
+    except TimeoutError:
+        upload.close()
+        raise PlaceUnavailable(f"the content does not come within {FETCH_SECONDS:g} s") from None
+    except BaseException:
+        upload.close()
+        raise
+    # Never the address: it may hold a signature.
+    log.info("content fetched", scheme=address.scheme, bytes=upload.plain_bytes, parts=len(upload.parts))
+    return upload
+
+
+async def _copy(settings: Settings, place: Place, address: Address, upload: Upload, place_for: web.AnyPlaceFor) -> None:
+    def room(coming: int) -> None:
+        """Refuses what would be more than an upload may have."""
+        is_json = upload.format == "json"
+        most = settings.json_body_bytes if is_json else settings.upload_bytes
+        if upload.plain_bytes + coming > most:
+            name = "json_body_bytes" if is_json else "upload_bytes"
+            raise PayloadTooLarge(limit=Limit(name, "bytes", most, upload.plain_bytes + coming))
+
+    match place:
+        case FolderPlace():
+            await anyio.to_thread.run_sync(local.copy, place, address, upload, room)
+        case BucketPlace():
+            until = time.monotonic() + FETCH_SECONDS
+            await anyio.to_thread.run_sync(buckets.copy, place, address, upload, room, until)
+        case WebPlace():
+            await web.copy(address, place_for, upload, room)
+
+
+async def _names(services: Services, tenant_id: str) -> Sequence[str]:
+    """Id and name of the tenant."""
+    async with services.database.transaction(tenant_id) as connection:
+        name = await tenants.name_of(connection, tenant_id)
+    return (tenant_id,) if name is None else (tenant_id, name)

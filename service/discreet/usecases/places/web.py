@@ -1,0 +1,178 @@
+"""What an HTTPS server has, fetched from the very address that was checked.
+
+A name is looked up once a request; unless the place may be private every address that it has must be of the public
+internet, and the connection goes to one of them, not to the name again, which could lead elsewhere a moment later (DNS
+rebinding). Link-local addresses, where clouds keep their credentials, are refused always. The certificate must be that
+of the name. A redirect leads to an address that belongs to a place of the same owner, which is looked up and checked
+anew, or nowhere. No proxy of the environment is asked, which would look the name up itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address
+from urllib.parse import urljoin
+
+import anyio.to_thread
+import httpx
+
+from discreet.usecases.places.rules import Address, Place, PlaceRefused, PlaceUnavailable, WebPlace, parse
+from discreet.usecases.public_addresses import CARRIERS, is_public
+from discreet.usecases.uploads import Upload, format_of
+
+CONNECT_SECONDS, SILENT_SECONDS = 10.0, 30.0
+"""How long a server may take to answer the telephone, and to say nothing in between."""
+PIECE_BYTES = 1 << 20
+REDIRECTS = 5
+ATTEMPTS = 4
+"""Requests of which the first three may be told to come again (429, 503), or break before anything came."""
+LONGEST_PAUSE_SECONDS = 10.0
+REDIRECTING = (301, 302, 303, 307, 308)
+_AGAIN = (429, 503)
+_METADATA = ("fd00:ec2::254", "fd20:ce::254")
+"""Where clouds answer with credentials beside the link-local addresses."""
+
+AnyPlaceFor = Callable[[Address], Place]
+Room = Callable[[int], None]
+
+
+async def copy(address: Address, place_for: AnyPlaceFor, upload: Upload, room: Room) -> None:
+    """Write what the address holds to the upload, whose format its name or media type says. `place_for` gives the place
+    of an address or refuses it; `room` is told the bytes that are to come, and refuses what is too much.
+
+    PlaceRefused, PlaceUnavailable.
+    """
+    for _ in range(REDIRECTS + 1):
+        place = place_for(address)
+        if not isinstance(place, WebPlace):
+            raise PlaceRefused("the server redirects to what no server has")
+        next_address = await _follow(address, place, upload, room)
+        if next_address is None:
+            return
+        address = next_address
+    raise PlaceRefused(f"the server redirects more than {REDIRECTS} times")
+
+
+async def _follow(address: Address, place: WebPlace, upload: Upload, room: Room) -> Address | None:
+    """None once all was written, or the address that the server leads to."""
+    for attempt in range(1, ATTEMPTS + 1):
+        pause = min(2.0 ** (attempt - 2), LONGEST_PAUSE_SECONDS)
+        try:
+            found = await _ask(address, place, upload, room, attempt)
+        except (httpx.HTTPError, OSError, ssl.SSLError) as error:
+            if upload.plain_bytes or attempt == ATTEMPTS:
+                raise _trouble(error, upload.plain_bytes > 0) from error
+        else:
+            if not isinstance(found, float):
+                return found
+            pause = found
+            if attempt == ATTEMPTS:
+                break
+        await asyncio.sleep(pause)
+    raise PlaceUnavailable("the server says that it is too busy; nothing was registered")
+
+
+async def _ask(address: Address, place: WebPlace, upload: Upload, room: Room, attempt: int) -> Address | float | None:
+    """As `_follow`, or how many seconds to wait before asking again."""
+    addresses = await resolve(place, address)
+    where = addresses[(attempt - 1) % len(addresses)]  # one that is dead costs one attempt
+    authority = place.authority is None or ssl.create_default_context(cafile=str(place.authority))
+    url = httpx.URL(address.text)
+    headers = {"Host": url.netloc.decode(), "Accept-Encoding": "identity", "User-Agent": "discreet"}
+    if place.authorization is not None:
+        headers["Authorization"] = place.authorization.get_secret_value()
+    timeout = httpx.Timeout(SILENT_SECONDS, connect=CONNECT_SECONDS)
+    async with httpx.AsyncClient(verify=authority, trust_env=False, follow_redirects=False, timeout=timeout) as client:
+        request = client.build_request(
+            "GET", url.copy_with(host=where), headers=headers, extensions={"sni_hostname": address.hostname}
+        )
+        answer = await client.send(request, stream=True)
+        try:
+            return await _answer(answer, address, upload, room)
+        finally:
+            await answer.aclose()
+
+
+async def _answer(answer: httpx.Response, address: Address, upload: Upload, room: Room) -> Address | float | None:
+    status = answer.status_code
+    if status in REDIRECTING:
+        try:
+            return parse(urljoin(address.text, answer.headers.get("location", "")))
+        except (PlaceRefused, ValueError) as error:
+            raise PlaceRefused("the server redirects to an address of which nothing may be read") from error
+    if status in _AGAIN:
+        after = answer.headers.get("retry-after", "")
+        return min(float(after), LONGEST_PAUSE_SECONDS) if after.isdecimal() else 1.0
+    if status in (404, 410):
+        raise PlaceRefused("the server has nothing at this address")
+    if status in (401, 403):
+        raise PlaceUnavailable("the server does not let this service in")
+    if status != 200:
+        raise PlaceUnavailable(f"the server answers with status {status}")
+    if answer.headers.get("content-encoding", "identity") != "identity":
+        raise PlaceUnavailable("the server sends it compressed, which nobody asked for")
+    upload.format = format_of(address.segments[-1], answer.headers.get("content-type", "").partition(";")[0].strip())
+    declared = answer.headers.get("content-length", "")
+    if declared.isdecimal():
+        room(int(declared))
+    piece = bytearray()
+    async for part in answer.aiter_raw():
+        piece += part
+        room(len(piece))
+        if len(piece) >= PIECE_BYTES:
+            await anyio.to_thread.run_sync(upload.write, bytes(piece))
+            piece.clear()
+    await anyio.to_thread.run_sync(upload.write, bytes(piece))
+    upload.end_part()
+    return None
+
+
+async def resolve(place: WebPlace, address: Address) -> list[str]:
+    """The IP addresses of an address's host. PlaceRefused when any of them is not one that this place may have;
+    OSError when the name is not known."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            found = await loop.getaddrinfo(address.hostname, address.port, type=socket.SOCK_STREAM)
+    except UnicodeError as error:  # a part of the name is too long
+        raise PlaceRefused("this is not the name of a host") from error
+    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    if any(is_never(one) for one in addresses):
+        raise PlaceRefused("this address leads to the machine's own link, where no content lies")
+    if not place.private and not all(is_public(one) for one in addresses):
+        raise PlaceRefused(
+            "this address leads into a network that is not the public internet: loopback, private or special"
+        )
+    if not addresses:
+        raise OSError("no address")
+    return addresses
+
+
+def is_never(address: str) -> bool:
+    """Whether this IP address is one that no place may have: of the link, of a cloud's metadata, of no host."""
+    found = ip_address(address)
+    if isinstance(found, IPv6Address) and any(found in network for network in CARRIERS):
+        found = ip_address(int(found) & 0xFFFFFFFF)
+    special = found.is_link_local or found.is_multicast or found.is_unspecified
+    return special or any(found == ip_address(one) for one in _METADATA)
+
+
+def _trouble(error: Exception, begun: bool) -> PlaceUnavailable:
+    """What the owner is told: of which kind it is, and none of its words, which may hold the address."""
+    if begun or isinstance(error, httpx.RemoteProtocolError):
+        return PlaceUnavailable("the server ended before all had come")
+    if isinstance(error, TimeoutError | httpx.TimeoutException):
+        return PlaceUnavailable("the server does not answer in time")
+    if isinstance(error, socket.gaierror):
+        return PlaceUnavailable("the name of the server is not known")
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return PlaceUnavailable(
+                "the certificate of the server is not one of this name, or nobody known has signed it"
+            )
+        cause = cause.__cause__ or cause.__context__
+    return PlaceUnavailable("there is no connection to the server")

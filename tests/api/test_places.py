@@ -1,0 +1,359 @@
+"""Contents that are read where they lie: which addresses may be read, by whom; files; the way through the API."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from discreet.errors import PayloadTooLarge
+from discreet.installation.postgres import EmbeddedPostgres
+from discreet.settings import Settings
+from discreet.usecases.places import local, rules
+from discreet.usecases.places.local import ContentChanged
+from discreet.usecases.places.rules import (
+    PlaceRefused,
+    PlacesUnreadable,
+    PlaceUnavailable,
+    parse,
+    place_of,
+    read_places,
+)
+from discreet.usecases.uploads import Upload
+from tests import bodies
+from tests.conftest import Installation, settings_for
+from tests.places import allowing, fetched, parquet, trips
+from tests.postgres_fixture import Database, fresh_database
+
+NOTHING_ALLOWED = "no content is read from this address"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "/etc/passwd",
+            "file:/srv/x",
+            "file://other.host/srv/x.csv",
+            "file:///",
+            "ftp://h/x",
+            "http://h/x",
+            "gopher://h/x",
+        ),
+        *(
+            "https://h",
+            "https://user:secret@h/x",
+            "https://h/x#y",
+            "https://h\\@evil/x",
+            "https://h /x",
+            "https://h/\u212a",
+        ),
+        *("https://h/a/../b", "https://h/a/./b", "https://h/a//b", "https://h/a/%2e%2e/b", "https://h/a%2f..%2fb"),
+        *("https://h/a/..;/b", "https://h/a/%252e%252e/b", "https://h/%zz", "https://h/%ff", "https://h:0x50/x"),
+        *("https://[::1/x", "https://[zz]/x", "https://h./x", "https://-h/x", "s3://b", "s3://b/../x", "s3://a@b/x"),
+        *("file:///srv/%00", "file:///srv/..%2fx", "file:///srv/x\n", "https://h/" + 2000 * "x", "https://h:99999/x"),
+    ],
+)
+def test_addresses_that_could_be_read_in_two_ways_are_none(text: str) -> None:
+    with pytest.raises(PlaceRefused) as refused:
+        parse(text)
+    assert refused.value.issues[0].pointer == "/content_from"
+
+
+def places(*given: dict[str, Any], tmp_path: Path) -> list[rules.Place]:
+    return read_places(Settings(content_places=allowing(tmp_path, *given)))
+
+
+@pytest.mark.parametrize(
+    ("place", "address", "belongs"),
+    [
+        ("https://Data.Example/a/", "https://data.example:443/a/b", True),
+        ("https://data.example/a/", "https://data.example/a/b/c.csv?token=1", True),
+        ("https://data.example/a/", "https://data.example/ab", False),
+        ("https://data.example/a/", "https://data.example:8443/a/b", False),
+        ("https://data.example/a/", "https://data.example.evil/a/b", False),
+        ("https://data.example/a/", "https://data.example/A/b", False),
+        ("https://data.example/", "https://2130706433/x", False),
+        ("file:///srv/a/", "file:///srv/a/b.csv", True),
+        ("file:///srv/a/", "file://localhost/srv/%61/b.csv", True),
+        ("file:///srv/a/", "file:///srv/a", False),
+        ("file:///srv/a/", "file:///srv/ab/c.csv", False),
+        ("s3://bucket/a/", "s3://bucket/a/*/b.parquet", True),
+        ("s3://bucket/a/", "s3://bucket/*/b.parquet", False),
+        ("s3://bucket/a/", "s3://bucket2/a/b.parquet", False),
+    ],
+)
+def test_what_belongs_to_a_place(tmp_path: Path, place: str, address: str, belongs: bool) -> None:
+    (one,) = places({"url": place}, tmp_path=tmp_path)
+    assert one.holds(parse(address)) == belongs
+
+
+def test_who_may_use_a_place(tmp_path: Path) -> None:
+    found = places(
+        {"url": "file:///srv/", "tenants": ["north"]},
+        {"url": "file:///srv/inner/", "tenants": ["ten_2"], "principals": ["ada"]},
+        tmp_path=tmp_path,
+    )
+    address = parse("file:///srv/inner/x.csv")
+    assert place_of(address, found, ("ten_1", "north"), "bob") is found[0]
+    assert place_of(address, found, ("ten_2", "south"), "ada") is found[1]
+    for tenant, principal in ((("ten_2", "south"), "bob"), (("ten_3", "ten"), "ada"), ((), "ada")):
+        with pytest.raises(PlaceRefused, match=NOTHING_ALLOWED):
+            place_of(address, found, tenant, principal)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "is not"),
+        ("[]", "is not"),
+        ('{"places": [1]}', "place 0 needs a url"),
+        ('{"places": [{"url": "ftp://h/", "tenants": ["*"]}]}', "place 0 needs a url"),
+        ('{"places": [{"url": "https://h/"}]}', "place 0, tenants: Field required"),
+        ('{"places": [{"url": "https://h/", "tenants": []}]}', "place 0, tenants"),
+        ('{"places": [{"url": "https://h/x", "tenants": ["*"]}]}', "ends with /"),
+        ('{"places": [{"url": "s3://b/*/", "tenants": ["*"]}]}', "no \\* and no"),
+        ('{"places": [{"url": "https://h/", "tenants": ["*"], "privat": true}]}', "place 0, privat"),
+        ('{"places": [{"url": "https://h/", "tenants": ["*"], "authorization": 7}]}', "place 0, authorization"),
+    ],
+)
+def test_a_file_of_places_that_is_wrong(tmp_path: Path, text: str, why: str) -> None:
+    path = tmp_path / "places.json"
+    path.write_text(text)
+    with pytest.raises(PlacesUnreadable, match=why):
+        read_places(Settings(content_places=path))
+
+
+def test_secrets_of_places_are_for_the_service_alone(tmp_path: Path) -> None:
+    secret = "Bearer tr0ub4dor"
+    path = allowing(tmp_path, {"url": "https://h/", "authorization": secret})
+    assert secret not in repr(read_places(Settings(content_places=path)))
+    path.chmod(0o644)
+    with pytest.raises(PlacesUnreadable, match="chmod 600") as refused:
+        read_places(Settings(content_places=path))
+    assert secret not in str(refused.value)
+    with pytest.raises(PlacesUnreadable, match="No such file"):
+        read_places(Settings(content_places=tmp_path / "other.json"))
+    assert read_places(Settings()) == []
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Files of a place, files beside it, and names that lead from the one to the other."""
+    inside, outside = tmp_path / "in side", tmp_path / "outside"
+    (inside / "days" / "monday").mkdir(parents=True)
+    outside.mkdir()
+    (outside / "secret.parquet").write_bytes(b"secret")
+    (inside / "a.parquet").write_bytes(b"first")
+    (inside / "b.parquet").write_bytes(b"second one")
+    (inside / ".hidden.parquet").write_bytes(b"hidden")
+    (inside / "[x].csv").write_bytes(b"brackets")
+    (inside / "days" / "monday" / "x.parquet").write_bytes(b"monday")
+    (inside / "days" / "note.txt").write_bytes(b"no folder")
+    (inside / "link.parquet").symlink_to(outside / "secret.parquet")
+    (inside / "linked").symlink_to(outside)
+    os.mkfifo(inside / "pipe.parquet")
+    return inside
+
+
+@pytest.fixture
+def allowed(database: Database, tmp_path: Path, folder: Path) -> Settings:
+    path = allowing(tmp_path, {"url": f"file://{tmp_path}/in%20side/"})
+    return settings_for(database, tmp_path / "state", content_places=path)
+
+
+def test_files_below_a_folder(allowed: Settings, folder: Path) -> None:
+    where = f"file://{folder.parent}/in%20side"
+    assert fetched(allowed, f"{where}/a.parquet") == (b"first", [5], "parquet")
+    assert fetched(allowed, f"{where}/?.parquet") == (b"firstsecond one", [5, 10], "parquet")
+    assert fetched(allowed, f"{where}/days/*/*.parquet") == (b"monday", [6], "parquet")
+    assert fetched(allowed, f"{where}/%5Bx%5D.csv") == (b"brackets", [8], "csv")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("link.parquet", "linked/secret.parquet", "linked/*.parquet", "link*.parquet", "pipe.parquet", "none.parquet"),
+        *("days", "a.parquet/x", "days/*.parquet", "[a].parquet"),
+    ],
+)
+def test_names_that_lead_to_no_file_of_the_folder(allowed: Settings, folder: Path, name: str) -> None:
+    address = f"file://{folder.parent}/in%20side/{name}".replace("[", "%5B").replace("]", "%5D")
+    with pytest.raises(PlaceRefused, match=r"there is no file of this name|this is a folder"):
+        fetched(allowed, address)
+
+
+def test_what_is_refused_says_nothing_of_what_is_there(allowed: Settings, folder: Path) -> None:
+    told = set()
+    for address in ("outside/secret.parquet", "outside/none.parquet", "nowhere/x.parquet"):
+        with pytest.raises(PlaceRefused, match=NOTHING_ALLOWED) as refused:
+            fetched(allowed, f"file://{folder.parent}/{address}")
+        told.add(str(refused.value))
+    assert len(told) == 1
+    with pytest.raises(PlaceRefused, match=NOTHING_ALLOWED):
+        fetched(allowed.model_copy(update={"content_places": None}), f"file://{folder}/a.parquet".replace(" ", "%20"))
+
+
+def test_patterns_are_of_parquet_alone(allowed: Settings, folder: Path) -> None:
+    with pytest.raises(PlaceRefused, match="where they are Parquet"):
+        fetched(allowed, f"file://{folder.parent}/in%20side/*.csv")
+
+
+def test_more_than_an_upload_may_have(allowed: Settings, folder: Path) -> None:
+    """The size of each file is known before a byte of it is read."""
+    (folder / "c.json").write_bytes(b"x" * 11)
+    where = f"file://{folder.parent}/in%20side"
+    with pytest.raises(PayloadTooLarge):
+        fetched(allowed.model_copy(update={"upload_bytes": 14}), f"{where}/?.parquet")
+    with pytest.raises(PayloadTooLarge):
+        fetched(allowed.model_copy(update={"json_body_bytes": 10}), f"{where}/c.json")
+
+
+def test_a_file_that_the_service_may_not_read(allowed: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.open
+
+    def refusing(path: Any, flags: int, *rest: Any, **more: Any) -> int:
+        if path == "a.parquet":
+            raise PermissionError(13, "Permission denied")
+        return real(path, flags, *rest, **more)
+
+    monkeypatch.setattr(local.os, "open", refusing)
+    with pytest.raises(PlaceUnavailable, match="may not read this file"):
+        fetched(allowed, f"file://{folder.parent}/in%20side/a.parquet")
+
+
+@pytest.mark.parametrize("change", [b"more", b""])
+def test_a_file_that_changes_while_it_is_read(
+    allowed: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch, change: bytes
+) -> None:
+    real = Upload.write
+
+    def writing(self: Upload, part: memoryview | bytes) -> None:
+        real(self, part)
+        (folder / "a.parquet").write_bytes(b"FIRST" + change)
+
+    monkeypatch.setattr(Upload, "write", writing)
+    with pytest.raises(ContentChanged):
+        fetched(allowed, f"file://{folder.parent}/in%20side/a.parquet")
+
+
+# Through the API ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def running(
+    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Installation, Path]]:
+    """An API that may read files of a folder, for tenant `default`."""
+    place = tmp_path_factory.mktemp("exports")
+    path = allowing(tmp_path_factory.mktemp("operator"), {"url": f"file://{place}/", "tenants": ["default"]})
+    with fresh_database(postgres, template) as database:
+        installation = Installation(settings_for(database, tmp_path_factory.mktemp("state")))
+        installation.extra["DISCREET_CONTENT_PLACES"] = str(path)
+        try:
+            installation.make_keys()
+            installation.start_api()
+            yield installation, place
+        finally:
+            installation.stop()
+
+
+def registration(address: str, **values: Any) -> dict[str, Any]:
+    body = {**bodies.dataset(), "name": "exported", "content_from": address, **values}
+    del body["content"]
+    return body
+
+
+def test_one_content_however_it_comes(running: tuple[Installation, Path]) -> None:
+    """Parts of a folder, one file and an upload are one content: one digest, so one dataset."""
+    installation, place = running
+    whole = trips()
+    (place / "whole.csv").write_text(
+        "period,origin,destination,count\n"
+        + "".join(",".join(str(row[name]) for name in whole.column_names) + "\n" for row in whole.to_pylist())
+    )
+    for number in range(3):
+        (place / f"part-{number}.parquet").write_bytes(parquet(whole.slice(10 * number, 10)))
+    with installation.http() as http:
+        first = http.post("/v1/datasets", json=registration(f"file://{place}/part-*.parquet"))
+        assert first.status_code == 201, first.text
+        again = http.post("/v1/datasets", json=registration(f"file://{place}/whole.csv"))
+        metadata = {name: value for name, value in registration("").items() if name != "content_from"}
+        files = {"content": ("x.parquet", parquet(whole))}
+        uploaded = http.post("/v1/datasets", data={"metadata": json.dumps(metadata)}, files=files)
+    for answer in (again, uploaded):
+        assert (answer.status_code, answer.json()["id"]) == (200, first.json()["id"]), answer.text
+    assert "content" not in first.text
+
+
+def test_parts_with_other_columns_are_refused(running: tuple[Installation, Path]) -> None:
+    installation, place = running
+    (place / "odd-0.parquet").write_bytes(parquet(trips()))
+    (place / "odd-1.parquet").write_bytes(parquet(trips().rename_columns(["period", "origin", "destination", "n"])))
+    with installation.http() as http:
+        refused = http.post("/v1/datasets", json=registration(f"file://{place}/odd-*.parquet"))
+    assert refused.status_code == 422
+    (error,) = refused.json()["errors"]
+    assert error["pointer"] == "/content"
+    assert "number 1 (from 0)" in error["detail"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "pointer"),
+    [
+        ({"content": {"trips": []}}, "/content_from"),
+        ({"content_from": 7}, "/content_from"),
+        ({"content_from": ""}, "/content_from"),
+        ({"content_from": "file:///etc/passwd"}, "/content_from"),
+        ({"content_from": "https://169.254.169.254/latest/meta-data/"}, "/content_from"),
+        ({"kind": "none"}, "/kind"),
+        ({"public": {"unit": "request"}}, "/public/zones"),
+        ({"more": 1}, "/more"),
+        ({"cap": None}, "/cap"),
+    ],
+)
+def test_bodies_that_are_refused(running: tuple[Installation, Path], changed: dict[str, Any], pointer: str) -> None:
+    installation, place = running
+    (place / "any.parquet").write_bytes(parquet(trips()))
+    with installation.http() as http:
+        answer = http.post("/v1/datasets", json={**registration(f"file://{place}/any.parquet"), **changed})
+    assert answer.status_code == 422
+    assert pointer in [error["pointer"] for error in answer.json()["errors"]], answer.text
+
+
+def test_owners_alone_and_of_tenants_that_may(running: tuple[Installation, Path]) -> None:
+    """An analyst is told nothing of what is there; nor is the owner of another tenant."""
+    installation, place = running
+    (place / "there.parquet").write_bytes(parquet(trips(7)))
+    for name in ("there", "absent"):
+        with installation.http(installation.key_of("analyst")) as http:
+            answer = http.post("/v1/datasets", json=registration(f"file://{place}/{name}.parquet"))
+        assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+    told = set()
+    with installation.http(installation.owner_of("elsewhere")) as http:
+        for name in ("there", "absent"):
+            answer = http.post("/v1/datasets", json=registration(f"file://{place}/{name}.parquet"))
+            assert (answer.status_code, answer.json()["code"]) == (422, "place_refused")
+            told.add(answer.json()["detail"])
+    assert len(told) == 1
+
+
+def test_the_database_holds_no_address(running: tuple[Installation, Path]) -> None:
+    installation, place = running
+    (place / "kept.parquet").write_bytes(parquet(trips(900)))
+    with installation.http() as http:
+        assert http.post("/v1/datasets", json=registration(f"file://{place}/kept.parquet")).status_code == 201
+    with psycopg.connect(installation.settings.migration_database_url or "") as connection:
+        connection.execute("SET discreet.tenant = '*'")
+        ((held,),) = connection.execute(
+            "SELECT count(*) FROM datasets AS d WHERE d::text LIKE '%kept.parquet%'"
+        ).fetchall()
+    assert held == 0
