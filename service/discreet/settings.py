@@ -158,13 +158,16 @@ class Settings(BaseSettings):
     public_url: str | None = Field(
         default=None,
         pattern=r"^https?://[^/?#@\s]+$",
-        description="Where browsers reach the pages: scheme, host and port alone; an identity provider sends them there",
+        description="Where browsers reach the pages: scheme, host and port alone; a provider sends them there",
     )
     oidc_issuer: str | None = Field(
         default=None, description="Issuer of an OpenID provider, exactly as it says; unset: nobody logs in by one"
     )
     oidc_name: str = Field(
-        default="your organisation", min_length=1, max_length=60, description="Whom the login page names: Sign in with …"
+        default="your organisation",
+        min_length=1,
+        max_length=60,
+        description="Whom the login page names: Sign in with …",
     )
     oidc_client_id: str | None = Field(default=None, description="What the provider calls this service")
     oidc_client_secret: str | None = Field(
@@ -179,7 +182,9 @@ class Settings(BaseSettings):
         default="", description="Clients (`azp` or `client_id`), with commas, whose access tokens count; empty: all"
     )
     oidc_roles_claim: str = Field(
-        default="groups", min_length=1, description="Claim whose values give roles; a JSON pointer where it begins with /"
+        default="groups",
+        min_length=1,
+        description="Claim whose values give roles; a JSON pointer where it begins with /",
     )
     oidc_roles: str = Field(
         default="", description='JSON object from values of that claim to tenant and role: {"dp-owners": "north:owner"}'

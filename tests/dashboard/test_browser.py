@@ -25,7 +25,17 @@ from tests.dashboard.seed import tenant
 
 EVIL = '<img src=x onerror="globalThis.hacked=1"></script><script>globalThis.hacked=1;alert(2)</script>\'{{7*7}}%{x}'
 FIRST_PAINT_BYTES = 200_000
-LIGHT_WITHOUT_CHARTS = ("/", "/jobs", "/jobs/new", "/datasets", "/datasets/new", "/ledger", "/audit", "/changes", "/admin")
+LIGHT_WITHOUT_CHARTS = (
+    "/",
+    "/jobs",
+    "/jobs/new",
+    "/datasets",
+    "/datasets/new",
+    "/ledger",
+    "/audit",
+    "/changes",
+    "/admin",
+)
 
 
 @dataclass

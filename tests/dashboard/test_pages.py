@@ -97,7 +97,9 @@ def test_every_page_for_every_role(seeded: Seeded, role: str) -> None:
     with Browser.logged_in(seeded.running, seeded.keys[role]) as browser:
         for address in seeded.pages():
             page = browser.get(address)
-            guarded = [part for part in ("/admin", "/changes", "/datasets/new", "/delete", "/jobs/new") if part in address]
+            guarded = [
+                part for part in ("/admin", "/changes", "/datasets/new", "/delete", "/jobs/new") if part in address
+            ]
             if role == "operator":
                 allowed = address in ("/", "/admin", "/audit") or address.startswith("/changes")
             else:

@@ -28,7 +28,9 @@ def trusted(
         yield running
 
 
-def test_sign_in_and_out(browser: Browser, trusted: Installation, op: RunningProvider, axe: str, tmp_path: Path) -> None:
+def test_sign_in_and_out(
+    browser: Browser, trusted: Installation, op: RunningProvider, axe: str, tmp_path: Path
+) -> None:
     op.person("ada", "dp-owners", name="Ada Lovelace")
     with tab(browser, trusted.url) as seen:
         page = seen.page

@@ -1,7 +1,7 @@
 """A small OpenID provider, a server of its own: `python -m tests.oidc.provider --fd N --issuer URL`.
 
-Discovery, keys with rotation, authorize with a login form, token with PKCE, userinfo, end_session, back-channel logout. It
-checks what a provider must check. What it answers can be made wrong by name (`faults`), and `/control` is the
+Discovery, keys with rotation, authorize with a login form, token with PKCE, userinfo, end_session, back-channel
+logout. It checks what a provider must check. What it answers can be made wrong by name (`faults`), `/control` is the
 administrator's console: people, keys, and tokens of any content.
 """
 

@@ -141,9 +141,7 @@ class Visitor:
     def ask(self, method: str, url: str, **request: Any) -> httpx.Response:
         origin = "{0.scheme}://{0.netloc}".format(urlsplit(url))
         if origin not in self.jars:
-            self.jars[origin] = httpx.Client(
-                headers={"Accept": "text/html"}, timeout=DEADLINE_SECONDS, trust_env=False
-            )
+            self.jars[origin] = httpx.Client(headers={"Accept": "text/html"}, timeout=DEADLINE_SECONDS, trust_env=False)
         return self.jars[origin].request(method, url, **request)
 
     @property
@@ -179,7 +177,9 @@ class Visitor:
         return self.own.get(self.running.url + path).status_code
 
 
-def ask(running: Installation, token: str, method: str = "GET", path: str = "/v1/jobs", **request: Any) -> httpx.Response:
+def ask(
+    running: Installation, token: str, method: str = "GET", path: str = "/v1/jobs", **request: Any
+) -> httpx.Response:
     headers = {"Authorization": f"Bearer {token}", **request.pop("headers", {})}
     return httpx.request(
         method, running.url + path, headers=headers, timeout=DEADLINE_SECONDS, trust_env=False, **request

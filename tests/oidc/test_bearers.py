@@ -126,7 +126,9 @@ def test_keys_rotate_and_withdrawn_ones_end(trusted: Installation, op: RunningPr
     for kid, more in (("second", {"curve": True}), ("third", {"withdraw": True})):
         op.control(rotate=kid, **more)
         new = op.mint("eve")
-        eventually(lambda token=new: told(trusted, token) == (200, ""), "a new key is fetched for a token that names it")
+        eventually(
+            lambda token=new: told(trusted, token) == (200, ""), "a new key is fetched for a token that names it"
+        )
     assert told(trusted, later) == (401, "token_invalid")
 
 

@@ -17,7 +17,9 @@ def with_parameters(address: str, **changed: str | None) -> str:
     """The address with these parameters instead; None takes one away."""
     parts = urlsplit(address)
     fields: dict[str, Any] = {**{name: values[0] for name, values in parse_qs(parts.query).items()}, **changed}
-    return parts._replace(query=urlencode({name: value for name, value in fields.items() if value is not None})).geturl()
+    return parts._replace(
+        query=urlencode({name: value for name, value in fields.items() if value is not None})
+    ).geturl()
 
 
 def test_from_the_login_page_to_a_session(trusted: Installation, op: RunningProvider) -> None:
@@ -170,7 +172,13 @@ def test_roles_that_only_userinfo_tells(trusted: Installation, op: RunningProvid
 
 def test_a_login_never_leads_elsewhere(trusted: Installation, op: RunningProvider) -> None:
     op.person("ada", "dp-owners")
-    for place in ("https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "/" + "x" * 5000):
+    for place in (
+        "https://evil.example/",
+        "//evil.example",
+        "/\\evil.example",
+        "javascript:alert(1)",
+        "/" + "x" * 5000,
+    ):
         with Visitor(trusted) as visitor:
             page = Page(visitor.log_in("ada", place))
             assert ("meta", {"http-equiv": "refresh", "content": "0; url=/"}) in page.tags
@@ -208,7 +216,9 @@ def test_logging_out_ends_both_sessions(trusted: Installation, op: RunningProvid
         assert asked.keys() == {"client_id", "id_token_hint", "post_logout_redirect_uri"}
         back = visitor.ask("GET", place)
         assert (back.status_code, back.headers["location"]) == (303, f"{trusted.url}/login")
-        again = httpx.get(f"{trusted.url}/jobs", headers={**HTML, "Cookie": f"discreet_session={cookie}"}, trust_env=False)
+        again = httpx.get(
+            f"{trusted.url}/jobs", headers={**HTML, "Cookie": f"discreet_session={cookie}"}, trust_env=False
+        )
         assert again.status_code == 303
         form = visitor.to_the_form()  # the provider asks for the password again
         assert form[0].endswith("/authorize")

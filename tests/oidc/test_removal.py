@@ -76,7 +76,9 @@ def out(trusted: Installation, op: RunningProvider, login: str, remove: Callable
         return max(stream.ended_at for stream in streams) - begun
 
 
-def test_removed_by_an_operator(trusted: Installation, op: RunningProvider, record_property: Callable[..., None]) -> None:
+def test_removed_by_an_operator(
+    trusted: Installation, op: RunningProvider, record_property: Callable[..., None]
+) -> None:
     def remove(subject: str) -> None:
         with trusted.http(trusted.operator_key) as http:
             (person,) = http.get("/v1/people", params={"subject": subject}).json()["people"]
@@ -104,7 +106,9 @@ def test_removed_by_an_operator(trusted: Installation, op: RunningProvider, reco
     assert ask(trusted, later).status_code == 200
 
 
-def test_disabled_at_the_provider(trusted: Installation, op: RunningProvider, record_property: Callable[..., None]) -> None:
+def test_disabled_at_the_provider(
+    trusted: Installation, op: RunningProvider, record_property: Callable[..., None]
+) -> None:
     def disable(subject: str) -> None:
         assert op.control(disable="dirk")["statuses"] == [200]
 
@@ -181,7 +185,11 @@ def test_the_audit_log_is_append_only(trusted: Installation, op: RunningProvider
     assert settings.migration_database_url is not None
     denied = "42501"
     for url, state in ((settings.database_url, denied), (settings.migration_database_url, "DL005")):
-        for statement in (b"UPDATE audit_log SET principal = 'nobody'", b"DELETE FROM audit_log", b"TRUNCATE audit_log"):
+        for statement in (
+            b"UPDATE audit_log SET principal = 'nobody'",
+            b"DELETE FROM audit_log",
+            b"TRUNCATE audit_log",
+        ):
             with psycopg.connect(libpq_url(url), autocommit=True) as connection:
                 connection.execute("SET discreet.tenant = '*'")
                 with pytest.raises(psycopg.Error) as refused:

@@ -64,7 +64,7 @@ async def meet(database: Database, **values: Any) -> Known:
 
 
 async def page(connection: AsyncConnection, tenant_id: str | None, subject: str | None) -> list[dict[str, Any]]:
-    """People of the tenant (None, in the system's scope: of all), those who came last first; of this subject, if given."""
+    """People of the tenant (None, in the system's scope: of all), who came last first; of this subject, if given."""
     statement = select(*COLUMNS, Tenant.name.label("tenant")).join(Tenant, Tenant.id == Identity.tenant_id)
     if tenant_id is not None:
         statement = statement.where(Identity.tenant_id == tenant_id)
@@ -163,7 +163,5 @@ async def _end_sessions(
     await connection.execute(statement)
 
 
-_MEET = text(
-    "SELECT id, tenant, removed, ended_at FROM meet_identity(:new, :tenant, :issuer, :subject, :name, :role)"
-)
+_MEET = text("SELECT id, tenant, removed, ended_at FROM meet_identity(:new, :tenant, :issuer, :subject, :name, :role)")
 _LOCK = text("SELECT pg_advisory_xact_lock(identity_lock(:issuer, :subject))")

@@ -237,7 +237,9 @@ async def _store(
             delete_after_job=request.delete_after_job,
         )
         still_known(services, secrets)
-        await audit_log.note(connection, principal, "dataset.register", row["id"], account=account_id, kind=request.kind)
+        await audit_log.note(
+            connection, principal, "dataset.register", row["id"], account=account_id, kind=request.kind
+        )
         faults.point("dataset.written")
     return row, True
 

@@ -21,7 +21,12 @@ class _Bearer(HTTPBearer):
         return None
 
 
-_bearer = _Bearer(auto_error=False, bearerFormat="dsc_…", description="An API key, or an access token (JWT) of the identity provider", scheme_name="HTTPBearer")
+_bearer = _Bearer(
+    auto_error=False,
+    bearerFormat="dsc_…",
+    description="An API key, or an access token (JWT) of the identity provider",
+    scheme_name="HTTPBearer",
+)
 
 
 async def services(request: Request) -> Services:

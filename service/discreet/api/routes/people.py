@@ -23,10 +23,10 @@ router = APIRouter(prefix="/v1", tags=["people"])
 Word = Annotated[str | None, Query(max_length=500, pattern=r"^[^\x00]*$")]
 
 
-@router.get("/people", **operation("list_people", roles=access.KEEPERS, answers={200: PersonList}, codes=["invalid_parameter"]))
-async def list_people(
-    services: CurrentServices, principal: CurrentPrincipal, subject: Word = None
-) -> Response:
+@router.get(
+    "/people", **operation("list_people", roles=access.KEEPERS, answers={200: PersonList}, codes=["invalid_parameter"])
+)
+async def list_people(services: CurrentServices, principal: CurrentPrincipal, subject: Word = None) -> Response:
     """Who came here by the identity provider: people of the tenant, for operators of all; the last 1000 that came."""
     return answer({"people": await people.page(services, principal, subject)})
 
@@ -49,9 +49,7 @@ async def set_person(
 ) -> Response:
     """Remove a person by the provider's name of them, whether they have been here or not, or let them in again. Their
     sessions and access tokens end within a second, for good. Owners decide for their tenant, operators for all."""
-    return answer(
-        await people.set_active(services, principal, request.issuer, request.subject, active=request.active)
-    )
+    return answer(await people.set_active(services, principal, request.issuer, request.subject, active=request.active))
 
 
 @router.delete(

@@ -17,7 +17,7 @@ from discreet.usecases.access import ROLES
 ALGORITHMS = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"}
 )
-"""Signatures by a public key. Never `none`, and never HS…: with a public key for its secret anybody could make those."""
+"""Signatures by a public key. Never `none`, and never HS…: with a public key for a secret anybody could make those."""
 
 CALLBACK = "/sign-in/callback"
 TENANT = "{tenant}"
@@ -78,8 +78,8 @@ def configured(settings: Settings) -> Configuration | None:
         raise DiscreetError("DISCREET_OIDC_CLIENT_ID is needed beside DISCREET_OIDC_ISSUER")
     if settings.public_url is None or not is_safe(settings.public_url):
         raise DiscreetError(
-            "DISCREET_PUBLIC_URL, https:// (http on loopback), is needed beside DISCREET_OIDC_ISSUER: the provider sends"
-            " browsers back there"
+            "DISCREET_PUBLIC_URL, https:// (http on loopback), is needed beside DISCREET_OIDC_ISSUER: the provider"
+            " sends browsers back there"
         )
     algorithms = frozenset(filter(None, (word.strip() for word in settings.oidc_algorithms.split(","))))
     if not algorithms or not algorithms <= ALGORITHMS:

@@ -1,8 +1,8 @@
 """Logging in to the pages by the identity provider: OpenID Connect's authorization code flow with PKCE (RFC 7636).
 
-Everything that binds an answer to the browser that asked (`state`), to the ID token (`nonce`) and to the code (the
-verifier) is derived from one random word in a cookie of that browser, by keys of this installation. Nothing is kept here
-meanwhile, and who has only the address of an answer has nothing.
+What binds an answer to the browser that asked (`state`), to the ID token (`nonce`) and to the code (the verifier) is
+derived from one random word in a cookie of that browser, by keys of this installation. Nothing is kept here meanwhile,
+and who has only the address of an answer has nothing.
 """
 
 from __future__ import annotations
@@ -96,7 +96,9 @@ async def finish(services: Services, provider: Provider, cookie: str, answer: Ma
     metadata = await provider.metadata()
     issuer = answer.get("iss")
     if issuer != configuration.issuer and (issuer is not None or metadata.says_issuer):
-        raise Forbidden("this answer is of another identity provider than the one that was asked", code="foreign_answer")
+        raise Forbidden(
+            "this answer is of another identity provider than the one that was asked", code="foreign_answer"
+        )
     if "error" in answer or not answer.get("code"):
         raise Unauthenticated(_why(answer.get("error", "")), code="login_refused")
     granted = await _exchange(provider, answer["code"], attempt.verifier)
@@ -159,8 +161,7 @@ async def _completed(provider: Provider, vouched: Vouched, access_token: str | N
 
 def _attempt(services: Services, word: str) -> _Attempt:
     state, nonce, verifier = (
-        _written(logins.mac(services, f"sign-in {use}", word))
-        for use in ("state", "nonce", "verifier")
+        _written(logins.mac(services, f"sign-in {use}", word)) for use in ("state", "nonce", "verifier")
     )
     return _Attempt(state, nonce, verifier)
 

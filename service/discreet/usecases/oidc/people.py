@@ -1,7 +1,7 @@
 """People of the identity provider here: who a token's subject is, and removing them.
 
-A person is (issuer, subject); their name in budgets, caps and the ledger is `issuer#subject`. Rights come from each token
-anew. A removal ends the person's sessions of the pages and their access tokens on every process within a second: of
+A person is (issuer, subject); their name in budgets, caps and the ledger is `issuer#subject`. Rights come from each
+token anew. A removal ends the person's sessions of the pages and access tokens on every process within a second: of
 those that a process knows it hears by the notice of a trigger, as of revoked keys (`keyring`).
 """
 

@@ -126,7 +126,9 @@ class Provider:
             async with (
                 asyncio.timeout(2 * SECONDS),
                 self._asking,
-                self._client.stream(method, url, content=data, headers={"Accept": "application/json", **(headers or {})}) as answer,
+                self._client.stream(
+                    method, url, content=data, headers={"Accept": "application/json", **(headers or {})}
+                ) as answer,
             ):
                 async for part in answer.aiter_bytes():
                     body += part
@@ -164,7 +166,9 @@ class Provider:
             *(str(one) for one in needed),
             *wanted,
             says_issuer=found.get("authorization_response_iss_parameter_supported") is True,
-            client_methods=tuple(filter(lambda one: isinstance(one, str), methods if isinstance(methods, list) else [])),
+            client_methods=tuple(
+                filter(lambda one: isinstance(one, str), methods if isinstance(methods, list) else [])
+            ),
         )
 
     async def _fetch_keys(self, age: float) -> None:

@@ -63,18 +63,20 @@ async def access_token(provider: Provider, token: str) -> Vouched:
 
 
 async def id_token(provider: Provider, token: str, *, nonce: str, access_token: str | None) -> Vouched:
-    """Who logged in, by the answer to the request with this nonce. Unauthenticated when the token is not that answer."""
+    """Who logged in, in answer to the request with this nonce. Unauthenticated when the token is no such answer."""
     configuration = provider.configuration
     assert nonce
     header, claims = await _signed(provider, token, ID_TYPES)
     if "events" in claims:
         raise _refused("this is a token of another kind than ID tokens")
     params = {"nonce": nonce, "client_id": configuration.client_id, "access_token": access_token}
-    return _vouched(CodeIDToken(claims, header, _options(configuration, configuration.client_id), params), configuration)
+    return _vouched(
+        CodeIDToken(claims, header, _options(configuration, configuration.client_id), params), configuration
+    )
 
 
 async def logout_token(provider: Provider, token: str) -> tuple[str | None, str | None, datetime]:
-    """Subject, session (`sid`) and time of a logout that the provider announces (OpenID Connect Back-Channel Logout)."""
+    """Subject, session (`sid`) and time of a logout that the provider announces (OIDC Back-Channel Logout)."""
     configuration = provider.configuration
     header, claims = await _signed(provider, token, LOGOUT_TYPES)
     options = _options(configuration, configuration.client_id)
@@ -83,7 +85,11 @@ async def logout_token(provider: Provider, token: str) -> tuple[str | None, str 
     subject, session = claims.get("sub"), claims.get("sid")
     events = claims.get("events")
     told = isinstance(events, dict) and LOGOUT_EVENT in events and "nonce" not in claims
-    if not told or not all(one is None or isinstance(one, str) for one in (subject, session)) or not (subject or session):
+    if (
+        not told
+        or not all(one is None or isinstance(one, str) for one in (subject, session))
+        or not (subject or session)
+    ):
         raise _refused("this is no logout token")
     return subject, session, _moment(claims["iat"])
 
