@@ -1,7 +1,7 @@
 """A small OpenID provider, a server of its own: `python -m tests.oidc.provider --fd N --issuer URL`.
 
 Discovery, keys with rotation, authorize with a login form, token with PKCE, userinfo, end_session, back-channel
-logout. It checks what a provider must check. What it answers can be made wrong by name (`faults`), `/control` is the
+logout. It checks what a provider must check. What it answers can be made wrong by name (`faults`); `/control` is the
 administrator's console: people, keys, and tokens of any content.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import base64
 import hashlib
+import hmac
 import html
 import json
 import secrets
@@ -23,7 +24,7 @@ import httpx
 import uvicorn
 from fastapi import FastAPI, Request
 from joserfc import jws, jwt
-from joserfc.jwk import ECKey, Key, OctKey, RSAKey, import_key
+from joserfc.jwk import ECKey, Key, RSAKey, import_key
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 LOGOUT_EVENT = "http://schemas.openid.net/event/backchannel-logout"
@@ -277,9 +278,12 @@ def make_app(provider: Provider) -> FastAPI:
         if kind == "none":
             parts = ({**header, "alg": "none", "kid": provider.keys[-1].kid}, claims)
             return ".".join(_segment(part) for part in parts) + "."
-        if kind == "public as secret":  # HS256 with the published key for its secret
-            key = OctKey.import_key(provider.keys[-1].as_pem(private=False), {"kid": provider.keys[-1].kid})
-            return provider.sign(claims, key=key, **{**header, "alg": "HS256"})
+        if kind == "public as secret":  # HS256 with the published key for its secret, by hand: libraries refuse
+            key = provider.keys[-1]
+            assert isinstance(key, RSAKey)
+            text = ".".join(_segment(part) for part in ({**header, "alg": "HS256", "kid": key.kid}, claims))
+            mac = hmac.digest(key.as_pem(private=False), text.encode(), hashlib.sha256)
+            return f"{text}.{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}"
         assert kind == "foreign"
         return provider.sign(claims, key=rsa(provider.keys[-1].kid or ""), **header)
 

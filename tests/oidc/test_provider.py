@@ -179,6 +179,7 @@ def test_keys_outlast_a_provider_that_is_away(op: RunningProvider, monkeypatch: 
     assert with_provider(op.issuer, work) == (True, True)
 
 
+@pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")  # of the short one, which is passed over
 def test_which_published_keys_are_used() -> None:
     good = RSAKey.generate_key(2048, {"kid": "good"}).as_dict(private=False)
     published = [

@@ -78,7 +78,8 @@ async def find(connection: AsyncConnection, identity_id: str, tenant_id: str | N
     statement = select(*COLUMNS).where(Identity.id == identity_id)
     if tenant_id is not None:
         statement = statement.where(Identity.tenant_id == tenant_id)
-    return (await connection.execute(statement)).mappings().one_or_none()
+    row = (await connection.execute(statement)).mappings().one_or_none()
+    return None if row is None else dict(row)
 
 
 async def lock(connection: AsyncConnection, issuer: str, subject: str) -> None:
@@ -136,7 +137,7 @@ async def end(connection: AsyncConnection, issuer: str, subject: str, moment: da
         .values(ended_at=func.greatest(Identity.ended_at, moment))
         .returning(*COLUMNS)
     )
-    rows = list((await connection.execute(statement)).mappings())
+    rows: list[Row] = [dict(row) for row in (await connection.execute(statement)).mappings()]
     await _end_sessions(connection, issuer, subject, None, until=moment)
     return rows
 

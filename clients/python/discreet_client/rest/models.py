@@ -81,6 +81,61 @@ class Agreement(TypedDict):
     signatures: dict[str, str]
 
 
+class AuditEntry(TypedDict):
+    """A change, and who made it."""
+
+    action: Literal[
+        "cap.grant",
+        "cap.set",
+        "budget_request.decline",
+        "dataset.erase",
+        "dataset.register",
+        "dataset.retention",
+        "key.create",
+        "key.revoke",
+        "login.end",
+        "login.end_by_provider",
+        "login.key",
+        "login.link",
+        "login.link_made",
+        "login.provider",
+        "object.add",
+        "object.remove",
+        "person.remove",
+        "person.restore",
+        "roster.remove_member",
+        "roster.sign",
+        "session.tokens",
+        "tenant.create",
+        "webhook.create",
+        "webhook.remove",
+    ]
+    at: str
+    """date-time"""
+    credential: str
+    """By which key, or as which person (`GET /v1/people`)"""
+    details: dict[str, Any]
+    id: int
+    issuer: str | None
+    """Of a person: the identity provider"""
+    object: str | None
+    """What was changed, where the action does not say it"""
+    principal: str
+    """By whom: what budgets and the ledger call them"""
+    role: Literal["operator", "owner", "analyst", "auditor"]
+    subject: str | None
+    """Of a person: what it calls them"""
+    tenant_id: str
+    """Whose object was changed"""
+
+
+class AuditLogPage(TypedDict):
+    """Changes, newest first."""
+
+    changes: list[AuditEntry]
+    next_page_token: str | None
+
+
 class Binding(TypedDict):
     """The cap that does not let a request pass. Figures are {epsilon, delta}."""
 
@@ -807,6 +862,56 @@ class OperatorData(TypedDict):
 
     c: list[float]
     d: list[float]
+
+
+class PersonEntry(TypedDict):
+    """A person of an identity provider in a tenant."""
+
+    created_at: str
+    """date-time"""
+    everywhere: bool
+    """Removed by an operator, from all tenants"""
+    id: str
+    issuer: str
+    last_used_at: str | None
+    """Late by at most the window of the rate limit; date-time"""
+    name: str | None
+    """What people call them, if the provider said so"""
+    principal: str
+    """What budgets, caps and the ledger call them: `issuer#subject`"""
+    removed_at: str | None
+    """date-time"""
+    role: Literal["operator", "owner", "analyst", "auditor"]
+    """What their newest token gave them; each token decides anew"""
+    subject: str
+    """What the provider calls them"""
+    tenant: str
+    """Its name"""
+
+
+class PersonList(TypedDict):
+    """People, those who came last first."""
+
+    people: list[PersonEntry]
+
+
+class PersonRequest(TypedDict):
+    """Whether a person of an identity provider may come in."""
+
+    active: bool
+    """false: remove them; true: let them in again"""
+    issuer: NotRequired[str | None]
+    """The provider; absent: the one that is set (DISCREET_OIDC_ISSUER); length >= 1, length <= 200"""
+    subject: str
+    """What the provider calls them: `sub` of their tokens; length >= 1, length <= 255"""
+
+
+class PersonState(TypedDict):
+    """Whether a person may come in."""
+
+    active: bool
+    issuer: str
+    subject: str
 
 
 class Price(TypedDict):
