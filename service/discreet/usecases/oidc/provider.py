@@ -156,15 +156,18 @@ class Provider:
         status, found = await self.ask("GET", issuer.rstrip("/") + "/.well-known/openid-configuration")
         if status != httpx.codes.OK or found.get("issuer") != issuer:
             raise ProviderUnavailable("what is published there is of another issuer")
-        needed = [found.get(name) for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")]
-        wanted = [found.get(name) for name in ("userinfo_endpoint", "end_session_endpoint")]
+        needed: list[Any] = [found.get(name) for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")]
+        wanted: list[Any] = [found.get(name) for name in ("userinfo_endpoint", "end_session_endpoint")]
         given = [*needed, *(one for one in wanted if one is not None)]
         if not all(isinstance(one, str) and is_safe(one) for one in given):
             raise ProviderUnavailable("the identity provider publishes an address that is not https, or lacks one")
         methods = found.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
         return Metadata(
-            *(str(one) for one in needed),
-            *wanted,
+            authorization_endpoint=needed[0],
+            token_endpoint=needed[1],
+            jwks_uri=needed[2],
+            userinfo_endpoint=wanted[0],
+            end_session_endpoint=wanted[1],
             says_issuer=found.get("authorization_response_iss_parameter_supported") is True,
             client_methods=tuple(
                 filter(lambda one: isinstance(one, str), methods if isinstance(methods, list) else [])
