@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from discreet.storage import log_tables, session_tables  # noqa: F401 - which are declared there
+from discreet.storage import log_tables, people_tables, session_tables  # noqa: F401 - which are declared there
 from discreet.storage.tables import Base
 
 

@@ -156,12 +156,17 @@ class Installation:
         self.owner_key = place.read_text().strip()
         self.operator_key = place.with_name("operator.key").read_text().strip()
 
-    def spawn_api(self) -> None:
-        """Start the API without waiting for it; its address stays what it was."""
+    def listen(self) -> None:
+        """Take an address for the API, which keeps it."""
         if self._listener is None:
             self._listener = socket.create_server(("127.0.0.1", 0))
             self._listener.set_inheritable(True)
             self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def spawn_api(self) -> None:
+        """Start the API without waiting for it; its address stays what it was."""
+        self.listen()
+        assert self._listener is not None
         number = self._listener.fileno()
         self.api = subprocess.Popen(
             [sys.executable, *self.api_command, "api", "--fd", str(number)],

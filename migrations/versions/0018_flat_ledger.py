@@ -12,7 +12,7 @@ import psycopg
 from alembic import op
 
 revision = "0018"
-down_revision = "0016"
+down_revision = "0017"
 
 BEFORE = r"CREATE (FUNCTION ledger_(?:touch|settle)\(.*?\nEND\n\$\$;)"
 """Of these functions as 0001 made them and every version until this one kept them."""

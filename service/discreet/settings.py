@@ -159,6 +159,51 @@ class Settings(BaseSettings):
     witnesses_needed: int | None = Field(
         default=None, ge=0, description="How many of them make a checkpoint that proofs prefer; unset: all"
     )
+    public_url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^/?#@\s]+$",
+        description="Where browsers reach the pages: scheme, host and port alone; a provider sends them there",
+    )
+    oidc_issuer: str | None = Field(
+        default=None, description="Issuer of an OpenID provider, exactly as it says; unset: nobody logs in by one"
+    )
+    oidc_name: str = Field(
+        default="your organisation",
+        min_length=1,
+        max_length=60,
+        description="Whom the login page names: Sign in with …",
+    )
+    oidc_client_id: str | None = Field(default=None, description="What the provider calls this service")
+    oidc_client_secret: str | None = Field(
+        default=None, repr=False, description="The secret of that client; unset with its file: a public client"
+    )
+    oidc_client_secret_file: Path | None = Field(default=None, description="File that holds that secret")
+    oidc_scopes: str = Field(default="openid profile email", description="What a login asks the provider for")
+    oidc_audience: str | None = Field(
+        default=None, description="Audience of access tokens (JWT) that the API takes; unset: it takes API keys alone"
+    )
+    oidc_callers: str = Field(
+        default="", description="Clients (`azp` or `client_id`), with commas, whose access tokens count; empty: all"
+    )
+    oidc_roles_claim: str = Field(
+        default="groups",
+        min_length=1,
+        description="Claim whose values give roles; a JSON pointer where it begins with /",
+    )
+    oidc_roles: str = Field(
+        default="", description='JSON object from values of that claim to tenant and role: {"dp-owners": "north:owner"}'
+    )
+    oidc_name_claim: str = Field(default="name", min_length=1, description="Claim that names a person to people")
+    oidc_algorithms: str = Field(
+        default="RS256,PS256,ES256", description="Signatures of tokens that count, all of public keys"
+    )
+    oidc_clock_skew_seconds: int = Field(
+        default=30, ge=0, le=300, description="How far the provider's clock may be from this one"
+    )
+    oidc_authorities: Path | None = Field(
+        default=None, description="Authorities (PEM) of the provider's certificate; unset: those of the world"
+    )
+    oidc_logout: bool = Field(default=True, description="Logging out here leads to the provider's own logout")
     pool_size: int = Field(default=10, ge=1, description="Database connections of one process")
 
     @classmethod

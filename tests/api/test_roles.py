@@ -67,6 +67,14 @@ def webhook(running: Installation) -> str:
     return str(answer.json()["id"])
 
 
+def person(running: Installation) -> str:
+    """Somebody of an identity provider, removed before they came."""
+    said = {"issuer": "https://login.example", "subject": "walker", "active": False}
+    with running.http() as http:
+        assert http.put("/v1/people", json=said).status_code == 200
+        return str(http.get("/v1/people").json()["people"][0]["id"])
+
+
 def roads(owner: Client) -> str:
     body: Any = {"name": "Roads", "network": bodies.network()}
     return str(owner.call(operations.add_network(body))["id"])
@@ -98,6 +106,7 @@ def tenants(api_only: Installation) -> Tenants:
         "webhook_id": webhook(api_only),
         "request_id": request,
         "fingerprint": "of nobody",
+        "person_id": person(api_only),
         "tile": "0/000.p/1",
     }
     tile = f"{api_only.url}/v1/log/tile/{made.objects['tile']}"
@@ -141,17 +150,20 @@ def test_a_role_opens_what_is_declared_and_nothing_else(tenants: Tenants, role: 
                 if "network_id" in name:
                     tenants.objects["network_id"] = roads(owner)
                     continue
+                if "person_id" in name:
+                    continue  # removed already, and still there
                 assert "key_id" in name
                 tenants.objects["key_id"] = owner.create_key(role="auditor", principal="spare")["id"]
 
 
 @pytest.mark.parametrize("role", ROLES)
 def test_another_tenant_finds_nothing(tenants: Tenants, role: str) -> None:
-    """Objects of the first tenant are 404 for all roles of another; lists hold none of them. Operators keep keys of
-    every tenant: that is what they are for."""
+    """Objects of the first tenant are 404 for all roles of another; lists hold none of them. Operators keep keys and
+    people of every tenant: that is what they are for."""
     for name, route in ROUTES.items():
         declared = roles_of(name)
-        if role not in declared or (role == "operator" and "key_id" in name):
+        everywhere = ("key_id", "people", "audit-log")
+        if role not in declared or (role == "operator" and any(part in name for part in everywhere)):
             continue
         answer = tenants.ask(name, tenants.keys["other", role], **_body(name))
         if route.param_convertors:

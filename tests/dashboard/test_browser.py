@@ -25,7 +25,17 @@ from tests.dashboard.seed import tenant
 
 EVIL = '<img src=x onerror="globalThis.hacked=1"></script><script>globalThis.hacked=1;alert(2)</script>\'{{7*7}}%{x}'
 FIRST_PAINT_BYTES = 200_000
-LIGHT_WITHOUT_CHARTS = ("/", "/jobs", "/jobs/new", "/datasets", "/datasets/new", "/ledger", "/audit", "/admin")
+LIGHT_WITHOUT_CHARTS = (
+    "/",
+    "/jobs",
+    "/jobs/new",
+    "/datasets",
+    "/datasets/new",
+    "/ledger",
+    "/audit",
+    "/changes",
+    "/admin",
+)
 
 
 @dataclass
@@ -538,6 +548,7 @@ def pages_of(people: Tenant) -> list[str]:
         f"/datasets/{dataset['id']}/delete",
         "/datasets/new",
         "/audit",
+        "/changes",
         "/admin",
         "/jobs/job_of_nobody",
         "/help",

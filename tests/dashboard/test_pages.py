@@ -50,6 +50,8 @@ class Seeded:
             f"/datasets/{self.dataset}",
             f"/datasets/{self.dataset}/delete",
             "/audit",
+            "/changes",
+            "/changes?action=key.create",
             "/admin",
         ]
 
@@ -83,9 +85,9 @@ def seeded(api_only: Installation) -> Seeded:
 
 
 MAY = {
-    "owner": {"/admin", "/datasets/new", "/delete", "/jobs/new"},
+    "owner": {"/admin", "/changes", "/datasets/new", "/delete", "/jobs/new"},
     "analyst": {"/jobs/new"},
-    "auditor": set[str](),
+    "auditor": {"/changes"},
 }
 """Of the pages that not everybody sees, those of each role."""
 
@@ -95,9 +97,11 @@ def test_every_page_for_every_role(seeded: Seeded, role: str) -> None:
     with Browser.logged_in(seeded.running, seeded.keys[role]) as browser:
         for address in seeded.pages():
             page = browser.get(address)
-            guarded = [part for part in ("/admin", "/datasets/new", "/delete", "/jobs/new") if part in address]
+            guarded = [
+                part for part in ("/admin", "/changes", "/datasets/new", "/delete", "/jobs/new") if part in address
+            ]
             if role == "operator":
-                allowed = address in ("/", "/admin", "/audit")
+                allowed = address in ("/", "/admin", "/audit") or address.startswith("/changes")
             else:
                 allowed = not guarded or guarded[0] in MAY[role]
             assert page.status == (200 if allowed else 403), (address, page.text[:2000])

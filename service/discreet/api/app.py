@@ -18,7 +18,7 @@ from starlette.responses import RedirectResponse, Response
 
 from discreet.api.connections import bounded_protocol
 from discreet.api.documentation import documentation_page
-from discreet.api.routes import budgets, datasets, health, jobs, ledger, networks, sessions, tenants, webhooks
+from discreet.api.routes import budgets, datasets, health, jobs, ledger, networks, people, sessions, tenants, webhooks
 from discreet.api.routes import log as transparency_log
 from discreet.api.schemas import Results
 from discreet.isolation.failures import ChildFailed
@@ -28,6 +28,8 @@ from discreet.settings import Settings
 from discreet.usecases import cosigning, requests, transparency
 from discreet.usecases.keyring import Keyring
 from discreet.usecases.metrics import InstallationMetrics
+from discreet.usecases.oidc.configuration import configured
+from discreet.usecases.oidc.provider import Provider
 from discreet.usecases.services import Services, open_services
 from discreet.web import problem_details
 from discreet.web.hub import Hub
@@ -51,6 +53,7 @@ REQUEST_MODELS = (
     requests.CertificateRequest,
     requests.TenantRequest,
     requests.KeyRequest,
+    requests.PersonRequest,
     requests.SessionTokensRequest,
     requests.RosterRequest,
     requests.WebhookRequest,
@@ -68,9 +71,12 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         cosigning.addresses(settings)  # what is wrong there is an error now, not in a task
+        trusted = configured(settings)
+        provider = None if trusted is None else Provider(trusted)
         async with open_services(settings) as services:
             hub = Hub(services.database)
-            keyring = Keyring(services, on_change=hub.wake_all)
+            keyring = Keyring(services, on_change=hub.wake_all, provider=provider)
+            app.state.provider = provider
             app.state.services = services
             app.state.hub = hub
             app.state.keyring = keyring
@@ -89,6 +95,8 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
+                if provider is not None:
+                    await provider.close()
 
     app = FastAPI(
         title="discreet",
@@ -108,6 +116,7 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
         ledger.router,
         transparency_log.router,
         tenants.router,
+        people.router,
         networks.router,
         webhooks.router,
         health.router,

@@ -48,6 +48,7 @@ CERTIFICATES: dict[str, Any] = {
     "forged": {"certificate": {"guarantee": {"type": "pure_dp", "epsilon": 0.1, "delta": 0.0}, "signature": "none"}}
 }
 
+PEOPLE: dict[str, Any] = {"remove": {"subject": "248289761001", "active": False}}
 WEBHOOKS: dict[str, Any] = {
     "jobs": {"url": "https://hooks.example.org/discreet", "events": ["job.finished", "job.failed", "budget.exhausted"]}
 }

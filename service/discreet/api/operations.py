@@ -26,7 +26,14 @@ KEY_CODES = (
     "key_unknown",
     "key_revoked",
     "key_expired",
+    "token_invalid",
+    "token_expired",
+    "token_ended",
+    "person_removed",
     "forbidden",
+    "no_role",
+    "several_tenants",
+    "provider_unavailable",
     "rate_limited",
 )
 DATABASE_CODES = (

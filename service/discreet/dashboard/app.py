@@ -18,6 +18,7 @@ from discreet.dashboard.routes import (
     ask,
     audit,
     budgets,
+    changes,
     compare,
     datasets,
     documentation,
@@ -26,6 +27,7 @@ from discreet.dashboard.routes import (
     ledger,
     login,
     new_job,
+    sign_in,
 )
 
 NEXT_STEPS = {
@@ -52,6 +54,7 @@ def install(app: FastAPI) -> None:
     """Add all pages, and show refusals as pages to people who look at pages."""
     pages = (
         login,
+        sign_in,
         budgets,
         compare,
         export,
@@ -62,6 +65,7 @@ def install(app: FastAPI) -> None:
         datasets,
         ledger,
         audit,
+        changes,
         admin,
         documentation,
         assets,

@@ -37,8 +37,17 @@ def read(request: Request, name: str) -> str:
     return "" if over_tls(request) else request.cookies.get(name, "")
 
 
-def put(request: Request, response: Response, name: str, value: str, *, age: int | None = None) -> None:
-    """Set the cookie, until the browser closes or for `age` seconds."""
+def put(
+    request: Request,
+    response: Response,
+    name: str,
+    value: str,
+    *,
+    age: int | None = None,
+    from_elsewhere: bool = False,
+) -> None:
+    """Set the cookie, until the browser closes or for `age` seconds. `from_elsewhere`: it also comes when a page of
+    another site leads here, as an identity provider's does (SameSite=Lax)."""
     secure = over_tls(request)
     response.set_cookie(
         PREFIX + name if secure else name,
@@ -46,7 +55,7 @@ def put(request: Request, response: Response, name: str, value: str, *, age: int
         max_age=age,
         path="/",
         httponly=True,
-        samesite="strict",
+        samesite="lax" if from_elsewhere else "strict",
         secure=secure,
     )
 

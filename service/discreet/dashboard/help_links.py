@@ -10,6 +10,7 @@ PARAGRAPHS = {
     "budget.html": "dashboard#budgets",
     "budgets.html": "dashboard#budgets",
     "certificate.html": "dashboard#a-job-and-its-answer",
+    "changes.html": "dashboard#changes",
     "compare.html": "dashboard#two-jobs-side-by-side",
     "compare_choose.html": "dashboard#two-jobs-side-by-side",
     "dataset.html": "dashboard#datasets",
@@ -26,7 +27,9 @@ PARAGRAPHS = {
     "ledger.html": "dashboard#the-ledger",
     "login.html": "dashboard#logging-in",
     "login_link.html": "dashboard#logging-in",
+    "logged_out.html": "dashboard#logging-in",
     "problem.html": "dashboard#when-something-is-refused",
+    "signed_in.html": "dashboard#logging-in",
     "results/policy.html": "dashboard#charts",
 }
 """By template: a page of `docs/` and the anchor of a heading on it."""

@@ -21,6 +21,7 @@ MENU = (
     ("/datasets", "Datasets", ("owner", "analyst", "auditor")),
     ("/ledger", "Ledger", ("owner", "analyst", "auditor")),
     ("/audit", "Audit", ("owner", "analyst", "auditor", "operator")),
+    ("/changes", "Changes", ("owner", "auditor", "operator")),
     ("/admin", "Admin", ("owner", "operator")),
 )
 """Address, name, and who sees the entry."""

@@ -26,6 +26,8 @@ from discreet.usecases.logins import Opened
 from discreet.usecases.services import Services
 
 SESSION_COOKIE = "discreet_session"
+SIGN_IN_COOKIE = "discreet_sign_in"
+"""Of a browser that is on its way to the identity provider and back."""
 VISITOR_COOKIE = "discreet_visitor"
 """Of somebody who is not logged in yet: what the login form's token belongs to."""
 
@@ -41,6 +43,8 @@ class Viewer:
     tenant_name: str
     csrf: str
     """The token of this session's forms."""
+    called: str
+    """What people call who it is."""
 
     @property
     def tenant(self) -> str:
@@ -69,7 +73,7 @@ async def viewer(request: Request) -> Viewer:
     login = await logins.find(_services(request), cookie) if cookie else None
     if login is None:
         raise Unauthenticated("log in first")
-    found = Viewer(login.principal, login.tenant, logins.form_token(_services(request), cookie))
+    found = Viewer(login.principal, login.tenant, logins.form_token(_services(request), cookie), login.called)
     request.state.viewer, request.state.tenant_id = found, login.principal.tenant_id
     keyring = request.app.state.keyring
     assert isinstance(keyring, Keyring)

@@ -1,6 +1,7 @@
 """The tables, as SQLAlchemy models. Migrations make them; a test holds the two equal.
 
-Those of sessions are in `session_tables`, those of the transparency log in `log_tables`.
+Those of sessions are in `session_tables`, those of the transparency log in `log_tables`, people and the audit log in
+`people_tables`.
 
 `migrations/current` explains every table and column, and says what else the database owns: row-level security, the
 functions that alone write accounts and the ledger (see `storage/ledger.py`), and the rights of the application's role.
@@ -76,15 +77,25 @@ class Key(Base):
 
 
 class WebSession(Base):
-    """A login of the dashboard. It ends with the key that it came from."""
+    """A login of the dashboard. It ends with the key, or the person's access, that it came from."""
 
     __tablename__ = "web_sessions"
-    __table_args__ = (Index("web_sessions_age", "expires_at"),)
+    __table_args__ = (
+        CheckConstraint("(key_id IS NULL) <> (identity_id IS NULL)", name="web_sessions_whose"),
+        CheckConstraint("(identity_id IS NULL) = (role IS NULL)", name="web_sessions_role"),
+        Index("web_sessions_age", "expires_at"),
+        Index("web_sessions_identity", "identity_id", postgresql_where=text("identity_id IS NOT NULL")),
+    )
     mac: Mapped[bytes] = mapped_column(primary_key=True)
     tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
-    key_id: Mapped[str] = mapped_column(ForeignKey("keys.id"))
+    key_id: Mapped[str | None] = mapped_column(ForeignKey("keys.id"))
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     expires_at: Mapped[datetime]
+    identity_id: Mapped[str | None] = mapped_column(ForeignKey("identities.id"))
+    role: Mapped[str | None]
+    issued_at: Mapped[datetime | None]
+    sid: Mapped[str | None]
+    hint: Mapped[bytes | None]
 
 
 class LoginLink(Base):

@@ -18,12 +18,16 @@ KEYS_CHANNEL = "discreet_keys"
 
 @dataclass(frozen=True)
 class Principal:
-    """Who is asking: a key's owner within a tenant, with a role."""
+    """Who is asking, within a tenant and with a role: the holder of a key, or a person of an identity provider."""
 
     tenant_id: str
     name: str
+    """What budgets, caps and the ledger call them. Of a person it is `issuer#subject`, which no key may be called."""
     role: str
     key_id: str
+    """The key, or the row of the person in this tenant: what quotas and logins belong to."""
+    issuer: str | None = None
+    subject: str | None = None
 
 
 async def add_tenant(connection: AsyncConnection, tenant_id: str, name: str) -> bool:
@@ -58,12 +62,12 @@ async def add_key(connection: AsyncConnection, **values: Any) -> None:
     await connection.execute(insert(Key).values(**values))
 
 
-async def revoke_key(connection: AsyncConnection, key_id: str, tenant_id: str | None) -> bool:
-    """False when there is no such living key (of this tenant, if one is given)."""
+async def revoke_key(connection: AsyncConnection, key_id: str, tenant_id: str | None) -> str | None:
+    """The key's tenant; None when there is no such living key (of this tenant, if one is given)."""
     statement = update(Key).where(Key.id == key_id, Key.revoked_at.is_(None)).values(revoked_at=func.now())
     if tenant_id is not None:
         statement = statement.where(Key.tenant_id == tenant_id)
-    return (await connection.execute(statement)).rowcount == 1
+    return (await connection.execute(statement.returning(Key.tenant_id))).scalar_one_or_none()
 
 
 async def set_mac(connection: AsyncConnection, key_id: str, mac: bytes, pepper_id: str) -> None:

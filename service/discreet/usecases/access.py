@@ -15,9 +15,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from discreet.errors import Conflict, FieldIssue, Forbidden, InvalidInput, NotFound, Unauthenticated
-from discreet.storage import tenants
+from discreet.storage import audit_log, tenants
 from discreet.storage.database import SYSTEM
 from discreet.storage.identifiers import new_id
+from discreet.storage.identities import is_a_persons_name
 from discreet.storage.secrets import Secrets
 from discreet.storage.tenants import FoundKey, Principal
 from discreet.usecases.services import Services
@@ -96,7 +97,8 @@ async def opens(services: Services, key: str, holder: Principal, mac: bytes) -> 
 def require(principal: Principal, *roles: str) -> None:
     """Forbidden unless the principal has one of these roles."""
     if principal.role not in roles:
-        raise Forbidden(f"this needs the role {' or '.join(roles)}; this key has the role {principal.role}")
+        holder = "this key has" if principal.issuer is None else "this person has"
+        raise Forbidden(f"this needs the role {' or '.join(roles)}; {holder} the role {principal.role}")
 
 
 async def create_tenant(services: Services, principal: Principal, name: str) -> dict[str, Any]:
@@ -105,6 +107,7 @@ async def create_tenant(services: Services, principal: Principal, name: str) -> 
     async with services.database.transaction(SYSTEM) as connection:
         if not await tenants.add_tenant(connection, tenant_id, name):
             raise Conflict(f"there is a tenant {name} already", code="name_taken")
+        await audit_log.note(connection, principal, "tenant.create", tenant_id, tenant_id=tenant_id, name=name)
     return {"id": tenant_id, "name": name}
 
 
@@ -129,6 +132,8 @@ async def create_key(
         raise Forbidden("an owner makes keys of the own tenant, and no operator's")
     if role not in ROLES:
         raise InvalidInput([FieldIssue("/role", f"one of {', '.join(ROLES)}")])
+    if is_a_persons_name(name):
+        raise InvalidInput("the form of this name is that of people of an identity provider", pointer="/principal")
     if expires_at is not None and (expires_at.tzinfo is None or not _now() < expires_at < _now() + MOST_LIFE):
         raise InvalidInput("a time with its offset, in the future and less than ten years away", pointer="/expires_at")
     async with services.database.transaction(principal.tenant_id if tenant is None else SYSTEM) as connection:
@@ -138,6 +143,8 @@ async def create_key(
         if tenant_id is None:
             raise NotFound(f"there is no tenant with the name or id {tenant}", pointer="/tenant")
         key, key_id = await _add_key(services, connection, tenant_id, role, name, expires_at)
+        known = {"whose": name, "role": role}
+        await audit_log.note(connection, principal, "key.create", key_id, tenant_id=tenant_id, **known)
     return {
         "id": key_id,
         "key": key,
@@ -159,8 +166,10 @@ async def revoke_key(services: Services, principal: Principal, key_id: str) -> N
     require(principal, *KEEPERS)
     own_tenant = None if principal.role == "operator" else principal.tenant_id
     async with services.database.transaction(own_tenant or SYSTEM) as connection:
-        if not await tenants.revoke_key(connection, key_id, own_tenant):
+        whose = await tenants.revoke_key(connection, key_id, own_tenant)
+        if whose is None:
             raise NotFound("there is no such key")
+        await audit_log.note(connection, principal, "key.revoke", key_id, tenant_id=whose)
 
 
 async def bootstrap(services: Services, keys: Mapping[str, str]) -> bool:

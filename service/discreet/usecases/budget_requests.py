@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from discreet.errors import Conflict, NotFound
 from discreet.privacy.filters import Cap
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, to_decimal
-from discreet.storage import budget_requests, ledger
+from discreet.storage import audit_log, budget_requests, ledger
 from discreet.storage.identifiers import new_id
 from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
@@ -75,6 +75,7 @@ async def decline(
     async with services.database.transaction(principal.tenant_id) as connection:
         await held(connection, principal, account_id, request_id)
         row = await budget_requests.answer(connection, request_id, "declined", owner=principal.name, says=answer)
+        await audit_log.note(connection, principal, "budget_request.decline", request_id, account=account_id)
     log.info("budget declined", request=request_id, account=account_id)
     return view(row)
 

@@ -18,7 +18,7 @@ from discreet.ledger.entries import limits
 from discreet.privacy import filters
 from discreet.privacy.filters import FILTERS, Cap, Filter
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price, delta_units, epsilon_units, to_decimal
-from discreet.storage import ledger
+from discreet.storage import audit_log, ledger
 from discreet.storage.identifiers import new_id
 from discreet.storage.ledger import AccountBalance, BudgetRow
 from discreet.storage.tenants import Principal
@@ -255,6 +255,8 @@ async def grant(
             actor=principal.name,
             reason=says,
         )
+        if granted:
+            await audit_log.note(connection, principal, "cap.grant", account_id, reason=says)
         if granted and request_id is not None:
             await budget_requests.granted(connection, principal, request_id, reason)
     if not granted:
@@ -298,6 +300,7 @@ async def set_cap(
                 actor=principal.name,
                 reason=reason,
             )
+            await audit_log.note(connection, principal, "cap.set", account_id, scope=scope, whose=subject)
     if known:
         return await grant(services, principal, known[0]["id"], cap, reason), False
     return await one_budget(services, principal, account_id), True

@@ -15,7 +15,7 @@ from discreet.observability import faults
 from discreet.privacy.filters import Cap
 from discreet.problems import DATASETS
 from discreet.problems.contents import Content, canonical_bytes, pack
-from discreet.storage import datasets, jobs, ledger, sealing, tamper_seals
+from discreet.storage import audit_log, datasets, jobs, ledger, sealing, tamper_seals
 from discreet.storage.database import SYSTEM
 from discreet.storage.digests import content_digest
 from discreet.storage.identifiers import new_id
@@ -199,6 +199,7 @@ async def _store(
                 return known, False
             if offered or await jobs.active_of_dataset(connection, known["id"]):
                 # Its owner has it still, or will until a job ends: from now on as this request says.
+                await audit_log.note(connection, principal, "dataset.retention", known["id"])
                 return await datasets.set_retention(
                     connection, known["id"], expires_at, request.delete_after_job
                 ), False
@@ -242,6 +243,9 @@ async def _store(
             delete_after_job=request.delete_after_job,
         )
         still_known(services, secrets)
+        await audit_log.note(
+            connection, principal, "dataset.register", row["id"], account=account_id, kind=request.kind
+        )
         faults.point("dataset.written")
     return row, True
 

@@ -10,7 +10,7 @@ import anyio.to_thread
 
 from discreet.errors import Conflict, NotFound
 from discreet.observability import faults
-from discreet.storage import datasets, jobs
+from discreet.storage import audit_log, datasets, jobs
 from discreet.storage.database import SYSTEM
 from discreet.storage.objects import StorageTrouble
 from discreet.storage.tenants import Principal
@@ -41,6 +41,7 @@ async def erase(services: Services, principal: Principal, dataset_id: str) -> tu
         if await jobs.active_of_dataset(connection, dataset_id):
             raise Conflict("a job still needs this dataset; cancel it first", code="dataset_in_use")
         traces = await datasets.traces(connection)
+        await audit_log.note(connection, principal, "dataset.erase", dataset_id)
     faults.point("dataset.erased")
     if found["object_name"] is not None and services.objects is not None:
         # Its key is gone with the row, so it is erased; bytes that nobody can read are swept when the storage answers.

@@ -1,9 +1,11 @@
-"""The keys that an API process knows, and what each may still ask.
+"""The keys and access tokens that an API process knows, and what each may still ask.
 
 A key is looked up once and then kept, so that a request needs no query for it. What is kept counts only while this
 process is sure to hear of a revocation: a trigger notifies of it, one connection listens, and a round trip on that same
 connection every BEAT_SECONDS shows that nothing is under way. Without such a proof in the last TRUST_SECONDS every
-request asks the database again. So a revoked key opens nothing after TRUST_SECONDS on any process, come what may.
+request asks the database again. So a revoked key opens nothing after TRUST_SECONDS on any process, come what may. The
+same holds for an access token of a person who was removed; a kept token is also looked at anew after TOKEN_SECONDS, so
+that one whose key the provider has withdrawn does not count until it expires.
 
 The quota of a key is one for all processes: each sets aside a block of requests in the database, spends it from memory,
 and comes back for the next. They never give out more than the quota together; what is left over in a block when its
@@ -13,6 +15,7 @@ window ends is lost, at most one block a process.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import hmac
 import math
 import time
@@ -26,6 +29,9 @@ from discreet.errors import Limit, TooManyRequests
 from discreet.storage import tenants
 from discreet.storage.tenants import KEYS_CHANNEL, Principal
 from discreet.usecases import access
+from discreet.usecases.oidc import people
+from discreet.usecases.oidc.provider import Provider
+from discreet.usecases.oidc.tokens import looks_like_one
 from discreet.usecases.services import Services
 
 log = structlog.get_logger()
@@ -33,6 +39,7 @@ log = structlog.get_logger()
 TRUST_SECONDS = 1.0
 BEAT_SECONDS = 0.4
 RECONNECT_SECONDS = 0.5
+TOKEN_SECONDS = 60.0
 MOST_KEYS = 10_000
 """Kept at once; the one that was not used for longest makes room."""
 
@@ -42,10 +49,11 @@ BLOCKS = 50
 
 @dataclass(frozen=True)
 class Kept:
-    """A key that counted when it was looked up."""
+    """A key, or an access token, that counted when it was looked up."""
 
     principal: Principal
     mac: bytes
+    """Of a token: its digest."""
     expires: float
     """Monotonic time."""
 
@@ -74,9 +82,16 @@ class Allowance:
 class Keyring:
     """Who holds which key, in one process; `listen` must run beside it for anything to be kept."""
 
-    def __init__(self, services: Services, on_change: Callable[[], None] = lambda: None) -> None:
-        """`on_change` is called when a key was revoked or changed, and when some of that may have been missed."""
+    def __init__(
+        self,
+        services: Services,
+        on_change: Callable[[], None] = lambda: None,
+        provider: Provider | None = None,
+    ) -> None:
+        """`on_change` is called when a key was revoked or changed, and when some of that may have been missed.
+        `provider`: whose access tokens count beside keys."""
         self._services = services
+        self._provider = provider
         self._on_change = on_change
         self._kept: OrderedDict[str, Kept] = OrderedDict()
         self._allowances: OrderedDict[str, Allowance] = OrderedDict()
@@ -84,8 +99,11 @@ class Keyring:
         self._generation = 0
 
     async def principal(self, key: str) -> Principal:
-        """Who holds this key; Unauthenticated as `access.authenticate` says it."""
+        """Who holds this key, or shows this access token; Unauthenticated as `access.authenticate` says it, or
+        `people.bearer`, which has further refusals."""
         now = time.monotonic()
+        if self._provider is not None and looks_like_one(key):
+            return await self._of_token(self._provider, key)
         lookup = access.lookup_of(key)
         kept = self._kept.get(lookup)
         if (
@@ -100,10 +118,27 @@ class Keyring:
         found = await access.find(self._services, key)
         if generation == self._generation and now < self._trusted_until:  # no news of any key meanwhile
             expires = math.inf if found.seconds_left is None else now + found.seconds_left
-            self._kept[lookup] = Kept(found.principal, found.mac, expires)
-            if len(self._kept) > MOST_KEYS:
-                self._kept.popitem(last=False)
+            self._keep(lookup, Kept(found.principal, found.mac, expires))
         return found.principal
+
+    async def _of_token(self, provider: Provider, token: str) -> Principal:
+        now = time.monotonic()
+        digest = hashlib.sha256(token.encode()).digest()
+        kept = self._kept.get(digest.hex())
+        if kept is not None and now < self._trusted_until and now < kept.expires:
+            self._kept.move_to_end(digest.hex())
+            return kept.principal
+        generation = self._generation
+        principal, vouched = await people.bearer(self._services, provider, token)
+        if generation == self._generation and now < self._trusted_until:
+            left = vouched.expires_at.timestamp() + provider.configuration.skew_seconds - time.time()
+            self._keep(digest.hex(), Kept(principal, digest, now + min(left, TOKEN_SECONDS)))
+        return principal
+
+    def _keep(self, name: str, kept: Kept) -> None:
+        self._kept[name] = kept
+        if len(self._kept) > MOST_KEYS:
+            self._kept.popitem(last=False)
 
     async def admit(self, key: str) -> tuple[Principal, Rate]:
         """Who holds this key, with one request of it counted. Unauthenticated, or TooManyRequests."""
@@ -111,11 +146,11 @@ class Keyring:
         return principal, await self.count(principal)
 
     async def count(self, principal: Principal) -> Rate:
-        """One request of the principal's key, by whatever it was let in. TooManyRequests."""
+        """One request of the principal's key, or of the person, by whatever it was let in. TooManyRequests."""
         return await self._count(principal.key_id)
 
     def forget(self, key_id: str) -> None:
-        """Something about this key has changed."""
+        """Something about this key, or person, has changed."""
         self._generation += 1
         for lookup in [name for name, kept in self._kept.items() if kept.principal.key_id == key_id]:
             del self._kept[lookup]

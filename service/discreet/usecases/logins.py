@@ -1,19 +1,24 @@
-"""Logging in to the dashboard: with an API key, or with a link that works once.
+"""Logging in to the dashboard: with an API key, with a link that works once, or by an identity provider
+(`oidc/login.py`).
 
 The cookie and the link are 256 random bits; what is stored is an HMAC of them. A session ends after twelve hours, at
-the logout, or with the key that it came from.
+the logout, or with the key, or the person's access, that it came from.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import secrets as random
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from discreet.errors import NotFound
-from discreet.storage import logins
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from discreet.errors import Forbidden, NotFound
+from discreet.storage import audit_log, logins
 from discreet.storage.database import SYSTEM
 from discreet.storage.logins import Login
 from discreet.storage.tenants import Principal
@@ -23,6 +28,7 @@ from discreet.usecases.services import Services
 SESSION_HOURS = 12
 LINK_MINUTES = 10
 TOKEN_BYTES = 32
+_NONCE_BYTES = 12
 
 
 @dataclass(frozen=True)
@@ -35,28 +41,54 @@ class Opened:
 
 async def open_session(services: Services, key: str) -> Opened:
     """A session of the key's principal. Unauthenticated when the key does not count."""
-    return await _open_session(services, await access.authenticate(services, key))
+    return await _open_session(services, await access.authenticate(services, key), "login.key")
+
+
+async def open_for_person(
+    services: Services, person: Principal, *, issued_at: datetime, sid: str | None, id_token: str
+) -> Opened:
+    """A session of a person whom an identity provider vouches for, by an ID token made at `issued_at`."""
+    made = _opened()
+    sealed = _sealed(services, made.token, id_token)
+    async with services.database.transaction(person.tenant_id) as connection:
+        await logins.forget_expired(connection)
+        await logins.add_session(
+            connection,
+            mac=mac(services, "session", made.token),
+            tenant_id=person.tenant_id,
+            identity_id=person.key_id,
+            role=person.role,
+            issued_at=issued_at,
+            sid=sid,
+            hint=sealed,
+            expires_at=made.expires_at,
+        )
+        await audit_log.note(connection, person, "login.provider")
+    return made
 
 
 async def create_link(services: Services, principal: Principal) -> Opened:
     """A link that logs this principal in, once, within ten minutes."""
+    if principal.issuer is not None:
+        raise Forbidden("a login link is made with an API key; log in by the identity provider instead")
     made = Opened(random.token_urlsafe(TOKEN_BYTES), datetime.now(UTC) + timedelta(minutes=LINK_MINUTES))
     async with services.database.transaction(principal.tenant_id) as connection:
         await logins.forget_expired(connection)
         await logins.add_link(
             connection,
-            mac=_mac(services, "link", made.token),
+            mac=mac(services, "link", made.token),
             tenant_id=principal.tenant_id,
             key_id=principal.key_id,
             expires_at=made.expires_at,
         )
+        await audit_log.note(connection, principal, "login.link_made")
     return made
 
 
 async def link_holder(services: Services, token: str) -> Principal:
     """Whom a link would log in; it stays unused. NotFound when it would nobody."""
     async with services.database.transaction(SYSTEM) as connection:
-        found = await logins.find_link(connection, _mac(services, "link", token))
+        found = await logins.find_link(connection, mac(services, "link", token))
     if found is None:
         raise NotFound("this link was used or has expired; `discreet login` prints a new one")
     return found
@@ -66,40 +98,63 @@ async def use_link(services: Services, token: str) -> Opened:
     """A session from a link, which from now on opens nothing."""
     holder = await link_holder(services, token)
     async with services.database.transaction(SYSTEM) as connection:
-        if not await logins.use_link(connection, _mac(services, "link", token)):
+        if not await logins.use_link(connection, mac(services, "link", token)):
             raise NotFound("this link was used already; `discreet login` prints a new one")
-    return await _open_session(services, holder)
+    return await _open_session(services, holder, "login.link")
 
 
 async def find(services: Services, token: str) -> Login | None:
-    """Who holds this session, looked up at every request: a revoked key ends its sessions at once."""
+    """Who holds this session, looked up at every request: a revoked key and a removal end their sessions at once."""
     async with services.database.transaction(SYSTEM) as connection:
-        return await logins.find_session(connection, _mac(services, "session", token))
+        return await logins.find_session(connection, mac(services, "session", token))
 
 
-async def end_session(services: Services, token: str) -> None:
+async def end_session(services: Services, token: str, principal: Principal) -> str | None:
+    """End the session; the ID token that it began with, if a provider made one."""
     async with services.database.transaction(SYSTEM) as connection:
-        await logins.end_session(connection, _mac(services, "session", token))
+        sealed = await logins.end_session(connection, mac(services, "session", token))
+        await audit_log.note(connection, principal, "login.end")
+    return None if sealed is None else _unsealed(services, token, sealed)
 
 
 def form_token(services: Services, cookie: str) -> str:
     """What every form of this cookie's holder must carry: another site can send the cookie, but cannot know this."""
-    return _mac(services, "form", cookie).hex()
+    return mac(services, "form", cookie).hex()
 
 
-async def _open_session(services: Services, principal: Principal) -> Opened:
-    made = Opened(random.token_urlsafe(TOKEN_BYTES), datetime.now(UTC) + timedelta(hours=SESSION_HOURS))
+async def _open_session(services: Services, principal: Principal, how: audit_log.Action) -> Opened:
+    made = _opened()
     async with services.database.transaction(principal.tenant_id) as connection:
         await logins.forget_expired(connection)
         await logins.add_session(
             connection,
-            mac=_mac(services, "session", made.token),
+            mac=mac(services, "session", made.token),
             tenant_id=principal.tenant_id,
             key_id=principal.key_id,
             expires_at=made.expires_at,
         )
+        await audit_log.note(connection, principal, how)
     return made
 
 
-def _mac(services: Services, use: str, token: str) -> bytes:
+def _opened() -> Opened:
+    return Opened(random.token_urlsafe(TOKEN_BYTES), datetime.now(UTC) + timedelta(hours=SESSION_HOURS))
+
+
+def _sealed(services: Services, token: str, text: str) -> bytes:
+    """Text that only who has the session's cookie, and the pepper, can open."""
+    nonce = os.urandom(_NONCE_BYTES)
+    return nonce + AESGCM(mac(services, "hint", token)).encrypt(nonce, text.encode(), None)
+
+
+def _unsealed(services: Services, token: str, sealed: bytes) -> str | None:
+    try:
+        cipher = AESGCM(mac(services, "hint", token))
+        return cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], None).decode()
+    except InvalidTag:  # the pepper was changed meanwhile
+        return None
+
+
+def mac(services: Services, use: str, token: str) -> bytes:
+    """What this installation alone can make of a token, for one use: it tells nothing of it for another."""
     return hmac.digest(services.secrets.pepper, f"discreet/{use}/v1\0{token}".encode(), hashlib.sha256)

@@ -11,7 +11,7 @@ import anyio.to_thread
 from discreet.errors import Conflict, InvalidInput, NotFound, PayloadTooLarge
 from discreet.problems import JOBS
 from discreet.problems.objects import PublicObject
-from discreet.storage import public_objects
+from discreet.storage import audit_log, public_objects
 from discreet.storage.identifiers import id_of
 from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
@@ -56,6 +56,7 @@ async def add(services: Services, principal: Principal, name: str, made: PublicO
             content=content,
             created_by=principal.name,
         )
+        await audit_log.note(connection, principal, "object.add", object_id, type=made.type, name=name)
     return row, True
 
 
@@ -93,6 +94,7 @@ async def remove(services: Services, principal: Principal, object_id: str, model
             says = f"{job} names this {model.type}: it stays, so that what its certificate names can be looked at"
             raise Conflict(says, code="object_in_use")
         await public_objects.remove(connection, principal.tenant_id, object_id)
+        await audit_log.note(connection, principal, "object.remove", object_id, type=model.type)
 
 
 def view(row: Mapping[str, Any]) -> dict[str, Any]:

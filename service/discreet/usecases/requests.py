@@ -147,6 +147,18 @@ class KeyRequest(Frozen):
     )
 
 
+class PersonRequest(Frozen):
+    """Whether a person of an identity provider may come in."""
+
+    subject: Annotated[str, StringConstraints(min_length=1, max_length=255)] = Field(
+        description="What the provider calls them: `sub` of their tokens"
+    )
+    active: bool = Field(strict=True, description="false: remove them; true: let them in again")
+    issuer: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
+        default=None, description="The provider; absent: the one that is set (DISCREET_OIDC_ISSUER)"
+    )
+
+
 class WebhookRequest(Frozen):
     """An address to tell of events."""
 

@@ -26,7 +26,7 @@ import structlog
 from discreet.errors import Conflict, DiscreetError, FieldIssue, InvalidInput, NotFound
 from discreet.observability import faults
 from discreet.settings import Settings
-from discreet.storage import sealing, webhooks
+from discreet.storage import audit_log, sealing, webhooks
 from discreet.storage.database import SYSTEM
 from discreet.storage.identifiers import new_id
 from discreet.storage.jobs import WebhookEvent
@@ -84,6 +84,7 @@ async def create(
             content_key_id=keys.content_key_id,
             sealed_secret=sealing.seal_whole(keys, webhook_id, secret.encode()),
         )
+        await audit_log.note(connection, principal, "webhook.create", webhook_id, events=chosen)
         still_known(services, keys)
     return {**view(row), "secret": secret}
 
@@ -100,6 +101,7 @@ async def remove(services: Services, principal: Principal, webhook_id: str) -> N
     async with services.database.transaction(principal.tenant_id) as connection:
         if not await webhooks.remove(connection, principal.tenant_id, webhook_id):
             raise NotFound("there is no such webhook")
+        await audit_log.note(connection, principal, "webhook.remove", webhook_id)
 
 
 async def forget_old(services: Services) -> None:

@@ -77,6 +77,35 @@ CODES: dict[str, Code] = {
     "forbidden": Code(
         403, "The key's role does not allow this", "this needs the role owner; this key has the role analyst"
     ),
+    "token_invalid": Code(
+        401,
+        "This is no access token for this service",
+        "this token is signed by a key that the identity provider does not publish",
+    ),
+    "token_expired": Code(401, "The access token has expired", "this token has expired"),
+    "token_ended": Code(
+        401,
+        "The person was logged out at the identity provider",
+        "this person was logged out at the identity provider: log in again",
+    ),
+    "person_removed": Code(
+        401,
+        "The person was removed here",
+        "this person was removed here; an owner or operator can undo that",
+    ),
+    "no_role": Code(
+        403,
+        "The identity provider gives the person no role here",
+        "the identity provider gives this person no role here",
+    ),
+    "several_tenants": Code(
+        403,
+        "The identity provider gives the person roles in several tenants",
+        "the identity provider gives this person roles in several tenants; one is needed",
+    ),
+    "provider_unavailable": Code(
+        503, "The identity provider does not answer", "the identity provider does not answer; try again"
+    ),
     "rate_limited": Code(
         429,
         "The key has used up its requests for now",

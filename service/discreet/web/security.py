@@ -21,7 +21,12 @@ class _Bearer(HTTPBearer):
         return None
 
 
-_bearer = _Bearer(auto_error=False, bearerFormat="dsc_…", description="An API key", scheme_name="HTTPBearer")
+_bearer = _Bearer(
+    auto_error=False,
+    bearerFormat="dsc_…",
+    description="An API key, or an access token (JWT) of the identity provider",
+    scheme_name="HTTPBearer",
+)
 
 
 async def services(request: Request) -> Services:
@@ -31,7 +36,7 @@ async def services(request: Request) -> Services:
 
 
 async def principal(request: Request, _: Annotated[None, Depends(_bearer)]) -> Principal:
-    """The principal of the request's key, with this request counted against the key's quota.
+    """The principal of the request's key or access token, with this request counted against its quota.
 
     Forbidden unless the role stands in the route's declaration; a route that declares none is for nobody.
     """
@@ -47,7 +52,7 @@ async def principal(request: Request, _: Annotated[None, Depends(_bearer)]) -> P
 
 
 def bearer(request: Request) -> str:
-    """The API key of the request."""
+    """The API key of the request, or its access token."""
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not key:
         raise Unauthenticated("send an API key: `Authorization: Bearer dsc_…`")

@@ -14,10 +14,11 @@ from discreet.api import examples
 from discreet.api.certificate_schemas import EnvelopeAnswer
 from discreet.api.operations import EVERYBODY, operation
 from discreet.api.schemas import CancelAnswer, ChartList, JobAnswer, JobPage, PlanAnswer, ResultAnswer
-from discreet.errors import InvalidInput, Unauthenticated
+from discreet.errors import Forbidden, InvalidInput, Unauthenticated
 from discreet.problems.plans import Plan
 from discreet.storage.tables import JobState
 from discreet.usecases import jobs, rehearsals
+from discreet.usecases.oidc.provider import ProviderUnavailable
 from discreet.usecases.requests import JobRequest, RehearsalRequest
 from discreet.web import bodies
 from discreet.web.bodies import json_body
@@ -281,7 +282,7 @@ async def watch_job(
     async def still_counts() -> bool:
         try:
             await keyring.principal(key)
-        except Unauthenticated:
+        except (Unauthenticated, Forbidden, ProviderUnavailable):
             return False
         return True
 

@@ -11,8 +11,9 @@ from starlette.responses import Response
 from discreet.dashboard import forms, submissions
 from discreet.dashboard.pages import go_to, render
 from discreet.dashboard.sessions import Operator, Owner, Viewer, only
-from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
+from discreet.errors import Conflict, DiscreetError, Forbidden, InvalidInput, NotFound
 from discreet.usecases import access, budgets, health
+from discreet.usecases.oidc import people
 from discreet.usecases.requests import CapRequest, KeyRequest, TenantRequest
 from discreet.web import bodies
 from discreet.web.security import CurrentServices
@@ -64,6 +65,26 @@ async def revoke_key(key_id: str, services: CurrentServices, viewer: Administrat
     """From now on the key opens nothing, and the sessions that it opened end."""
     await access.revoke_key(services, viewer.principal, key_id)
     return go_to("/admin?revoked=1")
+
+
+@router.post("/admin/people/{person_id}/remove")
+async def remove_person(person_id: str, services: CurrentServices, viewer: Administrator) -> Response:
+    """From now on the person is out, with all sessions and access tokens."""
+    await people.remove(services, viewer.principal, person_id)
+    return go_to("/admin?removed=1#people")
+
+
+@router.post("/admin/people/restore")
+async def restore_person(request: Request, services: CurrentServices, viewer: Administrator) -> Response:
+    """Let a person in again who was removed."""
+    form = await forms.read(request)
+    try:
+        await people.set_active(
+            services, viewer.principal, form.get("issuer", ""), form.get("subject", ""), active=True
+        )
+    except (Forbidden, NotFound) as error:
+        return await _page(request, services, viewer, refused=error)
+    return go_to("/admin?restored=1#people")
 
 
 @router.post("/admin/caps")
@@ -124,6 +145,7 @@ async def _page(
         caps=[] if operator else await budgets.caps(services, viewer.principal),
         tenants=await access.list_tenants(services, viewer.principal) if operator else [],
         health=await health.installation(services, viewer.principal) if operator else None,
+        people=await people.page(services, viewer.principal),
         roles=access.ROLES if operator else tuple(role for role in access.ROLES if role != "operator"),
         refused=refused,
         form=form or {},

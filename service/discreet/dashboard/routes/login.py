@@ -1,4 +1,4 @@
-"""Log in, log out, and the choice of light or dark."""
+"""Log in with a key or a link, log out, and the choice of light or dark; by an identity provider: `sign_in.py`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from discreet.dashboard.pages import THEME_COOKIE, THEMES, go_to, render
 from discreet.dashboard.sessions import CurrentViewer
 from discreet.errors import Forbidden, Unauthenticated
 from discreet.usecases import access, logins
+from discreet.usecases.oidc import login
+from discreet.usecases.oidc.provider import Provider
 from discreet.web.responses import answer
 from discreet.web.security import CurrentPrincipal, CurrentServices
 
@@ -23,7 +25,7 @@ YEAR_SECONDS = 365 * 86400
 @router.get("/login")
 async def show_login(request: Request, next: str = "/") -> Response:  # noqa: A002 - the parameter's name
     """The form for an API key."""
-    return _page(request, "login.html", next=_local(next), problem=None)
+    return login_page(request, next)
 
 
 @router.post("/login")
@@ -31,11 +33,11 @@ async def log_in(request: Request, services: CurrentServices) -> Response:
     """Check the key and begin a session."""
     await sessions.check_visitor(request)
     form = await forms.read(request)
-    place = _local(form.get("next", "/"))
+    place = local(form.get("next", "/"))
     try:
         opened = await logins.open_session(services, form.get("key", "").strip())
     except Unauthenticated as error:
-        return _page(request, "login.html", status=401, next=place, problem=error.detail)
+        return login_page(request, place, status=401, problem=error.detail)
     response = go_to(place)
     sessions.remember(request, response, opened)
     return response
@@ -68,8 +70,14 @@ async def use_link(token: str, request: Request, services: CurrentServices) -> R
 @router.post("/logout")
 async def log_out(request: Request, services: CurrentServices, viewer: CurrentViewer) -> Response:
     """End the session here and on the server."""
-    await logins.end_session(services, cookies.read(request, sessions.SESSION_COOKIE))
-    response = go_to("/login")
+    id_token = await logins.end_session(services, cookies.read(request, sessions.SESSION_COOKIE), viewer.principal)
+    provider: Provider | None = request.app.state.provider
+    place = None if provider is None or id_token is None else await login.logout_address(provider, id_token)
+    if place is None:
+        response = go_to("/login")
+    else:  # a page, and no redirect: the pages' policy lets forms lead to this server alone
+        request.state.viewer = None
+        response = render(request, "logged_out.html", place=place, provider=provider)
     cookies.drop(request, response, sessions.SESSION_COOKIE)
     return response
 
@@ -80,10 +88,16 @@ async def choose_theme(request: Request) -> Response:
     if not sessions.is_own_origin(request):
         raise Forbidden("this form was sent from another site", code="foreign_origin")
     form = await forms.read(request)
-    response = go_to(_local(form.get("next", "/")))
+    response = go_to(local(form.get("next", "/")))
     if form.get("theme") in THEMES:
         cookies.put(request, response, THEME_COOKIE, form["theme"], age=YEAR_SECONDS)
     return response
+
+
+def login_page(request: Request, place: str, *, status: int = 200, problem: str | None = None) -> Response:
+    """The ways to log in, which lead to this page of this server."""
+    provider: Provider | None = request.app.state.provider
+    return _page(request, "login.html", status=status, next=local(place), problem=problem, provider=provider)
 
 
 def _page(request: Request, template: str, **context: Any) -> Response:
@@ -94,7 +108,7 @@ def _page(request: Request, template: str, **context: Any) -> Response:
     return response
 
 
-def _local(place: str) -> str:
+def local(place: str) -> str:
     """An address of this server, or its front page: a login never leads elsewhere."""
     safe = place.startswith("/") and not place.startswith(("//", "/\\")) and place.isprintable() and "\\" not in place
     return place if safe else "/"

@@ -17,7 +17,7 @@ from discreet.errors import Conflict, Forbidden, InvalidInput, NotFound, Unauthe
 from discreet.privacy.filters import Cap
 from discreet.privacy.units import delta_units, epsilon_units
 from discreet.problems.numbers import MAX_EPSILON
-from discreet.storage import jobs, ledger, sessions
+from discreet.storage import audit_log, jobs, ledger, sessions
 from discreet.storage.database import SYSTEM
 from discreet.storage.identifiers import new_id
 from discreet.storage.tenants import Principal
@@ -66,12 +66,14 @@ async def create_tokens(
             columns = ("fingerprint", "name", "public_key", "account_id", "unit", "announcement")
             for member in members:
                 await sessions.put_agent(connection, job_id=job_id, **{name: member[name] for name in columns})
+            await audit_log.note(connection, principal, "session.tokens", job_id, group=group)
             return {"session": session["id"], "link": str(link), "links": []}
         of = [None] * count if names is None else list(names)
         tokens = [random.token_urlsafe(TOKEN_BYTES) for _ in of]
         expires = datetime.now(UTC) + timedelta(hours=TOKEN_HOURS)
         macs = [_mac(services.secrets.pepper, session["id"], token) for token in tokens]
         await sessions.add_tokens(connection, job_id, zip(macs, of, strict=True), expires)
+        await audit_log.note(connection, principal, "session.tokens", job_id, count=len(of))
     links = [str(Link(session=session["id"], owner=owner, token=token, **where)) for token in tokens]
     return {"session": session["id"], "links": links, "link": None, "expires_at": expires}
 

@@ -17,7 +17,7 @@ from discreet.problems import KINDS
 from discreet.problems.federation import FederatedProblem, FederationTerms
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import Plan
-from discreet.storage import jobs, ledger, log_memory, sessions
+from discreet.storage import audit_log, jobs, ledger, log_memory, sessions
 from discreet.storage.tenants import Principal
 from discreet.usecases import budgets
 from discreet.usecases.access import require
@@ -113,6 +113,7 @@ async def approve(
         )
         if save_as is not None:
             await sessions.save_group(connection, principal.tenant_id, save_as, rows)
+        await audit_log.note(connection, principal, "roster.sign", job_id, agents=len(rows), save_as=save_as)
         faults.point("approve.written")
         # Here, and not afterwards: a refusal of the database then says truly that nothing was changed.
         return await _show(connection, principal, job_id)
@@ -132,6 +133,7 @@ async def remove(services: Services, principal: Principal, job_id: str, fingerpr
             raise InvalidInput("an agent is named by all 64 hexadecimal digits of it", pointer="/fingerprint")
         if not await sessions.remove_agent(connection, job_id, fingerprint):
             raise NotFound("no agent of this fingerprint has enrolled in this session")
+        await audit_log.note(connection, principal, "roster.remove_member", job_id, fingerprint=fingerprint)
 
 
 def charges(problem: FederatedProblem, plan: Plan) -> bool:

@@ -1,0 +1,90 @@
+"""People of the identity provider, and the audit log: who may come in, and who changed what."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import AwareDatetime
+from starlette.responses import Response
+
+from discreet.api import examples
+from discreet.api.access_schemas import AuditLogPage, PersonList, PersonState
+from discreet.api.operations import operation
+from discreet.usecases import access, audit_log
+from discreet.usecases.oidc import people
+from discreet.usecases.requests import PersonRequest
+from discreet.web.bodies import json_body
+from discreet.web.responses import Pages, answer
+from discreet.web.security import CurrentPrincipal, CurrentServices
+
+router = APIRouter(prefix="/v1", tags=["people"])
+
+Word = Annotated[str | None, Query(max_length=500, pattern=r"^[^\x00]*$")]
+
+
+@router.get(
+    "/people", **operation("list_people", roles=access.KEEPERS, answers={200: PersonList}, codes=["invalid_parameter"])
+)
+async def list_people(services: CurrentServices, principal: CurrentPrincipal, subject: Word = None) -> Response:
+    """Who came here by the identity provider: people of the tenant, for operators of all; the last 1000 that came."""
+    return answer({"people": await people.page(services, principal, subject)})
+
+
+@router.put(
+    "/people",
+    **operation(
+        "set_person",
+        roles=access.KEEPERS,
+        answers={200: PersonState},
+        codes=["not_found"],
+        body=PersonRequest,
+        examples=examples.PEOPLE,
+    ),
+)
+async def set_person(
+    services: CurrentServices,
+    principal: CurrentPrincipal,
+    request: Annotated[PersonRequest, Depends(json_body(PersonRequest))],
+) -> Response:
+    """Remove a person by the provider's name of them, whether they have been here or not, or let them in again. Their
+    sessions and access tokens end within a second, for good. Owners decide for their tenant, operators for all."""
+    return answer(await people.set_active(services, principal, request.issuer, request.subject, active=request.active))
+
+
+@router.delete(
+    "/people/{person_id}", **operation("remove_person", roles=access.KEEPERS, answers={204: None}, codes=["not_found"])
+)
+async def remove_person(person_id: str, services: CurrentServices, principal: CurrentPrincipal) -> Response:
+    """Remove a person who has been here, as `set_person` does."""
+    await people.remove(services, principal, person_id)
+    return Response(status_code=204)
+
+
+@router.get(
+    "/audit-log",
+    **operation(
+        "list_changes",
+        roles=audit_log.READERS,
+        answers={200: AuditLogPage},
+        codes=["invalid_parameter", "invalid_page_token"],
+    ),
+)
+async def list_changes(
+    services: CurrentServices,
+    principal: CurrentPrincipal,
+    action: Word = None,
+    by: Word = None,
+    since: AwareDatetime | None = None,
+    page_size: Annotated[int, Query(ge=1, le=1000)] = 100,
+    page_token: str | None = None,
+) -> Response:
+    """Who changed what, newest first: datasets, caps, keys, tenants, rosters, logins, removals; for operators, of all
+    tenants. What was spent, and by whom, is in the ledger."""
+    pages = Pages(services.secrets, principal.tenant_id, "audit-log", principal.role, action, by, str(since))
+    (before,) = pages.start(page_token) or (None,)
+    rows = await audit_log.page(
+        services, principal, before=before, action=action, by=by, since=since, size=page_size + 1
+    )
+    token = pages.token(rows[page_size - 1]["id"]) if len(rows) > page_size else None
+    return answer({"changes": rows[:page_size], "next_page_token": token})

@@ -1,0 +1,84 @@
+"""Logging in by the identity provider, and what it announces of logouts."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import Response
+
+from discreet.dashboard import cookies, forms, sessions
+from discreet.dashboard.pages import go_to, render
+from discreet.dashboard.routes.login import local, login_page
+from discreet.errors import Forbidden, NotFound, Unauthenticated
+from discreet.usecases.oidc import login, people
+from discreet.usecases.oidc.configuration import CALLBACK
+from discreet.usecases.oidc.provider import Provider, ProviderUnavailable
+from discreet.web.codes import NOTHING_HERE
+from discreet.web.security import CurrentServices
+
+router = APIRouter(include_in_schema=False)
+
+
+def _provider(request: Request) -> Provider:
+    found: Provider | None = request.app.state.provider
+    if found is None:
+        raise NotFound(NOTHING_HERE)
+    return found
+
+
+CurrentProvider = Annotated[Provider, Depends(_provider)]
+
+
+@router.get("/sign-in")
+async def sign_in(
+    request: Request,
+    services: CurrentServices,
+    provider: CurrentProvider,
+    next: str = "/",  # noqa: A002 - the parameter's name
+) -> Response:
+    """Lead to the provider. A link that any site may have: who follows it logs in as nobody but themselves."""
+    try:
+        begun = await login.begin(services, provider, local(next))
+    except ProviderUnavailable as error:
+        return login_page(request, next, status=503, problem=error.detail)
+    response = go_to(begun.address)
+    age = 60 * login.MINUTES
+    cookies.put(request, response, sessions.SIGN_IN_COOKIE, begun.cookie, age=age, from_elsewhere=True)
+    return response
+
+
+@router.get(CALLBACK)
+async def come_back(request: Request, services: CurrentServices, provider: CurrentProvider) -> Response:
+    """Begin a session for who comes back from the provider.
+
+    The answer is a page that goes on by itself, and no redirect: with a redirect that another site began, browsers do
+    not send the session's cookie.
+    """
+    cookie = cookies.read(request, sessions.SIGN_IN_COOKIE)
+    answer = dict(request.query_params)
+    if len(answer) != len(request.query_params.multi_items()):  # RFC 6749, 3.1: none comes twice
+        answer = {}
+    try:
+        finished = await login.finish(services, provider, cookie, answer)
+    except (Forbidden, Unauthenticated, ProviderUnavailable) as error:
+        status = {Forbidden: 403, Unauthenticated: 401}.get(type(error), 503)
+        response = login_page(request, "/", status=status, problem=error.detail)
+        if not isinstance(error, Forbidden) or error.code != "foreign_answer":  # the browser's own login stays
+            cookies.drop(request, response, sessions.SIGN_IN_COOKIE)
+        return response
+    response = render(request, "signed_in.html", place=local(finished.place))
+    cookies.drop(request, response, sessions.SIGN_IN_COOKIE)
+    sessions.remember(request, response, finished.opened)
+    return response
+
+
+@router.post("/sign-in/ended")
+async def end(request: Request, services: CurrentServices, provider: CurrentProvider) -> Response:
+    """What the provider calls when somebody is logged out or disabled there (OpenID Connect Back-Channel Logout)."""
+    form = await forms.read(request)
+    try:
+        await people.ended_by_provider(services, provider, form.get("logout_token", ""))
+    except Unauthenticated as error:
+        return Response(error.detail, status_code=400, media_type="text/plain", headers={"Cache-Control": "no-store"})
+    return Response(status_code=200, headers={"Cache-Control": "no-store"})

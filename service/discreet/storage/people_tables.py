@@ -1,0 +1,53 @@
+"""The tables of people and of the audit log, as SQLAlchemy models."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, Integer, UniqueConstraint, func, text
+from sqlalchemy import Identity as Generated
+from sqlalchemy.orm import Mapped, mapped_column
+
+from discreet.storage.tables import NOW, Base
+
+
+class Identity(Base):
+    """A person of an identity provider in one tenant."""
+
+    __tablename__ = "identities"
+    __table_args__ = (
+        CheckConstraint("role IN ('operator', 'owner', 'analyst', 'auditor')", name="identities_role"),
+        UniqueConstraint("issuer", "subject", "tenant_id", name="identities_person"),
+    )
+    id: Mapped[str] = mapped_column(primary_key=True)
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
+    issuer: Mapped[str]
+    subject: Mapped[str]
+    name: Mapped[str | None]
+    role: Mapped[str]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    last_used_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None]
+    removed_at: Mapped[datetime | None]
+    everywhere: Mapped[bool] = mapped_column(server_default=text("false"))
+    used_window: Mapped[int | None] = mapped_column(BigInteger)
+    used_requests: Mapped[int] = mapped_column(Integer, server_default="0")
+
+
+class AuditEntry(Base):
+    """A change, and who made it. Append-only."""
+
+    __tablename__ = "audit_log"
+    __table_args__ = (Index("audit_log_tenant", "tenant_id", "id"),)
+    id: Mapped[int] = mapped_column(BigInteger, Generated(always=True), primary_key=True)
+    tenant_id: Mapped[str]
+    at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+    action: Mapped[str]
+    object: Mapped[str | None]
+    principal: Mapped[str]
+    role: Mapped[str]
+    credential: Mapped[str]
+    issuer: Mapped[str | None]
+    subject: Mapped[str | None]
+    details: Mapped[dict[str, Any]]

@@ -1,0 +1,140 @@
+"""People of the identity provider here: who a token's subject is, and removing them.
+
+A person is (issuer, subject); their name in budgets, caps and the ledger is `issuer#subject`. Rights come from each
+token anew. A removal ends the person's sessions of the pages and access tokens on every process within a second: of
+those that a process knows it hears by the notice of a trigger, as of revoked keys (`keyring`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from discreet.errors import Forbidden, InvalidInput, NotFound, Unauthenticated
+from discreet.storage import audit_log, identities
+from discreet.storage.database import SYSTEM
+from discreet.storage.identifiers import new_id
+from discreet.storage.identities import principal_name
+from discreet.storage.tenants import Principal
+from discreet.usecases.access import KEEPERS, require
+from discreet.usecases.oidc import tokens
+from discreet.usecases.oidc.configuration import Configuration
+from discreet.usecases.oidc.grants import claim, granted
+from discreet.usecases.oidc.provider import Provider
+from discreet.usecases.oidc.tokens import Vouched
+from discreet.usecases.services import Services
+
+LONGEST_NAME = 200
+
+
+async def bearer(services: Services, provider: Provider, token: str) -> tuple[Principal, Vouched]:
+    """Who shows this access token. Unauthenticated, Forbidden where it gives no role here, ProviderUnavailable."""
+    vouched = await tokens.access_token(provider, token)
+    return await met(services, provider.configuration, vouched), vouched
+
+
+async def met(services: Services, configuration: Configuration, vouched: Vouched) -> Principal:
+    """The person that a token vouches for, with the role that it gives.
+
+    Unauthenticated for who was removed, or when the provider has ended what this token is of; Forbidden without a role.
+    """
+    grant = granted(configuration, vouched.claims)
+    known = await identities.meet(
+        services.database,
+        new=new_id("per"),
+        tenant=grant.tenant,
+        issuer=configuration.issuer,
+        subject=vouched.subject,
+        name=called(configuration, vouched),
+        role=grant.role,
+    )
+    if known.tenant_id is None:
+        raise Forbidden("the identity provider gives this person a role in a tenant that is not here", code="no_role")
+    if known.removed or known.id is None:
+        raise Unauthenticated("this person was removed here; an owner or operator can undo that", code="person_removed")
+    if known.ended_at is not None and vouched.issued_at <= known.ended_at:
+        raise Unauthenticated("this person was logged out at the identity provider: log in again", code="token_ended")
+    name = principal_name(configuration.issuer, vouched.subject)
+    return Principal(known.tenant_id, name, grant.role, known.id, configuration.issuer, vouched.subject)
+
+
+def called(configuration: Configuration, vouched: Vouched) -> str | None:
+    """What people call this person, if the token says so."""
+    found = claim(vouched.claims, configuration.name_claim)
+    return found[:LONGEST_NAME] if isinstance(found, str) and found.isprintable() and found.strip() else None
+
+
+async def page(services: Services, principal: Principal, subject: str | None = None) -> list[dict[str, Any]]:
+    """Who came here by the identity provider: people of the own tenant, for an operator of all."""
+    require(principal, *KEEPERS)
+    tenant_id = None if principal.role == "operator" else principal.tenant_id
+    async with services.database.transaction(tenant_id or SYSTEM) as connection:
+        return [_view(row) for row in await identities.page(connection, tenant_id, subject)]
+
+
+async def remove(services: Services, principal: Principal, identity_id: str) -> None:
+    """Remove a person who was here: from the own tenant; by an operator from all, and those to come. NotFound."""
+    require(principal, *KEEPERS)
+    tenant_id = None if principal.role == "operator" else principal.tenant_id
+    async with services.database.transaction(tenant_id or SYSTEM) as connection:
+        found = await identities.find(connection, identity_id, tenant_id)
+        if found is None:
+            raise NotFound("there is no such person")
+        await _remove(connection, principal, found["tenant_id"], found["issuer"], found["subject"])
+
+
+async def set_active(
+    services: Services, principal: Principal, issuer: str | None, subject: str, *, active: bool
+) -> dict[str, Any]:
+    """Remove a person by the provider's name of them, whether they were here or not, or let them in again.
+
+    Owners decide for their tenant, operators for all; what an operator has removed, no owner brings back. NotFound when
+    there is nobody to let in again.
+    """
+    require(principal, *KEEPERS)
+    issuer = services.settings.oidc_issuer if issuer is None else issuer
+    if issuer is None:
+        raise InvalidInput("needed where no identity provider is set (DISCREET_OIDC_ISSUER)", pointer="/issuer")
+    operator = principal.role == "operator"
+    async with services.database.transaction(SYSTEM) as connection:
+        if active:
+            await identities.lock(connection, issuer, subject)
+            if not operator and await identities.is_removed_everywhere(connection, issuer, subject):
+                raise Forbidden("an operator has removed this person everywhere")
+            changed = await identities.restore(connection, None if operator else principal.tenant_id, issuer, subject)
+            if not changed:
+                raise NotFound("no such person was removed", pointer="/subject")
+            who = principal_name(issuer, subject)
+            await audit_log.note(connection, principal, "person.restore", who, everywhere=operator)
+        else:
+            await _remove(connection, principal, principal.tenant_id, issuer, subject)
+    return {"issuer": issuer, "subject": subject, "active": active}
+
+
+async def _remove(connection: Any, principal: Principal, tenant_id: str, issuer: str, subject: str) -> None:
+    everywhere = principal.role == "operator"
+    await identities.lock(connection, issuer, subject)
+    await identities.remove(connection, new_id("per"), tenant_id, issuer, subject, everywhere=everywhere)
+    who = principal_name(issuer, subject)
+    await audit_log.note(connection, principal, "person.remove", who, tenant_id=tenant_id, everywhere=everywhere)
+
+
+async def ended_by_provider(services: Services, provider: Provider, token: str) -> None:
+    """End what a person has from before the logout that the provider announces: sessions and access tokens.
+
+    Unauthenticated when the token is no announcement of this provider's. A token that comes again ends no more.
+    """
+    subject, session, moment = await tokens.logout_token(provider, token)
+    issuer = provider.configuration.issuer
+    async with services.database.transaction(SYSTEM) as connection:
+        subjects = [subject] if subject is not None else await identities.subjects_of(connection, issuer, session or "")
+        for one in subjects:
+            for row in await identities.end(connection, issuer, one, moment):
+                who = principal_name(issuer, one)
+                person = Principal(row["tenant_id"], who, row["role"], row["id"], issuer, one)
+                await audit_log.note(connection, person, "login.end_by_provider", who)
+
+
+def _view(row: dict[str, Any]) -> dict[str, Any]:
+    names = ("id", "tenant", "issuer", "subject", "name", "role", "created_at", "last_used_at", "removed_at")
+    principal = principal_name(row["issuer"], row["subject"])
+    return {**{name: row[name] for name in names}, "principal": principal, "everywhere": row["everywhere"]}

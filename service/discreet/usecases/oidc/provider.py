@@ -1,0 +1,220 @@
+"""What the OpenID provider publishes: its addresses (discovery) and the keys that its tokens are signed with.
+
+Outbound calls go to the provider that the settings name and to addresses that it publishes, over TLS; they have a short
+time, short answers, and follow no redirects. Keys are kept for KEYS_SECONDS. A token that names an unknown key has them
+fetched again, but not within UNKNOWN_SECONDS of the last time: strangers cannot make this service ask more often.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import httpx
+import structlog
+from cryptography.exceptions import UnsupportedAlgorithm
+from joserfc.errors import JoseError
+from joserfc.jwk import ECKey, Key, OKPKey, RSAKey, import_key
+
+from discreet.errors import Unavailable
+from discreet.usecases.oidc.configuration import Configuration, is_safe
+
+log = structlog.get_logger()
+
+SECONDS = 5.0
+LONGEST_ANSWER = 1 << 18
+AT_ONCE = 16
+METADATA_SECONDS = 3600.0
+KEYS_SECONDS = 300.0
+STALE_SECONDS = 3600.0
+"""Keys that cannot be fetched again count for so long: the provider may be away for a while."""
+UNKNOWN_SECONDS = 5.0
+MOST_KEYS = 50
+LEAST_RSA_BITS = 2048
+KEY_TYPES: dict[str, tuple[type[Key], str | None]] = {
+    **{f"{family}{bits}": (RSAKey, None) for family in ("RS", "PS") for bits in (256, 384, 512)},
+    "ES256": (ECKey, "P-256"),
+    "ES384": (ECKey, "P-384"),
+    "ES512": (ECKey, "P-521"),
+    "EdDSA": (OKPKey, "Ed25519"),
+    "Ed25519": (OKPKey, "Ed25519"),
+}
+"""By algorithm: the type and curve of its keys. A key is used for nothing else, whatever a token says."""
+
+
+class ProviderUnavailable(Unavailable):
+    """The identity provider does not answer; try again."""
+
+    code = "provider_unavailable"
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """Addresses of the provider, as far as they are used here."""
+
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+    userinfo_endpoint: str | None
+    end_session_endpoint: str | None
+    says_issuer: bool
+    """Its answers to browsers name it (RFC 9207), so that one without that name is not its own."""
+    client_methods: tuple[str, ...]
+    """How a client may show its secret."""
+
+
+class Provider:
+    """The provider of this installation, in one process."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.configuration = configuration
+        self._asking = asyncio.Semaphore(AT_ONCE)
+        self._metadata: Metadata | None = None
+        self._metadata_at = self._keys_at = self._tried_at = self._tried_metadata_at = float("-inf")
+        self._keys: tuple[Key, ...] = ()
+        self._metadata_lock, self._keys_lock = asyncio.Lock(), asyncio.Lock()
+
+    async def close(self) -> None:
+        if "_client" in vars(self):
+            await self._client.aclose()
+
+    async def metadata(self) -> Metadata:
+        """The provider's addresses. ProviderUnavailable when they cannot be had, or are not those of this issuer."""
+        if time.monotonic() - self._metadata_at < METADATA_SECONDS:
+            assert self._metadata is not None
+            return self._metadata
+        async with self._metadata_lock:
+            now = time.monotonic()
+            if now - self._metadata_at >= METADATA_SECONDS and now - self._tried_metadata_at >= UNKNOWN_SECONDS:
+                self._tried_metadata_at = now
+                try:
+                    self._metadata = await self._discover()
+                    self._metadata_at = now
+                except ProviderUnavailable as error:
+                    log.warning("the identity provider's metadata cannot be had", detail=error.detail)
+        if self._metadata is None:
+            raise ProviderUnavailable()
+        return self._metadata
+
+    async def key(self, kid: str | None, algorithm: str) -> Key | None:
+        """The published key of this name for this algorithm; None when there is none.
+
+        A token without a name counts where the provider has one key of its type alone.
+        """
+        if time.monotonic() - self._keys_at >= KEYS_SECONDS:
+            await self._fetch_keys(KEYS_SECONDS)
+        found = self._fitting(kid, algorithm)
+        if found is None:
+            await self._fetch_keys(UNKNOWN_SECONDS)
+            found = self._fitting(kid, algorithm)
+        return found
+
+    async def ask(
+        self, method: str, url: str, *, data: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, dict[str, Any]]:
+        """Status and JSON object of an answer. ProviderUnavailable where there is none, or another thing."""
+        if not is_safe(url):
+            raise ProviderUnavailable("the identity provider publishes an address that is not https")
+        body = b""
+        try:
+            async with (
+                asyncio.timeout(2 * SECONDS),
+                self._asking,
+                self._client.stream(
+                    method, url, content=data, headers={"Accept": "application/json", **(headers or {})}
+                ) as answer,
+            ):
+                async for part in answer.aiter_bytes():
+                    body += part
+                    if len(body) > LONGEST_ANSWER:
+                        raise ProviderUnavailable("the identity provider's answer is too long")
+            found = json.loads(body)
+        except (TimeoutError, OSError, httpx.HTTPError, httpx.InvalidURL) as error:
+            log.warning("the identity provider does not answer", error=type(error).__name__)
+            raise ProviderUnavailable() from None
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise ProviderUnavailable("the identity provider's answer is no JSON object")
+        return answer.status_code, found
+
+    @cached_property
+    def _client(self) -> httpx.AsyncClient:
+        """Made for the first call: with all the world's certificate authorities it takes 10 MB."""
+        authorities = self.configuration.authorities
+        verify = True if authorities is None else ssl.create_default_context(cafile=str(authorities))
+        return httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=SECONDS, verify=verify)
+
+    async def _discover(self) -> Metadata:
+        issuer = self.configuration.issuer
+        status, found = await self.ask("GET", issuer.rstrip("/") + "/.well-known/openid-configuration")
+        if status != httpx.codes.OK or found.get("issuer") != issuer:
+            raise ProviderUnavailable("what is published there is of another issuer")
+        needed: list[Any] = [found.get(name) for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")]
+        wanted: list[Any] = [found.get(name) for name in ("userinfo_endpoint", "end_session_endpoint")]
+        given = [*needed, *(one for one in wanted if one is not None)]
+        if not all(isinstance(one, str) and is_safe(one) for one in given):
+            raise ProviderUnavailable("the identity provider publishes an address that is not https, or lacks one")
+        methods = found.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+        return Metadata(
+            authorization_endpoint=needed[0],
+            token_endpoint=needed[1],
+            jwks_uri=needed[2],
+            userinfo_endpoint=wanted[0],
+            end_session_endpoint=wanted[1],
+            says_issuer=found.get("authorization_response_iss_parameter_supported") is True,
+            client_methods=tuple(
+                filter(lambda one: isinstance(one, str), methods if isinstance(methods, list) else [])
+            ),
+        )
+
+    async def _fetch_keys(self, age: float) -> None:
+        """Fetch the keys unless that was tried within so many seconds. ProviderUnavailable where none are known."""
+        metadata = await self.metadata()
+        async with self._keys_lock:
+            now = time.monotonic()
+            if now - self._tried_at >= min(age, UNKNOWN_SECONDS) and now - self._keys_at >= age:
+                self._tried_at = now
+                try:
+                    status, found = await self.ask("GET", metadata.jwks_uri)
+                    if status != httpx.codes.OK or not isinstance(found.get("keys"), list):
+                        raise ProviderUnavailable("the identity provider publishes no keys")
+                    self._keys, self._keys_at = _usable(found["keys"]), now
+                except ProviderUnavailable as error:
+                    log.warning("the identity provider's keys cannot be had", detail=error.detail)
+        if time.monotonic() - self._keys_at >= STALE_SECONDS:
+            raise ProviderUnavailable()
+
+    def _fitting(self, kid: str | None, algorithm: str) -> Key | None:
+        kind, curve = KEY_TYPES[algorithm]
+        fitting = [
+            key
+            for key in self._keys
+            if isinstance(key, kind)
+            and (curve is None or key.get("crv") == curve)
+            and key.get("alg") in (None, algorithm)
+            and (kid is None or key.get("kid") == kid)
+        ]
+        return fitting[0] if len(fitting) == 1 else None
+
+
+def _usable(published: list[Any]) -> tuple[Key, ...]:
+    """Public keys for signatures among these; what cannot be read, or is none, is passed over."""
+    found = []
+    for one in published[:MOST_KEYS]:
+        if not isinstance(one, dict) or one.get("kty") not in ("RSA", "EC", "OKP") or one.get("use", "sig") != "sig":
+            continue
+        try:
+            key = import_key(one)
+        except (JoseError, UnsupportedAlgorithm, ValueError, TypeError, KeyError, OverflowError):
+            continue
+        if isinstance(key, RSAKey) and key.public_key.key_size < LEAST_RSA_BITS:
+            continue
+        found.append(key)
+    return tuple(found)
