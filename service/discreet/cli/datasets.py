@@ -56,7 +56,8 @@ def add(
         typer.Argument(
             exists=True,
             dir_okay=False,
-            help="The content: .csv, .parquet, .json, .omx; or a .json file that is a whole body of POST /v1/datasets",
+            help="The content: .csv, .parquet, .json, .omx; a .json file of OpenADR reports; or one that is a whole body "
+            "of POST /v1/datasets",
         ),
     ],
     metadata: Annotated[
@@ -76,6 +77,9 @@ def add(
         typer.Option(help="Trips: your zones' names, a CSV file id,number; or a stored network, by its id or name"),
     ] = None,
     encoding: EncodingOption = None,
+    form: Annotated[
+        str | None, typer.Option("--format", help="openadr: the file must hold OpenADR reports; else the file tells")
+    ] = None,
     epsilon: Annotated[str | None, typer.Option(help="Cap: epsilon that may be spent on it in all")] = None,
     delta: Annotated[str | None, typer.Option(help="Cap: delta that may be spent on it in all")] = None,
     account: Annotated[
@@ -107,6 +111,8 @@ def add(
     """
     if file.suffix.lower() not in FORMATS:
         raise typer.BadParameter(f"a file {', '.join(FORMATS)} is needed, not {file.name}", param_hint="FILE")
+    if form is not None:
+        _check_form(file, form)
     if same_people_as is not None and (other_people or account is not None):
         raise typer.BadParameter("says whose account it is: no other option may", param_hint="--same-people-as")
     whole = _whole_body(file)
@@ -161,6 +167,18 @@ def add(
     for note in notes(known, unsaid, made):
         typer.echo(note, err=True)
     tell(made, as_json, lambda: show_dataset(made))
+
+
+def _check_form(file: Path, form: str) -> None:
+    """That the file is what was said of it."""
+    from discreet_client.openadr import is_openadr  # noqa: PLC0415 - loads NumPy
+
+    if form != "openadr":
+        raise typer.BadParameter(
+            f"openadr, or nothing: other files tell by their names, not {form}", param_hint="--format"
+        )
+    if not is_openadr(file):
+        raise InvalidInput(f"{file.name} holds no OpenADR reports: a .json file of objects with `resources` is needed")
 
 
 def _what_is_published(kind: str) -> str:

@@ -145,6 +145,8 @@ def otherwise(problem: Any, public: DrEnsemblePublic) -> dict[str, dict[str, Any
         "discomfort_weight": {"discomfort_weight": 2 * problem.discomfort_weight},
         "initial": {"initial": "released" if problem.initial != "released" else [1 / states] * states},
         "first_step": {"first_step": problem.first_step + 1},
+        "limits": {"limits": {"of": "each", "feeder": 1e6, "ramp": 1e6}, **EXACT},
+        "event": {"event": [[0, 1]]},
         "method": {"method": "dirichlet" if public.row_change is None else "counts"},
         "policy": taylor,
         "concentration": {**taylor, "concentration": 30},
