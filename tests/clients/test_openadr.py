@@ -14,6 +14,8 @@ import pytest
 from discreet_client import calls, openadr, readers
 from discreet_client.tables import TableError
 
+Json = dict[str, Any]
+
 START = "2026-01-15T00:00:00+00:00"
 PUBLIC: dict[str, Any] = {
     "unit": "participant",

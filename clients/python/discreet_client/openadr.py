@@ -294,7 +294,8 @@ def _factor(report: Mapping[str, Any], payload: str, units: Any, place: int) -> 
         if isinstance(one, Mapping) and one.get("payloadType") == payload and one.get("units") is not None
     } or ({str(units).upper()} if units is not None else set())
     if len(said) != 1:
-        says = f'report {place} does not say the units of {payload} in one way: say "units": "{next(iter(TYPES[payload]))}"'
+        usual = "KWH" if payload == USAGE else "KW"
+        says = f'report {place} does not say the units of {payload} in one way: say "units": "{usual}"'
         raise TableError(f"{says} or another in reader")
     (unit,) = said
     if unit not in TYPES[payload]:

@@ -59,7 +59,8 @@ def knows(kind: str, names: Iterable[str]) -> bool:
 
 def read(kind: str, source: Any, public: Mapping[str, Any], columns: Mapping[str, str] | None = None) -> Reading:
     """The content of a dataset from a table: a path of a .csv, .parquet or .omx file, a frame, or columns; from OpenADR
-    reports, as objects or in a .json file; or from episodes, of which the rules `behaviour` and `target` may be functions (`episodes.Policy`).
+    reports, as objects or in a .json file; or from episodes, of which the rules `behaviour` and `target` may be
+    functions (`episodes.Policy`).
 
     columns: the table's name for each of the reader's columns; those that are called alike need no mention.
     Raises TableError, a ValueError, for what is wrong with the table.

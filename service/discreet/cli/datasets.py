@@ -56,8 +56,8 @@ def add(
         typer.Argument(
             exists=True,
             dir_okay=False,
-            help="The content: .csv, .parquet, .json, .omx; a .json file of OpenADR reports; or one that is a whole body "
-            "of POST /v1/datasets",
+            help="The content: .csv, .parquet, .json, .omx; a .json file of OpenADR reports; or one that is a whole "
+            "body of POST /v1/datasets",
         ),
     ],
     metadata: Annotated[

@@ -93,8 +93,8 @@ def show_changes(
 
 
 def in_the_fields_form(client: Client, answer: Mapping[str, Any], form: str, start: str | None = None) -> bytes:
-    """The file of a result's demand, of its link flows on the network that its job held or named, or of the load that it
-    expects from `start` on."""
+    """The file of a result's demand, of its link flows on the network that its job held or named, or of the load that
+    it expects from `start` on."""
     from discreet_client import flows  # noqa: PLC0415 - for this alone
 
     if form == "openadr":

@@ -323,9 +323,9 @@ def policy_advice(public: DrEnsemblePublic, control: Control, initial: Floats | 
     cost = lsmdp.cost_of_privacy(control.solve(model), model, control.utility, control.discomfort_weight)
     k, number = plain(control.concentration or math.nan, 4), COROLLARIES[control.policy]
     return (
-        f"the {control.policy} policy at k = {k} costs a load {plain(float(start @ cost[0]), 3)} more than the exact one"
-        f" would, in {MONEY}, of loads as the model has them (Corollary {number} of the paper). It protects nobody more:"
-        " all policies are made of the same release",
+        f"the {control.policy} policy at k = {k} costs a load {plain(float(start @ cost[0]), 3)} more than the exact"
+        f" one would, in {MONEY}, of loads as the model has them (Corollary {number} of the paper). It protects nobody"
+        " more: all policies are made of the same release",
     )
 
 
