@@ -1,14 +1,14 @@
-"""OpenADR 3 objects in and out, read and written again by a library of the field, `openadr3`."""
+"""OpenADR 3 objects in and out, against the rules of the published schema of its reports and events."""
 
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import numpy as np
-import openadr3
 import pytest
 
 from discreet_client import calls, openadr, readers
@@ -57,6 +57,72 @@ def usage(kw: list[float]) -> list[float]:
     return [one / 2 for one in kw]
 
 
+TEXT = {"type": "string", "minLength": 1, "maxLength": 128}
+ID = {**TEXT, "pattern": "^[a-zA-Z0-9_-]*$"}
+DURATION = {"type": "string", "pattern": "^P(?=[0-9]|T[0-9])([0-9]+D)?(T([0-9]+H)?([0-9]+M)?([0-9.]+S)?)?$"}
+PERIOD = {
+    "type": "object",
+    "required": ["start"],
+    "properties": {"start": {"type": "string", "format": "date-time"}, "duration": DURATION},
+}
+VALUES = {
+    "type": "object",
+    "required": ["type", "values"],
+    "properties": {"type": TEXT, "values": {"type": "array"}},
+}
+INTERVAL = {
+    "type": "object",
+    "required": ["id", "payloads"],
+    "properties": {
+        "id": {"type": "integer"},
+        "intervalPeriod": PERIOD,
+        "payloads": {"type": "array", "items": VALUES},
+    },
+}
+DESCRIPTOR = {
+    "type": "object",
+    "required": ["payloadType"],
+    "properties": {
+        "payloadType": TEXT,
+        "readingType": {"type": "string"},
+        "units": {"enum": ["KWH", "KW"]},
+        "accuracy": {"type": "number"},
+        "confidence": {"type": "integer", "minimum": 0, "maximum": 100},
+    },
+}
+RESOURCE = {
+    "type": "object",
+    "required": ["resourceName", "intervals"],
+    "properties": {
+        "resourceName": TEXT,
+        "intervalPeriod": PERIOD,
+        "intervals": {"type": "array", "items": INTERVAL},
+    },
+}
+REPORT = {
+    "type": "object",
+    "required": ["programID", "eventID", "clientName", "resources"],
+    "properties": {
+        "objectType": {"const": "REPORT"},
+        "programID": ID,
+        "eventID": ID,
+        "clientName": TEXT,
+        "reportName": {"type": "string"},
+        "payloadDescriptors": {"type": "array", "items": DESCRIPTOR},
+        "resources": {"type": "array", "items": RESOURCE},
+    },
+}
+"""What the OpenAPI document of OpenADR 3.0.1 asks of a report."""
+EVENT = {
+    "type": "object",
+    "required": ["programID", "intervals"],
+    "properties": {
+        "objectType": {"const": "EVENT"},
+        "programID": ID,
+        "intervalPeriod": PERIOD,
+        "intervals": {"type": "array", "items": INTERVAL},
+    },
+}
 REPORTS = [report("home-1", {"a": usage(KW["a"])}), report("home-2", {"b": usage(KW["b"])})]
 
 
@@ -84,14 +150,6 @@ def test_usage_becomes_power_by_the_length_of_its_interval(tmp_path: Path) -> No
     assert power(readers.read("dr_ensemble", demand, PUBLIC)) == power(readers.read("dr_ensemble", REPORTS, PUBLIC))
     watts = [report("home-1", {name: [1000 * one for one in kw] for name, kw in KW.items()}, "DEMAND", "W")]
     assert power(readers.read("dr_ensemble", watts, PUBLIC)) == power(found)
-
-
-def test_what_a_library_of_the_field_writes_is_read() -> None:
-    """Each report through `openadr3`, whose objects know its times and payloads, and back to what it was."""
-    raw = [openadr3.coerce(one)._raw for one in REPORTS]
-    typed = [openadr3.coerce(one) for one in REPORTS]
-    assert typed[0].resources[0].interval_period.duration.total_minutes() == 30
-    assert power(readers.read("dr_ensemble", raw, PUBLIC)) == power(readers.read("dr_ensemble", REPORTS, PUBLIC))
 
 
 def test_periods_of_intervals_gaps_and_quality() -> None:
@@ -200,7 +258,7 @@ def test_prices_by_the_kwh_are_prices_by_the_step() -> None:
     assert fields([event([600.0, 800.0], units="MWH")], otherwise=0.2)["price"] == pytest.approx(expected)
     whole = fields([event([0.1] * 24, intervalPeriod={"start": START, "duration": "PT1H"})])
     assert whole == {"price": pytest.approx([0.05] * 48)}  # nothing is outside of it: no event
-    assert fields(openadr3.coerce(event([0.6, 0.8]))._raw, otherwise=0.2)["price"] == found["price"]
+    jsonschema.validate(event([0.6, 0.8]), EVENT)  # what is read here is what the schema calls an event
 
 
 def test_a_price_that_changes_within_a_step_is_its_mean() -> None:
@@ -255,28 +313,32 @@ RESULT: dict[str, Any] = {
 }
 
 
-def test_the_load_of_a_policy_as_a_report_that_the_library_reads() -> None:
+def test_the_load_of_a_policy_as_a_report_of_the_schema() -> None:
     made = openadr.report_of(RESULT, start=START, program_id="program-1", event_id="event-1")
     assert json.loads(json.dumps(made)) == made
-    read = openadr3.coerce(made)
-    (resource,) = read.resources
-    assert resource.resource_name == "AGGREGATED_REPORT"
-    assert resource.interval_period.duration.total_minutes() == 15
-    assert resource.interval_period.start == datetime(2026, 1, 15, tzinfo=UTC)
-    assert [[list(payload.values) for payload in one.payloads] for one in resource.intervals] == [
+    for one in (made, *REPORTS):
+        jsonschema.validate(one, REPORT, format_checker=jsonschema.FormatChecker())
+    (resource,) = made["resources"]
+    assert resource["resourceName"] == "AGGREGATED_REPORT"
+    assert resource["intervalPeriod"] == {"start": START, "duration": "PT15M"}
+    assert [[payload["values"] for payload in one["payloads"]] for one in resource["intervals"]] == [
         [[50.0], [75.0]],
         [[25.0], [100.0]],
         [[100.0], [100.0]],
     ]
-    kinds = {one.payload_type: one for one in read.payload_descriptors}
-    assert {(one.reading_type, one.units) for one in kinds.values()} == {("FORECAST", "KW")}
-    assert kinds["DEMAND"].accuracy == pytest.approx(100 * 0.3 / 2)
-    assert kinds["DEMAND"].confidence == 90
-    assert kinds["BASELINE"].accuracy is None
-    assert "all 100 loads" in read.report_name
+    kinds = {one["payloadType"]: one for one in made["payloadDescriptors"]}
+    assert {(one["readingType"], one["units"]) for one in kinds.values()} == {("FORECAST", "KW")}
+    assert kinds["DEMAND"]["accuracy"] == pytest.approx(100 * 0.3 / 2)
+    assert kinds["DEMAND"]["confidence"] == 90
+    assert "accuracy" not in kinds["BASELINE"]
+    assert "all 100 loads" in made["reportName"]
     # A forecast of a total is nobody's reading, and is not taken for one.
     with pytest.raises(TableError, match="nobody's meter"):
-        readers.read("dr_ensemble", made, PUBLIC)
+        readers.read("dr_ensemble", made, {**PUBLIC, "reader": {"payload": "DEMAND"}})
+    # Of one resource the same report is a content: what was written is what is read.
+    resource["resourceName"] = "feeder"
+    again = readers.read("dr_ensemble", made, {**PUBLIC, "meters": {**PUBLIC["meters"], "interval_seconds": 900}})
+    assert list(power(again).values()) == [dict(zip(times(3, 15), [50.0, 25.0, 100.0], strict=True))]
 
 
 def test_a_report_of_one_load_and_what_has_none() -> None:

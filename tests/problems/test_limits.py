@@ -65,15 +65,16 @@ def finished(simulated: bool = False, **fields: Any) -> dict[str, Any]:
 
 
 FREE = finished()
-MOST = PEOPLE * (0.3 * max(FREE["expected_power"][1:]) + 0.7 * float(np.mean(FREE["expected_power"][1:])))
-LIMITS = {"of": "all", "feeder": [None, *[MOST] * (HORIZON - 1)], "ramp": 0.25 * PEOPLE}
+MOST = 1.0 * PEOPLE
+LIMITS = {"of": "all", "feeder": [None] * 4 + [MOST] * 8, "ramp": 0.6 * PEOPLE}
+LIMITED = finished(limits=LIMITS)
 
 
 def test_a_policy_keeps_what_a_feeder_bears_and_says_what_that_costs() -> None:
-    result = finished(limits=LIMITS)
+    result = LIMITED
     load, told = np.array(result["expected_power"]), result["limits"]
     assert told["kept"]
-    assert (PEOPLE * load[1:] <= MOST + 1e-3).all()
+    assert (PEOPLE * load[4:] <= MOST + 1e-3).all()
     assert (PEOPLE * np.abs(np.diff(load)) <= LIMITS["ramp"] + 1e-3).all()
     assert not (PEOPLE * np.abs(np.diff(FREE["expected_power"])) <= LIMITS["ramp"]).all()  # else nothing was asked
     assert result["transitions"] == FREE["transitions"]
@@ -81,17 +82,16 @@ def test_a_policy_keeps_what_a_feeder_bears_and_says_what_that_costs() -> None:
     assert told["cost"] == pytest.approx(FREE["saving"] - result["saving"])
     assert told["cost"] > 0
     assert max(map(abs, told["price"])) > 0
-    assert told["feeder"][0] is None
-    assert told["feeder"][1] == pytest.approx(MOST / PEOPLE)
-    assert told["ramp"] == 0.25
+    assert told["feeder"] == [None] * 4 + [1.0] * 8
+    assert told["ramp"] == pytest.approx(0.6)
     assert f"The load of all {PEOPLE} stays below its limit" in told["says"]
-    assert "100 kW from step to step" in told["says"]
+    assert "240 kW from step to step" in told["says"]
     # Loads that move by themselves stray from their expectation: at most half the range of power, each.
     assert 0 < told["strays"] <= np.sqrt(PEOPLE) * (5 - 0.5) / 2
 
 
 def test_the_policy_of_a_limited_answer_leads_to_its_load() -> None:
-    result = finished(limits=LIMITS)
+    result = LIMITED
     spread, power = np.array(FIELDS["initial"]), np.array(result["states"]["power"])
     for step, moves in enumerate(np.array(result["policy"])):
         assert spread @ power == pytest.approx(result["expected_power"][step])
@@ -101,19 +101,19 @@ def test_the_policy_of_a_limited_answer_leads_to_its_load() -> None:
 
 
 def test_intervals_hold_the_answer_and_stay_within_the_limits() -> None:
-    result = finished(limits=LIMITS)
+    result = LIMITED
     ends = result["uncertainty"]["values"]
     for name in ("expected_power", "default_power", "saving", "cost_to_go", "event_saving", "rebound"):
         low, high, value = (np.array(one) for one in (ends[name]["lower"], ends[name]["upper"], result[name]))
         assert (low <= value + 1e-9).all()
         assert (value <= high + 1e-9).all()
         assert (high > low).any()
-    assert (PEOPLE * np.array(ends["expected_power"]["upper"])[1:] <= MOST + 1e-3).all()
+    assert (PEOPLE * np.array(ends["expected_power"]["upper"])[4:] <= MOST + 1e-3).all()
 
 
 def test_limits_of_each_load_are_those_of_all_divided() -> None:
-    each = {"of": "each", "feeder": [None, *[MOST / PEOPLE] * (HORIZON - 1)], "ramp": 0.25}
-    one, other = finished(limits=each, uncertainty=False), finished(limits=LIMITS, uncertainty=False)
+    each = {"of": "each", "feeder": [None] * 4 + [1.0] * 8, "ramp": 0.6}
+    one, other = finished(limits=each, uncertainty=False), LIMITED
     assert one["expected_power"] == pytest.approx(other["expected_power"])
     assert "The load of each stays" in one["limits"]["says"]
 
@@ -172,10 +172,10 @@ def test_limits_of_all_need_a_public_number() -> None:
 
 
 def test_simulations_compare_with_the_best_within_the_limits() -> None:
-    result = finished(simulated=True, limits=LIMITS)
+    result = finished(simulated=True, limits=LIMITS, uncertainty=False)
     assert "cost_of_privacy" not in result
     true = np.array(result["true_expected_power"])
-    assert (PEOPLE * true[1:] <= MOST + 1e-3).all()
+    assert (PEOPLE * true[4:] <= MOST + 1e-3).all()
     assert result["achieved_saving"] <= result["true_saving"] + 1e-9
     free = finished(simulated=True)
     assert result["true_saving"] < free["true_saving"]
@@ -234,11 +234,10 @@ def test_weeks_read_by_their_days(tmp_path: Path) -> None:
 
 
 def test_the_load_chart_shows_the_limit_and_the_event(tmp_path: Path) -> None:
-    result = finished(limits=LIMITS)
+    result = LIMITED
     (chart,) = [one for one in result_charts(FIELDS, {}, result) if one.name == "load"]
     (limit,) = [one for one in chart.figure["data"] if one["name"] == "limit"]
-    assert limit["y"][0] is None
-    assert limit["y"][1] == pytest.approx(MOST / PEOPLE, rel=1e-4)
+    assert limit["y"] == [None] * 4 + [1.0] * 8
     assert result["limits"]["says"] in chart.caption
     (shape,) = chart.figure["layout"]["shapes"]
     assert (shape["x0"], shape["x1"]) == (4, 7)
