@@ -11,7 +11,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from discreet_client import calls, openadr, readers
+from discreet_client import LeftOut, calls, openadr, readers
 from discreet_client.tables import TableError
 
 Json = dict[str, Any]
@@ -226,7 +226,8 @@ def test_rules_say_what_reports_do_not() -> None:
 
 
 def test_the_python_client_reads_them_too() -> None:
-    body = calls.dataset_body("dr_ensemble", PUBLIC, REPORTS, cap=1, name=None, mode=None, account=None)
+    with pytest.warns(LeftOut, match="middle of its bin"):  # as of any file of meters
+        body = calls.dataset_body("dr_ensemble", PUBLIC, REPORTS, cap=1, name=None, mode=None, account=None)
     assert set(body["content"]) == {"participant", "time", "kw"}
     assert not openadr.is_openadr([{"observations": []}])
     assert not openadr.is_openadr({"trajectories": [[0, 1]]})
@@ -337,7 +338,8 @@ def test_the_load_of_a_policy_as_a_report_of_the_schema() -> None:
         readers.read("dr_ensemble", made, {**PUBLIC, "reader": {"payload": "DEMAND"}})
     # Of one resource the same report is a content: what was written is what is read.
     resource["resourceName"] = "feeder"
-    again = readers.read("dr_ensemble", made, {**PUBLIC, "meters": {**PUBLIC["meters"], "interval_seconds": 900}})
+    public = {**PUBLIC, "steps": 3, "meters": {**PUBLIC["meters"], "interval_seconds": 900}}
+    again = readers.read("dr_ensemble", made, public)
     assert list(power(again).values()) == [dict(zip(times(3, 15), [50.0, 25.0, 100.0], strict=True))]
 
 

@@ -188,8 +188,8 @@ def fields_of_events(
     if limits:
         least = np.full(steps, np.inf)
         for interval, most in limits:
-            first, end = (interval.start - begin) / step, (interval.end - begin) / step
-            inside = slice(max(0, math.floor(first + 1e-9)), max(0, min(steps, math.ceil(end - 1e-9))))
+            low, high = (interval.start - begin) / step, (interval.end - begin) / step
+            inside = slice(max(0, math.floor(low + 1e-9)), max(0, min(steps, math.ceil(high - 1e-9))))
             least[inside] = most
         held |= np.isfinite(least)
         if np.isfinite(least).any():
@@ -320,7 +320,7 @@ def _readings(
             if interval.duration <= timedelta(0):
                 raise TableError(f"{where}: usage of an interval without a duration, which is no power")
             value /= interval.duration / HOUR
-        parts = 1
+        parts, rest = 1, timedelta(0)
         if isinstance(period, int) and period > 0 and interval.duration > timedelta(seconds=period):
             parts, rest = divmod(interval.duration, timedelta(seconds=period))
             if rest or parts > MOST_PERIODS:

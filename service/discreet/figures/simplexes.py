@@ -36,8 +36,8 @@ def draw_simplexes(panels: Sequence[Triangle], path: Path, *, corners: Sequence[
     """
     kind = picture_format(path)
     rows = -(-len(panels) // columns)
-    size = (PANEL[0] * min(columns, len(panels)), PANEL[1] * rows)
-    figure = Figure(figsize=size, dpi=DOTS_PER_INCH, facecolor="white", layout="constrained")
+    inches = (PANEL[0] * min(columns, len(panels)), PANEL[1] * rows)
+    figure = Figure(figsize=inches, dpi=DOTS_PER_INCH, facecolor="white", layout="constrained")
     FigureCanvasAgg(figure)
     for place, panel in enumerate(panels):
         axes = figure.add_subplot(rows, columns, place + 1)
@@ -51,8 +51,8 @@ def draw_simplexes(panels: Sequence[Triangle], path: Path, *, corners: Sequence[
             if not total.all():
                 raise InvalidInput(f"{name}: a point whose numbers are all 0")
             across, up = (shares / total @ CORNERS).T
-            marks = {"s": 60, "alpha": 0.9} if panel.large else {"s": 4, "alpha": 0.35}
-            axes.scatter(across, up, color=colour, linewidths=0, label=name, **marks)
+            size, alpha = (60, 0.9) if panel.large else (4, 0.35)
+            axes.scatter(across, up, s=size, alpha=alpha, color=colour, linewidths=0, label=name)
         for (x, y), name, below in zip(CORNERS, corners, (True, True, False), strict=True):
             axes.annotate(
                 name,

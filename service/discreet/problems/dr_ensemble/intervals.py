@@ -106,7 +106,8 @@ def draws_of(control: Control) -> int:
     horizon, states = control.utility.shape
     draws: int = min(DRAWS, MOST_NUMBERS // (states * max(control.blocks * states, horizon)))
     if control.limits is not None:
-        return min(draws, MOST_LIMITED // (horizon * (states**2 + LIMITED_STEP)))
+        limited: int = MOST_LIMITED // (horizon * (states**2 + LIMITED_STEP))
+        return min(draws, limited)
     if control.policy == "exact":
         return draws
     return 0 if control.samples else min(draws, MOST_STEPS // horizon)

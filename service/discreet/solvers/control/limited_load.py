@@ -239,4 +239,5 @@ def _log_sum(begin: int, end: int, to: Ints, p: Floats, log_z: Floats) -> float:
     for cell in range(begin, end):
         if p[cell] > 0.0:
             total += np.exp(np.log(p[cell]) + log_z[to[cell]] - largest)
-    return largest + np.log(total)
+    found: float = largest + np.log(total)
+    return found
