@@ -116,7 +116,7 @@ def test_from_reports_to_a_report(service: Installation, tmp_path: Path, capfd: 
         assert client.budget(made["account"])["spent"] == spent
         assert again["limits"]["kept"]
         assert np.max(again.expected_power[2:]) * HOMES <= most + 1e-3
-        assert again["transitions"] == result["transitions"]
+        assert np.array_equal(again.transitions, result["transitions"])
 
     assert "--start says when" in said("result", first, "--format", "openadr", "--out", str(out), *here, code=1)
     said("result", first, "--format", "openadr", "--start", START, "--out", str(out), *here)
