@@ -88,11 +88,21 @@ class DrEnsembleAnswer(Answer):
     [state]"""
     default_power: Floats
     """Expected power without control; unit: the unit of power of the states; [step]"""
+    event: Any
+    """The steps that `event_saving` is of, as asked or those that are dear"""
+    event_saving: float
+    """What a load draws less in the steps of the event than without control, all together; unit:
+    kWh of steps of meters, else the unit of power times a step"""
     expected_power: Floats
     """Expected power of a load in each step under the policy, from `initial`; unit: the unit of
     power of the states; [step]"""
+    limits: models.LimitsTold
+    """How the policy keeps the `limits` that were asked for"""
     policy: Floats
     """Controlled transitions of every step: [step][from][to]; [step, from, to]"""
+    rebound: float
+    """What a load draws more outside of the event than without control, before it or after; unit:
+    kWh of steps of meters, else the unit of power times a step"""
     saving: float
     """What control saves over all steps from `initial`, discomfort deducted; unit: the money of
     the price"""

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Generic, Literal, TypeVar, cast
 
 import httpx
 
-from discreet_client import certificates, episodes, networks, people, progress, readers, shown
+from discreet_client import certificates, episodes, networks, openadr, people, progress, readers, shown
 from discreet_client.answers import Answer, answer_of
 from discreet_client.contents import File, content_of, dumps, fits
 from discreet_client.errors import AlreadyReleased, JobFailed, LeftOut, OtherAccounts, Unauthenticated, Unreachable
@@ -187,7 +187,7 @@ def dataset_body(
         return dict(kind)
     if public is None or content is None:
         raise TypeError("register(kind, public, content, cap=…): public and content are needed")
-    if columns is not None or "reader" in public or episodes.are_episodes(content):
+    if columns is not None or "reader" in public or episodes.are_episodes(content) or openadr.is_openadr(content):
         reading = readers.read(kind, content, public, columns)
         public, content = reading.public, reading.columns
         if reading.notes:

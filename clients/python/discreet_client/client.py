@@ -522,7 +522,7 @@ class Datasets:
         same_people_as: str | Mapping[str, Any] | None = None,
         other_people: bool = False,
     ) -> models.DatasetAnswer:
-        """Register a table as it is: a frame, columns, or the path of a CSV, Parquet or OMX file.
+        """Register a table as it is: a frame, columns, or the path of a CSV, Parquet or OMX file; or OpenADR reports.
 
         columns: your table's name for each column that the kind's reader knows (`discreet_client.readers`); those that
         are called alike need no mention. same_people_as: a dataset, its id or name, on whose account these are

@@ -7,6 +7,7 @@ They stay here; the service gets what the reader made, and the rest of `public`.
     episodes of Minari, d3rlpy, Gymnasium off_policy_evaluation   `discreet_client.episodes`
     trips, as CSV, Parquet, OMX           routing                 `discreet_client.trips`
     readings of meters                    dr_ensemble             `discreet_client.readings`
+    OpenADR reports of meters             dr_ensemble             `discreet_client.openadr`
     whatever else                         only columns are renamed
 """
 
@@ -17,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from discreet_client import episodes, patients, readings, trips
+from discreet_client import episodes, openadr, patients, readings, trips
 from discreet_client.reading import Reading, check_rules
 from discreet_client.tables import DATES, Table, TableError, WrongCell, first_line, table_of, together
 
@@ -46,7 +47,7 @@ def needed(kind: str, file: Path, public: Mapping[str, Any], columns: Mapping[st
     if columns or "reader" in public or file.suffix.lower() == ".omx":
         return True
     if file.suffix.lower() != ".csv":
-        return False
+        return openadr.is_openadr(file)
     separator, names = first_line(file)
     return separator != "," or knows(kind, names)
 
@@ -57,8 +58,9 @@ def knows(kind: str, names: Iterable[str]) -> bool:
 
 
 def read(kind: str, source: Any, public: Mapping[str, Any], columns: Mapping[str, str] | None = None) -> Reading:
-    """The content of a dataset from a table: a path of a .csv, .parquet or .omx file, a frame, or columns; or from
-    episodes, of which the rules `behaviour` and `target` may be functions (`episodes.Policy`).
+    """The content of a dataset from a table: a path of a .csv, .parquet or .omx file, a frame, or columns; from OpenADR
+    reports, as objects or in a .json file; or from episodes, of which the rules `behaviour` and `target` may be
+    functions (`episodes.Policy`).
 
     columns: the table's name for each of the reader's columns; those that are called alike need no mention.
     Raises TableError, a ValueError, for what is wrong with the table.
@@ -80,6 +82,8 @@ def read(kind: str, source: Any, public: Mapping[str, Any], columns: Mapping[str
     rules = {rule: one for rule, one in rules.items() if rule not in ("columns", "dates", "encoding")}
     if isinstance(source, str | Path) and Path(source).suffix.lower() == ".omx":
         table, rules = trips.of_matrix(Path(source), rules)
+    elif openadr.is_openadr(source):
+        table, rules = openadr.table_of_reports(source, told, rules)
     elif episodes.are_episodes(source):
         policies = {name: rules.pop(name) for name in patients.POLICIES if callable(rules.get(name))}
         by_column = {patients.POLICIES[name][0]: policy for name, policy in policies.items()}

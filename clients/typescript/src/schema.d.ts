@@ -1551,6 +1551,15 @@ export interface components {
              */
             discomfort_weight: number;
             /**
+             * Event
+             * @description Steps that the answer compares with all others, with and without control: [[first, end], …], each from `first` to before `end`. Absent: those that are dear, where the price has two levels
+             * @default null
+             */
+            event?: [
+                number,
+                number
+            ][] | null;
+            /**
              * First Step
              * @description Which step of the day step 0 is, where the dataset has a `day`: of 48 a day 36 is six in the evening
              * @default 0
@@ -1566,6 +1575,11 @@ export interface components {
              * @enum {string}
              */
             kind: "dr_ensemble";
+            /**
+             * @description What the expected load is kept within: the best policy that does is found
+             * @default null
+             */
+            limits?: components["schemas"]["LoadLimits"] | null;
             /**
              * Method
              * @default auto
@@ -1795,15 +1809,32 @@ export interface components {
              */
             default_power?: number[];
             /**
+             * Event
+             * @description The steps that `event_saving` is of, as asked or those that are dear
+             */
+            event?: number[];
+            /**
+             * Event Saving
+             * @description What a load draws less in the steps of the event than without control, all together
+             */
+            event_saving?: number;
+            /**
              * Expected Power
              * @description Expected power of a load in each step under the policy, from `initial`
              */
             expected_power?: number[];
+            /** @description How the policy keeps the `limits` that were asked for */
+            limits?: components["schemas"]["LimitsTold"];
             /**
              * Policy
              * @description Controlled transitions of every step: [step][from][to]
              */
             policy?: number[][][];
+            /**
+             * Rebound
+             * @description What a load draws more outside of the event than without control, before it or after
+             */
+            rebound?: number;
             /**
              * Saving
              * @description What control saves over all steps from `initial`, discomfort deducted
@@ -2418,6 +2449,47 @@ export interface components {
             unit: string;
         };
         /**
+         * LimitsTold
+         * @description How a policy keeps the limits that were asked for; of one load, in the unit of power.
+         */
+        LimitsTold: {
+            /**
+             * Cost
+             * @description How much less a load saves than without limits, in the money of the price
+             */
+            cost: number;
+            /**
+             * Feeder
+             * @description The most that a load may take in each step
+             */
+            feeder?: (number | null)[];
+            /**
+             * Kept
+             * @description Whether the expected load is within all of them
+             */
+            kept: boolean;
+            /**
+             * Price
+             * @description Of a unit of power in each step, what the limits are worth there, in the money of the price
+             */
+            price: number[];
+            /**
+             * Ramp
+             * @description The most that it may change by from step to step
+             */
+            ramp?: number;
+            /**
+             * Says
+             * @description What they ask and cost; where they cannot be kept which, where and why
+             */
+            says: string;
+            /**
+             * Strays
+             * @description The largest standard deviation in any step of the load that is limited, of all or of each, about its expectation, where loads move by themselves
+             */
+            strays: number;
+        };
+        /**
          * Link
          * @description A directed link of the network; nodes are 1..n.
          *
@@ -2451,6 +2523,30 @@ export interface components {
             power?: number | null;
             /** Tail */
             tail: number;
+        };
+        /**
+         * LoadLimits
+         * @description Bounds on the expected load, in the unit of `power`.
+         */
+        LoadLimits: {
+            /**
+             * Feeder
+             * @description The load is at most that: in each step, or a number for each step, null where there is none
+             * @default null
+             */
+            feeder?: number | (number | null)[] | null;
+            /**
+             * Of
+             * @description Whose load is meant: that of all public `participants` together, as a feeder's, or of each
+             * @enum {string}
+             */
+            of: "all" | "each";
+            /**
+             * Ramp
+             * @description From each step to the next the load changes by at most that
+             * @default null
+             */
+            ramp?: number | null;
         };
         /**
          * Meters
@@ -4066,6 +4162,11 @@ export interface components {
              * @description When step 0 of a day is, by the clock of `meters.start`
              */
             day_begins?: string;
+            /**
+             * Day Begins On
+             * @description On which day of the week, where the blocks begin again after weeks: `Monday`
+             */
+            day_begins_on?: string;
             /**
              * Day Steps
              * @description Steps of a day, after which blocks begin again

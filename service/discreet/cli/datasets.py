@@ -55,8 +55,9 @@ def add(
         str,
         typer.Argument(
             metavar="FILE|URL",
-            help="The content: .csv, .parquet, .json, .omx; or a .json file that is a whole body of POST /v1/datasets; "
-            "or where it lies, for the service to read it: file:///…, https://…, s3://bucket/…",
+            help="The content: .csv, .parquet, .json, .omx; a .json file of OpenADR reports; or one that is a whole "
+            "body of POST /v1/datasets; or where it lies, for the service to read it: file:///…, https://…, "
+            "s3://bucket/…",
         ),
     ],
     metadata: Annotated[
@@ -76,6 +77,9 @@ def add(
         typer.Option(help="Trips: your zones' names, a CSV file id,number; or a stored network, by its id or name"),
     ] = None,
     encoding: EncodingOption = None,
+    form: Annotated[
+        str | None, typer.Option("--format", help="openadr: the file must hold OpenADR reports; else the file tells")
+    ] = None,
     epsilon: Annotated[str | None, typer.Option(help="Cap: epsilon that may be spent on it in all")] = None,
     delta: Annotated[str | None, typer.Option(help="Cap: delta that may be spent on it in all")] = None,
     account: Annotated[
@@ -109,10 +113,10 @@ def add(
     where = given if "://" in given else None
     file = Path(given)
     if where is None:
-        _check_file(file)
-    elif columns or zones or encoding:
+        _check_file(file, form)
+    elif columns or zones or encoding or form:
         says = "go with a file that is read here; what lies elsewhere is read as it is, with the columns of its kind"
-        raise typer.BadParameter(says, param_hint="--columns, --zones, --encoding")
+        raise typer.BadParameter(says, param_hint="--columns, --zones, --encoding, --format")
     if same_people_as is not None and (other_people or account is not None):
         raise typer.BadParameter("says whose account it is: no other option may", param_hint="--same-people-as")
     whole = _whole_body(file) if where is None else None
@@ -171,19 +175,34 @@ def add(
     tell(made, as_json, lambda: show_dataset(made))
 
 
-def _check_file(file: Path) -> None:
+def _check_file(file: Path, form: str | None) -> None:
+    """That there is such a file, and that it is what was said of it."""
     if not file.exists():
         raise typer.BadParameter(f"there is no file {file}", param_hint="FILE")
     if file.is_dir():
         raise typer.BadParameter(f"{file} is a folder", param_hint="FILE")
     if file.suffix.lower() not in FORMATS:
         raise typer.BadParameter(f"a file {', '.join(FORMATS)} is needed, not {file.name}", param_hint="FILE")
+    if form is not None:
+        _check_form(file, form)
 
 
 def _name_of(where: str) -> str:
     """The name of a content that lies there: the last part of the address that is no pattern, without its ending."""
     parts = [part for part in where.partition("://")[2].partition("?")[0].split("/") if part and "*" not in part]
     return Path(parts[-1]).stem if parts else where
+
+
+def _check_form(file: Path, form: str) -> None:
+    """That the file is what was said of it."""
+    from discreet_client.openadr import is_openadr  # noqa: PLC0415 - loads NumPy
+
+    if form != "openadr":
+        raise typer.BadParameter(
+            f"openadr, or nothing: other files tell by their names, not {form}", param_hint="--format"
+        )
+    if not is_openadr(file):
+        raise InvalidInput(f"{file.name} holds no OpenADR reports: a .json file of objects with `resources` is needed")
 
 
 def _what_is_published(kind: str) -> str:

@@ -262,12 +262,15 @@ def result(
         typer.Option(
             "--format",
             help="Of --out: link flows alone, as csv, geojson, gmns (link.csv) or parquet; demand and skims alone, as "
-            "omx; who uses chosen links alone, as select-link (CSV)",
+            "omx; who uses chosen links alone, as select-link (CSV); the expected load of a demand response as openadr",
         ),
     ] = None,
     decimal: Annotated[
         str, typer.Option(help="Of --format csv: a comma where the spreadsheet writes numbers so (columns then by ;)")
     ] = ".",
+    start: Annotated[
+        str | None, typer.Option(help="Of openadr: when step 0 begins, such as 2026-01-15T00:00:00+01:00")
+    ] = None,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
@@ -279,7 +282,7 @@ def result(
     with client_of(state, server, key) as client:
         answer = client.result(job_id)
         if form is not None and out is not None:
-            out.write_bytes(in_the_fields_form(client, answer, form, decimal))
+            out.write_bytes(in_the_fields_form(client, answer, form, decimal, start))
         roads = None if as_json else roads_of_answer(client, answer)
     if out is not None and form is None:
         out.write_text(json.dumps(answer, separators=(",", ":")))

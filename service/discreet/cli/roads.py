@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -91,10 +92,15 @@ def show_changes(
         screen.print(table)
 
 
-def in_the_fields_form(client: Client, answer: Mapping[str, Any], form: str, decimal: str = ".") -> bytes:
-    """The file of a result's demand, or of its link flows on the network that its job held or named."""
+def in_the_fields_form(
+    client: Client, answer: Mapping[str, Any], form: str, decimal: str = ".", start: str | None = None
+) -> bytes:
+    """The file of a result's demand, of its link flows on the network that its job held or named (`decimal`: of CSV),
+    or of the load that it expects from `start` on."""
     from discreet_client import flows  # noqa: PLC0415 - for this alone
 
+    if form == "openadr":
+        return _openadr(answer["result"], start)
     if form == "omx":
         try:
             return flows.demand_matrix(answer["result"])
@@ -109,4 +115,15 @@ def in_the_fields_form(client: Client, answer: Mapping[str, Any], form: str, dec
             return flows.selected_links(answer["result"], network)
         return flows.link_flows(answer["result"], network, form, decimal=decimal)
     except flows.NotWritten as error:
+        raise InvalidInput(str(error)) from None
+
+
+def _openadr(result: Mapping[str, Any], start: str | None) -> bytes:
+    from discreet_client.openadr import report_of  # noqa: PLC0415 - for this alone
+
+    if start is None:
+        raise InvalidInput("--start says when step 0 begins, such as --start 2026-01-15T00:00:00+01:00")
+    try:
+        return json.dumps(report_of(result, start=start), indent=2).encode()
+    except ValueError as error:
         raise InvalidInput(str(error)) from None

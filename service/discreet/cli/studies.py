@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
+from discreet.cli.files import read_body
 from discreet.cli.options import JsonFlag, StateOption
 from discreet.cli.servers import settings_of
 from discreet.cli.showing import show_audit, show_networks, show_report, tell
-from discreet.errors import NotFound
+from discreet.errors import InvalidInput, NotFound
 
 app = typer.Typer()
 converters = typer.Typer(no_args_is_help=True, help="Read other formats.")
@@ -128,6 +129,42 @@ def convert_tntp(
         file = read_trips(trips.read_text(), read_network(net.read_text()).numbers)
         written = sum(row.trips for row in file.rows)
         typer.echo(rounded(kept, written, trip_scale), err=True)
+    text = json.dumps(body, separators=(",", ":"))
+    if out is None:
+        print(text)
+    else:
+        out.write_text(text)
+
+
+@converters.command("openadr")
+def convert_openadr(
+    events: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="JSON of an event, or of a list of them")],
+    start: Annotated[str, typer.Option(help="When step 0 of the problem begins, such as 2026-01-15T00:00:00+01:00")],
+    steps: Annotated[int, typer.Option(min=2, help="How many steps it has")],
+    interval_seconds: Annotated[int, typer.Option(min=1, help="How long a step is")],
+    otherwise: Annotated[float | None, typer.Option(help="The price a kWh of steps that no event prices")] = None,
+    job: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="A job file whose problem gets these fields, written to --out"),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write to this file")] = None,
+) -> None:
+    """Events of OpenADR 3, as `price`, `event` and `limits` of a demand response; with --job the whole job."""
+    from discreet_client.openadr import fields_of_events  # noqa: PLC0415 - loads NumPy
+    from discreet_client.tables import TableError  # noqa: PLC0415
+
+    try:
+        fields = fields_of_events(
+            events, start=start, steps=steps, interval_seconds=interval_seconds, otherwise=otherwise
+        )
+    except TableError as error:
+        raise InvalidInput(str(error)) from None
+    body = fields
+    if job is not None:
+        body = read_body(job)
+        gone = {"utility"} if "price" in fields else set()
+        kept = {name: one for name, one in body["problem"].items() if name not in gone}
+        body = {**body, "problem": {**kept, **fields}}
     text = json.dumps(body, separators=(",", ":"))
     if out is None:
         print(text)

@@ -28,6 +28,8 @@ class Curve:
     low: ArrayLike | None = None
     high: ArrayLike | None = None
     dashed: bool = False
+    gaps: bool = False
+    """Whether y may be NaN, where there is no line."""
 
 
 def draw_curves(
@@ -55,7 +57,8 @@ def draw_curves(
         axes.axvspan(*shade, color=QUIET, alpha=0.15, linewidth=0, label=shaded or None)
     for curve, colour in zip(curves, LINES * (1 + len(curves) // len(LINES)), strict=False):
         across, up = np.asarray(curve.x, dtype=np.float64), np.asarray(curve.y, dtype=np.float64)
-        if across.shape != up.shape or across.ndim != 1 or not (np.isfinite(across) & np.isfinite(up)).all():
+        known = np.isfinite(across) & (np.isfinite(up) | (curve.gaps & np.isnan(up)))
+        if across.shape != up.shape or across.ndim != 1 or not known.all():
             raise InvalidInput(f"{curve.name}: x and y must be finite and of one length")
         if curve.low is not None and curve.high is not None:
             axes.fill_between(across, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)

@@ -19,7 +19,8 @@ from discreet.figures.curves import Curve, draw_curves
 from discreet.privacy.mechanisms.dirichlet import Dirichlet
 from discreet.privacy.pld import QUICK
 from discreet.problems.dr_ensemble.measurements import state_sequences, tariff_utility
-from discreet.reproduce import event_capacity
+from discreet.reproduce import event_capacity, hassan_figures
+from discreet.reproduce.hassan_figures import drawn
 from discreet.reproduce.load_ensemble import EVENT_PAYMENT, STEP_HOURS, TARIFF, Floats, LoadEnsemble, generate
 from discreet.reproduce.report import Line, Report
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
@@ -52,10 +53,11 @@ def study(seed: int = 0) -> dict[str, Any]:
 
     "policies": at 12:45 from state 18, for its row and the adjacent one. "load": kW a building, by time. "cost":
     dollars a building from the start of control, by k. "epsilon": of one row, and of all, by k and floor. "orderings":
-    which of the paper's hold, by tariff and k.
+    which of the paper's hold, by tariff and k. "day", "transitions", "dots": Figures 3, 4 and 6.
     """
     ensemble = generate(seed=seed)
     P = transition_matrix(ensemble)
+    step = int(np.flatnonzero(ensemble.clock == CLOCK)[0])
     costs = [cost_row(ensemble, P, tariff, k, seed) for tariff in TARIFFS for k in CONCENTRATIONS]
     return {
         "policies": policies(ensemble, P, seed),
@@ -63,6 +65,9 @@ def study(seed: int = 0) -> dict[str, Any]:
         "cost": costs,
         "epsilon": [epsilons(k) for k in CONCENTRATIONS],
         "orderings": orderings(costs),
+        "day": hassan_figures.day(ensemble),
+        "transitions": P,
+        "dots": hassan_figures.dots(ensemble, P, adjacent(P), ROW, step, seed),
     }
 
 
@@ -98,15 +103,6 @@ def made(P: Floats, utility: Floats, gamma: float, k: float, seed: int) -> dict[
         "average, sampled": lsmdp.average_policy(P, utility, gamma, k, samples=DRAWS, generator=rng),
         "average of solves": TabulatedPolicy.of(mean),
     }
-
-
-def drawn(P: Floats, k: float, count: int, rng: np.random.Generator) -> Floats:
-    """float64[count, n, n]: transition matrices with rows from Dir(k P), on the support of P."""
-    matrices = np.zeros((count, *P.shape))
-    for row, probabilities in enumerate(P):
-        to = np.flatnonzero(probabilities)
-        matrices[:, row, to] = rng.dirichlet(k * probabilities[to], count)
-    return matrices
 
 
 def policies(ensemble: LoadEnsemble, P: Floats, seed: int) -> list[dict[str, Any]]:
@@ -148,6 +144,7 @@ def load_curves(ensemble: LoadEnsemble, P: Floats, k: float, seed: int) -> dict[
     curves = {"default": load(P), **{name: load(policy) for name, policy in made(P, utility, gamma, k, seed).items()}}
     draws = lsmdp.solve_many(drawn(P, k, 200, np.random.default_rng(seed)), utility, gamma)
     curves["one draw"] = np.mean([load(policy) for policy in draws], axis=0)
+    curves["practice"] = hassan_figures.practice(ensemble, lsmdp.propagate(ensemble.initial, P, horizon))
     return {
         "clock": ensemble.clock.tolist(),
         "event": ensemble.event.tolist(),
@@ -239,6 +236,7 @@ def plots(found: dict[str, Any], folder: Path) -> list[Path]:
         "digamma": "digamma",
         "average": "average",
         "one draw": "one draw, mean of 200",
+        "practice": "a state less in the event (practice)",
     }
     draw_curves(
         [Curve(label, load["clock"], load[name], dashed=name == "default") for name, label in shown.items()],
@@ -255,7 +253,7 @@ def plots(found: dict[str, Any], folder: Path) -> list[Path]:
         [
             Curve(label, exact, [row[name] for row in costs], dashed=name != "one draw")
             for name, label in shown.items()
-            if name not in ("default", "exact")
+            if name not in ("default", "exact", "practice")
         ],
         files[1],
         x=f"epsilon of one row at delta {DELTA:g}: exact, h = {H:g}, floor 0.1, k from 20 to 1000",
@@ -293,11 +291,11 @@ def plots(found: dict[str, Any], folder: Path) -> list[Path]:
         y="change of the policy's probability",
         title=f"h/2 = {H / 2:g} moved from entry {STATE} to {STATE + 1} of the row, k = {PAPER_K}",
     )
-    return files
+    return files + hassan_figures.plots(found["day"], found["transitions"], found["dots"], folder)
 
 
 def report(full: bool = False) -> Report:
-    """Figures 4 to 8 on synthetic buildings, and what is left of an event where the matrix is truly released."""
+    """Figures 3 to 8 on synthetic buildings, and what is left of an event where the matrix is truly released."""
     found = study()
     distance = {(row["method"], row["k"]): row["l1"] for row in found["policies"]}
     epsilon = {row["k"]: row for row in found["epsilon"]}
@@ -336,6 +334,7 @@ def report(full: bool = False) -> Report:
                 f"{row['digamma']:.3g}, average {row['average']:.3g}",
             )
         )
+    lines += hassan_figures.lines(found, {k: PAPER_L1["average", k] for k in hassan_figures.SHOWN_KS})
     sizes = event_capacity.SIZES if full else event_capacity.SIZES[:2]
     capacity = [event_capacity.survival(size) for size in sizes]
     lines += [
@@ -367,7 +366,7 @@ def report(full: bool = False) -> Report:
         lines=tuple(lines),
         unreproduced=(
             (
-                "Figures 3 and 7 to the digit",
+                "Figures 3, 6 and 7 to the digit",
                 "the building's data are not public; synthetic buildings of its size are used",
             ),
             (

@@ -266,73 +266,6 @@ class DeclineRequest(TypedDict):
     """length >= 1, length <= 500"""
 
 
-class DrEnsemble(TypedDict):
-    """
-    Steer a load ensemble through T steps.
-
-    `counts`: every participant's transitions, normalized by their number, are summed and
-    released with noise; a participant is a point of the simplex, whatever the record's length.
-    `dirichlet`: every row of a transition matrix is answered by one Dirichlet draw.
-    """
-
-    clip: NotRequired[float | Literal["auto"] | None]
-    """
-    Public bound on the l2 norm of a participant's histogram; less noise, some bias. `auto`
-    takes that of least expected error, by public figures
-    """
-    concentration: NotRequired[float | None]
-    """k of the last three policies; the Dirichlet mechanism's own when not given; > 0, <= 1e+12"""
-    dataset: NotRequired[str | None]
-    """Id of a dataset of this kind; or else `release`"""
-    discomfort_weight: float
-    """
-    What it costs to move loads against their habits, in the money of `price` or `utility`: the
-    larger, the less they are moved; > 0, <= 1e+12
-    """
-    first_step: NotRequired[int]
-    """
-    Which step of the day step 0 is, where the dataset has a `day`: of 48 a day 36 is six in the
-    evening; >= 0, <= 1000000000; default `0`
-    """
-    initial: list[float] | Literal["released"]
-    """
-    How the loads are spread over the states at step 0, chosen without looking at the data; or
-    as the release says that their time is
-    """
-    kind: Literal["dr_ensemble"]
-    method: NotRequired[Literal["auto", "counts", "dirichlet"]]
-    """default `auto`"""
-    policy: NotRequired[Literal["exact", "taylor", "digamma", "average"]]
-    """default `exact`"""
-    power: NotRequired[list[float] | None]
-    """
-    Power of each state. Absent: the middles of the bins between the public `edges` of the
-    dataset; length >= 2, length <= 2000
-    """
-    price: NotRequired[list[float] | None]
-    """
-    Money per unit of power in each step; the utility is then minus price times power. Of a
-    price per kWh that times the hours of a step: 0.30 a kWh is 0.075 a kW in steps of a quarter
-    of an hour; length >= 2, length <= 100000
-    """
-    prior: NotRequired[float]
-    """
-    Added to each parameter of a Dirichlet draw; lets small epsilons be met; >= 0, <= 1e+06;
-    default `0.0`
-    """
-    release: NotRequired[str | list[str] | None]
-    """
-    Instead of `dataset`: a job, or several, of which what was released is asked again, at price
-    0. Fields that were fixed at the release must be those of that job
-    """
-    samples: NotRequired[int | None]
-    """Draws of the average policy; its closed form when not given; >= 1, <= 10000"""
-    uncertainty: NotRequired[bool]
-    """Whether the result says how far the noise may have moved its numbers; default `true`"""
-    utility: NotRequired[list[list[float]] | None]
-    """Money by step and state, instead of `price`; length >= 2, length <= 100000"""
-
-
 class Encryption(TypedDict):
     """How the sums are hidden."""
 
@@ -598,6 +531,28 @@ class LimitAnswer(TypedDict):
     unit: str
 
 
+class LimitsTold(TypedDict):
+    """How a policy keeps the limits that were asked for; of one load, in the unit of power."""
+
+    cost: float
+    """How much less a load saves than without limits, in the money of the price"""
+    feeder: NotRequired[list[float | None]]
+    """The most that a load may take in each step"""
+    kept: bool
+    """Whether the expected load is within all of them"""
+    price: list[float]
+    """Of a unit of power in each step, what the limits are worth there, in the money of the price"""
+    ramp: NotRequired[float]
+    """The most that it may change by from step to step"""
+    says: str
+    """What they ask and cost; where they cannot be kept which, where and why"""
+    strays: float
+    """
+    The largest standard deviation in any step of the load that is limited, of all or of each,
+    about its expectation, where loads move by themselves
+    """
+
+
 class Link(TypedDict):
     """
     A directed link of the network; nodes are 1..n.
@@ -624,6 +579,17 @@ class Link(TypedDict):
     """Of this link, 0 or at least 1; by default the latency's, 1 where that is affine; >= 0, <= 20"""
     tail: int
     """>= 1"""
+
+
+class LoadLimits(TypedDict):
+    """Bounds on the expected load, in the unit of `power`."""
+
+    feeder: NotRequired[float | list[float | None] | None]
+    """The load is at most that: in each step, or a number for each step, null where there is none"""
+    of: Literal["all", "each"]
+    """Whose load is meant: that of all public `participants` together, as a feeder's, or of each"""
+    ramp: NotRequired[float | None]
+    """From each step to the next the load changes by at most that; >= 0"""
 
 
 class Meters(TypedDict):
@@ -1198,6 +1164,8 @@ class States(TypedDict):
     """At which step of the day each block begins"""
     day_begins: NotRequired[str]
     """When step 0 of a day is, by the clock of `meters.start`"""
+    day_begins_on: NotRequired[str]
+    """On which day of the week, where the blocks begin again after weeks: `Monday`"""
     day_steps: NotRequired[int]
     """Steps of a day, after which blocks begin again"""
     edges: NotRequired[list[float]]
@@ -1470,6 +1438,81 @@ class CoupledQp(TypedDict):
     """> 0, < 1; default `0.001`"""
 
 
+class DrEnsemble(TypedDict):
+    """
+    Steer a load ensemble through T steps.
+
+    `counts`: every participant's transitions, normalized by their number, are summed and
+    released with noise; a participant is a point of the simplex, whatever the record's length.
+    `dirichlet`: every row of a transition matrix is answered by one Dirichlet draw.
+    """
+
+    clip: NotRequired[float | Literal["auto"] | None]
+    """
+    Public bound on the l2 norm of a participant's histogram; less noise, some bias. `auto`
+    takes that of least expected error, by public figures
+    """
+    concentration: NotRequired[float | None]
+    """k of the last three policies; the Dirichlet mechanism's own when not given; > 0, <= 1e+12"""
+    dataset: NotRequired[str | None]
+    """Id of a dataset of this kind; or else `release`"""
+    discomfort_weight: float
+    """
+    What it costs to move loads against their habits, in the money of `price` or `utility`: the
+    larger, the less they are moved; > 0, <= 1e+12
+    """
+    event: NotRequired[list[list[int]] | None]
+    """
+    Steps that the answer compares with all others, with and without control: [[first, end], …],
+    each from `first` to before `end`. Absent: those that are dear, where the price has two
+    levels; length <= 1000, each length >= 2, length <= 2
+    """
+    first_step: NotRequired[int]
+    """
+    Which step of the day step 0 is, where the dataset has a `day`: of 48 a day 36 is six in the
+    evening; >= 0, <= 1000000000; default `0`
+    """
+    initial: list[float] | Literal["released"]
+    """
+    How the loads are spread over the states at step 0, chosen without looking at the data; or
+    as the release says that their time is
+    """
+    kind: Literal["dr_ensemble"]
+    limits: NotRequired[LoadLimits | None]
+    """What the expected load is kept within: the best policy that does is found"""
+    method: NotRequired[Literal["auto", "counts", "dirichlet"]]
+    """default `auto`"""
+    policy: NotRequired[Literal["exact", "taylor", "digamma", "average"]]
+    """default `exact`"""
+    power: NotRequired[list[float] | None]
+    """
+    Power of each state. Absent: the middles of the bins between the public `edges` of the
+    dataset; length >= 2, length <= 2000
+    """
+    price: NotRequired[list[float] | None]
+    """
+    Money per unit of power in each step; the utility is then minus price times power. Of a
+    price per kWh that times the hours of a step: 0.30 a kWh is 0.075 a kW in steps of a quarter
+    of an hour; length >= 2, length <= 100000
+    """
+    prior: NotRequired[float]
+    """
+    Added to each parameter of a Dirichlet draw; lets small epsilons be met; >= 0, <= 1e+06;
+    default `0.0`
+    """
+    release: NotRequired[str | list[str] | None]
+    """
+    Instead of `dataset`: a job, or several, of which what was released is asked again, at price
+    0. Fields that were fixed at the release must be those of that job
+    """
+    samples: NotRequired[int | None]
+    """Draws of the average policy; its closed form when not given; >= 1, <= 10000"""
+    uncertainty: NotRequired[bool]
+    """Whether the result says how far the noise may have moved its numbers; default `true`"""
+    utility: NotRequired[list[list[float]] | None]
+    """Money by step and state, instead of `price`; length >= 2, length <= 100000"""
+
+
 class DrEnsembleContent(TypedDict):
     """
     The private content: state sequences, one a participant, or a transition matrix, or readings
@@ -1556,13 +1599,27 @@ class DrEnsembleResult(TypedDict):
     """Expected cost from each state at step 0, discomfort included; unit: the money of the price"""
     default_power: NotRequired[list[float]]
     """Expected power without control; unit: the unit of power of the states"""
+    event: NotRequired[list[int]]
+    """The steps that `event_saving` is of, as asked or those that are dear"""
+    event_saving: NotRequired[float]
+    """
+    What a load draws less in the steps of the event than without control, all together; unit:
+    kWh of steps of meters, else the unit of power times a step
+    """
     expected_power: NotRequired[list[float]]
     """
     Expected power of a load in each step under the policy, from `initial`; unit: the unit of
     power of the states
     """
+    limits: NotRequired[LimitsTold]
+    """How the policy keeps the `limits` that were asked for"""
     policy: NotRequired[list[list[list[float]]]]
     """Controlled transitions of every step: [step][from][to]"""
+    rebound: NotRequired[float]
+    """
+    What a load draws more outside of the event than without control, before it or after; unit:
+    kWh of steps of meters, else the unit of power times a step
+    """
     saving: NotRequired[float]
     """
     What control saves over all steps from `initial`, discomfort deducted; unit: the money of

@@ -24,6 +24,7 @@ from discreet.problems.dr_ensemble.intervals import MOST_RELIED, STRETCH
 from discreet.problems.dr_ensemble.measurements import price_in_words
 from discreet.problems.dr_ensemble.result import MONEY, POWER
 from discreet.problems.plans import Plan
+from discreet.solvers.control import linearly_solvable_mdp as lsmdp
 from discreet_client.intervals import percent, plain
 
 DRAWS, LEAST_DRAWS = 64, 8
@@ -72,6 +73,8 @@ WIDE = 0.05
 """Half of a bin's width, of the largest power, from which on its middle is said to be far off."""
 NO_TIME = 1e-100
 """Participants in a row that the model never visits: a square of their part of the noise is still a number."""
+COROLLARIES = {"taylor": 1, "digamma": 2, "average": 3}
+"""Of the paper, each of the cost of privacy of one of its policies."""
 CLIPS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08)
 
 
@@ -307,6 +310,23 @@ def price_advice(price: tuple[float, ...] | None, public: DrEnsemblePublic) -> t
         return ()
     taken = price_in_words(price, public.meters.interval_seconds)
     return (f"`price` is {taken}; saving and costs are in the same money",)
+
+
+def policy_advice(public: DrEnsemblePublic, control: Control, initial: Floats | None) -> tuple[str, ...]:
+    """What the policy costs more than the exact one of the same matrix, by the public model: the paper's cost of
+    privacy (its Corollaries 1 to 3), which can be told before, as it is a function of the matrix alone."""
+    horizon, states = control.utility.shape
+    if control.policy == "exact" or control.samples or horizon * states**2 > MOST_WORK:
+        return ()
+    model = moves(public)
+    start = time(model, initial, public.steps) if initial is None else initial
+    cost = lsmdp.cost_of_privacy(control.solve(model), model, control.utility, control.discomfort_weight)
+    k, number = plain(control.concentration or math.nan, 4), COROLLARIES[control.policy]
+    return (
+        f"the {control.policy} policy at k = {k} costs a load {plain(float(start @ cost[0]), 3)} more than the exact"
+        f" one would, in {MONEY}, of loads as the model has them (Corollary {number} of the paper). It protects nobody"
+        " more: all policies are made of the same release",
+    )
 
 
 def day_advice(public: DrEnsemblePublic) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,12 @@ from discreet.figures.charts import BLOCKS, Blocks, Chart, Table, interval_of, l
 from discreet.figures.series import MAX_FRAME_NUMBERS, MAX_POINTS, Floats
 from discreet.figures.style import LINES, QUIET
 from discreet.figures.traces import Figure, bars, counting, curve, figure, heat, matrix_axes, rounded
-from discreet.problems.dr_ensemble.measurements import step_length
+from discreet.problems.dr_ensemble.clock import across, block_names, clock, step_name, windows
 from discreet.solvers.saddle.saddle_point import thinned
 
 SHOWN = "load with and without control, transitions, policy by period, cost by first state; simulation: cost of privacy"
 MAX_PERIODS = 96
 MOST_TICKS = 12
-DAY_SECONDS = 86_400
 
 
 def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
@@ -30,7 +29,7 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
     if "block_transitions" in result:
         charts.append(_block_transitions(plan, result))
     if result.get("policy"):
-        charts.append(_policy(np.array(result["policy"]), _state_names(result), _step(result)))
+        charts.append(_policy(np.array(result["policy"]), _state_names(result), step_name(result)))
     if "cost_to_go" in result:
         charts.append(_cost(result))
     if "cost_of_privacy" in result:
@@ -65,7 +64,7 @@ def row_names(problem: dict[str, Any], result: dict[str, Any], field: str) -> li
     called = [f"state {state} ({name})" for state, name in enumerate(names)]
     if field != "block_transitions":
         return called
-    return [f"{block}, {state}" for block in _block_names(result["states"]) for state in called]
+    return [f"{block}, {state}" for block in block_names(result["states"]) for state in called]
 
 
 def _state_names(result: Mapping[str, Any]) -> list[str] | None:
@@ -78,50 +77,12 @@ def _state_names(result: Mapping[str, Any]) -> list[str] | None:
     return names if 0 < len(set(names)) == len(names) <= BLOCKS else None
 
 
-def _step(result: Mapping[str, Any]) -> str:
-    """What a step of the horizon is, for an axis: `step of 15 minutes`."""
-    seconds = result.get("states", {}).get("step_seconds")
-    if seconds is None:
-        return "step"
-    return f"step of {step_length(seconds)}"
-
-
-def _clock(states: Mapping[str, Any], step: int) -> str | None:
-    """What a clock shows at a step of the day, where that is known; of blocks that begin again after several days, on
-    which of them. Where they begin again at another time of the day no clock tells blocks apart."""
-    if not {"day_begins", "step_seconds"} <= states.keys():
-        return None
-    days, rest = divmod(states["day_steps"] * states["step_seconds"], DAY_SECONDS)
-    if rest:
-        return None
-    hours, minutes, seconds = map(int, states["day_begins"].split(":"))
-    passed = step % states["day_steps"] * states["step_seconds"]
-    minute = (3600 * hours + 60 * minutes + seconds + passed) // 60
-    shown = f"{minute // 60 % 24:02}:{minute % 60:02}"
-    return shown if days == 1 else f"day {minute // 1440 % days + 1}, {shown}"
-
-
-def _block_names(states: Mapping[str, Any]) -> list[str]:
-    """The hours of each block, or its steps."""
-    ends = [*states["blocks"][1:], states["day_steps"]]
-    return [
-        f"steps {first} to {end - 1}" if clock is None else f"{clock} to {_clock(states, end)}"
-        for first, end in zip(states["blocks"], ends, strict=True)
-        for clock in [_clock(states, first)]
-    ]
-
-
 def _hours(problem: Mapping[str, Any], result: Mapping[str, Any], steps: list[int]) -> dict[str, Any]:
     """The layout of an axis of these steps, by the clock where it is known."""
     states, first = result.get("states", {}), problem.get("first_step", 0)
     shown = steps[:: max(1, -(-len(steps) // MOST_TICKS))]
-    clocks = [_clock(states, first + step) for step in shown]
+    clocks = [clock(states, first + step) for step in shown]
     return {} if None in clocks else {"xaxis": {"tickvals": shown, "ticktext": clocks}}
-
-
-def _across(result: Mapping[str, Any], hours: Mapping[Any, Any]) -> str:
-    """What an axis of steps shows, with or without a clock."""
-    return f"time of day, each {_step(result)}" if hours else _step(result)
 
 
 def _of_all(result: Mapping[str, Any]) -> str:
@@ -197,7 +158,7 @@ def _transitions(plan: dict[str, Any], result: dict[str, Any]) -> Chart:
 
 def _block_transitions(plan: dict[str, Any], result: dict[str, Any]) -> Chart:
     """float64[blocks, n, n], one frame a block."""
-    matrices, names = np.array(result["block_transitions"]), _block_names(result["states"])
+    matrices, names = np.array(result["block_transitions"]), block_names(result["states"])
     noise = _noisy(result, "block_transitions", matrices.shape[0] * matrices.shape[1]).reshape(matrices.shape[:2])
     drawn, blocks = _frames(np.where(noise[..., None], np.nan, matrices), names, _state_names(result))
     says = " Rows that are left blank are mostly noise." if noise.any() else ""
@@ -243,6 +204,17 @@ def _band(x: list[int], ends: tuple[Floats, Floats], place: int) -> dict[str, An
     }
 
 
+def _shaded(event: Sequence[int]) -> list[dict[str, Any]]:
+    """Behind the curves, the steps of the event."""
+    return [
+        {
+            **{"type": "rect", "xref": "x", "x0": first, "x1": end, "yref": "paper", "y0": 0, "y1": 1},
+            **{"fillcolor": QUIET, "opacity": 0.12, "line": {"width": 0}, "layer": "below"},
+        }
+        for first, end in windows(event)
+    ]
+
+
 def _load(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> Chart:
     names = {
         "default_power": "without control",
@@ -271,6 +243,16 @@ def _load(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any])
         more["yaxis2"] = {**right, "overlaying": "y", "rangemode": "tozero"}
         more["margin"] = {"l": 60, "r": 60, "t": 20, "b": 50}
         columns, extra = [*columns, "price"], [tariff]
+    limits = result.get("limits", {})
+    if limits.get("feeder"):
+        most = np.array(limits["feeder"], dtype=np.float64)[steps]
+        traces.append(curve("limit", steps, most, 3, steps=True, dashed=True))
+        columns, extra = [*columns, "limit"], [*extra, most]
+    if limits:
+        says += f" {limits['says']}."
+    if result.get("event"):
+        more["shapes"] = _shaded(result["event"])
+        says += " Shaded: the event."
     hours = _hours(problem, result, steps)
     of_day = (
         "Each block of the day has its own transitions."
@@ -285,7 +267,7 @@ def _load(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any])
         f"noise moves, it moves in both.{_of_all(result)} {of_day}{says}{noise_of(plan)}",
         figure=figure(
             traces,
-            x=_across(result, hours),
+            x=across(result, hours),
             y=f"expected power of a load{_power(result)}",
             hover="x unified",
             **more,
@@ -333,6 +315,9 @@ def draw(problem: dict[str, Any], result: dict[str, Any], path: Path, *, coordin
         if field in result:
             steps, (low, high) = np.arange(len(result[field])), interval_of(result, field) or (None, None)
             curves.append(Curve(name, steps, result[field], low, high, dashed=field.startswith("true")))
+    if most := result.get("limits", {}).get("feeder"):
+        limit = np.array(most, dtype=np.float64)
+        curves.append(Curve("limit", np.arange(limit.size), limit, dashed=True, gaps=True))
     axis = _hours(problem, result, list(range(len(result.get("expected_power", ()))))).get("xaxis", {})
     ticks = dict(zip(axis.get("tickvals", ()), axis.get("ticktext", ()), strict=True))
-    draw_curves(curves, path, x=_across(result, ticks), y=f"expected power of a load{_power(result)}", ticks=ticks)
+    draw_curves(curves, path, x=across(result, ticks), y=f"expected power of a load{_power(result)}", ticks=ticks)

@@ -13,9 +13,14 @@ from discreet.problems.contents import Progress
 from discreet.problems.dr_ensemble.dataset import Floats, Ints
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
 from discreet.solvers.control.ensemble_outcomes import outcomes
+from discreet.solvers.control.limited_load import Limits, priced
 
 SAMPLE_SEED = 20_201_114
 """Of the draws of a sampled average policy: post-processing, public, and the same for the same release."""
+
+
+ENERGIES = ("event_saving", "rebound")
+"""Fields of an answer that compare what is drawn with and without control, in the steps of an event and outside."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +28,7 @@ class Control:
     """utility: float64[T, n], money; power: float64[n]; discomfort_weight: gamma, in money.
 
     Transitions are float64[n, n]; with `at`, int64[T - 1], float64[blocks, n, n], of which step t has that of block
-    `at[t]`. Policies other than the exact one know no blocks.
+    `at[t]`. Policies other than the exact one know no blocks and no limits.
     """
 
     utility: Floats
@@ -34,17 +39,36 @@ class Control:
     samples: int | None = None
     at: Ints | None = None
     blocks: int = 1
+    limits: Limits | None = None
+    """Of one load."""
+    guess: Floats | None = None
+    """Of the multipliers of the limits: those of transitions nearby."""
+    event: NDArray[np.bool_] | None = None
+    """bool[T]: the steps that are compared with the others."""
+    hours: float = 1.0
+    """Of a step, so that power becomes energy."""
 
     def start(self, visits: Floats) -> Floats:
         """Where loads are at step 0, of how the time is spread over the states, in each block where there are any."""
         first: Floats = visits if self.at is None else visits[..., self.at[0], :]
         return first
 
-    def solve(self, transitions: Floats, progress: Progress | None = None) -> lsmdp.Policy:
-        """The policy of these transitions."""
+    def price(self, transitions: Floats, start: Floats) -> tuple[Floats | None, Floats | None]:
+        """What power is priced at in each step so that loads from `start` keep the limits, float64[T] in money per unit
+        of power, and the multipliers that it is made of; None where nothing is limited."""
+        if self.limits is None:
+            return None, None
+        gamma, limits = self.discomfort_weight, self.limits
+        return priced(transitions, self.utility, gamma, start, self.power, limits, at=self.at, guess=self.guess)
+
+    def solve(
+        self, transitions: Floats, progress: Progress | None = None, *, price: Floats | None = None
+    ) -> lsmdp.Policy:
+        """The policy of these transitions, where power has a price of `limits` in each step beside what it costs."""
         gamma, k = self.discomfort_weight, self.concentration
         if self.policy == "exact":
-            return lsmdp.solve(transitions, self.utility, gamma, at=self.at, progress=progress)
+            utility = self.utility if price is None else self.utility - np.outer(price, self.power)
+            return lsmdp.solve(transitions, utility, gamma, at=self.at, progress=progress)
         if self.policy != "average":
             kind, U = self.policy, self.utility
             return lsmdp.solve(transitions, U, gamma, weights=kind, concentration=k, progress=progress)
@@ -56,11 +80,11 @@ class Control:
 
     def load(self, moves: lsmdp.Policy | Floats, start: Floats) -> Floats:
         """Expected power float64[T] of a load that moves by a policy, or transitions, from the distribution `start`."""
-        return lsmdp.expected_power(self._spread(moves, start), self.power)
+        return lsmdp.expected_power(self.spread(moves, start), self.power)
 
     def time(self, moves: lsmdp.Policy | Floats, start: Floats) -> Floats:
         """float64[rows]: of the steps that loads move in, the part that begins in each state, block by block."""
-        spread = self._spread(moves, start)[:-1]
+        spread = self.spread(moves, start)[:-1]
         if self.at is None:
             shares: Floats = spread.mean(axis=0)
             return shares
@@ -79,28 +103,42 @@ class Control:
 
     def saving(self, transitions: Floats, cost_to_go: Floats, start: Floats) -> float:
         """What loads left alone cost more than that."""
-        alone = self._spread(transitions, start)
+        alone = self.spread(transitions, start)
         return float(-(alone * self.utility).sum() - start @ cost_to_go)
 
     def answer(self, transitions: Floats, policy: lsmdp.Policy, start: Floats) -> dict[str, Any]:
-        """The figures of a result: `expected_power`, `default_power`, `cost_to_go`, `saving`."""
+        """The figures of a result: `expected_power`, `default_power`, `cost_to_go`, `saving`, `ENERGIES`."""
         cost = self.cost_to_go(policy, transitions)
-        return {
-            "expected_power": self.load(policy, start),
-            "default_power": self.load(transitions, start),
-            "cost_to_go": cost,
-            "saving": self.saving(transitions, cost, start),
-        }
+        return self._with_energies(
+            {
+                "expected_power": self.load(policy, start),
+                "default_power": self.load(transitions, start),
+                "cost_to_go": cost,
+                "saving": self.saving(transitions, cost, start),
+            }
+        )
 
     def answers(self, matrices: Floats, start: Floats) -> dict[str, Floats]:
         """The same of many transitions, from `start` float64[n] or [B, n]: an axis more in front."""
-        if self.policy == "exact":
-            return vars(outcomes(matrices, self.utility, self.discomfort_weight, start, self.power, at=self.at))
         starts = np.broadcast_to(start, (len(matrices), matrices.shape[-1]))
+        if self.policy == "exact":
+            U, gamma, prices = self.utility, self.discomfort_weight, None
+            if self.limits is not None:
+                prices = np.array([self.price(*one)[0] for one in zip(matrices, starts, strict=True)])
+            found = outcomes(matrices, U, gamma, start, self.power, at=self.at, prices=prices)
+            return self._with_energies(vars(found))
         each = [self.answer(matrix, self.solve(matrix), own) for matrix, own in zip(matrices, starts, strict=True)]
         return {name: np.array([one[name] for one in each]) for name in each[0]}
 
-    def _spread(self, moves: lsmdp.Policy | Floats, start: Floats) -> Floats:
+    def _with_energies(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """What control takes from a load in the steps of the event, and what a load draws more outside of them."""
+        if self.event is None:
+            return answer
+        less = self.hours * (answer["default_power"] - answer["expected_power"])
+        inside, outside = less[..., self.event].sum(axis=-1), -less[..., ~self.event].sum(axis=-1)
+        return {**answer, "event_saving": inside, "rebound": outside}
+
+    def spread(self, moves: lsmdp.Policy | Floats, start: Floats) -> Floats:
         """float64[T, n]: loads over the states at each step."""
         at = None if isinstance(moves, lsmdp.Policy) else self.at
         return lsmdp.propagate(start, moves, len(self.utility), at=at)

@@ -18,6 +18,7 @@ MOST_CELLS = 1_000_000
 """Of the policy of an example: steps times transitions."""
 DAY = {"steps": 3, "blocks": [0, 2]}
 EXACT = {"policy": "exact", "concentration": None, "samples": None}
+LIMITED = {"limits": {"of": "each", "ramp": 0.2}}
 PRIORS = (0, 1, 10, 100, 1000)
 
 
@@ -91,7 +92,7 @@ def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
     sampled, known = {**average, "samples": 2}, {"participants": 3}
     for name, extra, left, right, delta, policy in (
         ("participant added", {"steps": 5}, others, [*others, moving], 0, {}),
-        ("participant added, in blocks", {"steps": 5, "day": DAY}, others, [*others, moving], 0, EXACT),
+        ("participant added, in blocks", {"steps": 5, "day": DAY}, others, [*others, moving], 0, EXACT | LIMITED),
         (
             "participant replaced, in blocks, clipped",
             {**known, "day": DAY},
@@ -145,6 +146,8 @@ def otherwise(problem: Any, public: DrEnsemblePublic) -> dict[str, dict[str, Any
         "discomfort_weight": {"discomfort_weight": 2 * problem.discomfort_weight},
         "initial": {"initial": "released" if problem.initial != "released" else [1 / states] * states},
         "first_step": {"first_step": problem.first_step + 1},
+        "limits": {"limits": {"of": "each", "feeder": 1e6, "ramp": 1e6}, **EXACT},
+        "event": {"event": [[0, 1]]},
         "method": {"method": "dirichlet" if public.row_change is None else "counts"},
         "policy": taylor,
         "concentration": {**taylor, "concentration": 30},

@@ -6,6 +6,7 @@ from typing import Any
 
 from discreet.errors import FieldIssue
 from discreet.problems.columns import MAX_ISSUES
+from discreet.problems.dr_ensemble import limits
 from discreet.problems.dr_ensemble.dataset import MAX_FIGURE, DrEnsemblePublic
 from discreet.problems.dr_ensemble.matrix import SUM_TOLERANCE
 
@@ -56,6 +57,12 @@ def issues(problem: Any, public: DrEnsemblePublic, method: str) -> list[FieldIss
         if problem.policy != "exact":
             says = "exact is needed where the dataset has a `day`: the other policies are of one matrix"
             found.append(FieldIssue("/problem/policy", says))
+    if problem.limits is not None:
+        found += limits.issues(problem.limits, public, problem.horizon, problem.policy, "/problem/limits")
+    for place, (first, end) in enumerate(problem.event or ()):
+        if not first < end <= problem.horizon:
+            says = f"[first, end] of a problem of {problem.horizon} steps: first is below end, end at most that"
+            found.append(FieldIssue(f"/problem/event/{place}", says))
     size = (problem.horizon - 1) * int(public.mask().sum())
     if size > MAX_POLICY_CELLS:
         says = f"a policy of {size} transitions; at most {MAX_POLICY_CELLS}: fewer steps or a smaller support"

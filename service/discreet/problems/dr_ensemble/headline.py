@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from discreet.problems.dr_ensemble.clock import hours_of
 from discreet.problems.dr_ensemble.measurements import price_in_words
 from discreet.problems.dr_ensemble.result import MONEY, DrEnsembleResult
 from discreet.problems.headlines import Headline, counted, figure, headline, only_noise
@@ -19,6 +20,9 @@ LESS = 0.95
 def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
     """The saving of one load, states whose moves are only noise, and of simulations what it saves in truth."""
     found = []
+    limits = result.get("limits")
+    if limits and not limits["kept"]:
+        found.append(Headline(limits["says"]))
     if "saving" in result:
         people, lost = result.get("states", {}).get("participants"), intervals.is_mostly_noise(result)
         every = f", {plain(people * result['saving'], 3)} for all {people:,}" if people and not lost else ""
@@ -30,6 +34,10 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
         if share := _energy(result):
             less = "; what is not drawn then is not drawn later: loads are shed, not moved" if share < LESS else ""
             found.append(Headline("With control a load takes some ", percent(share), f" of the energy without{less}"))
+    if limits and limits["kept"]:
+        found.append(Headline(limits["says"]))
+    if "event_saving" in result:
+        found.append(_event(problem, result))
     noise, states = only_noise(result, "block_transitions" if "block_transitions" in result else "transitions")
     if noise:
         what = counted(states, "state") if "transitions" in result else f"{states:,} states in blocks of the day"
@@ -58,6 +66,33 @@ def _together(result: Mapping[str, Any], people: int) -> Headline:
         before, now = (plain(people * max(result[name]), 3) for name in ("default_power", "expected_power"))
         after = f"; their highest load is {now} kW, and {before} kW without control"
     return Headline(f"All {people:,} participants together save ", figure(scaled, "saving"), after)
+
+
+def _event(problem: Mapping[str, Any], result: Mapping[str, Any]) -> Headline:
+    """What control takes in the steps of the event, and what is drawn more at other times."""
+    states = result["states"]
+    unit = " kWh" if "step_seconds" in states else ""
+    less, back = result["event_saving"], result["rebound"]
+    signed = result if less >= 0 else _turned(result, "event_saving")
+    other = result if back >= 0 else _turned(result, "rebound")
+    outside = f"{figure(other, 'rebound')}{unit} {'more' if back >= 0 else 'less'} at all other times"
+    people = states.get("participants")
+    every = ""
+    if people and not intervals.is_mostly_noise(result):
+        every = f"; of all {people:,} that is {plain(people * abs(less), 3)} and {plain(people * abs(back), 3)}"
+    when = hours_of(problem, states, result["event"])
+    after = f"{unit} {'less' if less >= 0 else 'more'} than without control, and {outside}{every}"
+    one = headline(DrEnsembleResult, signed, "event_saving", f"In the event ({when}) a load draws ", after)
+    return replace(one, unit="kWh" if unit else one.unit)
+
+
+def _turned(result: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """The result with the other sign of one number."""
+    said = result.get("uncertainty") or {}
+    ends = said.get("values", {}).get(name) or {}
+    turned = {name: {"lower": -ends["upper"], "upper": -ends["lower"]}} if ends else {}
+    values = {**said.get("values", {}), **turned}
+    return {**result, name: -result[name], **({"uncertainty": {**said, "values": values}} if said else {})}
 
 
 def _energy(result: Mapping[str, Any]) -> float:

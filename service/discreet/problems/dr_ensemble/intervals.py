@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from discreet.problems.accuracy import LEVEL, Interval, Uncertainty
-from discreet.problems.dr_ensemble.control import Control
+from discreet.problems.dr_ensemble.control import ENERGIES, Control
 from discreet.problems.dr_ensemble.dataset import Floats, Ints
 from discreet.problems.dr_ensemble.estimates import LEAST_DRAWS, Estimate, single_moves
 from discreet.solvers.control.control_policies import Policy
@@ -30,6 +30,9 @@ NOTHING = float(ndtri((1 + LEVEL) / 2))
 LOADS = ("default_power", "expected_power")
 """Means over the powers of the states: never outside of these, so intervals are cut there. What is left out cannot be
 the truth, so as many intervals hold it."""
+MOST_LIMITED, LIMITED_STEP = 4_000_000, 100
+"""Steps of all draws together, each with its transitions and so much besides, where loads are limited: a policy within
+limits is searched for in each draw."""
 MOST_STEPS = 40_000
 """Of all draws together whose policies are not the exact ones, which are made one by one."""
 
@@ -66,6 +69,7 @@ def uncertainty(
             matrix: rows.tolist(),
             "cost_to_go": first.tolist(),
             **dict.fromkeys(("expected_power", "saving"), relied),
+            **dict.fromkeys((name for name in ENERGIES if name in answer), relied),
         },
         # What a person reads first are the saving and the load: where both are noise, the answer is.
         mostly_noise=estimate.mostly_noise or relied,
@@ -78,8 +82,8 @@ def uncertainty(
     begun = control.start(visits) if initial is None else initial
     found = {matrix: matrices, **control.answers(matrices, begun)}
     bare, seen = estimate.bare()
-    lean = control.answer(bare, control.solve(bare), control.start(seen) if initial is None else initial)
-    moved = {name: [np.asarray(value)[None] - answer[name]] for name, value in lean.items()}
+    lean = control.answers(bare[None], control.start(seen) if initial is None else initial)
+    moved = {name: [value - answer[name]] for name, value in lean.items()}
     unsure = _unsure(widths, np.maximum(*times), estimate.public.widths(), draws)
     if unsure.size:
         others = control.answers(single_moves(estimate.public, estimate.transitions, unsure), start)
@@ -89,7 +93,7 @@ def uncertainty(
     for name, values in found.items():
         if said["noise_dominates"].get(name) is not True:
             exact = np.asarray(answer[name])
-            ends = np.array([control.power.min(), control.power.max()]) if name in LOADS else None
+            ends = _ends(control, name, exact) if name in LOADS else None
             said["values"][name] = _interval(values, exact, stretch, moved.get(name, []), ends)
     cost = said["values"]["cost_to_go"]
     for state in np.flatnonzero(first).tolist():
@@ -101,9 +105,21 @@ def draws_of(control: Control) -> int:
     """How many draws a problem of this size gets."""
     horizon, states = control.utility.shape
     draws: int = min(DRAWS, MOST_NUMBERS // (states * max(control.blocks * states, horizon)))
+    if control.limits is not None:
+        limited: int = MOST_LIMITED // (horizon * (states**2 + LIMITED_STEP))
+        return min(draws, limited)
     if control.policy == "exact":
         return draws
     return 0 if control.samples else min(draws, MOST_STEPS // horizon)
+
+
+def _ends(control: Control, name: str, answer: Floats) -> tuple[Floats, Floats]:
+    """The least and the most that a load can be in each step; under control the most that its limits leave, but where
+    the answer itself is beyond them."""
+    least, most = (np.full(answer.size, end) for end in (control.power.min(), control.power.max()))
+    if control.limits is not None and name == "expected_power":
+        most = np.maximum(np.minimum(most, control.limits.feeder), answer)
+    return least, most
 
 
 def _unsure(noise: Floats, relied: Floats, width: Ints, most: int) -> Ints:
@@ -116,7 +132,7 @@ def _unsure(noise: Floats, relied: Floats, width: Ints, most: int) -> Ints:
 
 
 def _interval(
-    draws: Floats, answer: Floats, stretch: float, moved: Sequence[Floats], ends: Floats | None = None
+    draws: Floats, answer: Floats, stretch: float, moved: Sequence[Floats], ends: tuple[Floats, Floats] | None = None
 ) -> Interval:
     """Stretched about the median of the draws, within what any of them says and the answer; then by as much longer on
     either side as the answer may have been `moved` at most, for one reason and another: each has an axis in front.

@@ -21,7 +21,7 @@ from discreet.privacy.noise import Noise
 from discreet.problems.accuracy import INTERVALS, LEVEL, Expected
 from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.contents import Content, Profile, Progress, Released
-from discreet.problems.dr_ensemble import estimates, examples, intervals
+from discreet.problems.dr_ensemble import estimates, examples, intervals, limits
 from discreet.problems.dr_ensemble.advice import (
     CLIPS,
     MODEL,
@@ -31,18 +31,16 @@ from discreet.problems.dr_ensemble.advice import (
     clips,
     day_advice,
     expectations,
+    policy_advice,
     price_advice,
     row_advice,
 )
 from discreet.problems.dr_ensemble.control import Control
-from discreet.problems.dr_ensemble.dataset import (
-    MAX_STATES,
-    DrEnsembleDataset,
-    DrEnsemblePublic,
-    Ints,
-)
+from discreet.problems.dr_ensemble.counting import transition_counts
+from discreet.problems.dr_ensemble.dataset import MAX_STATES, DrEnsembleDataset, DrEnsemblePublic
 from discreet.problems.dr_ensemble.fitting import issues
-from discreet.problems.dr_ensemble.measurements import tariff_utility
+from discreet.problems.dr_ensemble.limits import LoadLimits, event_steps
+from discreet.problems.dr_ensemble.measurements import HOUR, tariff_utility
 from discreet.problems.dr_ensemble.noise import counts_event, dirichlet_event, grid_of
 from discreet.problems.dr_ensemble.result import DrEnsembleResult, matrix_rows, policy_rows, states_of
 from discreet.problems.dr_ensemble.synthesis import SYNTHESIS
@@ -52,7 +50,6 @@ from discreet.problems.results import Output, Result
 from discreet.problems.reuse import ProblemOnData
 from discreet.problems.synthesis import Synthesis
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
-from discreet.solvers.control.transition_counts import transition_sums
 
 Numbers = Annotated[tuple[Real, ...], InPieces()]
 Spread = Annotated[tuple[Annotated[Real, Field(ge=0, le=1)], ...], InPieces(max_length=MAX_STATES)]
@@ -85,7 +82,8 @@ class DrEnsemble(ProblemOnData):
     shape: ClassVar[tuple[str, ...]] = ("states", "support", "day")
     model: ClassVar[str] = MODEL
     asked_again: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("discomfort_weight", "price", "power", "utility", "initial", "uncertainty"), ALWAYS),
+        **dict.fromkeys(("discomfort_weight", "price", "limits", "event", "power", "utility", "initial"), ALWAYS),
+        "uncertainty": ALWAYS,
         **dict.fromkeys(ONE_MATRIX, "where the dataset has no `day`"),
         "first_step": "where the dataset has a `day`",
     }
@@ -121,6 +119,14 @@ class DrEnsemble(ProblemOnData):
         default=0,
         description="Which step of the day step 0 is, where the dataset has a `day`: of 48 a day 36 is six in the "
         "evening",
+    )
+    limits: LoadLimits | None = Field(
+        default=None, description="What the expected load is kept within: the best policy that does is found"
+    )
+    event: Annotated[tuple[tuple[Count, Count], ...], InPieces(max_length=1000)] | None = Field(
+        default=None,
+        description="Steps that the answer compares with all others, with and without control: [[first, end], …], each "
+        "from `first` to before `end`. Absent: those that are dear, where the price has two levels",
     )
     method: Literal["auto", "counts", "dirichlet"] = "auto"
     policy: Literal["exact", "taylor", "digamma", "average"] = "exact"
@@ -173,6 +179,10 @@ class DrEnsemble(ProblemOnData):
         if public.day is not None:
             advice.append(day_advice(public))
         advice += price_advice(self.price, public)
+        start, control = None if self.initial == "released" else np.array(self.initial), self.control(public, plan)
+        advice += policy_advice(public, control, start)
+        if self.limits is not None and control.limits is not None:
+            advice += limits.advice(self.limits, public, control.limits, control.power, start)
         if self.power is None and public.edges is not None:
             advice += bins_advice(public)
         return plan.model_copy(update={"advice": (*advice, *plan.advice)})
@@ -251,7 +261,8 @@ class DrEnsemble(ProblemOnData):
         self, public: DrEnsemblePublic, plan: Plan, confidence: float, around: Profile | None = None
     ) -> tuple[Expected, ...]:
         initial = None if self.initial == "released" else np.array(self.initial)
-        return tuple(expectations(public, plan, self.control(public, plan), initial, confidence, around))
+        control = replace(self.control(public, plan), limits=None)
+        return tuple(expectations(public, plan, control, initial, confidence, around))
 
     def _clip(self, public: DrEnsemblePublic, budget: Budget, cells: int) -> tuple[float | None, list[Clip]]:
         """The bound on the norm of a histogram, and what was expected of others: nothing without a delta."""
@@ -275,7 +286,7 @@ class DrEnsemble(ProblemOnData):
         (event,) = plan.events
         mask = public.mask()
         if plan.parameters["method"] == "counts":
-            sums = _sums(public, content, plan.parameters["grid"], self._bound(plan))
+            sums = transition_counts(public, content, plan.parameters["grid"], self._bound(plan))
             return {"counts": noise.add(event, sums)}
         rows = event.scale * content["transitions"] + self.prior
         drawn = np.ones(mask.shape)
@@ -287,18 +298,21 @@ class DrEnsemble(ProblemOnData):
         """The transition matrix that no noise was added to."""
         if plan.parameters["method"] == "dirichlet":
             return {"true_transitions": content["transitions"][public.mask()]}
-        return {"true_counts": _sums(public, content, plan.parameters["grid"], self._bound(plan))}
+        return {"true_counts": transition_counts(public, content, plan.parameters["grid"], self._bound(plan))}
 
-    def noised_sums(self, plan: Plan) -> frozenset[str]:
+    def noisedtransition_counts(self, plan: Plan) -> frozenset[str]:
         return frozenset({"counts"} if plan.parameters["method"] == "counts" else ())
 
     def finish(self, public: DrEnsemblePublic, plan: Plan, released: Released, progress: Progress) -> Result:
         mask, control, horizon = public.mask(), self.control(public, plan), self.horizon
         estimate = estimates.estimated(public, plan, released)
         transitions = estimate.transitions
-        policy = control.solve(transitions, progress)
         initial = None if self.initial == "released" else np.array(self.initial)
-        answer = control.answer(transitions, policy, control.start(estimate.visits) if initial is None else initial)
+        start = control.start(estimate.visits) if initial is None else initial
+        price, multipliers = control.price(transitions, start)
+        control = replace(control, guess=multipliers)
+        policy = control.solve(transitions, progress, price=price)
+        answer = control.answer(transitions, policy, start)
         values = {
             public.matrix: Output(
                 transitions.tolist, numbers=transitions.size, table=lambda: matrix_rows(transitions, mask)
@@ -309,24 +323,28 @@ class DrEnsemble(ProblemOnData):
                 table=lambda: policy_rows(policy, mask, horizon - 1),
             ),
             "states": states_of(public, control),
+            **({} if control.event is None else {"event": np.flatnonzero(control.event).tolist()}),
             **answer,
         }
         if self.uncertainty:
             answer[public.matrix] = transitions
             values["uncertainty"] = intervals.uncertainty(control, estimate, policy, initial, answer)
+        if self.limits is not None:
+            values["limits"] = limits.told(self.limits, public, control, transitions, policy, start, price, answer)
         if {"true_counts", "true_transitions"} & released.keys():
             unnoised = estimates.unnoised(public, plan, released)
             true = unnoised.transitions
             start = control.start(unnoised.visits) if initial is None else initial
             exact = replace(control, policy="exact")
-            best = exact.answer(true, exact.solve(true), start)
-            cost = lsmdp.cost_of_privacy(policy, true, control.utility, self.discomfort_weight, at=control.at)
+            best = exact.answer(true, exact.solve(true, price=exact.price(true, start)[0]), start)
             values |= {
-                "cost_of_privacy": cost,
                 **{f"true_{name}": best[name] for name in ("expected_power", "default_power", "saving")},
                 "achieved_power": control.load(policy, start),
-                "achieved_saving": best["saving"] - float(start @ cost[0]),
+                "achieved_saving": control.saving(true, control.cost_to_go(policy, true), start),
             }
+            if self.limits is None:  # else the best policy is that of one start, and no state has a best of its own
+                cost = lsmdp.cost_of_privacy(policy, true, control.utility, self.discomfort_weight, at=control.at)
+                values |= {"cost_of_privacy": cost, "achieved_saving": best["saving"] - float(start @ cost[0])}
         return Result.of(self.Fields, values)
 
     def _bound(self, plan: Plan) -> float | None:
@@ -347,23 +365,12 @@ class DrEnsemble(ProblemOnData):
             samples=self.samples,
             at=None if public.day is None else public.day.block_of(self.first_step + np.arange(self.horizon - 1)),
             blocks=public.blocks,
+            limits=None if self.limits is None else self.limits.of_one(public, self.horizon),
+            event=event_steps(self.event, self.price, self.horizon),
+            hours=1.0 if public.meters is None else public.meters.interval_seconds / HOUR,
         )
 
     @property
     def horizon(self) -> int:
         """T, the number of steps."""
         return len(self.utility if self.utility is not None else self.price or ())
-
-
-def _sums(public: DrEnsemblePublic, content: Content, grid: int, clip: float | None) -> Ints:
-    """Of a dataset with a `day` the transitions of each block are cells of their own: a state is counted as another one
-    in each block, so a participant's histogram is spread over more cells, and sums to 1 as before."""
-    mask, states, start = public.mask(), content["states"], content["start"]
-    if public.day is not None:
-        step = np.arange(states.size) - np.repeat(start[:-1], np.diff(start))
-        states = states + public.states * public.day.block_of(step)
-    cell_of = np.full((public.blocks, public.states, public.blocks, public.states), -1, dtype=np.int64)
-    # Whatever block the step that it leads to is in, a transition belongs to that of the step that it leaves.
-    cell_of.transpose(2, 0, 1, 3)[:, :, mask] = np.arange(public.cells).reshape(public.blocks, -1)
-    flat = cell_of.reshape(public.blocks * public.states, -1)
-    return transition_sums(states, start, flat, public.cells, grid, clip or 1.0)

@@ -13,11 +13,15 @@ from typing_extensions import TypedDict
 
 from discreet.problems.dr_ensemble.control import Control
 from discreet.problems.dr_ensemble.dataset import DrEnsemblePublic, Floats
+from discreet.problems.dr_ensemble.limits import LimitsTold
 from discreet.problems.results import SummedFields, shown
 from discreet.solvers.control.control_policies import Policy
 
 POWER = "the unit of power of the states"
 MONEY = "the money of the price"
+ENERGY = "kWh of steps of meters, else the unit of power times a step"
+WEEK_SECONDS = 604_800
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 UNIT: JsonDict = {"x-unit": POWER}
 
 
@@ -32,6 +36,11 @@ class States(TypedDict):
     day_steps: NotRequired[Annotated[int, Field(description="Steps of a day, after which blocks begin again")]]
     day_begins: NotRequired[
         Annotated[str, Field(description="When step 0 of a day is, by the clock of `meters.start`")]
+    ]
+    day_begins_on: NotRequired[
+        Annotated[
+            str, Field(description="On which day of the week, where the blocks begin again after weeks: `Monday`")
+        ]
     ]
     participants: NotRequired[
         Annotated[int, Field(description="How many loads there are, where that is public: all take so many times one")]
@@ -81,6 +90,16 @@ class DrEnsembleResult(SummedFields, total=False):
         float,
         shown("What control saves over all steps from `initial`, discomfort deducted", unit=MONEY),
     ]
+    limits: Annotated[LimitsTold, shown("How the policy keeps the `limits` that were asked for")]
+    event: Annotated[list[int], shown("The steps that `event_saving` is of, as asked or those that are dear")]
+    event_saving: Annotated[
+        float,
+        shown("What a load draws less in the steps of the event than without control, all together", unit=ENERGY),
+    ]
+    rebound: Annotated[
+        float,
+        shown("What a load draws more outside of the event than without control, before it or after", unit=ENERGY),
+    ]
     cost_of_privacy: Annotated[
         list[list[float]],
         shown(
@@ -128,6 +147,8 @@ def states_of(public: DrEnsemblePublic, control: Control) -> States:
         said["day_steps"] = public.day.steps
         if public.meters is not None:
             said["day_begins"] = public.meters.start.strftime("%H:%M:%S")
+            if public.day.steps * public.meters.interval_seconds % WEEK_SECONDS == 0:
+                said["day_begins_on"] = WEEKDAYS[public.meters.start.weekday()]
     return said
 
 

@@ -6,12 +6,13 @@ states moves to m_{t+1} = z_{t+1} * ((m_t / (P z_{t+1})) P), which takes no matr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.solvers.control.control_policies import LEAST_SUM
+from discreet.solvers.control.control_policies import LEAST_SUM, Policy
 from discreet.solvers.control.linearly_solvable_mdp import solve_many
 
 Floats = NDArray[np.float64]
@@ -40,13 +41,17 @@ def outcomes(
     power: Floats,
     *,
     at: Ints | None = None,
+    prices: Floats | None = None,
 ) -> Outcomes:
     """Of transitions float64[B, n, n], utility float64[T, n], initial float64[n] or [B, n] and power float64[n].
 
-    With `at`, int64[T - 1], of matrices that take turns, float64[B, K, n, n]. Errors as `solve`.
+    With `at`, int64[T - 1], of matrices that take turns, float64[B, K, n, n]. With `prices`, float64[B, T], policies
+    are the best where power costs so much more in each step, which counts as no cost: see `limited_load`. Errors as
+    `solve`.
     """
     P, U = np.asarray(transitions, dtype=np.float64), np.asarray(utility, dtype=np.float64)
-    policies = solve_many(P, U, discomfort_weight, at=at)
+    paid = U if prices is None else U - prices[:, :, None] * np.asarray(power, dtype=np.float64)
+    policies = solve_many(P, paid, discomfort_weight, at=at)
     relative = np.array([policy.relative for policy in policies])
     cost_to_go = -discomfort_weight * np.array([policy.relative[0] + policy.level[0] for policy in policies])
     start = np.broadcast_to(np.asarray(initial, dtype=np.float64), (len(P), P.shape[-1]))
@@ -59,6 +64,21 @@ def outcomes(
         controlled[t + 1] = np.matmul((controlled[t] / np.maximum(sums, LEAST_SUM))[:, None], moves)[:, 0] * z
         for draw in np.flatnonzero((sums < LEAST_SUM).any(axis=1)).tolist():
             controlled[t + 1, draw] = controlled[t, draw] @ policies[draw].at(t)
+    if prices is not None:
+        cost_to_go = cost_to_go - _later(policies, P, relative, at, prices[:, :, None] * power)
     cost = -np.einsum("tbn,tn->b", default, U)
     saving = cost - np.einsum("bn,bn->b", start, cost_to_go)
     return Outcomes((default @ power).T, (controlled @ power).T, cost_to_go, saving)
+
+
+def _later(policies: Sequence[Policy], P: Floats, relative: Floats, at: Ints | None, paid: Floats) -> Floats:
+    """What is paid from each state on, float64[B, n], of `paid` float64[B, T, n] in each step and state."""
+    later = paid[:, -1]
+    for t in range(paid.shape[1] - 2, -1, -1):
+        z, moves = np.exp(relative[:, t + 1]), P if at is None else P[:, at[t]]
+        sums, ahead = (np.matmul(moves, weight[:, :, None])[:, :, 0] for weight in (z, z * later))
+        ahead = ahead / np.maximum(sums, LEAST_SUM)
+        for draw in np.flatnonzero((sums < LEAST_SUM).any(axis=1)).tolist():
+            ahead[draw] = policies[draw].at(t) @ later[draw]
+        later = paid[:, t] + ahead
+    return later

@@ -1,0 +1,241 @@
+"""What a feeder bears and how fast its load may change: limits that the policy of a release is found within.
+
+They are public and post-processing: the released transitions stay what they are, and another policy is found for them
+(`solvers.control.limited_load`), so limits are asked again for nothing. A policy sets every move, so loads that follow
+it keep them whatever the noise; what noise moves is what that costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Literal, NotRequired, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+from typing_extensions import TypedDict
+
+from discreet.errors import FieldIssue
+from discreet.intake.field_issues import FieldError
+from discreet.intake.items import InPieces
+from discreet.problems.dr_ensemble.control import Control
+from discreet.problems.dr_ensemble.dataset import MAX_FIGURE, DrEnsemblePublic, Floats
+from discreet.problems.numbers import Frozen, Real
+from discreet.solvers.control.control_policies import Policy
+from discreet.solvers.control.limited_load import Limits, least_changes, least_loads
+from discreet_client.intervals import plain
+
+MOST_STEPS = 2_000
+"""That a limited problem may have: each is a multiplier, or three."""
+MOST_CELLS = 1_000_000
+"""Steps times transitions of a limited problem."""
+
+
+class LoadLimits(Frozen):
+    """Bounds on the expected load, in the unit of `power`."""
+
+    of: Literal["all", "each"] = Field(
+        description="Whose load is meant: that of all public `participants` together, as a feeder's, or of each"
+    )
+    feeder: Real | Annotated[tuple[Real | None, ...], InPieces(max_length=MOST_STEPS)] | None = Field(
+        default=None,
+        description="The load is at most that: in each step, or a number for each step, null where there is none",
+    )
+    ramp: Annotated[Real, Field(ge=0)] | None = Field(
+        default=None, description="From each step to the next the load changes by at most that"
+    )
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if self.feeder is None and self.ramp is None:
+            raise FieldError("feeder", "either feeder or ramp is needed")
+        return self
+
+    @property
+    def figures(self) -> tuple[float, ...]:
+        """All limits that there are."""
+        each = self.feeder if isinstance(self.feeder, tuple) else (self.feeder,)
+        return tuple(one for one in (*each, self.ramp) if one is not None)
+
+    def loads(self, public: DrEnsemblePublic) -> int:
+        """Of how many loads the limits are."""
+        return (public.participants or 1) if self.of == "all" else 1
+
+    def of_one(self, public: DrEnsemblePublic, horizon: int) -> Limits:
+        """The limits of one load."""
+        loads = self.loads(public)
+        each = self.feeder if isinstance(self.feeder, tuple) else (self.feeder,) * horizon
+        feeder = np.array([np.inf if one is None else one / loads for one in each])
+        return Limits(feeder, np.full(horizon - 1, np.inf if self.ramp is None else self.ramp / loads))
+
+
+class LimitsTold(TypedDict):
+    """How a policy keeps the limits that were asked for; of one load, in the unit of power."""
+
+    kept: Annotated[bool, Field(description="Whether the expected load is within all of them")]
+    says: Annotated[str, Field(description="What they ask and cost; where they cannot be kept which, where and why")]
+    feeder: NotRequired[Annotated[list[float | None], Field(description="The most that a load may take in each step")]]
+    ramp: NotRequired[Annotated[float, Field(description="The most that it may change by from step to step")]]
+    price: Annotated[
+        list[float],
+        Field(
+            description="Of a unit of power in each step, what the limits are worth there, in the money of the price"
+        ),
+    ]
+    cost: Annotated[
+        float, Field(description="How much less a load saves than without limits, in the money of the price")
+    ]
+    strays: Annotated[
+        float,
+        Field(
+            description="The largest standard deviation in any step of the load that is limited, of all or of each, "
+            "about its expectation, where loads move by themselves"
+        ),
+    ]
+
+
+def issues(asked: LoadLimits, public: DrEnsemblePublic, horizon: int, policy: str, pointer: str) -> list[FieldIssue]:
+    """What keeps limits from being those of a problem."""
+    found = []
+    if asked.of == "all" and public.participants is None:
+        says = "the dataset does not publish how many `participants` it has: limits can be of `each` load"
+        found.append(FieldIssue(f"{pointer}/of", says))
+    if isinstance(asked.feeder, tuple) and len(asked.feeder) != horizon:
+        says = f"the problem has {horizon} steps; found {len(asked.feeder)} limits"
+        found.append(FieldIssue(f"{pointer}/feeder", says))
+    if any(abs(one) > MAX_FIGURE for one in asked.figures):
+        found.append(FieldIssue(pointer, f"figures are at most {MAX_FIGURE:g} large"))
+    if policy != "exact":
+        found.append(FieldIssue(pointer, "the exact policy is needed: the others know no limits"))
+    if horizon > MOST_STEPS or horizon * int(public.mask().sum()) > MOST_CELLS:
+        says = f"at most {MOST_STEPS:,} steps, and {MOST_CELLS:,} transitions of all steps, where the load is limited"
+        found.append(FieldIssue(pointer, says))
+    return found
+
+
+def told(
+    asked: LoadLimits,
+    public: DrEnsemblePublic,
+    control: Control,
+    transitions: Floats,
+    policy: Policy,
+    start: Floats,
+    price: Floats | None,
+    answer: Mapping[str, Any],
+) -> LimitsTold:
+    """Of the policy of these transitions, what its limits are worth float64[T], and the figures that follow from it."""
+    limits, power, load = control.limits, control.power, answer["expected_power"]
+    assert limits is not None
+    assert price is not None
+    free = replace(control, limits=None, event=None)
+    cost = float(free.answer(transitions, free.solve(transitions), start)["saving"] - answer["saving"])
+    beyond = limits.excess(load, float(np.ptp(power)))
+    kept = not any(one.any() for one in beyond)
+    says = _kept(asked, public, cost) if kept else _not_kept(asked, public, limits, power, load, start, beyond)
+    variance = control.spread(policy, start) @ power**2 - load**2
+    strays = float(np.sqrt(max(float(variance.max()), 0.0) * asked.loads(public)))
+    found = LimitsTold(kept=kept, says=says, price=price.tolist(), cost=cost, strays=strays)
+    if asked.feeder is not None:
+        found["feeder"] = [one if np.isfinite(one) else None for one in limits.feeder.tolist()]
+    if asked.ramp is not None:
+        found["ramp"] = float(limits.ramp[0])
+    return found
+
+
+def advice(
+    asked: LoadLimits, public: DrEnsemblePublic, limits: Limits, power: Floats, start: Floats | None
+) -> tuple[str, ...]:
+    """What public figures tell of the limits before anything is released: which of them no policy keeps."""
+    said = ["these figures are without `limits`, which cost saving: the answer says how much"]
+    if start is not None:
+        mask, horizon = public.mask(), limits.feeder.size
+        over = least_loads(mask, start, power, horizon) - limits.feeder
+        faster = least_changes(mask, start, power, horizon) - limits.ramp
+        tolerance = 1e-9 * float(np.abs(power).max())
+        if over.max() > tolerance or faster.max(initial=-np.inf) > tolerance:
+            said.append(_unreachable(asked, public, limits, over, faster))
+    return tuple(said)
+
+
+def _unreachable(asked: LoadLimits, public: DrEnsemblePublic, limits: Limits, over: Floats, faster: Floats) -> str:
+    """Which limit no policy keeps by itself, whatever is released."""
+    loads = asked.loads(public)
+    if over.max() > 0:
+        step = int(np.argmax(over > 0))
+        least, most = (_written(loads * one, public) for one in (limits.feeder[step] + over[step], limits.feeder[step]))
+        return (
+            f"no policy keeps the limits: at step {step} {_whose(asked, public)} is at least {least}, of at most {most}"
+        )
+    step = int(np.argmax(faster > 0))
+    least, most = (_written(loads * one, public) for one in (limits.ramp[step] + faster[step], limits.ramp[step]))
+    changes = f"from step {step} to {step + 1} {_whose(asked, public)} changes by at least {least}"
+    return f"no policy keeps the limits: {changes}, of at most {most}"
+
+
+def _kept(asked: LoadLimits, public: DrEnsemblePublic, cost: float) -> str:
+    parts = []
+    if isinstance(asked.feeder, tuple):
+        parts.append("stays below its limit in each step")
+    elif asked.feeder is not None:
+        parts.append(f"is at most {_written(asked.feeder, public)} in each step")
+    if asked.ramp is not None:
+        parts.append(f"changes by at most {_written(asked.ramp, public)} from step to step")
+    takes = "takes nothing" if cost < 1e-12 else f"takes {plain(cost, 3)}"
+    return f"{_whose(asked, public).capitalize()} {' and '.join(parts)}, which {takes} from what each saves"
+
+
+def _not_kept(
+    asked: LoadLimits,
+    public: DrEnsemblePublic,
+    limits: Limits,
+    power: Floats,
+    load: Floats,
+    start: Floats,
+    beyond: tuple[Floats, Floats],
+) -> str:
+    """Where limits are exceeded most, by how much, and the least that any policy reaches there."""
+    (over, faster), loads = beyond, asked.loads(public)
+    mask, horizon, steps = public.mask(), load.size, int(np.count_nonzero(over) + np.count_nonzero(faster))
+    feeder = over.max() >= faster.max(initial=0.0)
+    step = int(np.argmax(over if feeder else faster))
+    if feeder:
+        most, reached = limits.feeder[step], load[step]
+        least = float(least_loads(mask, start, power, horizon)[step])
+        what = f"at step {step} {_whose(asked, public)} is {_written(loads * reached, public)}"
+    else:
+        most, reached = limits.ramp[step], abs(load[step + 1] - load[step])
+        least = float(least_changes(mask, start, power, horizon)[step])
+        what = f"from step {step} to {step + 1} {_whose(asked, public)} changes by {_written(loads * reached, public)}"
+    why = f"the least that any policy reaches there is {_written(loads * least, public)}"
+    if least < most:
+        why = f"{_written(loads * least, public)} could be reached there, but not with the other limits and steps"
+    elif feeder and step == 0:
+        why = "that is where `initial` has them, which no policy changes"
+    more = f" (and at {steps - 1} more)" if steps > 1 else ""
+    excess = plain(loads * (reached - most), 3)
+    return (
+        f"The limits cannot be kept: {what} of at most {_written(loads * most, public)}, {excess} too much{more}; {why}"
+    )
+
+
+def _written(power: float, public: DrEnsemblePublic) -> str:
+    """A load with its unit, where that is known."""
+    return f"{plain(power, 4)}{'' if public.edges is None else ' kW'}"
+
+
+def _whose(asked: LoadLimits, public: DrEnsemblePublic) -> str:
+    return "the load of each" if asked.of == "each" else f"the load of all {public.participants:,}"
+
+
+def event_steps(event: tuple[tuple[int, int], ...] | None, price: tuple[float, ...] | None, horizon: int) -> Any:
+    """bool[T]: the steps of the event; as asked, else those that are dear where a price has two levels, the dear ones
+    in fewer than half of the steps. None where there is no event."""
+    steps: NDArray[np.bool_] = np.zeros(horizon, dtype=bool)
+    for first, end in event or ():
+        steps[first:end] = True
+    if event is None and price is not None and len(set(price)) == 2:
+        steps = np.array(price) > min(price)
+        if 2 * steps.sum() >= horizon:
+            return None
+    return steps if steps.any() else None
