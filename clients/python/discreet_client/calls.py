@@ -127,6 +127,39 @@ def _figures(epsilon: Amount, delta: Amount) -> Any:
     return {"epsilon": epsilon, "delta": delta}
 
 
+# Sources
+
+
+def create_source(source: Mapping[str, Any]) -> Call[models.SourceAnswer]:
+    body: Any = dict(source)
+    return call(operations.create_source(body), repeatable=True)
+
+
+def add_block(
+    source_id: str, block: str, content: Mapping[str, Any] | str | Path | None
+) -> Script[models.BlockAnswer]:
+    """The same content of the same block again is the same version, so this may be repeated."""
+    added: models.BlockAnswer
+    if content is None or isinstance(content, Mapping):
+        body: Any = {"block": block, "content": dict(content or {})}
+        added = yield call(operations.add_block(source_id, body), repeatable=True)
+        return added
+    path = Path(content)
+    with path.open("rb") as file:
+        multipart = {"data": {"metadata": dumps({"block": block}).decode()}, "files": {"content": (path.name, file)}}
+        whole = call(operations.add_block(source_id, cast(Any, None)), repeatable=True)
+        added = yield replace(whole, request={**whole.request, **multipart})
+    return added
+
+
+def get_source(source_id: str) -> Call[models.SourceAnswer]:
+    return call(operations.get_source(source_id))
+
+
+def list_sources(page_token: str | None) -> Call[models.SourcePage]:
+    return call(operations.list_sources(page_token=page_token))
+
+
 # Networks
 
 NetworkGiven = str | Path | Mapping[str, Any] | networks.NetworkReading

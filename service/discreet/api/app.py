@@ -18,7 +18,7 @@ from starlette.responses import RedirectResponse, Response
 
 from discreet.api.connections import bounded_protocol
 from discreet.api.documentation import documentation_page
-from discreet.api.routes import budgets, datasets, health, jobs, ledger, networks, sessions, tenants, webhooks
+from discreet.api.routes import budgets, datasets, health, jobs, ledger, networks, sessions, sources, tenants, webhooks
 from discreet.api.routes import log as transparency_log
 from discreet.api.schemas import Results
 from discreet.isolation.failures import ChildFailed
@@ -108,6 +108,7 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
         transparency_log.router,
         tenants.router,
         networks.router,
+        sources.router,
         webhooks.router,
         health.router,
     ):

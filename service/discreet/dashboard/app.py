@@ -26,6 +26,7 @@ from discreet.dashboard.routes import (
     ledger,
     login,
     new_job,
+    sources,
 )
 
 NEXT_STEPS = {
@@ -60,6 +61,7 @@ def install(app: FastAPI) -> None:
         jobs,
         results,
         datasets,
+        sources,
         ledger,
         audit,
         admin,

@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, BinaryIO
 
 from discreet.errors import FieldIssue, InvalidInput, PayloadTooLarge
+from discreet.isolation.blocks import Block, any_record
+from discreet.isolation.rows import Rows
 from discreet.isolation.tasks import Step, answers
 from discreet.storage.digests import content_digest
 from discreet.storage.sealing import STREAM_CHUNK_BYTES, ChunkCipher, SealedReader, SealedWriter, new_data_key
@@ -63,7 +65,8 @@ def read(job: dict[str, Any], payload: bytes, descriptors: tuple[int, ...]) -> t
     """`{digest, public, sealed_bytes}` of the upload in the first descriptor, whose content the second one then holds,
     or `{no_room}` with the error's number where the disk is full.
 
-    `job`: kind, public, mode, format, tenant, name, upload_key, upload_bytes, data_key, digest_key, content_bytes.
+    `job`: kind, public, mode, format, tenant, name, upload_key, upload_bytes, data_key, digest_key, content_bytes; of a
+    block of a source also `block`: what it is by, its name, and the realms of its digest, with records and without.
     Raises InvalidInput and PayloadTooLarge as the owner shall see them.
     """
     source, target = descriptors
@@ -95,7 +98,8 @@ def _read(job: dict[str, Any], source: int, target: int) -> dict[str, Any]:
         raise PayloadTooLarge(f"the content takes {size} bytes in memory, of at most {job['content_bytes']}")
     kind.check_sizes(public, content, job["mode"])
     described = kind.describe(public, content).model_dump(mode="json", exclude_none=True)
-    digest = content_digest(bytes.fromhex(job["digest_key"]), job["tenant"], canonical_bytes(content))
+    realm = job["tenant"] if job.get("block") is None else job["block"]["realm" if any_record(content) else "empty"]
+    digest = content_digest(bytes.fromhex(job["digest_key"]), realm, canonical_bytes(content))
     writer = SealedWriter(ChunkCipher(bytes.fromhex(job["data_key"]), job["name"]), lambda part: _write(target, part))
     np.savez(writer, allow_pickle=False, **{name: content[name] for name in sorted(content)})
     writer.finish()
@@ -105,24 +109,51 @@ def _read(job: dict[str, Any], source: int, target: int) -> dict[str, Any]:
 def _content(kind: Any, public: Any, opened: Callable[[], BinaryIO], job: dict[str, Any]) -> Any:
     import pyarrow as pa  # noqa: PLC0415
 
+    block = Block.of(job)
+    if job.get("block") is not None and _is_empty(kind, opened, job["format"]):
+        return kind.nothing(public)
     if job["format"] == "json":
-        return _json(kind, public, opened())
+        return _json(kind, public, opened(), block)
     name = {"csv": "CSV", "parquet": "Parquet"}[job["format"]]
     if not opened().read(1):
         raise _refused("it is empty")
     try:
         if job["format"] == "csv":
-            return _csv(opened, kind, public, job["content_bytes"])
+            return _csv(opened, kind, public, job["content_bytes"], block)
         schema, rows, batches = _parquet(opened())
         _check_rows(kind, rows, job["content_bytes"])
-        return kind.read_batches(public, batches, schema)
+        return _batches(kind, public, batches, schema, block)
     except (pa.ArrowMemoryError, MemoryError):
         raise MemoryError from None
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _unreadable(name, error) from error
 
 
-def _json(kind: Any, public: Any, file: BinaryIO) -> Any:
+def _is_empty(kind: Any, opened: Callable[[], BinaryIO], form: str) -> bool:
+    """Whether a file says that a block has no records: a table of a head alone, or JSON whose lists are empty or
+    not there."""
+    if form == "csv":
+        file = opened()
+        return bool(file.readline(FIRST_LINE_BYTES + 1)) and not file.read(1 << 16).strip()
+    if form == "parquet":
+        with contextlib.suppress(Exception):  # what is wrong with it is said where it is read
+            return _parquet(opened())[1] == 0
+        return False
+    text = opened().read(1 << 10)
+    with contextlib.suppress(ValueError):
+        value = json.loads(text) if len(text) < 1 << 10 else None
+        return isinstance(value, dict) and all(value[name] == [] and name in kind.ROWS for name in value)
+    return False
+
+
+def _batches(kind: Any, public: Any, batches: Iterable[Any], schema: Any, block: Block | None) -> Any:
+    """The content of a table, whose dates say that its records are of the block."""
+    if block is None:
+        return kind.read_batches(public, batches, schema)
+    return kind.read_batches(public, block.rows(batches), block.schema(schema))
+
+
+def _json(kind: Any, public: Any, file: BinaryIO, block: Block | None) -> Any:
     """The content of a JSON text, whose long arrays become columns while they are read."""
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415
 
@@ -131,7 +162,7 @@ def _json(kind: Any, public: Any, file: BinaryIO) -> Any:
 
     annotation: Any = kind.model_fields["content"].annotation
     adapter = TypeAdapter[Any](annotation)
-    rows = {name: Rows(kind, name, item) for name, item in kind.ROWS.items()}
+    rows = {name: Rows(kind, name, item, block) for name, item in kind.ROWS.items()}
     parser = Parser({(name,): taken.take for name, taken in rows.items()})
     try:
         while part := file.read(PART_BYTES):
@@ -152,68 +183,13 @@ def _json(kind: Any, public: Any, file: BinaryIO) -> Any:
     if errors:  # as of the whole body: sentences name places too
         placed = ({**error, "loc": ("content", *error["loc"])} for error in errors)
         raise InvalidInput(issues_of(placed, {"content": value}, kind.model_json_schema()))
+    if block is not None:
+        block.check()
     if not rows:
         return kind.read_rows(public, content)
     return kind.read_packed(
         public, {name: taken.packed() for name, taken in rows.items() if value.get(name) is not None}
     )
-
-
-class Rows:
-    """Items of a long array as they come: validated, and packed into columns."""
-
-    def __init__(self, kind: Any, name: str, item: Any) -> None:
-        from pydantic import TypeAdapter  # noqa: PLC0415
-
-        from discreet.intake.items import Mistakes  # noqa: PLC0415
-
-        self.mistakes = Mistakes()
-        self.wrong: dict[int, Any] = {}
-        """Items in which there are mistakes, by their position."""
-        self._kind, self._name = kind, name
-        self._adapter: Any = TypeAdapter(list[item])
-        self._columns: dict[str, Any] = {}
-        self._kinds: dict[str, Any] = {}
-
-    def take(self, items: list[Any], first: int) -> None:
-        from pydantic import ValidationError  # noqa: PLC0415
-
-        from discreet.intake.items import PIECE_ITEMS  # noqa: PLC0415
-
-        for start in range(0, len(items), PIECE_ITEMS):
-            if self.mistakes.full:
-                return
-            piece = items[start : start + PIECE_ITEMS]
-            try:
-                self._put(self._kind.pack(self._name, self._adapter.validate_python(piece)))
-            except ValidationError as error:
-                for place in self.mistakes.add(error, first + start):
-                    self.wrong[place] = items[place - first]
-
-    def packed(self) -> dict[str, Any]:
-        """The columns of all items."""
-        import numpy as np  # noqa: PLC0415
-
-        if not self._columns:
-            self._put(self._kind.pack(self._name, []))
-        return {
-            name: column if isinstance(column, np.ndarray) else np.frombuffer(column, dtype=self._kinds[name])
-            for name, column in ((name, self._whole(name)) for name in list(self._columns))
-        }
-
-    def _put(self, packed: Mapping[str, Any]) -> None:
-        for name, part in packed.items():
-            self._kinds[name] = part.dtype
-            if part.dtype == object:
-                self._columns.setdefault(name, []).extend(part)
-            else:
-                self._columns.setdefault(name, bytearray()).extend(part.tobytes())
-
-    def _whole(self, name: str) -> Any:
-        import numpy as np  # noqa: PLC0415
-
-        column = self._columns.pop(name)
-        return np.fromiter(column, dtype=object, count=len(column)) if isinstance(column, list) else column
 
 
 def _check_rows(kind: Any, rows: int, most: int) -> None:
@@ -241,7 +217,7 @@ def _parquet(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
     return parquet.schema_arrow, rows, parquet.iter_batches(batch_size=1 << 18, use_threads=False)
 
 
-def _csv(opened: Callable[[], BinaryIO], kind: Any, public: Any, most: int) -> Any:
+def _csv(opened: Callable[[], BinaryIO], kind: Any, public: Any, most: int, block: Block | None) -> Any:
     """Types are those that the whole file needs. Arrow's reader of streams fixes them by the first block, so a file
     that it stumbles on, as at `1.5` below integers, is opened anew (threads may still read it) and read whole."""
     import pyarrow as pa  # noqa: PLC0415
@@ -250,9 +226,9 @@ def _csv(opened: Callable[[], BinaryIO], kind: Any, public: Any, most: int) -> A
     options = _csv_options(opened(), kind.OWNER)
     with contextlib.suppress(pa.ArrowInvalid), pc.open_csv(opened(), **options) as reader:
         if pa.null() not in reader.schema.types:  # a column of which the first block has nothing
-            return kind.read_batches(public, _counted(kind, reader, most), reader.schema)
+            return _batches(kind, public, _counted(kind, reader, most), reader.schema, block)
     table = pc.read_csv(opened(), **options)
-    return kind.read_batches(public, _counted(kind, table.to_batches(), most), table.schema)
+    return _batches(kind, public, _counted(kind, table.to_batches(), most), table.schema, block)
 
 
 def _csv_options(file: BinaryIO, owner: str) -> dict[str, Any]:

@@ -67,6 +67,7 @@ def certificate(
     federation: Mapping[str, Any] | None = None,
     cryptographic: Mapping[str, Any] | None = None,
     exposure: Mapping[str, Any] | None = None,
+    source: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """An unsigned certificate. With no events nothing was released by a mechanism: what holds then is the
     cryptography of the protocol, whose assumptions say what it reveals to whom. `result_digest` and `tables` (by
@@ -75,7 +76,7 @@ def certificate(
     what the mechanisms released, where that is kept; `objects` are those of the public objects that the problem
     holds, by field, with the ids that they are stored under; `follows_from` are the certificates of jobs that were
     asked again; `federation` names roster and transcript, `cryptographic` the protocol that hides what agents send,
-    `exposure` what they find out of each other all the same."""
+    `exposure` what they find out of each other all the same; `source` the blocks that were read."""
     kind = POST_PROCESSING if follows_from and not simulation else _kind(simulation, price, bool(events))
     free = kind in FREE
     return {
@@ -105,6 +106,7 @@ def certificate(
         **({} if federation is None else {"federation": dict(federation)}),
         **({} if cryptographic is None else {"cryptographic": dict(cryptographic)}),
         **({} if exposure is None else {"exposure": dict(exposure)}),
+        **({} if source is None else {"source": dict(source)}),
     }
 
 
