@@ -163,9 +163,9 @@ def test_a_spreadsheet_may_write_numbers_with_commas() -> None:
     assert (row["to_node"], row["capacity"], row["flow"]) == ("b.c", "4,0", "2,25")  # names keep their dots
     (same,) = csv.DictReader(io.StringIO(plain))
     assert same["link"] == row["link"]
-    assert {name: one.replace(",", ".") for name, one in row.items() if name not in ("link", "from_node", "to_node")} == {
-        name: one for name, one in same.items() if name not in ("link", "from_node", "to_node")
-    }
+    assert {
+        name: one.replace(",", ".") for name, one in row.items() if name not in ("link", "from_node", "to_node")
+    } == {name: one for name, one in same.items() if name not in ("link", "from_node", "to_node")}
     for form, mark in (("gmns", ","), ("csv", ";")):
         with pytest.raises(NotWritten, match="decimal"):
             link_flows(told, network, form, decimal=mark)

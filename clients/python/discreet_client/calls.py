@@ -135,9 +135,7 @@ def create_source(source: Mapping[str, Any]) -> Call[models.SourceAnswer]:
     return call(operations.create_source(body), repeatable=True)
 
 
-def add_block(
-    source_id: str, block: str, content: Mapping[str, Any] | str | Path | None
-) -> Script[models.BlockAnswer]:
+def add_block(source_id: str, block: str, content: Mapping[str, Any] | str | Path | None) -> Script[models.BlockAnswer]:
     """The same content of the same block again is the same version, so this may be repeated."""
     added: models.BlockAnswer
     if content is None or isinstance(content, Mapping):
@@ -506,7 +504,8 @@ def ask_again(
     jobs = [one if isinstance(one, str) else one.id for one in ([of] if isinstance(of, str | Answer) else of)]
     first = yield job(jobs[0])
     release = {"dataset": None, "release": jobs[0] if len(jobs) == 1 else jobs}
-    body: Json = {"problem": {**(first["problem"] or {}), **fields, **release}}
+    known = {name: value for name, value in (first["problem"] or {}).items() if name != "source"}
+    body: Json = {"problem": {**known, **fields, **release}}
     return (yield from solve(body, idempotency_key=idempotency_key, wanted=wanted, tables=tables))
 
 

@@ -263,7 +263,9 @@ def show_network(one: Mapping[str, Any], notes: Sequence[str] = ()) -> None:
 def show_sources(found: Sequence[Mapping[str, Any]]) -> None:
     table = _narrow(_whole("id"), Column("name", overflow="fold"), Column("blocks"))
     for one in found:
-        table.add_row(f"{one['id']}\n{_minute(one['created_at'])}", _said(one["name"]), f"{one['kind']}, by {one['by']}")
+        table.add_row(
+            f"{one['id']}\n{_minute(one['created_at'])}", _said(one["name"]), f"{one['kind']}, by {one['by']}"
+        )
     Console().print(table)
 
 

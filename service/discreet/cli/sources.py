@@ -65,12 +65,16 @@ def add(
     given: SourceArgument,
     file: Annotated[
         Path | None,
-        typer.Argument(exists=True, dir_okay=False, help="The block, whole: .csv, .parquet or .json; with --empty none"),
+        typer.Argument(
+            exists=True, dir_okay=False, help="The block, whole: .csv, .parquet or .json; with --empty none"
+        ),
     ] = None,
     block: Annotated[
         str | None, typer.Option(help="Its day, month or label; by default the day or month in the file's name")
     ] = None,
-    empty: Annotated[bool, typer.Option("--empty", help="The block has no records: it is registered all the same")] = False,
+    empty: Annotated[
+        bool, typer.Option("--empty", help="The block has no records: it is registered all the same")
+    ] = False,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,

@@ -27,6 +27,8 @@ PARAGRAPHS = {
     "login.html": "dashboard#logging-in",
     "login_link.html": "dashboard#logging-in",
     "problem.html": "dashboard#when-something-is-refused",
+    "source.html": "sources#what-is-guaranteed",
+    "sources.html": "sources#what-a-source-says",
     "results/policy.html": "dashboard#charts",
 }
 """By template: a page of `docs/` and the anchor of a heading on it."""

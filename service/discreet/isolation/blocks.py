@@ -65,9 +65,10 @@ class Block:
         found = []
         for place, item in enumerate(items, start=first):
             if isinstance(item, dict):
-                item = dict(item)
-                self._look(item.pop(DATE, None), f"{prefix}/{place}/{DATE}")
-            found.append(item)
+                self._look(item.get(DATE), f"{prefix}/{place}/{DATE}")
+                found.append({name: value for name, value in item.items() if name != DATE})
+            else:
+                found.append(item)
         return found
 
     def check(self) -> None:

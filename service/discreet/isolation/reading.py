@@ -17,6 +17,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date, datetime
 from typing import Any, BinaryIO
 
 from discreet.errors import FieldIssue, InvalidInput, PayloadTooLarge
@@ -293,6 +294,7 @@ def warm_up() -> None:
     import pyarrow as pa  # noqa: PLC0415
 
     from discreet.problems import DATASETS, KINDS  # noqa: PLC0415
+    from discreet.problems.sources import DatasetInBlocks  # noqa: PLC0415
 
     for name in DATASETS:
         for example in (KINDS[name].example()["problem"]["dataset"], *DATASETS[name].sample_contents()):
@@ -306,8 +308,17 @@ def warm_up() -> None:
                 for form, content in _table_files(columns, wrong=number == 0 and pool is not own):
                     _rehearse(name, public, form, content)
 
+        for name, kind in DATASETS.items():
+            if issubclass(kind, DatasetInBlocks):
+                public, columns = next(iter(kind.sample_tables()))
+                rows = len(next(iter(columns.values())))
+                for day in ("2026-10-01", date(2026, 10, 1), datetime(2026, 10, 1)):
+                    for form, content in _table_files({"date": [day] * rows, **columns}, wrong=False):
+                        for block in ("2026-10-01", "2026-10-02"):
+                            _rehearse(name, public, form, content, block)
 
-def _rehearse(kind: str, public: Mapping[str, Any], form: str, content: bytes) -> None:
+
+def _rehearse(kind: str, public: Mapping[str, Any], form: str, content: bytes, block: str | None = None) -> None:
     """What a child does with a file, in this process."""
     key = new_data_key().hex()
     source, target = (os.memfd_create("rehearsal") for _ in range(2))
@@ -315,7 +326,10 @@ def _rehearse(kind: str, public: Mapping[str, Any], form: str, content: bytes) -
         writer = SealedWriter(ChunkCipher(bytes.fromhex(key), UPLOAD), lambda part: _write(source, part))
         writer.write(content)
         writer.finish()
-        job = {"kind": kind, "public": public, "mode": "private", "format": form, "tenant": "", "name": "rehearsal"}
+        job: dict[str, Any] = {"kind": kind, "public": public, "mode": "private", "format": form, "tenant": ""}
+        job["name"] = "rehearsal"
+        if block is not None:
+            job["block"] = {"by": "day", "name": block, "realm": "", "empty": ""}
         keys = {"upload_key": key, "data_key": key, "digest_key": key}
         _read({**job, **keys, "upload_bytes": writer.sealed_bytes, "content_bytes": 1 << 30}, source, target)
     except (InvalidInput, PayloadTooLarge):

@@ -42,7 +42,6 @@ DATASETS: dict[str, type[Dataset]] = {
 """By kind; some have none."""
 
 
-
 def read_as_one(kind: str, publics: Sequence[Any]) -> Any:
     """The public part of a dataset, or of blocks of a source, which have the same, as one dataset; None of nothing."""
     if not publics:

@@ -55,11 +55,6 @@ class ProblemOnData(Problem):
         return (self.asked_of,) if isinstance(self.asked_of, str) else self.asked_of or ()
 
     @property
-    def blocks(self) -> Any:
-        """The blocks of a source that it reads, where the kind can; None where it names none."""
-        return None
-
-    @property
     def needs_data(self) -> bool:
         """Whether the service must have data for this, or what was released of them."""
         return True

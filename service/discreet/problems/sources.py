@@ -11,7 +11,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from datetime import date, timedelta
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -82,9 +82,7 @@ class SourceBlocks(Frozen):
     def _one_way(self) -> Self:
         if (self.blocks is None) == (self.last is None):
             raise FieldError("blocks", "either `blocks` or `last` is needed")
-        if self.versions is not None and (
-            not isinstance(self.blocks, tuple) or len(self.versions) != len(self.blocks)
-        ):
+        if self.versions is not None and (not isinstance(self.blocks, tuple) or len(self.versions) != len(self.blocks)):
             raise FieldError("versions", "go with `blocks` as a list: one for each")
         return self
 
@@ -92,15 +90,11 @@ class SourceBlocks(Frozen):
 class ProblemOnBlocks(ProblemOnData):
     """A kind that reads a dataset, or blocks of a source as one."""
 
-    places = (*ProblemOnData.places, ("source", "source"))
+    places: ClassVar[tuple[tuple[str, str], ...]] = (*ProblemOnData.places, ("source", "source"))
 
     source: SourceBlocks | None = Field(
         default=None, description="Instead of `dataset`: blocks of a source, read and charged together"
     )
-
-    @property
-    def blocks(self) -> SourceBlocks | None:
-        return self.source
 
 
 class DatasetInBlocks(DatasetOfRows):
@@ -214,16 +208,16 @@ def _named(asked: SourceBlocks, by: str, pointer: str) -> list[str]:
     return _between(by, first, last, pointer)
 
 
-# What is claimed --------------------------------------------------------------------------------------------------------
+# What is claimed ----------------------------------------------------------------------------------------------------
 
 
 def assumptions(source: PlannedSource, unit: str) -> tuple[str, ...]:
     """What a price on blocks of a source says and does not say: the guarantee, and what it rests on."""
     where = {"day": "the day of its date", "month": "the month of its date", "label": "the label its owner gave it"}
     claim = (
-        f"one {unit} lies in exactly one block, by {where[source.by]}. For every block b read: whatever this source has "
-        f"released or will release, P(S) <= e^E P'(S) + D when one {unit} of b is added or removed and all else stays; "
-        f"(E, D) is the largest cap that grants on b reached. Caps of blocks do not add up for one {unit}. Nothing is "
+        f"one {unit} lies in exactly one block, by {where[source.by]}. For every block b read: whatever this source "
+        f"has released or will release, P(S) <= e^E P'(S) + D when one {unit} of b is added or removed and all else "
+        f"stays; (E, D) is the largest cap that grants on b reached. Caps of blocks do not add up for one {unit}. Nothing is "
         "claimed about a person with several; moving it to another block costs both caps"
         if source.cap_of == "block"
         else f"one {unit} lies in exactly one block, by {where[source.by]}, and all blocks of this source have one "

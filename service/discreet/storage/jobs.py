@@ -332,8 +332,8 @@ _COULD_TOUCH = text(
     FROM jobs
     WHERE state NOT IN ('succeeded', 'failed', 'cancelled') AND released_by IS NULL
       AND NOT EXISTS (SELECT FROM releases WHERE releases.job_id = jobs.id)
-      AND NOT EXISTS (SELECT FROM datasets WHERE datasets.id = coalesce(jobs.dataset_id, jobs.problem #>> '{source,versions,0}')
-                        AND datasets.mode = 'simulation')
+      AND NOT EXISTS (SELECT FROM datasets WHERE datasets.mode = 'simulation'
+                        AND datasets.id = coalesce(jobs.dataset_id, jobs.problem #>> '{source,versions,0}'))
     ORDER BY id
     """
 )

@@ -92,8 +92,8 @@ def _own_seal(key: bytes, said: str) -> str:
 
 
 def release_terms(said: str, datasets: Sequence[Mapping[str, Any]]) -> bytes:
-    """32 bytes of what a release was accepted for: what its job's seal covers, and what the keys of the datasets that it
-    read are bound to. Its own key opens with these alone, also when keys of seals have changed and data were erased."""
+    """32 bytes of what a release was accepted for: what its job's seal covers, and what the keys of its datasets are
+    bound to. Its own key opens with these alone, also when keys of seals have changed and data were erased."""
     return hashlib.sha256(said.encode() + b"".join(map(terms, datasets))).digest()
 
 

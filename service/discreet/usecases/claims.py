@@ -41,7 +41,7 @@ class Claim:
     job_id: str
     attempt: int
     data: tuple[str, ...]
-    """The dataset that it reads; or, with `block`, the versions of all blocks, in the order in which they are joined."""
+    """The dataset that it reads; or, with `block`, the versions of all blocks, in the order in which they are put."""
     simulation: bool
     seed: int | None
     problem: Problem

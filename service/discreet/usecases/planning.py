@@ -13,7 +13,7 @@ import json
 import os
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -221,7 +221,9 @@ class Planner:
         if row is None:
             raise no_dataset(dataset_id)
         if row["source_id"] is not None:
-            says = f"this is block {row['block']} of a source: name them, `source: {{id: {row['source_id']}, blocks: …}}`"
+            says = (
+                f"this is block {row['block']} of a source: name them, `source: {{id: {row['source_id']}, blocks: …}}`"
+            )
             raise InvalidInput(says, pointer="/problem/dataset")
         public = DATASETS[row["kind"]].read_public(row["public"])
         facts = DatasetFacts(dataset_id, row["kind"], row["mode"], (row["account_id"],), row["public"]["unit"], public)

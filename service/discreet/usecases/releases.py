@@ -65,8 +65,11 @@ def unseal(keys: Secrets, row: Row, terms: bytes) -> bytes:
     return bytes(sealing.open_stream(data_key, name, len(sealed), [sealed]))
 
 
-async def firsts(services: Services, tenant_id: str, job_ids: Sequence[str]) -> tuple[list[First], list[dict[str, Any]]]:
-    """The jobs that are asked again, and the data of all of them: a dataset, or blocks of a source. NotAsked or MasterKeyAbsent where that cannot be.
+async def firsts(
+    services: Services, tenant_id: str, job_ids: Sequence[str]
+) -> tuple[list[First], list[dict[str, Any]]]:
+    """The jobs that are asked again, and the data of all of them: a dataset, or blocks of a source. NotAsked or
+    MasterKeyAbsent where that cannot be.
 
     Not only rows are looked at: each release opens for its own job's terms alone, which name the tenant, and has the
     digest that the job's certificate names, which this installation has signed. All are of one dataset: a simulation's
@@ -81,7 +84,13 @@ async def firsts(services: Services, tenant_id: str, job_ids: Sequence[str]) -> 
             row = await jobs.find_release(connection, job_id)
             result = await jobs.certificate(connection, job_id)
             data = [] if job is None else await sources.of_job(connection, job)
-        if row is None or job is None or result is None or not data or {one["tenant_id"] for one in data} != {tenant_id}:
+        if (
+            row is None
+            or job is None
+            or result is None
+            or not data
+            or {one["tenant_id"] for one in data} != {tenant_id}
+        ):
             raise NotAsked(code="first_release_gone")
         known.add(tuple(one["id"] for one in data))
         if len(known) > 1:

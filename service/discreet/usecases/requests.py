@@ -47,8 +47,8 @@ class BlockRequest(Frozen):
 
     block: BlockName = Field(description="Its day, month or label")
     content: dict[str, Any] = Field(
-        description="As of a dataset of the source's kind; records of a day or month have a `date` beside their fields; "
-        "`{}` of a block without records",
+        description="As of a dataset of the source's kind; records of a day or month have a `date` beside their "
+        "fields; `{}` of a block without records",
         json_schema_extra={"x-private": True},
     )
 

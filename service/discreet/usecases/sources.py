@@ -134,8 +134,8 @@ async def add_block(
     """The version of a block that has this content, and whether it is new.
 
     A block's first version opens its account, later ones are charged to the same: late records go to the block of
-    their own date. The same content again is the same version. InvalidInput for records of other blocks, PayloadTooLarge
-    for more than a block may have, Conflict for what is registered as another block or an older version.
+    their own date. The same content again is the same version. InvalidInput for records of other blocks,
+    PayloadTooLarge for more than a block may have, Conflict for what is another block, or an older version, already.
     """
     try:
         require(principal, "owner")
@@ -191,7 +191,9 @@ async def _store(
             if newest is not None and newest["id"] == known["id"]:
                 # Its owner has it still: from now on as long as a new one.
                 return await dataset_rows.set_retention(connection, known["id"], expires_at, False), False
-            which = f"block {known['block']}" if known["block"] != block else f"version {known['version']} of this block"
+            which = (
+                f"block {known['block']}" if known["block"] != block else f"version {known['version']} of this block"
+            )
             raise Conflict(f"this content is registered as {which} already ({known['id']})", code="content_known")
         if newest is not None:
             account = newest["account_id"]

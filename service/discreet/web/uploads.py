@@ -381,9 +381,7 @@ def _broken() -> InvalidInput:
     return InvalidInput("not a multipart form", code="invalid_multipart")
 
 
-def _registration(
-    given: tuple[str, Any, DatasetSettings], source: Callable[[], Content] | Upload
-) -> Registration:
+def _registration(given: tuple[str, Any, DatasetSettings], source: Callable[[], Content] | Upload) -> Registration:
     kind, public, chosen = given
     return Registration(
         name=chosen.name,

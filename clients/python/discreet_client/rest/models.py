@@ -85,6 +85,8 @@ class Binding(TypedDict):
     """The cap that does not let a request pass. Figures are {epsilon, delta}."""
 
     account: str
+    block: NotRequired[str | None]
+    """The block"""
     cap: dict[str, float]
     largest: dict[str, float]
     """The largest request that would pass"""
@@ -92,9 +94,26 @@ class Binding(TypedDict):
     reserved: dict[str, float]
     scope: NotRequired[str | None]
     """`tenant` or `principal` where such a cap binds"""
+    source: NotRequired[str | None]
+    """The name of the source, where the cap is that of a block"""
     spent: dict[str, float]
     subject: NotRequired[str | None]
     """Whose cap it is"""
+
+
+class BlockAnswer(TypedDict):
+    """A version of a block. How much is in it is not told."""
+
+    account: str
+    block: str
+    created_at: str
+    """date-time"""
+    dataset: str
+    """Its id: DELETE /v1/datasets/{id} erases its content"""
+    expires_at: str | None
+    """date-time"""
+    version: int
+    """From 1: a later one has late records, and is charged to the same account"""
 
 
 class BprLatency(TypedDict):
@@ -215,6 +234,8 @@ class DatasetAnswer(TypedDict):
     """A registered dataset. Its content is never returned."""
 
     account: str
+    block: NotRequired[str | None]
+    """Which block"""
     created_at: str
     """date-time"""
     delete_after_job: bool
@@ -226,6 +247,8 @@ class DatasetAnswer(TypedDict):
     mode: Literal["private", "simulation"]
     name: str
     public: dict[str, Any]
+    source: NotRequired[str | None]
+    """The source of which it is a version of a block"""
 
 
 class DatasetName(TypedDict):
@@ -747,6 +770,12 @@ class OffPolicyPublic(TypedDict):
     """Number of coordinates of a state `x`, instead of `states`; >= 1, <= 64"""
     horizon: int
     """Most transitions of a trajectory; >= 1, <= 1000000"""
+    least_reward: NotRequired[float | None]
+    """
+    No reward is below this, by what rewards are: 0 where they count good outcomes. Absent:
+    -reward_bound. Where returns cannot be negative their range is half as wide, and so is the
+    noise in it
+    """
     max_ratio: NotRequired[float | None]
     """
     Public bound on target / behaviour of one step, by the rules that both policies are. A
@@ -807,6 +836,27 @@ class OperatorData(TypedDict):
 
     c: list[float]
     d: list[float]
+
+
+class PlannedBlock(TypedDict):
+    """A block that a job reads."""
+
+    block: str
+    """Its name in the source"""
+    version: str
+    """The dataset that it is: a later version with late records is another"""
+
+
+class PlannedSource(TypedDict):
+    """Blocks of a source that a job reads as one dataset, and is charged to."""
+
+    blocks: list[PlannedBlock]
+    by: str
+    """What a block is: the records of a `day` or `month`, or of a `label`"""
+    cap_of: str
+    """`block`: charged to the account of each block; `source`: once, to one for all"""
+    id: str
+    name: str
 
 
 class Price(TypedDict):
@@ -968,61 +1018,6 @@ class RosterRequest(TypedDict):
     """Ed25519, base64; length <= 100"""
 
 
-class Routing(TypedDict):
-    """
-    Route the mean demand of a period over a network.
-
-    `counts` releases the trips of every ordered pair of zones over all periods. One request
-    moves one count by 1; a person with at most k trips in the whole dataset
-    (`max_trips_per_person`; further trips are left out) moves them by k in l1 and in l2, since
-    all may be of one pair. With `max_norm_per_person` c they move them by c in l2 at most.
-
-    `gradient` (unit request only) releases the unit flows of all pairs after one regularized
-    gradient step a period; how far one request moves them is `unit_flow_descent.sensitivity`.
-    """
-
-    dataset: NotRequired[str | None]
-    """Id of a dataset of this kind; or else `release`"""
-    kind: Literal["routing"]
-    latency: NotRequired[AffineLatency | BprLatency]
-    """default `{"factor": 1.0, "type": "affine"}`"""
-    max_norm_per_person: NotRequired[int | None]
-    """
-    Bound on the l2 norm of a person's trips by pair (500 trips spread over 20 pairs: 112),
-    beside max_trips_per_person: further trips are left out, and with a delta there is less
-    noise; >= 1, <= 1000000
-    """
-    max_trips_per_person: NotRequired[int | Literal["auto"] | None]
-    """
-    Most trips of one person that count, over all periods. `auto`: the dataset's public
-    max_person
-    """
-    method: NotRequired[Literal["auto", "counts", "gradient"]]
-    """default `auto`"""
-    network: RoadNetwork | str
-    """The network, or the id of a stored one (`POST /v1/networks`)"""
-    objective: NotRequired[Literal["system_optimum", "user_equilibrium"]]
-    """default `system_optimum`"""
-    regularization: NotRequired[float | None]
-    """Of method gradient: alpha of its term alpha/2 |x|², in trips times time; > 0, <= 1e+15"""
-    relative_gap: NotRequired[float]
-    """>= 1e-12, <= 0.01; default `1e-10`"""
-    release: NotRequired[str | list[str] | None]
-    """
-    Instead of `dataset`: a job, or several, of which what was released is asked again, at price
-    0. Fields that were fixed at the release must be those of that job
-    """
-    select_links: NotRequired[list[int]]
-    """
-    Links, by their positions from 0, of which the result says which pairs' trips use them;
-    length <= 100, each >= 0, <= 1000000000; default `[]`
-    """
-    skims: NotRequired[bool]
-    """Whether the result has the travel time of every pair of zones; default `false`"""
-    uncertainty: NotRequired[bool]
-    """Whether the result says how far the noise may have moved its numbers; default `true`"""
-
-
 class RoutingPath(TypedDict):
     """A path from origin to destination, and the share of the pair's trips that take it."""
 
@@ -1150,6 +1145,46 @@ class SessionTokensRequest(TypedDict):
     """
     SHA-256 of the Ed25519 key that will sign the roster; every link pins it; matches
     `^[0-9a-f]{64}$`
+    """
+
+
+class SourceBlock(TypedDict):
+    """The newest version of a block, and its budget."""
+
+    account: str
+    block: str
+    cap: Figures
+    created_at: str
+    """date-time"""
+    dataset: str
+    """Its id: DELETE /v1/datasets/{id} erases its content"""
+    erased: bool
+    """Its content is gone: it is not read any more"""
+    expires_at: str | None
+    """date-time"""
+    remaining: Figures
+    reserved: Figures
+    spent: Figures
+    version: int
+    """From 1: a later one has late records, and is charged to the same account"""
+
+
+class SourceBlocks(TypedDict):
+    """Blocks of a source, as one dataset."""
+
+    blocks: NotRequired[str | list[str] | None]
+    """
+    One block, a list of them, or `first/last` of days or months: every one of these must be
+    there
+    """
+    id: str
+    """length >= 1, length <= 64"""
+    last: NotRequired[int | None]
+    """Instead of `blocks`: the newest so many; >= 1, <= 366"""
+    versions: NotRequired[list[str] | None]
+    """
+    The version of each of `blocks`, in their order; absent: the newest. An accepted job has
+    them all; length >= 1, length <= 366
     """
 
 
@@ -1739,6 +1774,8 @@ class OffPolicyEvaluation(TypedDict):
     """
     sampling: NotRequired[float | None]
     """Probability with which a trajectory takes part in a step of `minibatch`; > 0, <= 1"""
+    source: NotRequired[SourceBlocks | None]
+    """Instead of `dataset`: blocks of a source, read and charged together"""
     step_size: NotRequired[float | None]
     """> 0, <= 1e+06"""
     steps: NotRequired[int | None]
@@ -1815,33 +1852,69 @@ class PlanBody(TypedDict):
     released_by: NotRequired[list[str]]
     """Jobs that are asked again: the noise is theirs, nothing more is released"""
     resources: Resources
+    source: NotRequired[PlannedSource | None]
+    """The blocks that are read, where it is no dataset"""
     unit: str
 
 
-class RehearsalRequest(TypedDict):
-    """A problem to run on synthetic data: the body of a job, and how it is to be rehearsed."""
+class Routing(TypedDict):
+    """
+    Route the mean demand of a period over a network.
 
-    around: NotRequired[str | None]
+    `counts` releases the trips of every ordered pair of zones over all periods. One request
+    moves one count by 1; a person with at most k trips in the whole dataset
+    (`max_trips_per_person`; further trips are left out) moves them by k in l1 and in l2, since
+    all may be of one pair. With `max_norm_per_person` c they move them by c in l2 at most.
+
+    `gradient` (unit request only) releases the unit flows of all pairs after one regularized
+    gradient step a period; how far one request moves them is `unit_flow_descent.sensitivity`.
     """
-    A job of this kind that has released: the synthetic data are made of what it released
-    instead of public figures alone; length >= 1, length <= 64
+
+    dataset: NotRequired[str | None]
+    """Id of a dataset of this kind; or else `release`"""
+    kind: Literal["routing"]
+    latency: NotRequired[AffineLatency | BprLatency]
+    """default `{"factor": 1.0, "type": "affine"}`"""
+    max_norm_per_person: NotRequired[int | None]
     """
-    epsilons: NotRequired[list[float]]
-    """The ladder; length >= 1, length <= 8, each > 0, <= 1000; default `["0.1", "0.3", "1", "3"]`"""
-    name: NotRequired[str | None]
-    """What you call it; absent: by the kind that is rehearsed; length >= 1, length <= 200"""
-    privacy: NotRequired[Privacy | None]
-    """Of which only a `delta` counts, for all epsilons"""
-    problem: Routing | DrEnsemble | OffPolicyEvaluation | MultiAgent | CoupledQp
-    public: NotRequired[dict[str, Any] | None]
-    """The public part that a dataset would have; absent: that of the problem's dataset"""
-    seed: NotRequired[int]
-    """Of data and noise; >= 0, < 9223372036854775808; default `0`"""
-    units: NotRequired[int | None]
+    Bound on the l2 norm of a person's trips by pair (500 trips spread over 20 pairs: 112),
+    beside max_trips_per_person: further trips are left out, and with a delta there is less
+    noise; >= 1, <= 1000000
     """
-    Of how many units the synthetic data are; absent: as many as are public, or as the kind
-    says; >= 1, <= 1000000000
+    max_trips_per_person: NotRequired[int | Literal["auto"] | None]
     """
+    Most trips of one person that count, over all periods. `auto`: the dataset's public
+    max_person
+    """
+    method: NotRequired[Literal["auto", "counts", "gradient"]]
+    """default `auto`"""
+    network: RoadNetwork | str
+    """The network, or the id of a stored one (`POST /v1/networks`)"""
+    objective: NotRequired[Literal["system_optimum", "user_equilibrium"]]
+    """
+    system_optimum: ways that make all trips together as short as can be; user_equilibrium: each
+    takes the way that is shortest for itself, as people drive; default `system_optimum`
+    """
+    regularization: NotRequired[float | None]
+    """Of method gradient: alpha of its term alpha/2 |x|², in trips times time; > 0, <= 1e+15"""
+    relative_gap: NotRequired[float]
+    """>= 1e-12, <= 0.01; default `1e-10`"""
+    release: NotRequired[str | list[str] | None]
+    """
+    Instead of `dataset`: a job, or several, of which what was released is asked again, at price
+    0. Fields that were fixed at the release must be those of that job
+    """
+    select_links: NotRequired[list[int]]
+    """
+    Links, by their positions from 0, of which the result says which pairs' trips use them;
+    length <= 100, each >= 0, <= 1000000000; default `[]`
+    """
+    skims: NotRequired[bool]
+    """Whether the result has the travel time of every pair of zones; default `false`"""
+    source: NotRequired[SourceBlocks | None]
+    """Instead of `dataset`: blocks of a source, read and charged together"""
+    uncertainty: NotRequired[bool]
+    """Whether the result says how far the noise may have moved its numbers; default `true`"""
 
 
 class RoutingContent(TypedDict):
@@ -1924,6 +1997,38 @@ class RoutingResult(TypedDict):
     """How far the noise may have moved the numbers of this result"""
     unit_flows: NotRequired[list[list[float]]]
     """Share of each pair's trips at each link; of the method gradient"""
+
+
+class SourceAnswer(TypedDict):
+    """A source: data that keep coming, in blocks. What it says of them is for good."""
+
+    account: str | None
+    """Of all blocks, with `cap_of: source`"""
+    block_bytes: int
+    """The most that the content of a block takes in memory"""
+    blocks: NotRequired[list[SourceBlock] | None]
+    """In their order; not in lists"""
+    by: Literal["day", "month", "label"]
+    cap: Figures
+    """That a new account begins with"""
+    cap_of: Literal["block", "source"]
+    created_at: str
+    """date-time"""
+    created_by: str
+    id: str
+    kind: str
+    mode: Literal["private", "simulation"]
+    name: str
+    public: dict[str, Any]
+    """Of each block"""
+    retention_days: int | None
+
+
+class SourcePage(TypedDict):
+    """A page of sources, newest first."""
+
+    next_page_token: str | None
+    sources: list[SourceAnswer]
 
 
 class CancelAnswer(TypedDict):
@@ -2098,6 +2203,32 @@ class PlanAnswer(TypedDict):
     """
     reusable_noise: NotRequired[list[str]]
     """Those of `reusable` whose own answers are mostly noise"""
+
+
+class RehearsalRequest(TypedDict):
+    """A problem to run on synthetic data: the body of a job, and how it is to be rehearsed."""
+
+    around: NotRequired[str | None]
+    """
+    A job of this kind that has released: the synthetic data are made of what it released
+    instead of public figures alone; length >= 1, length <= 64
+    """
+    epsilons: NotRequired[list[float]]
+    """The ladder; length >= 1, length <= 8, each > 0, <= 1000; default `["0.1", "0.3", "1", "3"]`"""
+    name: NotRequired[str | None]
+    """What you call it; absent: by the kind that is rehearsed; length >= 1, length <= 200"""
+    privacy: NotRequired[Privacy | None]
+    """Of which only a `delta` counts, for all epsilons"""
+    problem: Routing | DrEnsemble | OffPolicyEvaluation | MultiAgent | CoupledQp
+    public: NotRequired[dict[str, Any] | None]
+    """The public part that a dataset would have; absent: that of the problem's dataset"""
+    seed: NotRequired[int]
+    """Of data and noise; >= 0, < 9223372036854775808; default `0`"""
+    units: NotRequired[int | None]
+    """
+    Of how many units the synthetic data are; absent: as many as are public, or as the kind
+    says; >= 1, <= 1000000000
+    """
 
 
 class ResultAnswer(TypedDict):

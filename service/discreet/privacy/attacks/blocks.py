@@ -1,7 +1,7 @@
 """Three wrong ways to charge blocks of a source, which the audit must catch, and the right one.
 
-Each plays all that a source released: a noisy count of each of its blocks, at epsilon each, on its own account. The claim
-is about one account: that whatever is released of one block tells at most its cap about one record of it
+Each plays all that a source released: a noisy count of each of its blocks, at epsilon each, on its own account. The
+claim is about one account: that whatever is released of one block tells at most its cap about one record of it
 (`docs/sources.md` has the proof). What makes it false is that one record moves more than the block that is charged.
 """
 

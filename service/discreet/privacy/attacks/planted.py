@@ -1,5 +1,5 @@
-"""Faults that the audit must catch: half the noise everywhere, the under-noised variants that the papers print, and wrong
-ways to charge blocks of a source.
+"""Faults that the audit must catch: half the noise everywhere, the under-noised variants that the papers print, and
+wrong ways to charge blocks of a source.
 
 Each plays the full transcript that the claim covers, or a function of it (post-processing only helps the mechanism).
 """

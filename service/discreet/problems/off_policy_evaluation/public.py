@@ -151,7 +151,9 @@ class OffPolicyPublic(Frozen):
             if len(set(self.topology)) != len(self.topology):
                 raise FieldError("topology", "a transition stands twice")
         if self.least_reward is not None and not -self.reward_bound <= self.least_reward < self.reward_bound:
-            raise FieldError("least_reward", f"at least {-self.reward_bound:g} and below {self.reward_bound:g} is needed")
+            raise FieldError(
+                "least_reward", f"at least {-self.reward_bound:g} and below {self.reward_bound:g} is needed"
+            )
         if self.rewards is not None:
             if self.topology is None or len(self.rewards) != len(self.topology):
                 raise FieldError("rewards", "one for each transition of the topology is needed")
