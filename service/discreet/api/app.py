@@ -42,6 +42,8 @@ REQUEST_MODELS = (
     requests.DatasetRequest,
     requests.JobRequest,
     requests.NetworkRequest,
+    requests.SourceRequest,
+    requests.BlockRequest,
     requests.RehearsalRequest,
     requests.GrantRequest,
     requests.BudgetRequestRequest,

@@ -42,7 +42,8 @@ def join_example(kind: str) -> None:
 
     model = KINDS[kind].Dataset
     if model is not None and issubclass(model, DatasetInBlocks):
-        dataset = read_example(KINDS[kind])
+        _, dataset, _ = read_example(KINDS[kind])
+        assert dataset is not None
         join(kind, dataset.public.model_dump(mode="json"), framed([pack(dataset.rows())] * 2))
 
 
@@ -66,7 +67,7 @@ def release(task: Task) -> None:
     send(task.channel, {"done": True}, pack(released))
 
 
-def join(kind: str, block: Any, payload: bytes) -> Any:
+def join(kind: str, block: Any, payload: bytes | bytearray) -> Any:
     """The contents of blocks as one; each comes behind its length. `block`: the public part of one."""
     from discreet.problems import DATASETS  # noqa: PLC0415
     from discreet.problems.contents import unframed, unpack  # noqa: PLC0415

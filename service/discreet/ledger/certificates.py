@@ -34,8 +34,7 @@ POST_PROCESSING = "post_processing"
 """The guarantee of what follows from earlier releases alone: nothing beyond theirs is given away."""
 FOLLOWED = ("job", "release_digest", "guarantee", "price", "ledger_entry", "public_key")
 """What the certificate of an answer says of each job that was asked again, as that job's own says it."""
-FREE = ("none", "cryptographic")
-"""Guarantees that have no epsilon and charge no account."""
+FREE = ("none", "cryptographic")  # guarantees that have no epsilon and charge no account
 ACCOUNTS_ASSUMPTION = "what other accounts give away about the same people adds to this price"
 TIMING_ASSUMPTION = (
     "touching the data took {quantum:g} s whatever they are, as follows from public figures; on a machine that was too"

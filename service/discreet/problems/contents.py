@@ -66,7 +66,7 @@ def framed(parts: Iterable[bytes | bytearray]) -> bytearray:
     return found
 
 
-def unframed(data: bytes) -> Iterator[memoryview]:
+def unframed(data: bytes | bytearray) -> Iterator[memoryview]:
     """What `framed` wrote."""
     view, start = memoryview(data), 0
     while start < len(view):

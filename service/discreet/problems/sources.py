@@ -149,7 +149,8 @@ def _next(by: str, name: str) -> str:
 
 def _between(by: str, first: str, last: str, pointer: str) -> list[str]:
     """All names from one to the other. InvalidInput where they are too many."""
-    found, name = [], first
+    found: list[str] = []
+    name = first
     while name <= last:
         if len(found) == MOST_BLOCKS:
             raise InvalidInput(f"a job reads at most {MOST_BLOCKS} blocks", pointer=pointer)
@@ -217,8 +218,8 @@ def assumptions(source: PlannedSource, unit: str) -> tuple[str, ...]:
     claim = (
         f"one {unit} lies in exactly one block, by {where[source.by]}. For every block b read: whatever this source "
         f"has released or will release, P(S) <= e^E P'(S) + D when one {unit} of b is added or removed and all else "
-        f"stays; (E, D) is the largest cap that grants on b reached. Caps of blocks do not add up for one {unit}. Nothing is "
-        "claimed about a person with several; moving it to another block costs both caps"
+        f"stays; (E, D) is the largest cap that grants on b reached. Caps of blocks do not add up for one {unit}. "
+        "Nothing is claimed about a person with several; moving it to another block costs both caps"
         if source.cap_of == "block"
         else f"one {unit} lies in exactly one block, by {where[source.by]}, and all blocks of this source have one "
         "account, to which each job is charged once, whichever blocks it reads: whatever this source has released or "

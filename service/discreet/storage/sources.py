@@ -84,7 +84,7 @@ async def accounts(connection: AsyncConnection, tenant_id: str) -> set[str]:
     statement = select(Dataset.account_id).where(Dataset.tenant_id == tenant_id, Dataset.source_id.is_not(None))
     found = set((await connection.execute(statement.distinct())).scalars())
     own = select(Source.account_id).where(Source.tenant_id == tenant_id, Source.account_id.is_not(None))
-    return found | set((await connection.execute(own)).scalars())
+    return found | {str(account) for account in (await connection.execute(own)).scalars()}
 
 
 async def blocks_of_accounts(connection: AsyncConnection, account_ids: Sequence[str]) -> dict[str, tuple[str, str]]:
@@ -95,7 +95,7 @@ async def blocks_of_accounts(connection: AsyncConnection, account_ids: Sequence[
         .where(Dataset.account_id.in_(list(account_ids)), Source.cap_of == "block")
         .group_by(Dataset.account_id)
     )
-    return {account: (source, block) for account, source, block in await connection.execute(statement)}
+    return {account: (source, str(block)) for account, source, block in await connection.execute(statement)}
 
 
 async def of_job(connection: AsyncConnection, job: Mapping[str, Any]) -> list[Row]:

@@ -116,6 +116,18 @@ class BlockAnswer(TypedDict):
     """From 1: a later one has late records, and is charged to the same account"""
 
 
+class BlockRequest(TypedDict):
+    """A block of a source, or a later version of one."""
+
+    block: str
+    """Its day, month or label; length >= 1, length <= 100"""
+    content: dict[str, Any]
+    """
+    As of a dataset of the source's kind; records of a day or month have a `date` beside their
+    fields; `{}` of a block without records
+    """
+
+
 class BprLatency(TypedDict):
     """`t(y) = free_flow_time (1 + b (y / capacity)^power)`, Bureau of Public Roads 1964."""
 
@@ -1185,6 +1197,41 @@ class SourceBlocks(TypedDict):
     """
     The version of each of `blocks`, in their order; absent: the newest. An accepted job has
     them all; length >= 1, length <= 366
+    """
+
+
+class SourceRequest(TypedDict):
+    """A source to make: data that will come in blocks."""
+
+    block_bytes: NotRequired[int | None]
+    """
+    The most that the content of a block takes in memory, chosen without looking at the data. A
+    job reads as many blocks as fit where one content does. Absent: a 32nd of that; >= 1024
+    """
+    by: Literal["day", "month", "label"]
+    """
+    Which records a block has: those of a day (`2026-10-01`) or month (`2026-10`), by the column
+    `date` of every record, which is checked; or those that the owner gives a label
+    """
+    cap: Cap
+    """What may be spent on each block in all, or on the source with `cap_of: source`"""
+    cap_of: NotRequired[Literal["block", "source"]]
+    """
+    `block`: each block has an account, and a job is charged to every block it reads. `source`:
+    all blocks have one account, to which each job is charged once; default `block`
+    """
+    kind: str
+    """Of problem, as of a dataset; length <= 100"""
+    mode: NotRequired[Literal["private", "simulation"]]
+    """Of all blocks; default `private`"""
+    name: str
+    """No other source of the tenant is called so; length >= 1, length <= 200"""
+    public: dict[str, Any]
+    """The public part of each block, as of a dataset of this kind"""
+    retention_days: NotRequired[int | None]
+    """
+    The content of each version is erased after so many days; absent: as is usual here; >= 1, <=
+    36500
     """
 
 

@@ -50,13 +50,7 @@ from discreet.problems.routing.synthesis import SYNTHESIS
 from discreet.problems.sources import ProblemOnBlocks
 from discreet.problems.synthesis import Synthesis
 from discreet.solvers.traffic import unit_flow_descent as descent
-from discreet.solvers.traffic.traffic_assignment import (
-    Assignment,
-    Network,
-    assign,
-    link_flows_of,
-    total_travel_time,
-)
+from discreet.solvers.traffic.traffic_assignment import Assignment, Network, assign, link_flows_of, total_travel_time
 from discreet.solvers.traffic.unit_flow_projection import UnitFlows
 
 MAX_ITERATIONS = 1000
