@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from tests.dashboard.browsing import Browser
 from tests.reliability.chains import superuser_url
 
 PUBLIC = {"unit": "request", "zones": 3, "periods": 2, "period_minutes": 60}
+VERIFIER = Path(__file__).parents[2] / "clients" / "verifier" / "discreet_verify.py"
 _numbers = itertools.count(1)
 
 
@@ -81,7 +84,7 @@ def balances(client: Client, source: dict[str, Any]) -> dict[str, float]:
     return {one["block"]: round(one["spent"]["epsilon"] + one["reserved"]["epsilon"], 9) for one in found}
 
 
-def test_a_month_of_days_is_charged_to_the_days_that_are_read(service: Installation) -> None:
+def test_a_month_of_days_is_charged_to_the_days_that_are_read(service: Installation, tmp_path: Path) -> None:
     with service.client(service.owner_of("months")) as client:
         source = filled(client, 5)
         assert client.sources.create({k: source[k] for k in ("name", "kind", "public", "by", "cap")}) == source
@@ -107,9 +110,13 @@ def test_a_month_of_days_is_charged_to_the_days_that_are_read(service: Installat
         assert {one["account"] for one in certificate["ledger_entry"]} == {blocks[name]["account"] for name in named}
         assert any("lies in exactly one block, by the day of its date" in one for one in certificate["assumptions"])
         assert client.job(answer["job"]["id"])["problem"]["source"]["versions"] == list(named.values())
-        export = client.call(operations.export_ledger())
-        lines = export if isinstance(export, bytes) else str(export).encode()
-        assert verify(lines.decode().splitlines())
+        exported, named_by = tmp_path / "export.jsonl", tmp_path / "certificate.json"
+        with exported.open("wb") as out:
+            client.export_ledger(out)
+        assert verify(exported.read_bytes().splitlines(keepends=True), head=client.ledger_head()).accounts == 6
+        named_by.write_text(json.dumps(certificate))
+        for what in (["ledger", exported], ["certificate", named_by, "--ledger", exported]):
+            subprocess.run([sys.executable, str(VERIFIER), *map(str, what)], check=True)
 
         # Asked again of what was released, for nothing; and rehearsed on synthetic data of the same shape.
         again = client.ask_again(answer["job"]["id"], skims=True)
@@ -209,7 +216,7 @@ def test_records_of_other_days_are_named(service: Installation, tmp_path: Path) 
     [
         ({"public": {**PUBLIC, "unit": "person"}}, "/public", "a person's trips lie in many blocks"),
         ({"public": {**PUBLIC, "unit": "person"}, "cap_of": "source"}, "/public", "nor one cap of the source"),
-        ({"public": {**PUBLIC, "zones": 0}}, "/public/zones", "greater than or equal to 1"),
+        ({"public": {**PUBLIC, "zones": 0}}, "/public/zones", "must be at least 1"),
         ({"kind": "dr_ensemble"}, "/kind", "off_policy_evaluation"),
         ({"by": "count"}, "/by", "day"),
         ({"block_bytes": 1 << 40}, "/block_bytes", "at most"),
@@ -369,6 +376,6 @@ def test_from_the_command_line(service: Installation, tmp_path: Path) -> None:
     with Browser.logged_in(service) as browser:
         page = browser.get(f"/sources/{made['id']}")
         assert name in page.text
-        assert f"from {day(1)} to {day(3)}" in page.text
+        assert f"From {day(1)} on the left to {day(3)}" in page.text
         assert made["id"] in browser.get("/sources").text
         assert "/sources" in browser.get("/").text

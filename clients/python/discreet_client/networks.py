@@ -356,7 +356,9 @@ def _check_gmns(table: Table, nodes: Table, options: _Options) -> None:
 
     columns = [partial(ends, column) for column in ("from_node_id", "to_node_id")]
     rest = [partial(_tolls, table, options), partial(_geometries, table)]
-    directions = [partial(table.truths, "directed")] if "directed" in table.columns else []
+    directions: list[Callable[[], Any]] = []
+    if "directed" in table.columns:
+        directions = [partial(table.truths, "directed")]
     _all_at_once([*columns, uses, speeds, lengths, capacities, *directions, *rest])
 
 
