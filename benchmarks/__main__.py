@@ -31,7 +31,7 @@ ALL = (
     "uploads",
 )
 ON_REQUEST = (
-    *("scale", "curves", "noise", "timing", "capacity"),
+    *("scale", "curves", "noise", "timing", "capacity", "blocks"),
     *("coverage", "inverse", "advice", "importance_sampling"),
 )
 """Benchmarks that take many minutes: run when they are named."""

@@ -1,4 +1,32 @@
--- Datasets: what may be known of them, and their content, sealed; and public objects, of which everything may be known.
+-- Datasets: what may be known of them, and their content, sealed; sources, whose blocks are datasets; and public objects,
+-- of which everything may be known.
+
+-- A source: data that keep coming, in blocks of which each is a dataset. What it says of its blocks never changes.
+CREATE TABLE sources (
+  id text PRIMARY KEY,  -- identifies the source
+  tenant_id text NOT NULL REFERENCES tenants,  -- whose it is
+  name text NOT NULL,  -- what its owner calls it; no other source of the tenant is called so
+  kind text NOT NULL,  -- of problem, as of all its blocks
+  public jsonb NOT NULL,  -- the public part of each of its blocks
+  mode text NOT NULL,  -- private or simulation, as of all its blocks
+  block_by text NOT NULL,  -- which records a block has: those of a day, of a month, or what the owner calls by its label
+  cap_of text NOT NULL,  -- block: each block has an account of its own; source: all have one, charged once by each job
+  cap jsonb NOT NULL,  -- epsilon and delta, as of a cap of the ledger, that a new account begins with
+  block_bytes bigint NOT NULL,  -- the most that the content of a block takes in memory; public, so that jobs go by it
+  retention_days integer,  -- the content of a version is erased after so many days; null: when somebody deletes it
+  account_id text REFERENCES accounts,  -- the account of all blocks; null: cap_of is block
+  created_by text NOT NULL,  -- the principal who made it
+  created_at timestamptz NOT NULL DEFAULT now(),  -- when that was
+  CONSTRAINT sources_name UNIQUE (tenant_id, name),
+  CONSTRAINT sources_mode CHECK (mode IN ('private', 'simulation')),
+  CONSTRAINT sources_block_by CHECK (block_by IN ('day', 'month', 'label')),
+  CONSTRAINT sources_cap_of CHECK (cap_of IN ('block', 'source') AND (cap_of = 'source') = (account_id IS NOT NULL))
+);
+CREATE INDEX sources_page ON sources (tenant_id, created_at, id);
+ALTER TABLE sources ENABLE ROW LEVEL SECURITY;
+ALTER TABLE sources FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON sources USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
+GRANT SELECT, INSERT ON sources TO discreet_app;
 
 -- A registered dataset. Its content lies sealed in chunks or in an object, and is known by a keyed digest.
 CREATE TABLE datasets (
@@ -18,12 +46,18 @@ CREATE TABLE datasets (
   delete_after_job boolean NOT NULL DEFAULT false,  -- the content is erased when its first job has succeeded
   created_at timestamptz NOT NULL DEFAULT now(),  -- when it was registered
   deleted_at timestamptz,  -- since when its content is erased; null: it is there
-  CONSTRAINT datasets_mode CHECK (mode IN ('private', 'simulation'))
+  source_id text REFERENCES sources,  -- the source of which it is a block; null: it stands alone
+  block text,  -- the block's name in its source: a day, a month or a label; null: it is no block
+  version integer,  -- which version of its block it is, from 1: a later one has late records; null: it is no block
+  CONSTRAINT datasets_mode CHECK (mode IN ('private', 'simulation')),
+  CONSTRAINT datasets_in_source CHECK (
+    (source_id IS NULL) = (block IS NULL) AND (source_id IS NULL) = (version IS NULL))
 );
 CREATE UNIQUE INDEX datasets_live ON datasets (tenant_id, digest) WHERE deleted_at IS NULL;
 CREATE INDEX datasets_page ON datasets (tenant_id, created_at, id);
 CREATE INDEX datasets_expiry ON datasets (expires_at) WHERE deleted_at IS NULL;
 CREATE INDEX ix_datasets_account_id ON datasets (account_id);
+CREATE UNIQUE INDEX datasets_block ON datasets (source_id, block, version) WHERE source_id IS NOT NULL;
 ALTER TABLE datasets ENABLE ROW LEVEL SECURITY;
 ALTER TABLE datasets FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON datasets USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));

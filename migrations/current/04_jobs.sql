@@ -4,7 +4,7 @@
 CREATE TABLE jobs (
   id text PRIMARY KEY,  -- identifies the job
   tenant_id text NOT NULL REFERENCES tenants,  -- whose it is
-  dataset_id text REFERENCES datasets,  -- what it reads; null: its data stand in the problem, or agents have them
+  dataset_id text REFERENCES datasets,  -- what it reads; null: blocks of a source, what its problem holds, or agents' data
   principal text NOT NULL,  -- who asked for it
   kind text NOT NULL,  -- of problem
   problem jsonb NOT NULL,  -- what is to be solved, as it was asked
@@ -66,6 +66,19 @@ ALTER TABLE job_objects ENABLE ROW LEVEL SECURITY;
 ALTER TABLE job_objects FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON job_objects USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
 GRANT SELECT, INSERT ON job_objects TO discreet_app;
+
+-- A version of a block that a job reads. The job's problem names them in order, under its tamper seal.
+CREATE TABLE job_blocks (
+  job_id text NOT NULL REFERENCES jobs,  -- which job
+  dataset_id text NOT NULL REFERENCES datasets,  -- which version
+  tenant_id text NOT NULL,  -- whose both are
+  PRIMARY KEY (job_id, dataset_id)
+);
+CREATE INDEX job_blocks_dataset ON job_blocks (dataset_id);
+ALTER TABLE job_blocks ENABLE ROW LEVEL SECURITY;
+ALTER TABLE job_blocks FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON job_blocks USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
+GRANT SELECT, INSERT ON job_blocks TO discreet_app;
 
 -- What the event stream of a job tells, in order. Rows are added and never changed.
 CREATE TABLE job_events (
@@ -211,15 +224,16 @@ LANGUAGE plpgsql AS $$
 --   in_flight      another request holds this idempotency key now; nothing
 --   known          the same request was accepted before, as job_id; nothing
 --   reused         the key was used with another request; nothing
---   dataset_gone   it was deleted, or its time is over; nothing
+--   dataset_gone   it, or a block that it names, was deleted, or its time is over; nothing
 --   object_gone    a public object that it names was deleted; nothing
 --   refused        standings: each account whose cap does not let the price pass; nothing
 --   accepted       everything; reusable: earlier jobs that have released the same
 -- Together, because whoever has an account's lock keeps it until the commit is on the disk; all lock the same accounts, so
 -- that they do it in one order. An error writes nothing of any of them.
 -- _orders is a list of {key, digest (hex), job, dataset, kind, problem, plan, seed, total, price, events (canonical text),
--- session, terms, budget, traceparent, seal, release_key (hex), released_by, name, objects}. Without a dataset and with
--- released_by a job reads what these jobs released. objects are ids of the public objects that the problem names.
+-- session, terms, budget, traceparent, seal, release_key (hex), released_by, name, objects, blocks}. Without a dataset and
+-- with released_by a job reads what these jobs released. objects are ids of the public objects that the problem names,
+-- blocks those of the versions of blocks that it reads.
 -- _accounts are those of the data (none: the data are public, and nothing is charged); caps on the tenant and on the
 -- principal are added here, so that no caller can forget them.
 -- With a session a job is federated: it waits for its agents instead of a worker. Nothing is reserved yet: the accounts are
@@ -238,6 +252,7 @@ DECLARE
   release bytea;
   tag integer;
   named text[];
+  parts text[];
   there integer;
 BEGIN
   FOR n IN 0 .. jsonb_array_length(_orders) - 1 LOOP
@@ -251,6 +266,10 @@ BEGIN
     named := NULL;
     IF one -> 'objects' -> 0 IS NOT NULL THEN  -- most jobs name none, and shall not pay for a query that finds nothing
       named := ARRAY(SELECT DISTINCT jsonb_array_elements_text(one -> 'objects'));
+    END IF;
+    parts := NULL;
+    IF one -> 'blocks' -> 0 IS NOT NULL THEN
+      parts := ARRAY(SELECT DISTINCT jsonb_array_elements_text(one -> 'blocks'));
     END IF;
     job_id := NULL;
     created_at := NULL;
@@ -275,6 +294,17 @@ BEGIN
         AND NOT (d.delete_after_job AND EXISTS (SELECT FROM jobs AS j WHERE j.dataset_id = d.id AND j.state = 'succeeded'))
         FOR SHARE OF d;
       IF NOT FOUND THEN
+        outcome := 'dataset_gone';
+        RETURN NEXT;
+        CONTINUE;
+      END IF;
+    END IF;
+    IF parts IS NOT NULL THEN
+      -- Shared as well, in the order of their ids: all of them are there, or the job reads none.
+      PERFORM FROM datasets AS d WHERE d.id = ANY (parts) AND d.tenant_id = _tenant AND d.deleted_at IS NULL
+        AND (d.expires_at IS NULL OR d.expires_at > now()) ORDER BY d.id FOR SHARE OF d;
+      GET DIAGNOSTICS there = ROW_COUNT;
+      IF there < cardinality(parts) THEN
         outcome := 'dataset_gone';
         RETURN NEXT;
         CONTINUE;
@@ -312,6 +342,9 @@ BEGIN
       VALUES (_tenant, _principal, idempotency_key, request, job);
     IF named IS NOT NULL THEN
       INSERT INTO job_objects (job_id, object_id, tenant_id) SELECT job, o, _tenant FROM unnest(named) AS o;
+    END IF;
+    IF parts IS NOT NULL THEN
+      INSERT INTO job_blocks (job_id, dataset_id, tenant_id) SELECT job, d, _tenant FROM unnest(parts) AS d;
     END IF;
     INSERT INTO job_events (job_id, seq, event, details) VALUES (job, 1, 'state', '{"state": "queued"}');
     IF session IS NULL THEN

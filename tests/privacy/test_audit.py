@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from discreet.privacy import calibration
-from discreet.privacy.attacks import audit
+from discreet.privacy.attacks import audit, blocks
 from discreet.privacy.attacks.audit import Attack, at_least, at_most, audit_event
 from discreet.privacy.attacks.examples import examples
 from discreet.privacy.attacks.planted import FAULTS, Fault, half_noise
@@ -37,6 +37,13 @@ def test_half_the_noise_is_caught(name: str) -> None:
 def test_planted_faults_are_caught(fault: Fault) -> None:
     row = fault.audit(noise=Noise.seeded(13))
     assert row.verdict == "violated", row
+
+
+def test_blocks_by_date_are_not_caught_where_wrong_ones_are() -> None:
+    """The same releases of the same thirty blocks: what is wrong with the three faults is who is charged."""
+    left, right = blocks.by_date(Noise.seeded(13))
+    bound = audit.epsilon_lower_bound(left, right, 0.0, samples=20_000, confidence=audit.CONFIDENCE)
+    assert 0.3 * blocks.EPSILON < bound <= blocks.EPSILON
 
 
 def test_three_percent_less_noise_is_caught() -> None:

@@ -12,7 +12,7 @@ import pytest
 from procrastinate.schema import SchemaManager
 
 from discreet.installation.postgres import EmbeddedPostgres
-from discreet.storage import log_tables, people_tables, session_tables  # noqa: F401 - declared there
+from discreet.storage import log_tables, people_tables, session_tables, source_tables  # noqa: F401 - declared there
 from discreet.storage.jobs import FINAL
 from discreet.storage.schema import scripts
 from discreet.storage.tables import Base, JobState

@@ -255,15 +255,15 @@ def test_jobs_are_sealed_by_a_key_that_the_reader_of_uploads_does_not_get(tmp_pa
     secrets.create(path)
     new = secrets.load(path)
     seal = tamper_seals.seal_job(new, JOB)
-    assert tamper_seals.is_accepted(new, JOB, seal, None)
-    assert not tamper_seals.is_accepted(new, {**JOB, "seed": 1}, seal, None)
+    assert tamper_seals.is_accepted(new, JOB, seal, ())
+    assert not tamper_seals.is_accepted(new, {**JOB, "seed": 1}, seal, ())
     # What somebody can make who has the reader's key alone.
     forged = tamper_seals.seal_job(replace(new, job_keys={}, job_key_id=None), JOB)
-    assert not tamper_seals.is_accepted(new, JOB, forged, None)
+    assert not tamper_seals.is_accepted(new, JOB, forged, ())
     mac = forged if ":" not in forged else ""
-    assert not tamper_seals.is_accepted(new, JOB, f"{new.job_key_id}:{mac}", None)
+    assert not tamper_seals.is_accepted(new, JOB, f"{new.job_key_id}:{mac}", ())
     with pytest.raises(Unavailable, match="not known here"):
-        tamper_seals.is_accepted(new, JOB, "ffffffff:" + mac, None)
+        tamper_seals.is_accepted(new, JOB, "ffffffff:" + mac, ())
 
 
 def test_a_secrets_file_of_before_gets_the_key_of_jobs_in_steps(tmp_path: Path) -> None:
@@ -284,17 +284,17 @@ def test_a_secrets_file_of_before_gets_the_key_of_jobs_in_steps(tmp_path: Path) 
     seal = tamper_seals.seal_job(used, JOB)
     assert seal.startswith(f"{staged}:")
     for machine in (known, used):  # one that has only heard of the key, and one that uses it
-        assert tamper_seals.is_accepted(machine, JOB, seal, None)
-        assert tamper_seals.is_accepted(machine, JOB, old, None)
+        assert tamper_seals.is_accepted(machine, JOB, seal, ())
+        assert tamper_seals.is_accepted(machine, JOB, old, ())
     secrets.retire(path, "jobs", secrets.DIGEST)
     last = secrets.load(path)
-    assert tamper_seals.is_accepted(last, JOB, seal, None)
-    assert not tamper_seals.is_accepted(last, JOB, old, None)
+    assert tamper_seals.is_accepted(last, JOB, seal, ())
+    assert not tamper_seals.is_accepted(last, JOB, old, ())
     assert last.digest_key == before.digest_key
     with pytest.raises(SecretsError, match="in use"):
         secrets.retire(path, "jobs", staged)
     next_key = secrets.rotate(path, "jobs")
-    assert tamper_seals.is_accepted(secrets.load(path), JOB, seal, None)
+    assert tamper_seals.is_accepted(secrets.load(path), JOB, seal, ())
     assert tamper_seals.seal_job(secrets.load(path), JOB).startswith(f"{next_key}:")
 
 

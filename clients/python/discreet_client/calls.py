@@ -127,6 +127,37 @@ def _figures(epsilon: Amount, delta: Amount) -> Any:
     return {"epsilon": epsilon, "delta": delta}
 
 
+# Sources
+
+
+def create_source(source: Mapping[str, Any]) -> Call[models.SourceAnswer]:
+    body: Any = dict(source)
+    return call(operations.create_source(body), repeatable=True)
+
+
+def add_block(source_id: str, block: str, content: Mapping[str, Any] | str | Path | None) -> Script[models.BlockAnswer]:
+    """The same content of the same block again is the same version, so this may be repeated."""
+    added: models.BlockAnswer
+    if content is None or isinstance(content, Mapping):
+        body: Any = {"block": block, "content": dict(content or {})}
+        added = yield call(operations.add_block(source_id, body), repeatable=True)
+        return added
+    path = Path(content)
+    with path.open("rb") as file:
+        multipart = {"data": {"metadata": dumps({"block": block}).decode()}, "files": {"content": (path.name, file)}}
+        whole = call(operations.add_block(source_id, cast(Any, None)), repeatable=True)
+        added = yield replace(whole, request={**whole.request, **multipart})
+    return added
+
+
+def get_source(source_id: str) -> Call[models.SourceAnswer]:
+    return call(operations.get_source(source_id))
+
+
+def list_sources(page_token: str | None) -> Call[models.SourcePage]:
+    return call(operations.list_sources(page_token=page_token))
+
+
 # Networks
 
 NetworkGiven = str | Path | Mapping[str, Any] | networks.NetworkReading
@@ -473,7 +504,8 @@ def ask_again(
     jobs = [one if isinstance(one, str) else one.id for one in ([of] if isinstance(of, str | Answer) else of)]
     first = yield job(jobs[0])
     release = {"dataset": None, "release": jobs[0] if len(jobs) == 1 else jobs}
-    body: Json = {"problem": {**(first["problem"] or {}), **fields, **release}}
+    known = {name: value for name, value in (first["problem"] or {}).items() if name != "source"}
+    body: Json = {"problem": {**known, **fields, **release}}
     return (yield from solve(body, idempotency_key=idempotency_key, wanted=wanted, tables=tables))
 
 

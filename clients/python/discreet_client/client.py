@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self, TypeVar, overload
 
@@ -57,6 +58,31 @@ class Networks:
         self._client._run(calls.delete_network(network_id))
 
 
+class Sources:
+    """Sources of the tenant: data that keep coming, in blocks with a budget each (`source: {"id": …, "last": 28}`)."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def create(self, source: Mapping[str, Any]) -> models.SourceAnswer:
+        """Make a source: `{name, kind, public, by, cap, …}`. The same one again is the same source."""
+        return self._client._run(calls.create_source(source))
+
+    def add(self, source_id: str, block: str, content: Mapping[str, Any] | str | Path | None) -> models.BlockAnswer:
+        """Register a block, whole, or a later version of one: rows as in JSON, or the path of a CSV, Parquet or JSON
+        file, with a `date` in every record where blocks are days or months; None of a block without records."""
+        return self._client._drive(calls.add_block(source_id, block, content))
+
+    def get(self, source_id: str) -> models.SourceAnswer:
+        """One source, with what is spent, reserved and left of each of its blocks."""
+        return self._client._run(calls.get_source(source_id))
+
+    def list(self) -> Iterator[models.SourceAnswer]:
+        """All sources without their blocks, newest first."""
+        for item in self._client._pages("sources", calls.list_sources):
+            yield item
+
+
 class Client:
     """One server and one API key; what is not given is found as the command line finds it (`servers`): `DISCREET_URL`
     and `DISCREET_KEY`, else the `discreet up` of this user.
@@ -82,6 +108,8 @@ class Client:
         )
         self.networks = Networks(self)
         """Road networks that jobs name."""
+        self.sources = Sources(self)
+        """Data that keep coming, in blocks."""
         self.datasets = Datasets(self)
         """All datasets, newest first: `client.datasets()`; `client.datasets.add(…)` registers one."""
 

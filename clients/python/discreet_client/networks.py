@@ -355,7 +355,7 @@ def _check_gmns(table: Table, nodes: Table, options: _Options) -> None:
         table.refuse(lost, column, "a node of which node.csv knows nothing", names)
 
     columns = [partial(ends, column) for column in ("from_node_id", "to_node_id")]
-    rest = [partial(_tolls, table, options), partial(_geometries, table)]
+    rest: list[Callable[[], Any]] = [partial(_tolls, table, options), partial(_geometries, table)]
     directions = [partial(table.truths, "directed")] if "directed" in table.columns else []
     _all_at_once([*columns, uses, speeds, lengths, capacities, *directions, *rest])
 

@@ -246,7 +246,7 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
       options: Omit<SolveOptions, keyof Spending | "anew"> = {},
     ): Promise<Answer<K>> {
       const jobs = [of].flat().map((one) => (one as AnyAnswer).job.id);
-      const { problem } = await job(jobs[0] as string);
+      const { source: _, ...problem } = (await job(jobs[0] as string)).problem ?? {};
       const asked = { ...problem, ...fields, dataset: null, release: jobs.length === 1 ? jobs[0] : jobs };
       return solve<K>(asked as unknown as Solvable<K>, options);
     },

@@ -754,6 +754,71 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Sources
+         * @description Sources of the tenant without their blocks, newest first.
+         */
+        get: operations["list_sources"];
+        put?: never;
+        /**
+         * Create Source
+         * @description Make a source. The same one again, by its name, is the same source, with 200.
+         */
+        post: operations["create_source"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sources/{source_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Source
+         * @description One source with its blocks: of each the newest version, and what is spent, reserved and left.
+         */
+        get: operations["get_source"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sources/{source_id}/blocks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Add Block
+         * @description Register a block, or a later version of one: whole, with its late records, on the same account. The same content
+         *     again is the same version, with 200.
+         */
+        post: operations["add_block"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/tenants": {
         parameters: {
             query?: never;
@@ -927,6 +992,12 @@ export interface components {
         Binding: {
             /** Account */
             account: string;
+            /**
+             * Block
+             * @description The block
+             * @default null
+             */
+            block?: string | null;
             /** Cap */
             cap: {
                 [key: string]: number;
@@ -952,6 +1023,12 @@ export interface components {
              * @default null
              */
             scope?: string | null;
+            /**
+             * Source
+             * @description The name of the source, where the cap is that of a block
+             * @default null
+             */
+            source?: string | null;
             /** Spent */
             spent: {
                 [key: string]: number;
@@ -962,6 +1039,51 @@ export interface components {
              * @default null
              */
             subject?: string | null;
+        };
+        /**
+         * BlockAnswer
+         * @description A version of a block. How much is in it is not told.
+         */
+        BlockAnswer: {
+            /** Account */
+            account: string;
+            /** Block */
+            block: string;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Dataset
+             * @description Its id: DELETE /v1/datasets/{id} erases its content
+             */
+            dataset: string;
+            /** Expires At */
+            expires_at: string | null;
+            /**
+             * Version
+             * @description From 1: a later one has late records, and is charged to the same account
+             */
+            version: number;
+        };
+        /**
+         * BlockRequest
+         * @description A block of a source, or a later version of one.
+         */
+        BlockRequest: {
+            /**
+             * Block
+             * @description Its day, month or label
+             */
+            block: string;
+            /**
+             * Content
+             * @description As of a dataset of the source's kind; records of a day or month have a `date` beside their fields; `{}` of a block without records
+             */
+            content: {
+                [key: string]: unknown;
+            };
         };
         /**
          * BprLatency
@@ -1437,6 +1559,11 @@ export interface components {
             /** Account */
             account: string;
             /**
+             * Block
+             * @description Which block
+             */
+            block?: string | null;
+            /**
              * Created At
              * Format: date-time
              */
@@ -1466,6 +1593,11 @@ export interface components {
             public: {
                 [key: string]: unknown;
             };
+            /**
+             * Source
+             * @description The source of which it is a version of a block
+             */
+            source?: string | null;
         };
         /**
          * DatasetName
@@ -3019,6 +3151,11 @@ export interface components {
              */
             sampling?: number | null;
             /**
+             * @description Instead of `dataset`: blocks of a source, read and charged together
+             * @default null
+             */
+            source?: components["schemas"]["SourceBlocks"] | null;
+            /**
              * Step Size
              * @default null
              */
@@ -3335,8 +3472,48 @@ export interface components {
              */
             released_by?: string[];
             resources: components["schemas"]["Resources"];
+            /** @description The blocks that are read, where it is no dataset */
+            source?: components["schemas"]["PlannedSource"] | null;
             /** Unit */
             unit: string;
+        };
+        /**
+         * PlannedBlock
+         * @description A block that a job reads.
+         */
+        PlannedBlock: {
+            /**
+             * Block
+             * @description Its name in the source
+             */
+            block: string;
+            /**
+             * Version
+             * @description The dataset that it is: a later version with late records is another
+             */
+            version: string;
+        };
+        /**
+         * PlannedSource
+         * @description Blocks of a source that a job reads as one dataset, and is charged to.
+         */
+        PlannedSource: {
+            /** Blocks */
+            blocks: components["schemas"]["PlannedBlock"][];
+            /**
+             * By
+             * @description What a block is: the records of a `day` or `month`, or of a `label`
+             */
+            by: string;
+            /**
+             * Cap Of
+             * @description `block`: charged to the account of each block; `source`: once, to one for all
+             */
+            cap_of: string;
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
         };
         /**
          * Price
@@ -3771,6 +3948,11 @@ export interface components {
              */
             skims?: boolean;
             /**
+             * @description Instead of `dataset`: blocks of a source, read and charged together
+             * @default null
+             */
+            source?: components["schemas"]["SourceBlocks"] | null;
+            /**
              * Uncertainty
              * @description Whether the result says how far the noise may have moved its numbers
              * @default true
@@ -4146,6 +4328,195 @@ export interface components {
              * @description SHA-256 of the Ed25519 key that will sign the roster; every link pins it
              */
             owner: string;
+        };
+        /**
+         * SourceAnswer
+         * @description A source: data that keep coming, in blocks. What it says of them is for good.
+         */
+        SourceAnswer: {
+            /**
+             * Account
+             * @description Of all blocks, with `cap_of: source`
+             */
+            account: string | null;
+            /**
+             * Block Bytes
+             * @description The most that the content of a block takes in memory
+             */
+            block_bytes: number;
+            /**
+             * Blocks
+             * @description In their order; not in lists
+             */
+            blocks?: components["schemas"]["SourceBlock"][] | null;
+            /**
+             * By
+             * @enum {string}
+             */
+            by: "day" | "month" | "label";
+            /** @description That a new account begins with */
+            cap: components["schemas"]["Figures"];
+            /**
+             * Cap Of
+             * @enum {string}
+             */
+            cap_of: "block" | "source";
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Created By */
+            created_by: string;
+            /** Id */
+            id: string;
+            /** Kind */
+            kind: string;
+            /**
+             * Mode
+             * @enum {string}
+             */
+            mode: "private" | "simulation";
+            /** Name */
+            name: string;
+            /**
+             * Public
+             * @description Of each block
+             */
+            public: {
+                [key: string]: unknown;
+            };
+            /** Retention Days */
+            retention_days: number | null;
+        };
+        /**
+         * SourceBlock
+         * @description The newest version of a block, and its budget.
+         */
+        SourceBlock: {
+            /** Account */
+            account: string;
+            /** Block */
+            block: string;
+            cap: components["schemas"]["Figures"];
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Dataset
+             * @description Its id: DELETE /v1/datasets/{id} erases its content
+             */
+            dataset: string;
+            /**
+             * Erased
+             * @description Its content is gone: it is not read any more
+             */
+            erased: boolean;
+            /** Expires At */
+            expires_at: string | null;
+            remaining: components["schemas"]["Figures"];
+            reserved: components["schemas"]["Figures"];
+            spent: components["schemas"]["Figures"];
+            /**
+             * Version
+             * @description From 1: a later one has late records, and is charged to the same account
+             */
+            version: number;
+        };
+        /**
+         * SourceBlocks
+         * @description Blocks of a source, as one dataset.
+         */
+        SourceBlocks: {
+            /**
+             * Blocks
+             * @description One block, a list of them, or `first/last` of days or months: every one of these must be there
+             * @default null
+             */
+            blocks?: string | string[] | null;
+            /** Id */
+            id: string;
+            /**
+             * Last
+             * @description Instead of `blocks`: the newest so many
+             * @default null
+             */
+            last?: number | null;
+            /**
+             * Versions
+             * @description The version of each of `blocks`, in their order; absent: the newest. An accepted job has them all
+             * @default null
+             */
+            versions?: string[] | null;
+        };
+        /**
+         * SourcePage
+         * @description A page of sources, newest first.
+         */
+        SourcePage: {
+            /** Next Page Token */
+            next_page_token: string | null;
+            /** Sources */
+            sources: components["schemas"]["SourceAnswer"][];
+        };
+        /**
+         * SourceRequest
+         * @description A source to make: data that will come in blocks.
+         */
+        SourceRequest: {
+            /**
+             * Block Bytes
+             * @description The most that the content of a block takes in memory, chosen without looking at the data. A job reads as many blocks as fit where one content does. Absent: a 32nd of that
+             * @default null
+             */
+            block_bytes?: number | null;
+            /**
+             * By
+             * @description Which records a block has: those of a day (`2026-10-01`) or month (`2026-10`), by the column `date` of every record, which is checked; or those that the owner gives a label
+             * @enum {string}
+             */
+            by: "day" | "month" | "label";
+            /** @description What may be spent on each block in all, or on the source with `cap_of: source` */
+            cap: components["schemas"]["Cap"];
+            /**
+             * Cap Of
+             * @description `block`: each block has an account, and a job is charged to every block it reads. `source`: all blocks have one account, to which each job is charged once
+             * @default block
+             * @enum {string}
+             */
+            cap_of?: "block" | "source";
+            /**
+             * Kind
+             * @description Of problem, as of a dataset
+             */
+            kind: string;
+            /**
+             * Mode
+             * @description Of all blocks
+             * @default private
+             * @enum {string}
+             */
+            mode?: "private" | "simulation";
+            /**
+             * Name
+             * @description No other source of the tenant is called so
+             */
+            name: string;
+            /**
+             * Public
+             * @description The public part of each block, as of a dataset of this kind
+             */
+            public: {
+                [key: string]: unknown;
+            };
+            /**
+             * Retention Days
+             * @description The content of each version is erased after so many days; absent: as is usual here
+             * @default null
+             */
+            retention_days?: number | null;
         };
         /**
          * States
@@ -8200,6 +8571,428 @@ export interface operations {
                 };
             };
             /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `no_rpc`: gRPC is not set up; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    list_sources: {
+        parameters: {
+            query?: {
+                page_size?: number;
+                page_token?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SourcePage"];
+                };
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_page_token`: The page token is not valid here; `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    create_source: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SourceRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description Where the object is */
+                    Location?: string;
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SourceAnswer"];
+                };
+            };
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    /** @description Where the object is */
+                    Location?: string;
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SourceAnswer"];
+                };
+            };
+            /** @description `invalid_json`: The body is no strict JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `name_taken`: The name is taken */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `payload_too_large`: The request is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_input`: A field is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    get_source: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                source_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description Name of this state of the object; send it as If-None-Match to get 304 */
+                    ETag?: string;
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SourceAnswer"];
+                };
+            };
+            /** @description Not modified since the state that If-None-Match names */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `not_found`: There is no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    add_block: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                source_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BlockRequest"];
+                "multipart/form-data": {
+                    /**
+                     * Format: binary
+                     * @description Parquet, CSV or JSON
+                     */
+                    content: string;
+                    /** @description The JSON body without its `content` */
+                    metadata: string;
+                };
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description Where the object is */
+                    Location?: string;
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BlockAnswer"];
+                };
+            };
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    /** @description Where the object is */
+                    Location?: string;
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BlockAnswer"];
+                };
+            };
+            /** @description `invalid_json`: The body is no strict JSON; `invalid_multipart`: The body is no multipart form */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `not_found`: There is no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `content_known`: The content is registered otherwise */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `payload_too_large`: The request is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_input`: A field is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already; `too_many_uploads`: So many contents of this tenant are being registered already */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `not_isolated`: Uploads are not read on this machine; `not_read`: The upload could not be read; `reader_not_started`: Uploads cannot be read now; `spool_unavailable`: There is no room for the upload; `storage_denied`: The object storage refuses this service; `storage_full`: The object storage is full; `storage_unavailable`: The object storage does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */

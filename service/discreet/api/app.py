@@ -18,7 +18,19 @@ from starlette.responses import RedirectResponse, Response
 
 from discreet.api.connections import bounded_protocol
 from discreet.api.documentation import documentation_page
-from discreet.api.routes import budgets, datasets, health, jobs, ledger, networks, people, sessions, tenants, webhooks
+from discreet.api.routes import (
+    budgets,
+    datasets,
+    health,
+    jobs,
+    ledger,
+    networks,
+    people,
+    sessions,
+    sources,
+    tenants,
+    webhooks,
+)
 from discreet.api.routes import log as transparency_log
 from discreet.api.schemas import Results
 from discreet.isolation.failures import ChildFailed
@@ -45,6 +57,8 @@ REQUEST_MODELS = (
     requests.PlacedDatasetRequest,
     requests.JobRequest,
     requests.NetworkRequest,
+    requests.SourceRequest,
+    requests.BlockRequest,
     requests.RehearsalRequest,
     requests.GrantRequest,
     requests.BudgetRequestRequest,
@@ -118,6 +132,7 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
         tenants.router,
         people.router,
         networks.router,
+        sources.router,
         webhooks.router,
         health.router,
     ):

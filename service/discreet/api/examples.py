@@ -59,6 +59,21 @@ def networks() -> dict[str, Any]:
     return {"network": {"name": "Three nodes", "network": RoadNetwork.example()}}
 
 
+SOURCE: dict[str, Any] = {
+    "name": "Trips of the city",
+    "kind": "routing",
+    "public": {"unit": "request", "zones": 3, "periods": 24, "period_minutes": 60},
+    "by": "day",
+    "cap": {"epsilon": 1, "delta": 1e-6},
+}
+BLOCK: dict[str, Any] = {
+    "block": "2026-10-01",
+    "content": {
+        "trips": [{"date": "2026-10-01T07:42", "period": 7, "origin": 1, "destination": 2, "count": 1}],
+    },
+}
+
+
 def datasets() -> dict[str, Any]:
     """A dataset of each kind."""
     return {kind: _example(kind)["problem"]["dataset"] for kind in DATASETS}

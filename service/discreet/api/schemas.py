@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, create_model
 
 from discreet.problems import KINDS
 from discreet.problems.contents import Mode
-from discreet.problems.plans import Exposure, NoiseSummary, Resources
+from discreet.problems.plans import Exposure, NoiseSummary, PlannedSource, Resources
 from discreet.storage.jobs import WebhookEvent
 from discreet.storage.tables import JobState
 from discreet.web.problem_details import Binding
@@ -65,6 +65,8 @@ class DatasetAnswer(BaseModel):
     created_at: datetime
     expires_at: datetime | None = Field(description="When the content is erased; null: it is kept")
     delete_after_job: bool = Field(description="The content is erased after the first job that succeeds on it")
+    source: str | None = Field(default=None, description="The source of which it is a version of a block")
+    block: str | None = Field(default=None, description="Which block")
 
 
 class ErasedAnswer(BaseModel):
@@ -122,6 +124,7 @@ class PlanBody(BaseModel):
     assumptions: list[str]
     advice: list[str]
     exposure: Exposure | None = Field(default=None, description="What agents can find out of each other by opened sums")
+    source: PlannedSource | None = Field(default=None, description="The blocks that are read, where it is no dataset")
     released_by: list[str] = Field(
         default_factory=list, description="Jobs that are asked again: the noise is theirs, nothing more is released"
     )

@@ -24,6 +24,7 @@ from discreet.cli import (
     rehearsals,
     secrets,
     sessions,
+    sources,
     studies,
 )
 from discreet.errors import DiscreetError
@@ -56,6 +57,7 @@ def main(
 for commands in (installation.app, beginning.app, jobs.app, rehearsals.app, studies.app, access.app):
     app.add_typer(commands)
 app.add_typer(datasets.app, name="dataset")
+app.add_typer(sources.app, name="source")
 app.add_typer(networks.app, name="network")
 app.add_typer(access.tenants, name="tenant")
 app.add_typer(access.keys, name="key")

@@ -123,7 +123,7 @@ def add(
     chosen = {
         "kind": kind,
         "name": name,
-        "public": None if public is None else _public(public),
+        "public": None if public is None else public_part(public),
         "cap": _cap(epsilon, delta),
         "account": account,
         "mode": mode,
@@ -319,7 +319,8 @@ def pairs_of(text: str | None) -> dict[str, str]:
     return {name.strip(): column.strip() for name, _, column in pairs}
 
 
-def _public(text: str) -> Any:
+def public_part(text: str) -> Any:
+    """What is published of data: JSON text, or that of a file."""
     try:
         return strict(text.encode()) if text.lstrip().startswith("{") else read_body(Path(text))
     except OSError:

@@ -106,7 +106,8 @@ def plan(
         raise typer.BadParameter("only with --within", param_hint="--around")
     body = _asked(file, epsilon, preset, accuracy)
     answer: Mapping[str, Any]
-    if not (isinstance(_dataset_of(body), str) or _release_of(body)):  # the data stand in the file, or are the agents'
+    named = _of_problem(body, "release") or _of_problem(body, "source")
+    if not (named or isinstance(_of_problem(body, "dataset"), str)):  # the data stand in the file, or are the agents'
         answer = local.plan(body)
     else:
         with client_of(state, server, key) as client:
@@ -182,7 +183,7 @@ def ask(
 
     def question(problem: Mapping[str, Any]) -> dict[str, Any]:
         nonlocal roads
-        asked = questions.changed(problem, others)
+        asked = questions.changed({name: value for name, value in problem.items() if name != "source"}, others)
         roads = roads_of(asked)
         if not close:
             return {"problem": {**asked, **release}}
@@ -340,14 +341,9 @@ def draw(
     draw_result(asked, answer["result"], out, coordinates=places)
 
 
-def _release_of(body: dict[str, Any]) -> Any:
+def _of_problem(body: dict[str, Any], field: str) -> Any:
     problem = body.get("problem")
-    return problem.get("release") if isinstance(problem, dict) else None
-
-
-def _dataset_of(body: dict[str, Any]) -> Any:
-    problem = body.get("problem")
-    return problem.get("dataset") if isinstance(problem, dict) else None
+    return problem.get(field) if isinstance(problem, dict) else None
 
 
 def _asked(
@@ -377,12 +373,14 @@ def _asked(
 def _submit(client: Client, body: dict[str, Any], *, wait: bool, anew: bool = False) -> Mapping[str, Any]:
     """Register an inline dataset, submit, and wait for the result if asked to."""
     body = with_id(client, body)
-    dataset = _dataset_of(body)
+    dataset = _of_problem(body, "dataset")
     if isinstance(dataset, dict):
         body = {**body, "problem": {**body["problem"], "dataset": client.register(dataset)["id"]}}
     planned = client.plan(body)
     if planned["reusable"]:
-        offered(planned, client.dataset(_dataset_of(body))["mode"], anew=anew)
+        source = _of_problem(body, "source")
+        data = client.sources.get(source["id"]) if source else client.dataset(_of_problem(body, "dataset"))
+        offered(planned, data["mode"], anew=anew)
     job = client.submit(body, idempotency_key=str(uuid.uuid4()))
     if not wait:
         return job

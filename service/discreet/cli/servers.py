@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 DATASET_ID = "dst_"
 NETWORK_ID = "net_"
+SOURCE_ID = "src_"
 MOST_NAMES = 20
 
 
@@ -44,6 +45,11 @@ def network_id(client: Client, given: str) -> str:
     return given if given.startswith(NETWORK_ID) else _id_of(given, "network", client.networks.list())
 
 
+def source_id(client: Client, given: str) -> str:
+    """The same of a source."""
+    return given if given.startswith(SOURCE_ID) else _id_of(given, "source", client.sources.list())
+
+
 def _id_of(given: str, what: str, stored: Iterable[Mapping[str, Any]]) -> str:
     everything = list(stored)
     ids = [one["id"] for one in everything if one["name"] == given]
@@ -56,15 +62,18 @@ def _id_of(given: str, what: str, stored: Iterable[Mapping[str, Any]]) -> str:
 
 
 def with_id(client: Client, body: dict[str, Any]) -> dict[str, Any]:
-    """A job's body in which the names of its dataset and of a stored network have become their ids."""
+    """A job's body in which the names of its dataset or source and of a stored network have become their ids."""
     problem = body.get("problem")
     if not isinstance(problem, dict):
         return body
-    ids = {
+    ids: dict[str, Any] = {
         field: find(client, problem[field])
         for field, find in (("dataset", dataset_id), ("network", network_id))
         if isinstance(problem.get(field), str)
     }
+    source = problem.get("source")
+    if isinstance(source, dict) and isinstance(source.get("id"), str):
+        ids["source"] = {**source, "id": source_id(client, source["id"])}
     return {**body, "problem": {**problem, **ids}} if ids else body
 
 

@@ -260,6 +260,33 @@ def show_network(one: Mapping[str, Any], notes: Sequence[str] = ()) -> None:
         output.print(_said(note))
 
 
+def show_sources(found: Sequence[Mapping[str, Any]]) -> None:
+    table = _narrow(_whole("id"), Column("name", overflow="fold"), Column("blocks"))
+    for one in found:
+        table.add_row(
+            f"{one['id']}\n{_minute(one['created_at'])}", _said(one["name"]), f"{one['kind']}, by {one['by']}"
+        )
+    Console().print(table)
+
+
+def show_source(one: Mapping[str, Any]) -> None:
+    """What it says of its blocks, and of each what is spent, reserved and left."""
+    cap = f"epsilon {one['cap']['epsilon']:g}, delta {one['cap']['delta']:g} for each {one['cap_of']}"
+    output = Console()
+    output.print(_said(f"{one['name']} ({one['id']}): {one['kind']}, blocks by {one['by']}, {one['mode']}, {cap}"))
+    if one.get("blocks") is None:
+        return
+    table = Table(Column("block", overflow="fold"), "version", "spent", "reserved", "left", "")
+    for block in one["blocks"]:
+        figures = [f"{block[name]['epsilon']:g}" for name in ("spent", "reserved", "remaining")]
+        table.add_row(_said(block["block"]), str(block["version"]), *figures, "erased" if block["erased"] else "")
+    output.print(table)
+
+
+def show_block(one: Mapping[str, Any]) -> None:
+    Console().print(_said(f"block {one['block']}, version {one['version']} ({one['dataset']}), on {one['account']}"))
+
+
 def show_keys(keys: Sequence[Mapping[str, Any]]) -> None:
     table = Table(Column("key", no_wrap=True), "principal", "role", "made", "expires", "last used", "state")
     now = datetime.now(UTC).isoformat()

@@ -28,6 +28,7 @@ from discreet.dashboard.routes import (
     login,
     new_job,
     sign_in,
+    sources,
 )
 
 NEXT_STEPS = {
@@ -63,6 +64,7 @@ def install(app: FastAPI) -> None:
         jobs,
         results,
         datasets,
+        sources,
         ledger,
         audit,
         changes,

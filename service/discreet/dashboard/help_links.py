@@ -30,6 +30,8 @@ PARAGRAPHS = {
     "logged_out.html": "dashboard#logging-in",
     "problem.html": "dashboard#when-something-is-refused",
     "signed_in.html": "dashboard#logging-in",
+    "source.html": "sources#what-is-guaranteed",
+    "sources.html": "sources#what-a-source-says",
     "results/policy.html": "dashboard#charts",
 }
 """By template: a page of `docs/` and the anchor of a heading on it."""

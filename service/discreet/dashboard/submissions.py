@@ -15,6 +15,7 @@ from discreet.dashboard import rounding
 from discreet.errors import DiscreetError, InvalidInput, NotFound
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.base import Problem
+from discreet.problems.reuse import WHERE_THE_DATA_ARE
 from discreet.storage.tenants import Principal
 from discreet.usecases import objects
 from discreet.usecases.requests import JobRequest, RehearsalRequest
@@ -80,7 +81,11 @@ async def _planned(services: Services, principal: Principal, body: Mapping[str, 
 
 def again_text(problem: Mapping[str, Any], job_id: str) -> str:
     """The body that asks a job again, with all of its problem that is set."""
-    said = {name: value for name, value in problem.items() if value is not None and name not in ("dataset", "release")}
+    said = {
+        name: value
+        for name, value in problem.items()
+        if value is not None and name not in WHERE_THE_DATA_ARE - {"kind"}
+    }
     return as_text({"problem": {"kind": said.pop("kind"), "release": job_id, **said}})
 
 

@@ -119,7 +119,7 @@ async def _solve(
         request = validate(_JOB, body)
         planned = await jobs.price(services, owner, request.problem, request.privacy, request.seed)
         if planned["reusable"]:
-            dataset = await services.planner.dataset(services.database, owner, body["problem"]["dataset"])
+            _, dataset = await services.planner.data(services.database, owner, request.problem)
             on_offer(planned, dataset.mode)
         job = await jobs.submit(
             services,

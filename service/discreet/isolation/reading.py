@@ -17,11 +17,13 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime
 from functools import partial
 from itertools import accumulate
 from typing import Any, BinaryIO
 
 from discreet.errors import FieldIssue, InvalidInput, PayloadTooLarge
+from discreet.isolation.blocks import Block, any_record
 from discreet.isolation.json_contents import read_json
 from discreet.isolation.tasks import Step, answers
 from discreet.storage.digests import content_digest
@@ -59,7 +61,8 @@ def read(job: dict[str, Any], payload: bytes, descriptors: tuple[int, ...]) -> t
     """`{digest, public, sealed_bytes}` of the upload in the first descriptor, whose content the second one then holds,
     or `{no_room}` with the error's number where the disk is full.
 
-    `job`: kind, public, mode, format, tenant, name, upload_key, upload_bytes, data_key, digest_key, content_bytes.
+    `job`: kind, public, mode, format, tenant, name, upload_key, upload_bytes, data_key, digest_key, content_bytes; of a
+    block of a source also `block`: what it is by, its name, and the realms of its digest, with records and without.
     Raises InvalidInput and PayloadTooLarge as the owner shall see them.
     """
     source, target = descriptors
@@ -91,7 +94,8 @@ def _read(job: dict[str, Any], source: int, target: int) -> dict[str, Any]:
         raise PayloadTooLarge(f"the content takes {size} bytes in memory, of at most {job['content_bytes']}")
     kind.check_sizes(public, content, job["mode"])
     described = kind.describe(public, content).model_dump(mode="json", exclude_none=True)
-    digest = content_digest(bytes.fromhex(job["digest_key"]), job["tenant"], canonical_bytes(content))
+    realm = job["tenant"] if job.get("block") is None else job["block"]["realm" if any_record(content) else "empty"]
+    digest = content_digest(bytes.fromhex(job["digest_key"]), realm, canonical_bytes(content))
     writer = SealedWriter(ChunkCipher(bytes.fromhex(job["data_key"]), job["name"]), lambda part: _write(target, part))
     np.savez(writer, allow_pickle=False, **{name: content[name] for name in sorted(content)})
     writer.finish()
@@ -150,22 +154,49 @@ def _content(
 ) -> Any:
     import pyarrow as pa  # noqa: PLC0415
 
+    block = Block.of(job)
+    if job.get("block") is not None and _is_empty(kind, opened, job["format"]):
+        return kind.nothing(public)
     if job["format"] == "json":
-        return read_json(kind, public, opened())
+        return read_json(kind, public, opened(), block)
     name = {"csv": "CSV", "parquet": "Parquet"}[job["format"]]
     if not opened().read(1):
         raise _refused("it is empty")
     try:
         if job["format"] == "csv":
-            return _csv(opened, kind, public, job["content_bytes"])
+            return _csv(opened, kind, public, job["content_bytes"], block)
         schema, rows = _outlines(parts or [opened])
         _check_rows(kind, rows, job["content_bytes"])
         batches = (batch for file in parts or [opened] for batch in _parquet(file())[2])
-        return kind.read_batches(public, batches, schema)
+        return _batches(kind, public, batches, schema, block)
     except (pa.ArrowMemoryError, MemoryError):
         raise MemoryError from None
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _unreadable(name, error) from error
+
+
+def _is_empty(kind: Any, opened: Callable[[], BinaryIO], form: str) -> bool:
+    """Whether a file says that a block has no records: a table of a head alone, or JSON whose lists are empty or
+    not there."""
+    if form == "csv":
+        file = opened()
+        return bool(file.readline(FIRST_LINE_BYTES + 1)) and not file.read(1 << 16).strip()
+    if form == "parquet":
+        with contextlib.suppress(Exception):  # what is wrong with it is said where it is read
+            return _parquet(opened())[1] == 0
+        return False
+    text = opened().read(1 << 10)
+    with contextlib.suppress(ValueError):
+        value = json.loads(text) if len(text) < 1 << 10 else None
+        return isinstance(value, dict) and all(value[name] == [] and name in kind.ROWS for name in value)
+    return False
+
+
+def _batches(kind: Any, public: Any, batches: Iterable[Any], schema: Any, block: Block | None) -> Any:
+    """The content of a table, whose dates say that its records are of the block."""
+    if block is None:
+        return kind.read_batches(public, batches, schema)
+    return kind.read_batches(public, block.rows(batches), block.schema(schema))
 
 
 def _check_rows(kind: Any, rows: int, most: int) -> None:
@@ -204,7 +235,7 @@ def _parquet(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
     return parquet.schema_arrow, rows, parquet.iter_batches(batch_size=1 << 18, use_threads=False)
 
 
-def _csv(opened: Callable[[], BinaryIO], kind: Any, public: Any, most: int) -> Any:
+def _csv(opened: Callable[[], BinaryIO], kind: Any, public: Any, most: int, block: Block | None) -> Any:
     """Types are those that the whole file needs. Arrow's reader of streams fixes them by the first block, so a file
     that it stumbles on, as at `1.5` below integers, is opened anew (threads may still read it) and read whole."""
     import pyarrow as pa  # noqa: PLC0415
@@ -213,9 +244,9 @@ def _csv(opened: Callable[[], BinaryIO], kind: Any, public: Any, most: int) -> A
     options = _csv_options(opened(), kind.OWNER)
     with contextlib.suppress(pa.ArrowInvalid), pc.open_csv(opened(), **options) as reader:
         if pa.null() not in reader.schema.types:  # a column of which the first block has nothing
-            return kind.read_batches(public, _counted(kind, reader, most), reader.schema)
+            return _batches(kind, public, _counted(kind, reader, most), reader.schema, block)
     table = pc.read_csv(opened(), **options)
-    return kind.read_batches(public, _counted(kind, table.to_batches(), most), table.schema)
+    return _batches(kind, public, _counted(kind, table.to_batches(), most), table.schema, block)
 
 
 def _csv_options(file: BinaryIO, owner: str) -> dict[str, Any]:
@@ -280,6 +311,7 @@ def warm_up() -> None:
     import pyarrow as pa  # noqa: PLC0415
 
     from discreet.problems import DATASETS, KINDS  # noqa: PLC0415
+    from discreet.problems.sources import DatasetInBlocks  # noqa: PLC0415
 
     for name in DATASETS:
         for example in (KINDS[name].example()["problem"]["dataset"], *DATASETS[name].sample_contents()):
@@ -293,8 +325,17 @@ def warm_up() -> None:
                 for form, content in _table_files(columns, wrong=number == 0 and pool is not own):
                     _rehearse(name, public, form, content)
 
+        for name, kind in DATASETS.items():
+            if issubclass(kind, DatasetInBlocks):
+                public, columns = next(iter(kind.sample_tables()))
+                rows = len(next(iter(columns.values())))
+                for day in ("2026-10-01", date(2026, 10, 1), datetime(2026, 10, 1)):
+                    for form, content in _table_files({"date": [day] * rows, **columns}, wrong=False):
+                        for block in ("2026-10-01", "2026-10-02"):
+                            _rehearse(name, public, form, content, block)
 
-def _rehearse(kind: str, public: Mapping[str, Any], form: str, content: bytes) -> None:
+
+def _rehearse(kind: str, public: Mapping[str, Any], form: str, content: bytes, block: str | None = None) -> None:
     """What a child does with a file, in this process."""
     key = new_data_key().hex()
     source, target = (os.memfd_create("rehearsal") for _ in range(2))
@@ -302,7 +343,10 @@ def _rehearse(kind: str, public: Mapping[str, Any], form: str, content: bytes) -
         writer = SealedWriter(ChunkCipher(bytes.fromhex(key), UPLOAD), lambda part: _write(source, part))
         writer.write(content)
         writer.finish()
-        job = {"kind": kind, "public": public, "mode": "private", "format": form, "tenant": "", "name": "rehearsal"}
+        job: dict[str, Any] = {"kind": kind, "public": public, "mode": "private", "format": form, "tenant": ""}
+        job["name"] = "rehearsal"
+        if block is not None:
+            job["block"] = {"by": "day", "name": block, "realm": "", "empty": ""}
         keys = {"upload_key": key, "data_key": key, "digest_key": key}
         _read({**job, **keys, "upload_bytes": writer.sealed_bytes, "content_bytes": 1 << 30}, source, target)
     except (InvalidInput, PayloadTooLarge):

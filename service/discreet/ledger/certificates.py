@@ -34,8 +34,7 @@ POST_PROCESSING = "post_processing"
 """The guarantee of what follows from earlier releases alone: nothing beyond theirs is given away."""
 FOLLOWED = ("job", "release_digest", "guarantee", "price", "ledger_entry", "public_key")
 """What the certificate of an answer says of each job that was asked again, as that job's own says it."""
-FREE = ("none", "cryptographic")
-"""Guarantees that have no epsilon and charge no account."""
+FREE = ("none", "cryptographic")  # guarantees that have no epsilon and charge no account
 ACCOUNTS_ASSUMPTION = "what other accounts give away about the same people adds to this price"
 TIMING_ASSUMPTION = (
     "touching the data took {quantum:g} s whatever they are, as follows from public figures; on a machine that was too"
@@ -67,6 +66,7 @@ def certificate(
     federation: Mapping[str, Any] | None = None,
     cryptographic: Mapping[str, Any] | None = None,
     exposure: Mapping[str, Any] | None = None,
+    source: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """An unsigned certificate. With no events nothing was released by a mechanism: what holds then is the
     cryptography of the protocol, whose assumptions say what it reveals to whom. `result_digest` and `tables` (by
@@ -75,7 +75,7 @@ def certificate(
     what the mechanisms released, where that is kept; `objects` are those of the public objects that the problem
     holds, by field, with the ids that they are stored under; `follows_from` are the certificates of jobs that were
     asked again; `federation` names roster and transcript, `cryptographic` the protocol that hides what agents send,
-    `exposure` what they find out of each other all the same."""
+    `exposure` what they find out of each other all the same; `source` the blocks that were read."""
     kind = POST_PROCESSING if follows_from and not simulation else _kind(simulation, price, bool(events))
     free = kind in FREE
     return {
@@ -105,6 +105,7 @@ def certificate(
         **({} if federation is None else {"federation": dict(federation)}),
         **({} if cryptographic is None else {"cryptographic": dict(cryptographic)}),
         **({} if exposure is None else {"exposure": dict(exposure)}),
+        **({} if source is None else {"source": dict(source)}),
     }
 
 

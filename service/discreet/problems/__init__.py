@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import ChainMap
+from collections.abc import Sequence
 from functools import reduce
 from importlib import import_module
 from operator import or_
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from pydantic import Field
 
@@ -39,6 +40,18 @@ DATASETS: dict[str, type[Dataset]] = {
     kind: problem.Dataset for kind, problem in KINDS.items() if problem.Dataset is not None
 }
 """By kind; some have none."""
+
+
+def read_as_one(kind: str, publics: Sequence[Any]) -> Any:
+    """The public part of a dataset, or of blocks of a source, which have the same, as one dataset; None of nothing."""
+    if not publics:
+        return None
+    public = DATASETS[kind].read_public(publics[0])
+    if len(publics) == 1:
+        return public
+    model: Any = DATASETS[kind]
+    return model.combined(public, len(publics))
+
 
 JOBS: ChainMap[str, type[Problem]] = ChainMap(
     KINDS, {"rehearsal": import_module(f"{__name__}.rehearsals.job").Rehearsal}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -51,10 +51,28 @@ def pack(arrays: Content | Released) -> bytes:
     return buffer.getvalue()
 
 
-def unpack(data: bytes) -> dict[str, NDArray[Any]]:
+def unpack(data: bytes | memoryview) -> dict[str, NDArray[Any]]:
     """The arrays that `pack` wrote."""
     with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
         return {name: arrays[name] for name in arrays.files}
+
+
+def framed(parts: Iterable[bytes | bytearray]) -> bytearray:
+    """Packed contents one behind the other, each behind its length."""
+    found = bytearray()
+    for part in parts:
+        found += len(part).to_bytes(8, "big")
+        found += part
+    return found
+
+
+def unframed(data: bytes | bytearray) -> Iterator[memoryview]:
+    """What `framed` wrote."""
+    view, start = memoryview(data), 0
+    while start < len(view):
+        end = start + 8 + int.from_bytes(view[start : start + 8], "big")
+        yield view[start + 8 : end]
+        start = end
 
 
 def canonical_bytes(content: Content) -> Iterable[bytes]:

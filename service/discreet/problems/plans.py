@@ -19,6 +19,8 @@ that came to the limit would fail, and so tell about its data; so a plan that co
 OPENING_SECONDS = 0.0625
 """Of opening a content of up to `OPENING_BYTES`."""
 OPENING_BYTES = 1e6
+OPENING_BLOCK_SECONDS = 0.015625
+"""Of opening each further block of a source."""
 OPENED_BYTES_PER_SECOND = 4e7
 """Read from the database or an object storage, and unsealed, beyond that."""
 HANDED_BYTES_PER_SECOND = 5e7
@@ -100,6 +102,23 @@ class Exposure(Frozen):
     sentence: str = Field(description="What one agent that lies can find out")
 
 
+class PlannedBlock(Frozen):
+    """A block that a job reads."""
+
+    block: str = Field(description="Its name in the source")
+    version: str = Field(description="The dataset that it is: a later version with late records is another")
+
+
+class PlannedSource(Frozen):
+    """Blocks of a source that a job reads as one dataset, and is charged to."""
+
+    id: str
+    name: str
+    by: str = Field(description="What a block is: the records of a `day` or `month`, or of a `label`")
+    cap_of: str = Field(description="`block`: charged to the account of each block; `source`: once, to one for all")
+    blocks: tuple[PlannedBlock, ...]
+
+
 class Plan(Frozen):
     """What a job will do, made of public figures. Its price is the sum of its events' prices."""
 
@@ -114,6 +133,7 @@ class Plan(Frozen):
     advice: tuple[str, ...] = Field(default=(), description="What to expect of the answer, from public figures")
     parameters: dict[str, Any] = Field(default_factory=dict, description="Public constants of the kind")
     exposure: Exposure | None = Field(default=None, description="What agents can find out of each other")
+    source: PlannedSource | None = Field(default=None, description="The blocks that are read, where it is no dataset")
     released_by: tuple[str, ...] = Field(
         default=(), description="Jobs whose releases are asked again: events and noise are theirs, the price is 0"
     )
@@ -137,6 +157,21 @@ class Plan(Frozen):
         own = dict.fromkeys(sentence for event in events for sentence in event.assumptions())
         assumptions = (*fields.pop("assumptions", ()), *own)
         return cls(events=events, price=price.to_json(), assumptions=assumptions, **fields)
+
+    def on_blocks(self, source: PlannedSource, claims: tuple[str, ...]) -> Self:
+        """The same on blocks of a source: what it claims, and the time of opening each of them. InvalidInput where that
+        is too long."""
+        beside = (len(source.blocks) - 1) * OPENING_BLOCK_SECONDS
+        seconds = self.resources.release_quantum_seconds + beside
+        if seconds > LONGEST_SECONDS:
+            says = f"so many blocks take {seconds:.3g} s, at most {LONGEST_SECONDS} are given: fewer are needed"
+            raise InvalidInput(says, pointer="/problem/source")
+        opening = self.resources.opening_seconds + beside
+        times = {"release_quantum_seconds": seconds, "opening_seconds": opening}
+        resources = self.resources.model_copy(update=times)
+        return self.model_copy(
+            update={"source": source, "assumptions": (*self.assumptions, *claims), "resources": resources}
+        )
 
     @property
     def total(self) -> Price:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
@@ -27,7 +27,7 @@ from discreet_client import canonical
 
 MOST_RELEASES = 100
 """That one answer may be made of."""
-WHERE_THE_DATA_ARE = frozenset({"kind", "dataset", "release"})
+WHERE_THE_DATA_ARE = frozenset({"kind", "dataset", "release", "source"})
 """Fields that say of what is asked, not what."""
 
 JobId = Annotated[str, StringConstraints(min_length=1, max_length=64)]
@@ -37,6 +37,9 @@ class ProblemOnData(Problem):
     """A kind with datasets: a request names one of them, or jobs of which what was released is asked again."""
 
     model_config = ConfigDict(serialize_by_alias=True)
+
+    places: ClassVar[tuple[tuple[str, str], ...]] = (("dataset", "dataset"), ("release", "asked_of"))
+    """Names, and attributes, of the fields that say where the data are: a request has one of them."""
 
     dataset: DatasetId | None = Field(default=None, description="Id of a dataset of this kind; or else `release`")
     asked_of: JobId | Annotated[tuple[JobId, ...], InPieces(min_length=1, max_length=MOST_RELEASES)] | None = Field(
@@ -63,11 +66,13 @@ class ProblemOnData(Problem):
 
     @model_validator(mode="after")
     def _data_or_a_release(self) -> Self:
-        given = [name for name, value in (("dataset", self.dataset), ("release", self.asked_of)) if value is not None]
+        given = [name for name, attribute in self.places if getattr(self, attribute) is not None]
         if len(given) > 1:
-            raise FieldError("release", "not beside `dataset`: what was released is asked again, or new data are read")
+            says = f"not beside `{given[0]}`: what was released is asked again, or new data are read"
+            raise FieldError(given[1], says)
         if self.needs_data and not given:
-            raise FieldError("dataset", "either a dataset or `release`, the job that is asked again, is needed")
+            source = "a dataset, a source" if len(self.places) > 2 else "either a dataset"
+            raise FieldError("dataset", f"{source} or `release`, the job that is asked again, is needed")
         if given and not self.needs_data:
             raise FieldError(given[0], "not with protocol `federated`: the agents have the data")
         if len(set(self.first_jobs)) < len(self.first_jobs):
@@ -77,6 +82,7 @@ class ProblemOnData(Problem):
 
 def release_key(problem: Problem, dataset_id: str, public: Any) -> bytes:
     """32 bytes of all that a release of this problem fixes, whatever it costs: jobs of the same may be asked the same.
+    `dataset_id`: of blocks the ids of all versions.
 
     Fields that have their default are left out, so that a later version, which has more of them, makes the same.
     """

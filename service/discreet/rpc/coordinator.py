@@ -241,7 +241,7 @@ class Coordinator:
         claim = Claim(
             job_id=held.job_id,
             attempt=held.attempt,
-            dataset_id=None,
+            data=(),
             simulation=held.simulation,
             seed=held.seed,
             problem=held.problem,

@@ -76,6 +76,8 @@ class JobOrder:
     """What who asks calls it."""
     objects: tuple[str, ...] = ()
     """Ids of the public objects that the problem names."""
+    blocks: tuple[str, ...] = ()
+    """Ids of the versions of blocks that it reads, in the place of a dataset."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,7 @@ def _order_text(order: JobOrder) -> str:
         "seal": order.seal,
         "name": order.name,
         "objects": order.objects,
+        "blocks": order.blocks,
     }
     return f'{json.dumps(small)[:-1]}, "problem": {order.problem}, "plan": {order.plan}}}'
 

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, delete, func, insert, or_, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from discreet.storage.source_tables import JobBlock
 from discreet.storage.tables import Dataset, DatasetChunk, Job
 
 Row = dict[str, Any]
@@ -51,8 +52,8 @@ async def find(connection: AsyncConnection, tenant_id: str, dataset_id: str, *, 
 
 
 async def page(connection: AsyncConnection, tenant_id: str, after: tuple[Any, str] | None, size: int) -> list[Row]:
-    """Datasets that are neither deleted nor past their time, newest first."""
-    statement = select(Dataset).where(Dataset.tenant_id == tenant_id, _offered())
+    """Datasets that are neither deleted nor past their time, newest first. Blocks stand with their source."""
+    statement = select(Dataset).where(Dataset.tenant_id == tenant_id, Dataset.source_id.is_(None), _offered())
     if after is not None:
         statement = statement.where(
             (Dataset.created_at < after[0]) | ((Dataset.created_at == after[0]) & (Dataset.id < after[1]))
@@ -83,11 +84,6 @@ async def held(connection: AsyncConnection, dataset_id: str | None) -> Row | Non
     if dataset_id is None:
         return None
     return _one(await connection.execute(select(Dataset).where(Dataset.id == dataset_id, Dataset.deleted_at.is_(None))))
-
-
-async def known(connection: AsyncConnection, dataset_id: str) -> Row | None:
-    """What may be known of a dataset, whether its content is there or was erased."""
-    return _one(await connection.execute(select(Dataset).where(Dataset.id == dataset_id)))
 
 
 async def set_retention(
@@ -133,9 +129,9 @@ async def traces(connection: AsyncConnection) -> Row:
 
 
 _FORGET_SIMULATED = """
-DELETE FROM releases USING jobs, datasets
-WHERE releases.job_id = jobs.id AND jobs.dataset_id = datasets.id AND datasets.id = :dataset
-  AND datasets.mode = 'simulation'
+DELETE FROM releases USING datasets
+WHERE datasets.id = :dataset AND datasets.mode = 'simulation' AND releases.job_id IN (
+  SELECT id FROM jobs WHERE dataset_id = :dataset UNION ALL SELECT job_id FROM job_blocks WHERE dataset_id = :dataset)
 """
 _TRACES = """
 SELECT extract(epoch FROM current_setting('checkpoint_timeout')::interval)::integer AS checkpoint_seconds,
@@ -154,7 +150,10 @@ async def dead_contents(connection: AsyncConnection) -> bool:
 
 async def expired(connection: AsyncConnection, most: int = 100) -> list[Row]:
     """Datasets whose content shall go and that no job needs: past their time, or used by a job that succeeded."""
-    active = select(Job.id).where(Job.dataset_id == Dataset.id, Job.state.not_in(("succeeded", "failed", "cancelled")))
+    of_block = select(JobBlock.job_id).where(JobBlock.dataset_id == Dataset.id, JobBlock.job_id == Job.id)
+    active = select(Job.id).where(
+        or_(Job.dataset_id == Dataset.id, of_block.exists()), Job.state.not_in(("succeeded", "failed", "cancelled"))
+    )
     statement = (
         select(Dataset)
         .where(Dataset.deleted_at.is_(None), ~_offered(), ~active.exists())

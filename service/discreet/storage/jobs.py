@@ -10,23 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from prometheus_client import Counter
-from sqlalchemy import (
-    and_,
-    case,
-    delete,
-    func,
-    insert,
-    literal,
-    or_,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import and_, case, delete, func, insert, literal, or_, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.orm import aliased
 
 from discreet.storage import webhooks
 from discreet.storage.acceptance import CHANNEL, Row
+from discreet.storage.source_tables import JobBlock, Source
 from discreet.storage.tables import Dataset, IdempotentRequest, Job, JobEvent, JobResult, Release, ResultTable
 
 _REPAIR_LOCK = 7_365_208_515
@@ -52,7 +42,7 @@ _ended = Counter("discreet_jobs_ended_total", "Jobs that this process brought to
 async def find(connection: AsyncConnection, job_id: str, tenant_id: str | None = None) -> Row | None:
     """The job, with `dataset_name` and `simulated` of its dataset; `asked_name`: what the first of the jobs that it
     asks again is called, or that one's dataset."""
-    statement = select(Job, *_OF_DATASET).outerjoin(Dataset, Dataset.id == Job.dataset_id).where(Job.id == job_id)
+    statement = select(Job, *_OF_DATASET).outerjoin(Dataset, Dataset.id == _READS).where(Job.id == job_id)
     if tenant_id is not None:
         statement = statement.where(Job.tenant_id == tenant_id)
     row = (await connection.execute(statement)).mappings().one_or_none()
@@ -64,7 +54,7 @@ async def page(
 ) -> list[Row]:
     """Jobs of a tenant, newest first, as `find` gives them, but without problem and plan, which may be large."""
     brief = [column for column in Job.__table__.columns if column.name not in ("problem", "plan")]
-    statement = select(*brief, *_OF_DATASET).outerjoin(Dataset, Dataset.id == Job.dataset_id)
+    statement = select(*brief, *_OF_DATASET).outerjoin(Dataset, Dataset.id == _READS)
     statement = statement.where(Job.tenant_id == tenant_id)
     if state is not None:
         statement = statement.where(Job.state == state)
@@ -107,7 +97,9 @@ async def events(connection: AsyncConnection, job_id: str, after: int) -> list[R
 
 async def active_of_dataset(connection: AsyncConnection, dataset_id: str) -> bool:
     """True while a job that still needs the content is queued or running."""
-    statement = select(Job.id).where(Job.dataset_id == dataset_id, Job.state.not_in(FINAL)).limit(1)
+    blocks = select(JobBlock.job_id).where(JobBlock.dataset_id == dataset_id)
+    of_it = or_(Job.dataset_id == dataset_id, Job.id.in_(blocks))
+    statement = select(Job.id).where(of_it, Job.state.not_in(FINAL)).limit(1)
     return (await connection.execute(statement)).first() is not None
 
 
@@ -325,10 +317,12 @@ _ASKED = (
     .correlate(Job)
     .scalar_subquery()
 )
+_READS = func.coalesce(Job.dataset_id, Job.problem["source"]["versions"][0].as_string())
+_SOURCE_NAME = select(Source.name).where(Source.id == Dataset.source_id).correlate(Dataset).scalar_subquery()
 # A job on no dataset says in its problem what it is; one that asks others again is what these were.
 _OF_DATASET = (
     _ASKED.label("asked_name"),
-    Dataset.name.label("dataset_name"),
+    func.coalesce(_SOURCE_NAME, Dataset.name).label("dataset_name"),
     (func.coalesce(Dataset.mode, Job.problem["mode"].as_string()) == "simulation").label("simulated"),
 )
 # A job with a stored release touches nothing any more, nor does one that asks others again: that is post-processing.
@@ -338,7 +332,8 @@ _COULD_TOUCH = text(
     FROM jobs
     WHERE state NOT IN ('succeeded', 'failed', 'cancelled') AND released_by IS NULL
       AND NOT EXISTS (SELECT FROM releases WHERE releases.job_id = jobs.id)
-      AND NOT EXISTS (SELECT FROM datasets WHERE datasets.id = jobs.dataset_id AND datasets.mode = 'simulation')
+      AND NOT EXISTS (SELECT FROM datasets WHERE datasets.mode = 'simulation'
+                        AND datasets.id = coalesce(jobs.dataset_id, jobs.problem #>> '{source,versions,0}'))
     ORDER BY id
     """
 )
@@ -351,12 +346,17 @@ _STORE_RELEASE = text(
 )
 _TO_ASK_AGAIN = text(
     """
-    SELECT job.id, job.kind, job.state, job.dataset_id, job.problem, job.plan, job.seed, job.released_by,
+    SELECT job.id, job.kind, job.state, job.problem, job.plan, job.seed, job.released_by,
+           coalesce(job.dataset_id, job.problem #>> '{source,versions}') AS dataset_id,
            release.digest IS NOT NULL AS kept, octet_length(release.sealed) AS bytes,
-           dataset.public, dataset.mode, dataset.deleted_at
+           data.publics, data.mode, data.deleted_at
     FROM jobs AS job
     LEFT JOIN releases AS release ON release.job_id = job.id
-    LEFT JOIN datasets AS dataset ON dataset.id = job.dataset_id
+    LEFT JOIN LATERAL (
+      SELECT jsonb_agg(dataset.public) AS publics, min(dataset.mode) AS mode, min(dataset.deleted_at) AS deleted_at
+      FROM datasets AS dataset WHERE dataset.id IN (
+        SELECT job.dataset_id UNION ALL SELECT b.dataset_id FROM job_blocks AS b WHERE b.job_id = job.id)
+    ) AS data ON true
     WHERE job.tenant_id = :tenant AND job.id = ANY(CAST(:jobs AS text[]))
     """
 )

@@ -1,7 +1,7 @@
 """The tables, as SQLAlchemy models. Migrations make them; a test holds the two equal.
 
-Those of sessions are in `session_tables`, those of the transparency log in `log_tables`, people and the audit log in
-`people_tables`.
+Those of sessions are in `session_tables`, of sources in `source_tables`, of the transparency log in `log_tables`, of
+people and the audit log in `people_tables`.
 
 `migrations/current` explains every table and column, and says what else the database owns: row-level security, the
 functions that alone write accounts and the ledger (see `storage/ledger.py`), and the rights of the application's role.
@@ -157,6 +157,18 @@ class Dataset(Base):
     __tablename__ = "datasets"
     __table_args__ = (
         CheckConstraint("mode IN ('private', 'simulation')", name="datasets_mode"),
+        CheckConstraint(
+            "(source_id IS NULL) = (block IS NULL) AND (source_id IS NULL) = (version IS NULL)",
+            name="datasets_in_source",
+        ),
+        Index(
+            "datasets_block",
+            "source_id",
+            "block",
+            "version",
+            unique=True,
+            postgresql_where=text("source_id IS NOT NULL"),
+        ),
         Index("datasets_live", "tenant_id", "digest", unique=True, postgresql_where=text("deleted_at IS NULL")),
         Index("datasets_page", "tenant_id", "created_at", "id"),
         Index("datasets_expiry", "expires_at", postgresql_where=text("deleted_at IS NULL")),
@@ -177,6 +189,9 @@ class Dataset(Base):
     delete_after_job: Mapped[bool] = mapped_column(server_default=text("false"))
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     deleted_at: Mapped[datetime | None]
+    source_id: Mapped[str | None] = mapped_column(ForeignKey("sources.id"))
+    block: Mapped[str | None]
+    version: Mapped[int | None]
 
 
 class DatasetChunk(Base):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from discreet.errors import Unavailable
@@ -22,6 +22,7 @@ from discreet.storage.secrets import Secrets
 
 _EXACT = 2**53
 _DATASET = ("id", "tenant_id", "account_id", "kind", "mode", "public")
+_BLOCK = ("source_id", "block", "version")
 _JOB = ("dataset_id", "id", "kind", "plan", "price", "problem", "tenant_id")
 """Sorted, as keys of canonical text are."""
 _TEXTS = ("plan", "problem")
@@ -34,6 +35,8 @@ class JobKeyUnknown(Unavailable):
 def terms(dataset: Mapping[str, Any]) -> bytes:
     """32 bytes of what a dataset's row says of the use of its content."""
     said = {name: dataset[name] for name in _DATASET}
+    if dataset.get("source_id") is not None:  # so that a block cannot be called another
+        said |= {name: dataset[name] for name in _BLOCK}
     return hashlib.sha256(canonical([said, bytes(dataset["digest"]).hex()]).encode()).digest()
 
 
@@ -88,10 +91,10 @@ def _own_seal(key: bytes, said: str) -> str:
     return hmac.digest(key, b"discreet/job/v2\0" + said.encode(), hashlib.sha256).hex()
 
 
-def release_terms(said: str, dataset: Mapping[str, Any] | None) -> bytes:
-    """32 bytes of what a release was accepted for: what its job's seal covers, and what its dataset's key is bound to.
-    Its own key opens with these alone, also when keys of seals have changed and the dataset was erased."""
-    return hashlib.sha256(said.encode() + (b"" if dataset is None else terms(dataset))).digest()
+def release_terms(said: str, datasets: Sequence[Mapping[str, Any]]) -> bytes:
+    """32 bytes of what a release was accepted for: what its job's seal covers, and what the keys of its datasets are
+    bound to. Its own key opens with these alone, also when keys of seals have changed and data were erased."""
+    return hashlib.sha256(said.encode() + b"".join(map(terms, datasets))).digest()
 
 
 def said_of(job: Mapping[str, Any]) -> str:
@@ -103,7 +106,7 @@ def is_accepted(
     secrets: Secrets,
     job: Mapping[str, Any],
     seal: str | None,
-    dataset: Mapping[str, Any] | None,
+    datasets: Sequence[Mapping[str, Any]],
     *,
     said: str | None = None,
 ) -> bool:
@@ -119,10 +122,12 @@ def is_accepted(
         if key_id not in secrets.job_keys:
             raise JobKeyUnknown()
         return hmac.compare_digest(mac.encode(), _own_seal(secrets.job_keys[key_id], said).encode())
-    if dataset is None or dataset["wrapped_key"] is None:
+    if not datasets or datasets[0]["wrapped_key"] is None:
         return True
+    if len(datasets) > 1 or datasets[0].get("source_id") is not None:
+        return False  # no version read blocks without one
     try:
-        return not unwrap(secrets, dataset)[1]
+        return not unwrap(secrets, datasets[0])[1]
     except sealing.SealBroken:
         return True  # opening the content says what is wrong with it
 

@@ -9,7 +9,7 @@ from typing import Any
 import anyio.to_thread
 
 from discreet.errors import Conflict, FieldIssue, InvalidInput, NotFound, ReleaseDiffers
-from discreet.problems import DATASETS, KINDS
+from discreet.problems import KINDS, read_as_one
 from discreet.problems.base import Problem
 from discreet.problems.numbers import Privacy
 from discreet.problems.plans import Plan
@@ -112,14 +112,14 @@ async def _kept(database: Database, principal: Principal, row: Row) -> tuple[Pro
         return None, None
 
     def read() -> tuple[Problem, Any]:
-        public = DATASETS[row["kind"]].read_public(first["public"])
+        public = read_as_one(row["kind"], first["publics"])
         return KINDS[row["kind"]].model_validate(row["problem"]), public
 
     return await anyio.to_thread.run_sync(read)
 
 
 def _compared(problem: ProblemOnData, firsts: Mapping[str, Row]) -> Asked:
-    public = DATASETS[problem.kind].read_public(next(iter(firsts.values()))["public"])
+    public = read_as_one(problem.kind, next(iter(firsts.values()))["publics"])
     for job_id, row in firsts.items():
         if issues := differences(KINDS[problem.kind].model_validate(row["problem"]), problem, public, job_id):
             raise ReleaseDiffers(issues)

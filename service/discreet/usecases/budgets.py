@@ -26,6 +26,7 @@ from discreet.usecases import budget_requests
 from discreet.usecases.access import require
 from discreet.usecases.services import Services
 
+BlockOf = Mapping[str, tuple[str, str]]  # of an account of a block: the source's name and the block's
 READERS = ("owner", "analyst", "auditor")
 HISTORY_ENTRIES = 20_000
 """More entries than this are not drawn; the export has them all."""
@@ -148,7 +149,7 @@ def left_by(account: AccountBalance, price: Price) -> dict[str, Any]:
     }
 
 
-def binding(account: AccountBalance, price: Price) -> dict[str, Any]:
+def binding(account: AccountBalance, price: Price, block: tuple[str, str] | None = None) -> dict[str, Any]:
     """Why a cap does not let this price pass, with the largest request that would."""
     cap = cap_of(account)
     held = best_balance(account).to_json()
@@ -163,26 +164,29 @@ def binding(account: AccountBalance, price: Price) -> dict[str, Any]:
     }
     if account.scope in CAPS:
         bound.update(scope=account.scope, subject=account.subject)
+    if block is not None:
+        bound.update(source=block[0], block=block[1])
     return bound
 
 
-def binding_of(balances: Sequence[AccountBalance], price: Price) -> dict[str, Any]:
+def binding_of(balances: Sequence[AccountBalance], price: Price, blocks: BlockOf) -> dict[str, Any]:
     """The cap that binds: of those that refuse, the one with least left."""
     refused = min(
         (one for one in balances if not one.admitted),
         key=lambda one: (filters.largest_epsilon(one.totals, cap_of(one), 0), one.account_id),
     )
-    return binding(refused, price)
+    return binding(refused, price, blocks.get(refused.account_id))
 
 
-def refusal(balances: Sequence[AccountBalance], price: Price) -> BudgetExhausted:
+def refusal(balances: Sequence[AccountBalance], price: Price, blocks: BlockOf) -> BudgetExhausted:
     """The refusal that names the cap that binds."""
     _refusals.inc()
-    bound = binding_of(balances, price)
+    bound = binding_of(balances, price, blocks)
     whose = {"tenant": "the cap on the tenant binds: ", "principal": f"the cap on {bound.get('subject')} binds: "}
+    block = f"the cap of block {bound['block']} of {bound['source']} binds: " if "block" in bound else ""
     return BudgetExhausted(
         bound,
-        f"{whose.get(bound.get('scope', ''), '')}"
+        f"{whose.get(bound.get('scope', ''), block)}"
         f"epsilon {bound['requested']['epsilon']} and delta {bound['requested']['delta']} were asked for, the largest"
         f" request that passes is epsilon {bound['largest']['epsilon']} at delta {bound['largest']['delta']};"
         f" nothing was charged. {_who_grants(bound)}",

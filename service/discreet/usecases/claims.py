@@ -40,7 +40,8 @@ class Claim:
 
     job_id: str
     attempt: int
-    dataset_id: str | None
+    data: tuple[str, ...]
+    """The dataset that it reads; or, with `block`, the versions of all blocks, in the order in which they are put."""
     simulation: bool
     seed: int | None
     problem: Problem
@@ -49,6 +50,8 @@ class Claim:
     released: bytes | None
     traceparent: str | None = None
     queued_at: datetime | None = None
+    block: Any = None
+    """The public part of one block, as the kind's model, where `public` is that of several as one dataset."""
     terms: bytes = b""
     """What a release will be bound to: `tamper_seals.release_terms`."""
     objects: Mapping[str, Mapping[str, str]] | None = None
@@ -61,7 +64,7 @@ class Claim:
     @property
     def keeps_release(self) -> bool:
         """Whether what it releases outlives it. Without a dataset all stood in the problem: there is nothing to ask."""
-        return self.dataset_id is not None and not self.firsts
+        return bool(self.data) and not self.firsts
 
     @property
     def weights(self) -> list[float]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import anyio.to_thread
@@ -14,7 +15,7 @@ from discreet.errors import Conflict, DiscreetError, FieldIssue, InvalidInput, N
 from discreet.observability import faults
 from discreet.privacy.filters import Cap
 from discreet.problems import DATASETS
-from discreet.problems.contents import Content, canonical_bytes, pack
+from discreet.problems.contents import Content, canonical_bytes, framed, pack
 from discreet.storage import audit_log, datasets, jobs, ledger, sealing, tamper_seals
 from discreet.storage.database import SYSTEM
 from discreet.storage.digests import content_digest
@@ -50,10 +51,14 @@ class Registration:
     source: Callable[[], Content] | Upload | Located
     retention_days: int | None = None
     delete_after_job: bool = False
+    block: Mapping[str, str] | None = None
+    """Of a block of a source: what the reader is told of it (`isolation.reading`)."""
+    most_bytes: int | None = None
+    """That its content may take in memory, where it is fewer than of any."""
 
 
 @dataclass(frozen=True)
-class _Sealed:
+class SealedContent:
     """A content, read and sealed under its data key."""
 
     dataset_id: str
@@ -79,25 +84,28 @@ async def register(services: Services, principal: Principal, request: Registrati
             raise InvalidInput([FieldIssue("/cap", says)])
         if isinstance(request.source, Located):
             request = replace(request, source=await fetch(services, principal, request.source.text))
-        async with _sealed(services, principal, request) as sealed:
-            return await _keep(services, principal, request, sealed)
+        async with sealed_content(services, principal, request) as sealed:
+            return await keep(services, sealed, partial(_store, services, principal, request, sealed))
     finally:
         if isinstance(request.source, Upload):
             request.source.close()
 
 
-async def _keep(
-    services: Services, principal: Principal, request: Registration, sealed: _Sealed
-) -> tuple[dict[str, Any], bool]:
+Store = Callable[[str | None], Awaitable[tuple[dict[str, Any], bool]]]
+"""Writes the row of a sealed content, with the name of its object or with the content itself: the row, and whether it
+is new."""
+
+
+async def keep(services: Services, sealed: SealedContent, store: Store) -> tuple[dict[str, Any], bool]:
     """Store the content where it belongs by its size, with its row."""
     objects = services.objects if sealed.sealed_bytes > services.settings.object_bytes else None
     if objects is None:
-        return await _store(services, principal, request, sealed, None)
+        return await store(None)
     # Before the row that names it: a crash between the two leaves an object that nobody can open.
     await anyio.to_thread.run_sync(objects.write, sealed.dataset_id, sealed.parts())
     faults.point("object.written")
     try:
-        row, new = await _store(services, principal, request, sealed, sealed.dataset_id)
+        row, new = await store(sealed.dataset_id)
     except DiscreetError:  # refused, so not committed; after any other error that is open, and the sweep decides
         with suppress(StorageTrouble):  # the sweep does it then, and the refusal is what the owner must hear
             await anyio.to_thread.run_sync(objects.erase, sealed.dataset_id)
@@ -109,7 +117,10 @@ async def _keep(
 
 
 @asynccontextmanager
-async def _sealed(services: Services, principal: Principal, request: Registration) -> AsyncIterator[_Sealed]:
+async def sealed_content(
+    services: Services, principal: Principal, request: Registration
+) -> AsyncIterator[SealedContent]:
+    """The content of a request, read, checked and sealed."""
     dataset_id, data_key = new_id("dst"), sealing.new_data_key()
     settings, digest_key = services.settings, services.secrets.digest_key
     if isinstance(request.source, Upload):
@@ -121,12 +132,13 @@ async def _sealed(services: Services, principal: Principal, request: Registratio
             "name": dataset_id,
             "data_key": data_key.hex(),
             "digest_key": digest_key.hex(),
-            "content_bytes": settings.content_bytes,
+            "content_bytes": min(settings.content_bytes, request.most_bytes or settings.content_bytes),
+            "block": request.block,
         }
         read = await services.reader.read(request.source, settings.spool_folder, job, settings.job_memory_bytes)
         request.source.close()  # its room on the disk is not needed any more
         with read.file as file:
-            yield _Sealed(
+            yield SealedContent(
                 dataset_id,
                 data_key,
                 read.digest,
@@ -138,7 +150,7 @@ async def _sealed(services: Services, principal: Principal, request: Registratio
     source = request.source
     assert not isinstance(source, Located)  # `register` has fetched it
 
-    def prepare() -> _Sealed:
+    def prepare() -> SealedContent:
         content = source()
         # A release that ran out of memory would tell how much there is; so its owner is told now.
         size, most = sum(array.nbytes for array in content.values()), settings.content_bytes
@@ -152,7 +164,7 @@ async def _sealed(services: Services, principal: Principal, request: Registratio
         writer = sealing.SealedWriter(sealing.ChunkCipher(data_key, dataset_id), chunks.append)
         writer.write(pack(content))
         writer.finish()
-        return _Sealed(
+        return SealedContent(
             dataset_id,
             data_key,
             digest,
@@ -176,9 +188,9 @@ def _what_to_do(name: str, known: Mapping[str, Any], value: Any) -> str:
 
 
 async def _store(
-    services: Services, principal: Principal, request: Registration, sealed: _Sealed, object_name: str | None
+    services: Services, principal: Principal, request: Registration, sealed: SealedContent, object_name: str | None
 ) -> tuple[dict[str, Any], bool]:
-    expires_at = _expiry(services, request)
+    expires_at = expiry(services, request)
     secrets = services.secrets
     async with services.database.transaction(principal.tenant_id) as connection:
         await datasets.lock_digest(connection, sealed.digest)
@@ -250,7 +262,8 @@ async def _store(
     return row, True
 
 
-def _expiry(services: Services, request: Registration) -> datetime | None:
+def expiry(services: Services, request: Registration) -> datetime | None:
+    """When the content is erased; None: when somebody deletes it."""
     days = services.settings.retention_days if request.retention_days is None else request.retention_days
     return None if days is None else datetime.now(UTC) + timedelta(days=days)
 
@@ -279,6 +292,11 @@ async def open_content(services: Services, dataset_id: str) -> bytes | bytearray
         return sealing.open_stream(data_key, dataset_id, row["sealed_bytes"], parts)
 
     return await anyio.to_thread.run_sync(opened)
+
+
+async def open_contents(services: Services, versions: Sequence[str]) -> bytearray:
+    """The packed contents of blocks, each behind its length, in this order. Errors as of `open_content`."""
+    return framed([await open_content(services, one) for one in versions])
 
 
 async def _require_unspent(connection: Any, known: Mapping[str, Any]) -> None:
@@ -348,4 +366,5 @@ def view(row: dict[str, Any]) -> dict[str, Any]:
         "created_at": row["created_at"],
         "expires_at": row["expires_at"],
         "delete_after_job": row["delete_after_job"],
+        **({} if row["source_id"] is None else {"source": row["source_id"], "block": row["block"]}),
     }

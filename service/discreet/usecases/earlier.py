@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio.to_thread
 
 from discreet.errors import Conflict, InvalidInput, NotFound
-from discreet.problems import DATASETS, KINDS
+from discreet.problems import KINDS, read_as_one
 from discreet.problems.around import Around, profiled
 from discreet.problems.base import Problem
 from discreet.problems.contents import unpack
@@ -55,7 +55,7 @@ async def find(services: Services, principal: Principal, job_id: str, kind: str,
         raise Conflict(f"{root}: {FAILURES['master_key_unknown']}", code="no_release") from None
 
     def figures() -> Around:
-        public = DATASETS[kind].read_public(row["public"])
+        public = read_as_one(kind, row["publics"])
         problem, plan = KINDS[kind].model_validate(row["problem"]), Plan.model_validate(row["plan"])
         return profiled(problem, public, plan, unpack(first.released), root, pointer)
 

@@ -23,9 +23,10 @@ from discreet.storage.acceptance import JobOrder
 from discreet.storage.identifiers import new_id
 from discreet.storage.ledger import AccountBalance
 from discreet.storage.tenants import Principal
-from discreet.usecases import budgets, earlier, naming, planning
+from discreet.usecases import blocks, budgets, earlier, naming, planning
 from discreet.usecases.access import require
 from discreet.usecases.cancellations import CANCELLATIONS, Cancellation
+from discreet.usecases.facts import no_dataset
 from discreet.usecases.published import require_unaltered
 from discreet.usecases.services import Services
 
@@ -73,7 +74,8 @@ async def priced(
     if planned.texts.made.in_other_words:
         body["privacy"] = planned.texts.made.figures
     if not body["admitted"]:
-        body["binding"] = budgets.binding_of(balances, total)
+        named = await blocks.of_accounts(services.database, principal, balances)
+        body["binding"] = budgets.binding_of(balances, total, named)
     return body, balances, total
 
 
@@ -114,13 +116,13 @@ async def submit(
             raise
         return known
     planned.texts.made.require_figures(privacy)
-    total = planned.plan.total
+    data, total = planned.dataset, planned.plan.total
     terms = problem.terms if isinstance(problem, FederatedProblem) else None
     large = len(request) > planning.SMALL_CHARACTERS
     accepted: dict[str, Any] = {
         "id": new_id("job"),
         "tenant_id": principal.tenant_id,
-        "dataset_id": None if planned.dataset is None else planned.dataset.dataset_id,
+        "dataset_id": None if data is None else data.dataset_id,
         "kind": problem.kind,
         "problem": planned.texts.problem_seal,
         "plan": planned.texts.plan_seal,
@@ -153,6 +155,7 @@ async def submit(
         released_by=planned.plan.released_by or None,
         seal=seal,
         name=name,
+        blocks=() if data is None else data.versions,
         objects=tuple(sorted({named for named, _ in problem.named().values()})),
     )
     found = await acceptance.submit(
@@ -168,12 +171,13 @@ async def submit(
     if found.outcome == "reused":
         raise _key_reused()
     if found.outcome == "dataset_gone":
-        raise planning.no_dataset(str(order.dataset_id))
+        raise blocks.gone() if order.blocks else no_dataset(str(order.dataset_id))
     if found.outcome == "object_gone":
         raise naming.gone(problem)
     if found.outcome == "refused":
         await _tell_exhausted(services, principal, found.balances)
-        raise budgets.refusal(found.balances, total)
+        named = await blocks.of_accounts(services.database, principal, found.balances)
+        raise budgets.refusal(found.balances, total, named)
     if found.row is not None:
         log.info("job accepted", job=found.job_id, kind=problem.kind)
         return {**found.row, "simulated": planned.simulation}
@@ -363,7 +367,7 @@ def price_view(price: Price) -> dict[str, float]:
 def plan_view(plan: Plan) -> dict[str, Any]:
     """A plan as it is published."""
     shown = {"events", "noise", "iterations", "resources", "unit", "neighbours", "assumptions", "advice"}
-    body = plan.model_dump(mode="json", include=shown | {"released_by", "exposure"})
+    body = plan.model_dump(mode="json", include=shown | {"released_by", "exposure", "source"})
     # What was charged before stands in the plans and certificates of the jobs that were charged.
     return {**body, "events": [] if plan.released_by else body["events"]}
 

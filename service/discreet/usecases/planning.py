@@ -12,14 +12,14 @@ import hashlib
 import json
 import os
 from collections import OrderedDict
-from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
 
 import anyio
 import anyio.to_thread
 import rfc8785
 
-from discreet.errors import FieldIssue, InvalidInput, NotFound
+from discreet.errors import FieldIssue, InvalidInput
 from discreet.problems import DATASETS
 from discreet.problems.around import Around
 from discreet.problems.base import Problem
@@ -29,14 +29,14 @@ from discreet.problems.federation import FederatedProblem
 from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.plans import Plan
 from discreet.problems.reuse import ProblemOnData, release_key
+from discreet.problems.sources import ProblemOnBlocks, assumptions
 from discreet.storage import datasets, tamper_seals
 from discreet.storage.database import Database
 from discreet.storage.tenants import Principal
-from discreet.usecases import asking, naming
+from discreet.usecases import asking, blocks, naming
 from discreet.usecases.asking import Asked
+from discreet.usecases.facts import DatasetFacts, no_dataset
 
-LONGEST_ID = 64
-"""Characters of an id that an error repeats: those of ours have 30."""
 SMALL_CHARACTERS = 1 << 16
 """Problems, plans and public parts above this size are not kept, and made into text in a thread."""
 
@@ -45,28 +45,6 @@ PLANS_AT_ONCE = max(2, os.cpu_count() or 1)
 
 MOST_KEPT = 256
 """Plans and datasets kept by one process, each; the one that was not asked for longest makes room."""
-
-
-def no_dataset(dataset_id: str) -> NotFound:
-    """The tenant has no dataset of this id, which may be any text: its beginning is said."""
-    shown = dataset_id if len(dataset_id) <= LONGEST_ID else dataset_id[:LONGEST_ID] + "…"
-    says = f"there is no dataset {shown}"
-    if not dataset_id.startswith("dst_"):
-        says += ": an id is needed, which begins with dst_; GET /v1/datasets has those of all names"
-    return NotFound(says, pointer="/problem/dataset")
-
-
-@dataclass(frozen=True)
-class DatasetFacts:
-    """What a plan needs to know of a dataset, and what never changes."""
-
-    dataset_id: str
-    kind: str
-    mode: str
-    account_id: str
-    unit: str
-    public: Any
-    """The kind's own model."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +91,7 @@ class Planned:
     def accounts(self) -> list[str]:
         """The accounts that the price is charged to at once; public data cost nothing, and agents' accounts are
         charged when the owner has signed the roster."""
-        return [] if self.dataset is None or self.simulation else [self.dataset.account_id]
+        return [] if self.dataset is None or self.simulation else list(self.dataset.accounts)
 
 
 Key = TypeVar("Key")
@@ -142,6 +120,8 @@ class _Kept(Generic[Key, Value]):
 class Planner:
     """Makes plans and keeps them. Everything is kept under its tenant, so that no tenant's waiting tells of another."""
 
+    content_bytes: int = 1 << 30
+    """The most that is read at once: of a dataset, or of blocks of a source together."""
     _facts: _Kept[tuple[str, str], DatasetFacts] = field(default_factory=_Kept)
     _texts: _Kept[tuple[str, str | None, bytes, Privacy | None], Texts] = field(default_factory=_Kept)
 
@@ -180,10 +160,10 @@ class Planner:
             if seed is not None:
                 raise InvalidInput("a seed is for datasets of mode simulation only", pointer="/seed")
             return Planned(problem, None, await self._made(database, principal, problem, None, privacy, large), seed)
-        dataset = await self._dataset(database, principal, str(getattr(problem, "dataset", None)), offered)
+        problem, dataset = await self.data(database, principal, problem, offered)
         issues = []
         if dataset.kind != problem.kind:
-            issues.append(FieldIssue("/problem/dataset", f"a dataset of kind {dataset.kind}, not {problem.kind}"))
+            issues.append(FieldIssue(dataset.pointer, f"data of kind {dataset.kind}, not {problem.kind}"))
         if privacy is not None and privacy.unit not in (None, dataset.unit):
             issues.append(FieldIssue("/privacy/unit", f"the privacy unit of this dataset is {dataset.unit}"))
         if seed is not None and dataset.mode != "simulation":
@@ -218,6 +198,16 @@ class Planner:
             raise InvalidInput(f"the privacy unit of this kind is {texts.plan.unit}", pointer="/privacy/unit")
         return Planned(problem, None, texts, seed)
 
+    async def data(
+        self, database: Database, principal: Principal, problem: Problem, offered: bool = True
+    ) -> tuple[Problem, DatasetFacts]:
+        """What is public of the data that a problem names, and the problem with the versions of blocks that are read.
+        NotFound for others."""
+        if isinstance(problem, ProblemOnBlocks) and problem.source is not None:
+            return await blocks.pinned(database, principal, problem, problem.source, self.content_bytes)
+        found = await self._dataset(database, principal, str(getattr(problem, "dataset", None)), offered)
+        return problem, found
+
     async def dataset(self, database: Database, principal: Principal, dataset_id: str) -> DatasetFacts:
         """What is public of a dataset that is still offered. NotFound for any other."""
         return await self._dataset(database, principal, dataset_id, offered=True)
@@ -230,8 +220,13 @@ class Planner:
             row = await datasets.find(connection, principal.tenant_id, dataset_id)
         if row is None:
             raise no_dataset(dataset_id)
+        if row["source_id"] is not None:
+            says = (
+                f"this is block {row['block']} of a source: name them, `source: {{id: {row['source_id']}, blocks: …}}`"
+            )
+            raise InvalidInput(says, pointer="/problem/dataset")
         public = DATASETS[row["kind"]].read_public(row["public"])
-        facts = DatasetFacts(dataset_id, row["kind"], row["mode"], row["account_id"], row["public"]["unit"], public)
+        facts = DatasetFacts(dataset_id, row["kind"], row["mode"], (row["account_id"],), row["public"]["unit"], public)
         if len(str(row["public"])) <= SMALL_CHARACTERS:
             self._facts.keep(key, facts)
         return facts
@@ -249,7 +244,7 @@ class Planner:
         dump = problem.model_dump_json
         text = await anyio.to_thread.run_sync(dump) if large else dump()
         digest = hashlib.sha256(text.encode()).digest()
-        name = None if dataset is None else dataset.dataset_id
+        name = None if dataset is None else dataset.identity
         # The unit was compared, and is no part of what a plan is made of.
         asked = None if privacy is None else privacy.model_copy(update={"unit": None})
         key = (principal.tenant_id, name, digest, asked)
@@ -276,8 +271,10 @@ def _make(
 ) -> Texts:
     """`whole` is the problem with the public objects that it names, of which the plan is made; ids are stored."""
     made = budgeted(whole, None if dataset is None else dataset.public, privacy, around)
+    if dataset is not None and dataset.source is not None:
+        made = replace(made, plan=made.plan.on_blocks(dataset.source, assumptions(dataset.source, dataset.unit)))
     events = rfc8785.dumps([event.model_dump(mode="json") for event in made.plan.events]).decode()
-    key = None if dataset is None else release_key(problem, dataset.dataset_id, dataset.public)
+    key = None if dataset is None else release_key(problem, dataset.identity, dataset.public)
     return _texts(text, made, events, key)
 
 

@@ -27,14 +27,12 @@ async def rehearsal(services: Services, principal: Principal, asked: RehearsalRe
     if getattr(asked.problem, "protocol", "job") != "job":
         raise InvalidInput("a rehearsal runs in one process: protocol `job`", pointer="/problem/protocol")
     if public is None and asked.problem.kind in DATASETS:
-        named = getattr(asked.problem, "dataset", None)
-        if named is None:
+        if getattr(asked.problem, "dataset", None) is None and getattr(asked.problem, "source", None) is None:
             says = "a rehearsal needs the dataset whose public shape is rehearsed, or `public`"
             raise InvalidInput(says, pointer="/problem/dataset")
-        found = await services.planner.dataset(services.database, principal, named)
+        _, found = await services.planner.data(services.database, principal, asked.problem)
         if found.kind != asked.problem.kind:
-            says = f"a dataset of kind {found.kind}, not {asked.problem.kind}"
-            raise InvalidInput(says, pointer="/problem/dataset")
+            raise InvalidInput(f"data of kind {found.kind}, not {asked.problem.kind}", pointer=found.pointer)
         public = found.public.model_dump(mode="json")
     around = None
     if asked.around is not None:

@@ -16,7 +16,7 @@ import anyio.to_thread
 
 from discreet.errors import DiscreetError
 from discreet.ledger import certificates
-from discreet.storage import datasets, jobs, sealing, tamper_seals
+from discreet.storage import jobs, sealing, sources, tamper_seals
 from discreet.storage.database import SYSTEM
 from discreet.storage.secrets import Secrets
 from discreet.usecases.services import Services
@@ -65,37 +65,44 @@ def unseal(keys: Secrets, row: Row, terms: bytes) -> bytes:
     return bytes(sealing.open_stream(data_key, name, len(sealed), [sealed]))
 
 
-async def firsts(services: Services, tenant_id: str, job_ids: Sequence[str]) -> tuple[list[First], dict[str, Any]]:
-    """The jobs that are asked again, and the dataset of all of them. NotAsked or MasterKeyAbsent where that cannot be.
+async def firsts(
+    services: Services, tenant_id: str, job_ids: Sequence[str]
+) -> tuple[list[First], list[dict[str, Any]]]:
+    """The jobs that are asked again, and the data of all of them: a dataset, or blocks of a source. NotAsked or
+    MasterKeyAbsent where that cannot be.
 
     Not only rows are looked at: each release opens for its own job's terms alone, which name the tenant, and has the
     digest that the job's certificate names, which this installation has signed. All are of one dataset: a simulation's
     would make public what private ones released.
     """
     found: list[First] = []
-    dataset: Row | None = None
-    known: set[str] = set()
+    data: list[dict[str, Any]] = []
+    known: set[tuple[str, ...]] = set()
     for job_id in job_ids:  # one at a time: releases may be large
         async with services.database.transaction(SYSTEM) as connection:
             job = await jobs.find(connection, job_id, tenant_id)
             row = await jobs.find_release(connection, job_id)
             result = await jobs.certificate(connection, job_id)
-            if job is not None and job["dataset_id"] is not None:
-                dataset = await datasets.known(connection, job["dataset_id"])
-        if row is None or job is None or result is None or dataset is None or dataset["tenant_id"] != tenant_id:
+            data = [] if job is None else await sources.of_job(connection, job)
+        if (
+            row is None
+            or job is None
+            or result is None
+            or not data
+            or {one["tenant_id"] for one in data} != {tenant_id}
+        ):
             raise NotAsked(code="first_release_gone")
-        known.add(dataset["id"])
+        known.add(tuple(one["id"] for one in data))
         if len(known) > 1:
             raise NotAsked(code="first_release_altered")
-        found.append(await anyio.to_thread.run_sync(_first, services.secrets, job, row, result, dataset))
-    assert dataset is not None
-    return found, dict(dataset)
+        found.append(await anyio.to_thread.run_sync(_first, services.secrets, job, row, result, data))
+    return found, data
 
 
-def _first(keys: Secrets, job: Row, row: Row, certificate: Mapping[str, Any], dataset: Row) -> First:
+def _first(keys: Secrets, job: Row, row: Row, certificate: Mapping[str, Any], data: Sequence[Row]) -> First:
     known = {certificates.public_key(keys.signer), *keys.other_signing_keys}
     try:
-        released = unseal(keys, row, tamper_seals.release_terms(tamper_seals.said_of(job), dataset))
+        released = unseal(keys, row, tamper_seals.release_terms(tamper_seals.said_of(job), data))
     except sealing.SealBroken as error:
         raise NotAsked(code="first_release_altered") from error
     named = (certificate.get("job"), certificate.get("release_digest"))

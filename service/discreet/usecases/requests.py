@@ -15,6 +15,7 @@ from discreet.problems.numbers import Epsilon, Frozen, Positive, Privacy
 from discreet.problems.rehearsals.job import LADDER, MOST_STEPS
 from discreet.problems.reuse import JobId
 from discreet.problems.road_network import RoadNetwork
+from discreet.problems.sources import BlockName, SourceSettings
 from discreet.storage.jobs import WebhookEvent
 
 Role = Literal["operator", "owner", "analyst", "auditor"]
@@ -46,6 +47,24 @@ class NetworkRequest(Frozen):
 
     name: Name
     network: RoadNetwork
+
+
+class SourceRequest(SourceSettings):
+    """A source to make: data that will come in blocks."""
+
+    kind: Annotated[str, StringConstraints(max_length=100)] = Field(description="Of problem, as of a dataset")
+    public: dict[str, Any] = Field(description="The public part of each block, as of a dataset of this kind")
+
+
+class BlockRequest(Frozen):
+    """A block of a source, or a later version of one."""
+
+    block: BlockName = Field(description="Its day, month or label")
+    content: dict[str, Any] = Field(
+        description="As of a dataset of the source's kind; records of a day or month have a `date` beside their "
+        "fields; `{}` of a block without records",
+        json_schema_extra={"x-private": True},
+    )
 
 
 class JobRequest(Frozen):

@@ -30,12 +30,11 @@ from discreet.ledger.certificates import (
 from discreet.observability import faults
 from discreet.privacy import filters
 from discreet.privacy.units import Price
-from discreet.problems import DATASETS, JOBS
+from discreet.problems import DATASETS, JOBS, read_as_one
 from discreet.problems.plans import Plan
 from discreet.problems.rehearsals.job import Rehearsal
 from discreet.problems.reuse import ProblemOnData
-from discreet.storage import datasets as dataset_rows
-from discreet.storage import jobs, ledger, log_memory, queue, sealing, tamper_seals
+from discreet.storage import jobs, ledger, log_memory, queue, sealing, sources, tamper_seals
 from discreet.storage.database import SYSTEM
 from discreet.usecases import datasets, endings, naming, releases
 from discreet.usecases.budgets import CAPS, cap_of
@@ -64,13 +63,13 @@ async def claim(services: Services, job_id: str) -> Claim | None:
         if row["failures"] >= services.settings.max_attempts:
             await endings.fail(connection, job_id, await _lost_code(connection, row), ACTOR)
             return None
-        dataset = await dataset_rows.held(connection, row["dataset_id"])
-        if dataset is None and row["dataset_id"] is not None:
+        data = await sources.of_job(connection, row)
+        if [one["id"] for one in data if one["deleted_at"] is None] != sources.versions_of(row):
             await endings.fail(connection, job_id, "data_erased", ACTOR)
             return None
         try:
             known, said = True, tamper_seals.said_of(row)
-            accepted = tamper_seals.is_accepted(services.secrets, row, row["tamper_seal"], dataset, said=said)
+            accepted = tamper_seals.is_accepted(services.secrets, row, row["tamper_seal"], data, said=said)
         except tamper_seals.JobKeyUnknown:  # the attempt is counted, as for a master key
             known = accepted = False
         if row["problem"].get("release") and row["tamper_seal"] is None:
@@ -89,7 +88,7 @@ async def claim(services: Services, job_id: str) -> Claim | None:
     faults.point("claim.committed")
     if not known:
         raise KeyUnknown(job_id, row["attempt"])
-    terms = tamper_seals.release_terms(said, dataset)
+    terms = tamper_seals.release_terms(said, data)
     released: bytes | None = None
     firsts: list[First] = []
     try:
@@ -97,7 +96,7 @@ async def claim(services: Services, job_id: str) -> Claim | None:
         if stored is not None:
             released = releases.unseal(services.secrets, stored, terms)
         elif isinstance(problem, ProblemOnData) and problem.first_jobs:
-            firsts, dataset = await releases.firsts(services, row["tenant_id"], problem.first_jobs)
+            firsts, data = await releases.firsts(services, row["tenant_id"], problem.first_jobs)
             released = b"".join(first.released for first in firsts)
         elif isinstance(problem, Rehearsal) and problem.around is not None:  # of which nothing but figures is made
             (first,), _ = await releases.firsts(services, row["tenant_id"], [problem.around.job])
@@ -114,18 +113,19 @@ async def claim(services: Services, job_id: str) -> Claim | None:
     return Claim(
         job_id=job_id,
         attempt=row["attempt"],
-        dataset_id=row["dataset_id"],
+        data=tuple(sources.versions_of(row)),
         # Without a dataset the data stand in the problem, which is refused unless they are public.
-        simulation=dataset is None or dataset["mode"] == "simulation",
+        simulation=all(one["mode"] == "simulation" for one in data),
         seed=row["seed"],
         problem=problem,
-        public=None if dataset is None else DATASETS[row["kind"]].read_public(dataset["public"]),
+        public=read_as_one(row["kind"], [one["public"] for one in data]),
+        block=_one_block(row["kind"], data),
         plan=plan,
         released=released,
         traceparent=row["traceparent"],
         queued_at=row["created_at"],
         terms=terms,
-        asked=row["problem"] if dataset is not None else None,
+        asked=row["problem"] if data else None,
         firsts=tuple(firsts),
         objects=held,
     )
@@ -146,7 +146,9 @@ async def open_content(services: Services, held: Claim) -> bytes | bytearray:
     Nothing may be done with it before `touch`. SealBroken when it is not what was stored; StorageTrouble when it does
     not come now, MasterKeyUnknown when it is sealed for another installation. Empty without a dataset.
     """
-    return b"" if held.dataset_id is None else await datasets.open_content(services, held.dataset_id)
+    if held.block is None:
+        return await datasets.open_content(services, held.data[0]) if held.data else b""
+    return await datasets.open_contents(services, held.data)
 
 
 async def touch(services: Services, held: Claim) -> None:
@@ -230,6 +232,7 @@ async def publish(
             follows_from=[first.certificate for first in held.firsts],
             federation=federation,
             cryptographic=held.problem.evidence(held.plan, result),
+            source=None if held.plan.source is None else held.plan.source.model_dump(mode="json"),
             exposure=None if held.plan.exposure is None else held.plan.exposure.model_dump(mode="json"),
         )
         await jobs.publish(connection, held.job_id, result, sign(body, services.secrets.signer), tables)
@@ -293,6 +296,11 @@ async def repair(services: Services) -> int:
         await queue.forget_dead(connection)
         await jobs.forget_requests(connection, hours=48)
     return repaired
+
+
+def _one_block(kind: str, data: Sequence[Mapping[str, Any]]) -> Any:
+    """The public part of one of the blocks that a job reads; None where it reads none."""
+    return DATASETS[kind].read_public(data[0]["public"]) if data and data[0]["source_id"] is not None else None
 
 
 def _release_digest(held: Claim) -> str | None:

@@ -50,6 +50,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         children=children,
         reader=Reader(children, settings.uploads_at_once),
         turns=Turns(settings.tenant_uploads),
+        planner=Planner(settings.content_bytes),
     )
     try:
         yield services

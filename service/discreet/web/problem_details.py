@@ -58,6 +58,8 @@ class Binding(BaseModel):
     largest: dict[str, float] = Field(description="The largest request that would pass")
     scope: str | None = Field(default=None, description="`tenant` or `principal` where such a cap binds")
     subject: str | None = Field(default=None, description="Whose cap it is")
+    source: str | None = Field(default=None, description="The name of the source, where the cap is that of a block")
+    block: str | None = Field(default=None, description="The block")
 
 
 class LimitAnswer(BaseModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import anyio.to_thread
 import numpy as np
@@ -22,11 +22,11 @@ from discreet.problems.contents import Content
 from discreet.problems.datasets import Dataset, DatasetSettings
 from discreet.settings import Settings
 from discreet.storage.tenants import Principal
-from discreet.usecases import datasets
+from discreet.usecases import access, datasets, sources
 from discreet.usecases.budgets import units_of
 from discreet.usecases.datasets import Registration
 from discreet.usecases.places.rules import Located
-from discreet.usecases.requests import DatasetRequest, Where
+from discreet.usecases.requests import BlockRequest, DatasetRequest, Where
 from discreet.usecases.services import Services
 from discreet.usecases.uploads import Upload, format_of
 from discreet.web import bodies
@@ -44,6 +44,14 @@ _BETWEEN[list(b"{,:")] = True
 _WHOLE: TypeAdapter[DatasetRequest] = TypeAdapter(DatasetRequest)
 _WHERE: TypeAdapter[str] = TypeAdapter(Where)
 _SETTINGS: TypeAdapter[DatasetSettings] = TypeAdapter(DatasetSettings)
+_BLOCK: TypeAdapter[BlockRequest] = TypeAdapter(BlockRequest)
+
+Given = TypeVar("Given")
+"""What is said beside a content."""
+Beside = tuple[str, Any, DatasetSettings, Located | None]
+"""Kind, public part and settings of a dataset; and where its content lies, where that is said in its place."""
+Settled = Callable[[bytes, bool | None], Given]
+"""Validates that, as `_beside` reads it."""
 
 
 async def register(request: Request, principal: Principal) -> tuple[dict[str, Any], bool]:
@@ -53,31 +61,51 @@ async def register(request: Request, principal: Principal) -> tuple[dict[str, An
         return await datasets.register(services, principal, await registration(request))
 
 
+async def add_block(request: Request, principal: Principal, source_id: str) -> tuple[dict[str, Any], bool]:
+    """Register the block that the request brings: its row, and whether it is new. Errors: `sources.add_block`."""
+    services: Services = request.app.state.services
+    source = await sources.find(services, principal, source_id)
+    access.require(principal, "owner")
+    with services.turns.turn(principal.tenant_id):
+        if _is_form(request):
+            given, upload = await _multipart(request, services.settings, _block)
+        else:
+            coming = bodies.parts(request, Limit("json_body_bytes", "bytes", services.settings.json_body_bytes))
+            given, upload = await _large(services.settings, b"", coming, _block)
+        return await sources.add_block(services, principal, source, given.block, upload)
+
+
 async def registration(request: Request) -> Registration:
     """What the request registers, validated up to its content's rows, which are read when registering."""
     settings = request.app.state.services.settings
-    if request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
-        return await _multipart(request, settings)
+    if _is_form(request):
+        return _registration(*await _multipart(request, settings, _settled))
     coming = bodies.parts(request, Limit("json_body_bytes", "bytes", settings.json_body_bytes))
     head = bytearray()
     async for part in coming:
         head += part
         if len(head) > bodies.THREAD_BYTES:
-            return await _large(settings, bytes(head), coming)
+            return _registration(*await _large(settings, bytes(head), coming, _settled))
     value = bodies.value_of(bytes(head))
     if isinstance(value, dict) and "content_from" in value:
-        return _placed(value)
+        return _registration(_placed(value))
     return whole_registration(bodies.validate(_WHOLE, value).root)
 
 
 def whole_registration(whole: Dataset) -> Registration:
     """The registration of a dataset that came in one JSON value."""
-    return _registration(whole, whole.kind, whole.public, whole.rows)
+    return _registration((whole.kind, whole.public, whole, None), whole.rows)
 
 
-async def _large(settings: Settings, head: bytes, coming: AsyncIterator[bytes]) -> Registration:
-    """What a large JSON body registers: its content is sealed to the disk as it comes, and read like an upload."""
-    body = _Body(settings)
+def _is_form(request: Request) -> bool:
+    return request.headers.get("content-type", "").lower().startswith("multipart/form-data")
+
+
+async def _large(
+    settings: Settings, head: bytes, coming: AsyncIterator[bytes], settled: Settled[Given]
+) -> tuple[Given, Upload]:
+    """What a large JSON body says, and its content, sealed to the disk as it comes and read like an upload."""
+    body = _Body(settings, settled)
     piece = bytearray(head)
     try:
         async for part in coming:
@@ -92,15 +120,15 @@ async def _large(settings: Settings, head: bytes, coming: AsyncIterator[bytes]) 
         raise
 
 
-class _Body:
+class _Body(Generic[Given]):
     """A JSON body that comes in parts: the value of its member `content` goes sealed to the disk, the rest to memory.
 
     Finds that member by the brackets, commas and colons that stand outside of strings. All else is for the strict
     readers of both: here only what lies where is decided.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self._structure = Structure()
+    def __init__(self, settings: Settings, settled: Settled[Given]) -> None:
+        self._structure, self._settled = Structure(), settled
         self._upload = Upload(settings.spool_folder)
         self._upload.format = "json"
         self._metadata = bytearray()
@@ -115,23 +143,18 @@ class _Body:
         for first in range(0, len(data), PART_BYTES):
             self._part(data[first : first + PART_BYTES])
 
-    def end(self) -> Registration:
-        """The registration, after the last bytes."""
+    def end(self) -> tuple[Given, Upload]:
+        """What was said beside the content, and the content, after the last bytes."""
         if self._in_content:
             raise InvalidInput("not JSON: the body ends within its content", code="invalid_json")
-        if not self._contents:
-            fields = bodies.value_of(bytes(self._metadata))
-            if isinstance(fields, dict) and "content_from" in fields:
-                self.close()
-                return _placed(fields)
         try:
-            kind, public, chosen = _settled(bytes(self._metadata), content=self._contents > 0)
+            given = self._settled(bytes(self._metadata), self._contents > 0)
         except InvalidInput as error:
             if error.code == "invalid_json" and error.issues[0].pointer == "" and self._contents:
                 raise InvalidInput(f"beside the content, {error.issues[0].detail}", code=error.code) from None
             raise
         self._upload.finish()
-        return _registration(chosen, kind, public, self._upload)
+        return given, self._upload
 
     def close(self) -> None:
         self._upload.close()
@@ -178,12 +201,12 @@ def _is_content(member: bytearray) -> bool:
         return False
 
 
-async def _multipart(request: Request, settings: Settings) -> Registration:
+async def _multipart(request: Request, settings: Settings, settled: Settled[Given]) -> tuple[Given, Upload]:
     most = settings.upload_bytes
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > most:
         raise PayloadTooLarge(f"an upload may have {most} bytes, this one has {declared}")
-    form = _Form(request.headers["content-type"], settings)
+    form = _Form(request.headers["content-type"], settings, settled)
     received, piece = 0, bytearray()
     try:
         try:
@@ -203,17 +226,17 @@ async def _multipart(request: Request, settings: Settings) -> Registration:
         raise
 
 
-class _Form:
+class _Form(Generic[Given]):
     """The two parts of the form as they come: `metadata` in memory, `content` sealed to the disk.
 
     What `metadata` says is checked as soon as it has come: where it stands first, nobody sends 2 GB for nothing.
     """
 
-    def __init__(self, content_type: str, settings: Settings) -> None:
+    def __init__(self, content_type: str, settings: Settings, settled: Settled[Given]) -> None:
         boundary = parse_options_header(content_type)[1].get(b"boundary")
         if not boundary:
             raise _broken()
-        self._settings = settings
+        self._settings, self._settle = settings, settled
         self._parser = MultipartParser(
             boundary,
             {
@@ -231,7 +254,7 @@ class _Form:
         self._field = self._value = b""
         self._into = ""
         self._metadata: bytearray | None = None
-        self._settled: tuple[str, Any, DatasetSettings] | None = None
+        self._given: Given | None = None
         self._upload: Upload | None = None
         self._whole = False
 
@@ -241,25 +264,24 @@ class _Form:
         except FormParserError as error:
             raise _broken() from error
 
-    def end(self, data: bytes) -> Registration:
-        """The registration, after the last bytes."""
+    def end(self, data: bytes) -> tuple[Given, Upload]:
+        """What `metadata` says, and the content, after the last bytes."""
         self.take(data)
         if not self._whole:
             raise _broken()
         missing = [
             FieldIssue(f"/{name}", f"the form needs a part `{name}`: {what}")
             for name, what, there in (
-                ("metadata", "JSON text", self._settled is not None),
+                ("metadata", "JSON text", self._given is not None),
                 ("content", "a file", self._upload is not None),
             )
             if not there
         ]
         if missing:
             raise InvalidInput(missing)
-        assert self._settled is not None
+        assert self._given is not None
         assert self._upload is not None
-        kind, public, chosen = self._settled
-        return _registration(chosen, kind, public, self._upload)
+        return self._given, self._upload
 
     def close(self) -> None:
         if self._upload is not None:
@@ -308,7 +330,7 @@ class _Form:
     def _end(self) -> None:
         if self._into == "metadata":
             assert self._metadata is not None
-            self._settled = _settled(bytes(self._metadata))
+            self._given = self._settle(bytes(self._metadata), None)
         else:
             assert self._upload is not None
             self._upload.finish()
@@ -317,12 +339,11 @@ class _Form:
         self._whole = True
 
 
-def _settled(metadata: bytes, *, content: bool | None = None) -> tuple[str, Any, DatasetSettings]:
-    """Kind, public part and settings of a form's metadata, or of a body in whose content's place null stands.
+def _beside(fields: Any, content: bool | None) -> dict[str, Any]:
+    """The fields of a form's metadata, or of a body in whose content's place null stands.
 
     `content`: whether the body has one; None for a form, where it is a part of its own.
     """
-    fields = bodies.value_of(metadata)
     if not isinstance(fields, dict):
         raise InvalidInput("a JSON object is needed", pointer="/metadata" if content is None else "")
     if content is not None:
@@ -331,19 +352,32 @@ def _settled(metadata: bytes, *, content: bool | None = None) -> tuple[str, Any,
         del fields["content"]
     if "content" in fields:
         raise InvalidInput("the content is a part of its own here", pointer="/content")
-    return _settings_of(fields)
+    return fields
 
 
-def _placed(fields: dict[str, Any]) -> Registration:
-    """What a body registers whose content lies somewhere."""
+def _block(metadata: bytes, content: bool | None) -> BlockRequest:
+    """A block of a source, without its content."""
+    return bodies.validate(_BLOCK, {**_beside(bodies.value_of(metadata), content), "content": {}})
+
+
+def _settled(metadata: bytes, content: bool | None) -> Beside:
+    """Of a dataset, as of `_beside`."""
+    fields: Any = bodies.value_of(metadata)
+    if content is not None and isinstance(fields, dict) and "content_from" in fields:
+        return _placed(fields)
+    return (*_settings_of(_beside(fields, content)), None)
+
+
+def _placed(fields: dict[str, Any]) -> Beside:
+    """Of a body whose content lies somewhere."""
     if "content" in fields:
         raise InvalidInput("either the content itself, or where it lies", pointer="/content_from")
     try:
         where = bodies.validate(_WHERE, fields["content_from"])
     except InvalidInput as error:
         raise error.under("/content_from") from None
-    kind, public, chosen = _settings_of({name: value for name, value in fields.items() if name != "content_from"})
-    return _registration(chosen, kind, public, Located(where))
+    rest = {name: value for name, value in fields.items() if name != "content_from"}
+    return (*_settings_of(rest), Located(where))
 
 
 def _settings_of(fields: dict[str, Any]) -> tuple[str, Any, DatasetSettings]:
@@ -364,9 +398,13 @@ def _broken() -> InvalidInput:
     return InvalidInput("not a multipart form", code="invalid_multipart")
 
 
-def _registration(
-    chosen: DatasetSettings, kind: str, public: Any, source: Callable[[], Content] | Upload | Located
-) -> Registration:
+def _registration(given: Beside, source: Callable[[], Content] | Upload | None = None) -> Registration:
+    """Of a content that came (`source`), or that lies where `given` says."""
+    kind, public, chosen, where = given
+    if where is not None and isinstance(source, Upload):
+        source.close()  # nothing came
+    found = source if where is None else where
+    assert found is not None
     return Registration(
         name=chosen.name,
         kind=kind,
@@ -374,7 +412,7 @@ def _registration(
         mode=chosen.mode,
         cap=None if chosen.cap is None else units_of(chosen.cap),
         account=chosen.account,
-        source=source,
+        source=found,
         retention_days=chosen.retention_days,
         delete_after_job=chosen.delete_after_job,
     )

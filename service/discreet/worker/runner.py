@@ -141,7 +141,7 @@ class Runner:
                 )
                 await self._count_failure(held, failed.code)
             except SealBroken:
-                log.error("content does not open", dataset=held.dataset_id)
+                log.error("content does not open", datasets=held.data)
                 with contextlib.suppress(LostJob):
                     await self._stubbornly(partial(running.fail, self._services, held, "content_unreadable"))
                 return
@@ -270,6 +270,7 @@ class Runner:
             "problem": held.problem.model_dump(mode="json"),
             "public": None if held.public is None else held.public.model_dump(mode="json"),
             "plan": held.plan.model_dump(mode="json"),
+            "block": None if held.block is None else held.block.model_dump(mode="json"),
             "simulation": held.simulation,
             "seed": held.seed,
             "parts": [[weight, len(one.released)] for weight, one in zip(held.weights, held.firsts, strict=True)],

@@ -814,6 +814,82 @@ def invite_agents(job_id: str, body: models.SessionTokensRequest) -> Operation[m
     return Operation("POST", f"/v1/sessions/{quoted(job_id)}/tokens", body=body)
 
 
+def list_sources(*, page_size: int | None = None, page_token: str | None = None) -> Operation[models.SourcePage]:
+    """Sources of the tenant without their blocks, newest first.
+
+    page_size: >= 1, <= 200; default `50`
+
+    Answers 200. Roles: owner, analyst, auditor.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    422 invalid_page_token, invalid_parameter
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
+    """
+    return Operation("GET", "/v1/sources", query={"page_size": page_size, "page_token": page_token})
+
+
+def create_source(body: models.SourceRequest) -> Operation[models.SourceAnswer]:
+    """Make a source. The same one again, by its name, is the same source, with 200.
+
+    Answers 200 or 201. Roles: owner.
+
+    Problem codes:
+    400 invalid_json
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    409 name_taken
+    413 payload_too_large
+    422 invalid_input
+    429 rate_limited, too_many_bodies
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
+    """
+    return Operation("POST", "/v1/sources", body=body)
+
+
+def get_source(source_id: str) -> Operation[models.SourceAnswer]:
+    """One source with its blocks: of each the newest version, and what is spent, reserved and
+    left.
+
+    Answers 200. Roles: owner, analyst, auditor.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, unavailable, wrong_schema
+    """
+    return Operation("GET", f"/v1/sources/{quoted(source_id)}")
+
+
+def add_block(source_id: str, body: models.BlockRequest) -> Operation[models.BlockAnswer]:
+    """Register a block, or a later version of one: whole, with its late records, on the same
+    account. The same content again is the same version, with 200.
+
+    Answers 200 or 201. Roles: owner.
+
+    Problem codes:
+    400 invalid_json, invalid_multipart
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    409 content_known
+    413 payload_too_large
+    422 invalid_input
+    429 rate_limited, too_many_bodies, too_many_uploads
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, not_isolated, not_read, reader_not_started, spool_unavailable,
+        storage_denied, storage_full, storage_unavailable, unavailable, wrong_schema
+    """
+    return Operation("POST", f"/v1/sources/{quoted(source_id)}/blocks", body=body)
+
+
 def create_tenant(body: models.TenantRequest) -> Operation[models.TenantAnswer]:
     """Make a tenant (operators).
 

@@ -141,7 +141,7 @@ async def _asked(
 
     def question(changes: Mapping[str, Any]) -> tuple[JobRequest, bytes]:
         problem = {**stored, **changes, "dataset": None, "release": release}
-        given = {name: value for name, value in problem.items() if value is not None}
+        given = {name: value for name, value in problem.items() if value is not None and name != "source"}
         asked = bodies.validate(_REQUEST, {"problem": given, "name": name})
         return asked, canonical.dumps(asked.problem.model_dump(mode="json"))
 

@@ -16,7 +16,7 @@ from discreet.dashboard.pages import go_to, render
 from discreet.dashboard.sessions import CurrentViewer, Owner, Reader, Submitter, Viewer
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.figures.timelines import spending_chart
-from discreet.usecases import budget_requests, budgets, datasets
+from discreet.usecases import budget_requests, budgets, datasets, sources
 from discreet.usecases.requests import BudgetRequestRequest, DeclineRequest, GrantRequest
 from discreet.web import bodies
 from discreet.web.responses import answer
@@ -35,11 +35,12 @@ async def show_budgets(request: Request, services: CurrentServices, viewer: Curr
     if viewer.role == "operator":
         return go_to("/admin")
     found = await budgets.all_budgets(services, viewer.principal)
-    data = [one for one in found if one["scope"] not in budgets.CAPS]
+    blocks = await sources.accounts(services, viewer.principal)
+    data = [one for one in found if one["scope"] not in budgets.CAPS and one["id"] not in blocks]
     caps = [one for one in found if one["scope"] in budgets.CAPS]
     bound = {one["id"]: binding(one, caps, viewer) for one in data}
     asked = await budget_requests.unanswered(services, viewer.principal) if viewer.may("owner") else []
-    return render(request, "budgets.html", budgets=data, caps=caps, bound=bound, asked=asked)
+    return render(request, "budgets.html", budgets=data, caps=caps, bound=bound, asked=asked, blocks=bool(blocks))
 
 
 @router.get("/budgets/{account_id}")

@@ -1,4 +1,5 @@
-"""Faults that the audit must catch: half the noise everywhere, and the under-noised variants that the papers print.
+"""Faults that the audit must catch: half the noise everywhere, the under-noised variants that the papers print, and
+wrong ways to charge blocks of a source.
 
 Each plays the full transcript that the claim covers, or a function of it (post-processing only helps the mechanism).
 """
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from discreet.privacy.attacks import printed
+from discreet.privacy.attacks import blocks, printed
 from discreet.privacy.attacks.audit import (
     CONFIDENCE,
     SHORT,
@@ -131,4 +132,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("average of 100 Dirichlet draws (hassan)", 1.07, 1e-5, averaged_dirichlet, 10_000),
     Fault("policy from the raw matrix (hassan)", 5.0, 1e-5, raw_policy, 10_000),
     Fault("lemma 1, sigma .5704 (xie)", 0.1, 1e-5, lemma_one, 10_000),
+    Fault("blocks of a source closed by count", blocks.EPSILON, 0.0, blocks.closed_by_count, 20_000),
+    Fault("late records charged to the block of their arrival", blocks.EPSILON, 0.0, blocks.late_to_arrival, 20_000),
+    Fault("caps of blocks sold as a person's", blocks.EPSILON, 0.0, blocks.caps_as_a_persons, 20_000),
 )

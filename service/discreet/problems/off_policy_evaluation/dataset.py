@@ -26,10 +26,11 @@ from discreet.problems.columns import (
     starts_of,
 )
 from discreet.problems.contents import PRIVATE, Content, Packed
-from discreet.problems.datasets import Column, DatasetOfRows, Layout
+from discreet.problems.datasets import Column, Layout
 from discreet.problems.numbers import Count, Frozen, Real
-from discreet.problems.off_policy_evaluation import layouts
+from discreet.problems.off_policy_evaluation import blocks, layouts
 from discreet.problems.off_policy_evaluation.public import MAX_STATES, Floats, Ints, OffPolicyPublic, Vector
+from discreet.problems.sources import DatasetInBlocks
 from discreet.solvers.evaluation import temporal_difference as td
 
 ROWS_AT_ONCE = 1 << 16
@@ -63,7 +64,7 @@ class OffPolicyContent(Frozen):
     transitions: Annotated[list[TransitionRow], InPieces()]
 
 
-class OffPolicyDataset(DatasetOfRows):
+class OffPolicyDataset(DatasetInBlocks):
     """Trajectories of people under a behaviour policy."""
 
     ROWS: ClassVar[Mapping[str, Any]] = {"transitions": TransitionRow}
@@ -139,6 +140,22 @@ class OffPolicyDataset(DatasetOfRows):
         names = np.fromiter(map(str, rows["trajectory"]), dtype=object, count=rows["trajectory"].size)
         _, owner = np.unique(names, return_inverse=True)
         return _canonical(public, columns, owner.ravel().astype(np.int64), prefix)
+
+    @classmethod
+    def not_in_blocks(cls, public: OffPolicyPublic) -> str:
+        return blocks.not_in_blocks(public)
+
+    @classmethod
+    def nothing(cls, public: OffPolicyPublic) -> Content:
+        return blocks.nothing(public)
+
+    @classmethod
+    def combined(cls, public: OffPolicyPublic, number: int) -> OffPolicyPublic:
+        return public if number == 1 else cls.read_public(blocks.combined(public, number))
+
+    @classmethod
+    def joined(cls, public: OffPolicyPublic, contents: Sequence[Content]) -> Content:
+        return blocks.joined(contents)
 
     @classmethod
     def columns(cls, public: OffPolicyPublic) -> list[Column]:

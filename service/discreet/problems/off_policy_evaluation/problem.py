@@ -33,7 +33,7 @@ from discreet.problems.off_policy_evaluation.result import OffPolicyEvaluationRe
 from discreet.problems.off_policy_evaluation.synthesis import SYNTHESIS
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Result
-from discreet.problems.reuse import ProblemOnData
+from discreet.problems.sources import ProblemOnBlocks
 from discreet.problems.synthesis import Synthesis
 from discreet.solvers.evaluation.value_features import Tabular
 from discreet_client.intervals import plain
@@ -47,7 +47,7 @@ FITTED_ONLY = ("initial", "clip", "steps", "step_size", "sampling", "regularizat
 Reals = Annotated[tuple[Real, ...], InPieces()]
 
 
-class OffPolicyEvaluation(ProblemOnData):
+class OffPolicyEvaluation(ProblemOnBlocks):
     """Weights of a linear value function of the target policy, or its value over the people in the data.
 
     `importance_sampling` releases the value, by clipped weights of whole trajectories. Of a value function `moments`

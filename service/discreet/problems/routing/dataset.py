@@ -16,9 +16,11 @@ from discreet.errors import InvalidInput
 from discreet.intake.items import InPieces
 from discreet.problems.columns import Issues, check_bounds, integer_columns, owner_column, real_column
 from discreet.problems.contents import PRIVATE, Content, Packed, arrays
-from discreet.problems.datasets import Column, DatasetOfRows
+from discreet.problems.datasets import Column
 from discreet.problems.numbers import Count, Frozen, Positive, Real
+from discreet.problems.routing import blocks
 from discreet.problems.routing.cells import add_rows, plain_columns
+from discreet.problems.sources import DatasetInBlocks
 
 MAX_COUNT = 10**9
 MAX_TRIPS = 10**6
@@ -104,7 +106,7 @@ class RoutingContent(Frozen):
     trips: Annotated[list[Trip], InPieces()]
 
 
-class RoutingDataset(DatasetOfRows):
+class RoutingDataset(DatasetInBlocks):
     """Trips of the users of a network."""
 
     ROWS: ClassVar[Mapping[str, Any]] = {"trips": Trip}
@@ -154,6 +156,23 @@ class RoutingDataset(DatasetOfRows):
         if public.unit == "person":
             names = np.fromiter(map(str, persons), dtype=object, count=persons.size)
         return _kept(public, _canonical(columns, names), "/content/trips")
+
+    @classmethod
+    def not_in_blocks(cls, public: RoutingPublic) -> str:
+        return blocks.PERSONS if public.unit == "person" else ""
+
+    @classmethod
+    def nothing(cls, public: RoutingPublic) -> Content:
+        return blocks.nothing()
+
+    @classmethod
+    def combined(cls, public: RoutingPublic, number: int) -> RoutingPublic:
+        given = public.model_dump(mode="json", exclude_none=True)
+        return public if number == 1 else cls.read_public(blocks.combined(given, number, public.most_rows))
+
+    @classmethod
+    def joined(cls, public: RoutingPublic, contents: Sequence[Content]) -> Content:
+        return blocks.joined(public.periods, contents)
 
     @classmethod
     def columns(cls, public: RoutingPublic) -> list[Column]:

@@ -30,7 +30,6 @@ from discreet.problems.numbers import Budget, Count, Flag, Real
 from discreet.problems.objects import PublicObject
 from discreet.problems.plans import NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Output, Result
-from discreet.problems.reuse import ProblemOnData
 from discreet.problems.road_network import AffineLatency, BprLatency, NetworkOrId, RoadNetwork
 from discreet.problems.routing import checks, examples
 from discreet.problems.routing.advice import clip_advice, expectations, expected_shares, model_advice, norm_advice, told
@@ -48,15 +47,10 @@ from discreet.problems.routing.policies import policy_json, policy_table
 from discreet.problems.routing.result import RoutingResult
 from discreet.problems.routing.selections import Selected, skims
 from discreet.problems.routing.synthesis import SYNTHESIS
+from discreet.problems.sources import ProblemOnBlocks
 from discreet.problems.synthesis import Synthesis
 from discreet.solvers.traffic import unit_flow_descent as descent
-from discreet.solvers.traffic.traffic_assignment import (
-    Assignment,
-    Network,
-    assign,
-    link_flows_of,
-    total_travel_time,
-)
+from discreet.solvers.traffic.traffic_assignment import Assignment, Network, assign, link_flows_of, total_travel_time
 from discreet.solvers.traffic.unit_flow_projection import UnitFlows
 
 MAX_ITERATIONS = 1000
@@ -68,7 +62,7 @@ LONG_INTEGERS = 10_000
 """Clips from which on the sums of one person's trips could need integers beyond 64 bits."""
 
 
-class Routing(ProblemOnData):
+class Routing(ProblemOnBlocks):
     """Route the mean demand of a period over a network.
 
     `counts` releases the trips of every ordered pair of zones over all periods. One request moves one count by 1; a

@@ -100,7 +100,7 @@ async def approve(
                 actor=row["principal"],
             )
             if not all(one.admitted for one in balances):
-                raise budgets.refusal(balances, total)
+                raise budgets.refusal(balances, total, {})
         await sessions.approve(
             connection,
             job_id,

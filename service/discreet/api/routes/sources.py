@@ -1,0 +1,100 @@
+"""Sources: data that keep coming, and their blocks."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from pydantic import TypeAdapter
+from starlette.responses import Response
+
+from discreet.api import examples
+from discreet.api.operations import EVERYBODY, operation
+from discreet.api.source_schemas import BlockAnswer, SourceAnswer, SourcePage
+from discreet.usecases import sources
+from discreet.usecases.requests import BlockRequest, SourceRequest
+from discreet.web import bodies, uploads
+from discreet.web.responses import Pages, answer, resource
+from discreet.web.security import CurrentPrincipal, CurrentServices
+
+router = APIRouter(prefix="/v1/sources", tags=["sources"])
+
+_REQUEST: TypeAdapter[SourceRequest] = TypeAdapter(SourceRequest)
+
+
+@router.post(
+    "",
+    **operation(
+        "create_source",
+        roles=["owner"],
+        answers={201: SourceAnswer, 200: SourceAnswer},
+        codes=["name_taken"],
+        body=SourceRequest,
+        examples={"days": examples.SOURCE},
+        location=True,
+    ),
+)
+async def create_source(request: Request, services: CurrentServices, principal: CurrentPrincipal) -> Response:
+    """Make a source. The same one again, by its name, is the same source, with 200."""
+    async with bodies.held(request, bodies.of_job(services.settings)) as body:
+        asked = await bodies.parse(_REQUEST, body)
+        row, new = await sources.create(services, principal, asked)
+    return answer(sources.view(row), 201 if new else 200, {"Location": f"/v1/sources/{row['id']}"})
+
+
+@router.get(
+    "",
+    **operation(
+        "list_sources",
+        roles=EVERYBODY,
+        answers={200: SourcePage},
+        codes=["invalid_parameter", "invalid_page_token"],
+    ),
+)
+async def list_sources(
+    services: CurrentServices,
+    principal: CurrentPrincipal,
+    page_size: Annotated[int, Query(ge=1, le=200)] = 50,
+    page_token: str | None = None,
+) -> Response:
+    """Sources of the tenant without their blocks, newest first."""
+    pages = Pages(services.secrets, principal.tenant_id, "sources")
+    rows = await sources.page(services, principal, pages.moment(page_token), page_size + 1)
+    return pages.answer("sources", rows, page_size, sources.view)
+
+
+@router.get(
+    "/{source_id}",
+    **operation("get_source", roles=EVERYBODY, answers={200: SourceAnswer}, codes=["not_found"], etag=True),
+)
+async def get_source(
+    source_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal
+) -> Response:
+    """One source with its blocks: of each the newest version, and what is spent, reserved and left."""
+    row = await sources.find(services, principal, source_id)
+    blocks = await sources.blocks_of(services, principal, row)
+    return resource(request, {**sources.view(row), "blocks": blocks})
+
+
+@router.post(
+    "/{source_id}/blocks",
+    **operation(
+        "add_block",
+        roles=["owner"],
+        answers={201: BlockAnswer, 200: BlockAnswer},
+        codes=[
+            *("not_found", "invalid_multipart", "content_known"),
+            *("storage_unavailable", "storage_full", "storage_denied", "spool_unavailable", "reader_not_started"),
+            *("not_read", "not_isolated", "too_many_uploads"),
+        ],
+        body=BlockRequest,
+        examples={"day": examples.BLOCK},
+        multipart=True,
+        location=True,
+    ),
+)
+async def add_block(source_id: str, request: Request, principal: CurrentPrincipal) -> Response:
+    """Register a block, or a later version of one: whole, with its late records, on the same account. The same content
+    again is the same version, with 200."""
+    row, new = await uploads.add_block(request, principal, source_id)
+    return answer(sources.version_view(row), 201 if new else 200, {"Location": f"/v1/datasets/{row['id']}"})

@@ -1,0 +1,125 @@
+"""Sources on a server: data that keep coming, in blocks."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from discreet.cli.datasets import public_part
+from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption, number
+from discreet.cli.servers import client_of, source_id
+from discreet.cli.showing import show_block, show_source, show_sources, tell
+
+app = typer.Typer(no_args_is_help=True, help="Sources: data that keep coming, in blocks with a budget each.")
+
+FORMATS = (".csv", ".parquet", ".json")
+NAMED = {"day": re.compile(r"\d{4}-\d{2}-\d{2}"), "month": re.compile(r"\d{4}-\d{2}")}
+SourceArgument = Annotated[str, typer.Argument(metavar="SOURCE", help="Id or name of a source")]
+
+
+@app.command("create")
+def create(
+    name: Annotated[str, typer.Argument(help="What people call it; no other source may be called so")],
+    kind: Annotated[str, typer.Option(help="The kind of problem that the data are for, such as routing")],
+    public: Annotated[
+        str, typer.Option(help="What is published of each block: JSON text, or a file that holds it (docs/problems)")
+    ],
+    by: Annotated[str, typer.Option(help="What a block is: the records of a day or month, by their date, or a label")],
+    epsilon: Annotated[str, typer.Option(help="Cap of each block: epsilon that may be spent on it in all")],
+    delta: Annotated[str, typer.Option(help="Cap of each block: delta that may be spent on it in all")] = "0",
+    cap_of: Annotated[
+        str, typer.Option(help="block: an account for each. source: one account for all, charged once by each job")
+    ] = "block",
+    block_bytes: Annotated[
+        int | None, typer.Option(help="The most that the content of a block takes in memory; a job reads what fits")
+    ] = None,
+    retention_days: Annotated[int | None, typer.Option(help="Erase the content of a block after so many days")] = None,
+    mode: Annotated[str, typer.Option(help="private, or simulation for data that are public")] = "private",
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a source. What it says of its blocks is for good; the same one again is the same source."""
+    body: dict[str, Any] = {
+        "name": name,
+        "kind": kind,
+        "public": public_part(public),
+        "by": by,
+        "cap": {"epsilon": number(epsilon, "--epsilon"), "delta": number(delta, "--delta")},
+        "cap_of": cap_of,
+        "block_bytes": block_bytes,
+        "retention_days": retention_days,
+        "mode": mode,
+    }
+    with client_of(state, server, key) as client:
+        made = client.sources.create({name: value for name, value in body.items() if value is not None})
+    tell(made, as_json, lambda: show_source(made))
+
+
+@app.command("add")
+def add(
+    given: SourceArgument,
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            exists=True, dir_okay=False, help="The block, whole: .csv, .parquet or .json; with --empty none"
+        ),
+    ] = None,
+    block: Annotated[
+        str | None, typer.Option(help="Its day, month or label; by default the day or month in the file's name")
+    ] = None,
+    empty: Annotated[
+        bool, typer.Option("--empty", help="The block has no records: it is registered all the same")
+    ] = False,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Register a block. Of one that is there this is a later version, with its late records, on the same account."""
+    if (file is None) != empty:
+        raise typer.BadParameter("a file with the block's records, or --empty", param_hint="FILE")
+    if file is not None and file.suffix.lower() not in FORMATS:
+        raise typer.BadParameter(f"a file {', '.join(FORMATS)} is needed, not {file.name}", param_hint="FILE")
+    with client_of(state, server, key) as client:
+        source = client.sources.get(source_id(client, given))
+        if block is None:
+            block = _named(source["by"], file)
+        made = client.sources.add(source["id"], block, file)
+    tell(made, as_json, lambda: show_block(made))
+
+
+def _named(by: str, file: Path | None) -> str:
+    """The one day or month that a file's name has."""
+    found = NAMED[by].findall(file.name) if file is not None and by in NAMED else []
+    if len(set(found)) != 1:
+        raise typer.BadParameter("say which block it is", param_hint="--block")
+    return str(found[0])
+
+
+@app.command("list")
+def list_sources(
+    state: StateOption = None, server: ServerOption = None, key: KeyOption = None, as_json: JsonFlag = False
+) -> None:
+    """All sources of the tenant, newest first."""
+    with client_of(state, server, key) as client:
+        found = list(client.sources.list())
+    tell(found, as_json, lambda: show_sources(found))
+
+
+@app.command("show")
+def show(
+    given: SourceArgument,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """One source: what is spent, reserved and left of each of its blocks."""
+    with client_of(state, server, key) as client:
+        found = client.sources.get(source_id(client, given))
+    tell(found, as_json, lambda: show_source(found))

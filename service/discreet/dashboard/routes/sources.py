@@ -1,0 +1,40 @@
+"""Sources: data that keep coming, and what is left of each of their blocks."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from discreet.dashboard import paging
+from discreet.dashboard.pages import render
+from discreet.dashboard.sessions import Reader
+from discreet.usecases import sources
+from discreet.web.security import CurrentServices
+
+router = APIRouter(include_in_schema=False)
+
+PAGE = 50
+WIDEST = 366
+"""Blocks that one band shows, the newest; the table and the API have all."""
+
+
+@router.get("/sources")
+async def show_sources(
+    request: Request, services: CurrentServices, viewer: Reader, after: str | None = None
+) -> Response:
+    """Sources, newest first."""
+    rows = await sources.page(services, viewer.principal, paging.place(after), PAGE + 1)
+    return render(
+        request,
+        "sources.html",
+        sources=[sources.view(row) for row in rows[:PAGE]],
+        more=paging.token(rows[PAGE - 1]["created_at"], rows[PAGE - 1]["id"]) if len(rows) > PAGE else None,
+    )
+
+
+@router.get("/sources/{source_id}")
+async def show_source(source_id: str, request: Request, services: CurrentServices, viewer: Reader) -> Response:
+    """One source: a band over its blocks, and a table of them."""
+    row = await sources.find(services, viewer.principal, source_id)
+    blocks = await sources.blocks_of(services, viewer.principal, row)
+    return render(request, "source.html", source=sources.view(row), blocks=blocks, band=blocks[-WIDEST:])

@@ -1,0 +1,137 @@
+"""Sources, and their blocks: datasets that belong to one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import func, insert, select, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from discreet.storage.source_tables import Source
+from discreet.storage.tables import Dataset
+
+Row = dict[str, Any]
+
+
+async def add(connection: AsyncConnection, **values: Any) -> Row:
+    row = (await connection.execute(insert(Source).values(**values).returning(Source))).mappings().one()
+    return dict(row)
+
+
+async def lock_name(connection: AsyncConnection, tenant_id: str, name: str) -> None:
+    """Hold other sources of this name until this transaction ends."""
+    await _lock(connection, f"{tenant_id}/{name}")
+
+
+async def lock(connection: AsyncConnection, source_id: str) -> None:
+    """Hold other registrations of blocks of this source until this transaction ends."""
+    await _lock(connection, source_id)
+
+
+async def _lock(connection: AsyncConnection, name: str) -> None:
+    statement = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 19))")
+    await connection.execute(statement, {"name": name})
+
+
+async def find(connection: AsyncConnection, tenant_id: str, source_id: str) -> Row | None:
+    statement = select(Source).where(Source.id == source_id, Source.tenant_id == tenant_id)
+    return _one(await connection.execute(statement))
+
+
+async def called(connection: AsyncConnection, tenant_id: str, name: str) -> Row | None:
+    statement = select(Source).where(Source.name == name, Source.tenant_id == tenant_id)
+    return _one(await connection.execute(statement))
+
+
+async def page(connection: AsyncConnection, tenant_id: str, after: tuple[Any, str] | None, size: int) -> list[Row]:
+    """Sources, newest first."""
+    statement = select(Source).where(Source.tenant_id == tenant_id)
+    if after is not None:
+        statement = statement.where(
+            (Source.created_at < after[0]) | ((Source.created_at == after[0]) & (Source.id < after[1]))
+        )
+    statement = statement.order_by(Source.created_at.desc(), Source.id.desc()).limit(size)
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
+async def blocks(connection: AsyncConnection, source_id: str) -> list[Row]:
+    """The newest version of each block, in the order in which blocks were first registered. `offered`: its content is
+    there and its time not over; `first_at`: when its first version was registered."""
+    rows = await connection.execute(text(_BLOCKS), {"source": source_id})
+    return [dict(row) for row in rows.mappings()]
+
+
+async def versions(connection: AsyncConnection, source_id: str, version_ids: Sequence[str]) -> dict[str, Row]:
+    """These versions of blocks of a source, by their ids. `offered` as of `blocks`."""
+    rows = await connection.execute(text(_VERSIONS), {"source": source_id, "ids": list(version_ids)})
+    return {row["id"]: dict(row) for row in rows.mappings()}
+
+
+async def newest(connection: AsyncConnection, source_id: str, block: str) -> Row | None:
+    """The newest version of a block, its content there or erased."""
+    statement = (
+        select(Dataset)
+        .where(Dataset.source_id == source_id, Dataset.block == block)
+        .order_by(Dataset.version.desc())
+        .limit(1)
+    )
+    return _one(await connection.execute(statement))
+
+
+async def accounts(connection: AsyncConnection, tenant_id: str) -> set[str]:
+    """All accounts of blocks, or of sources."""
+    statement = select(Dataset.account_id).where(Dataset.tenant_id == tenant_id, Dataset.source_id.is_not(None))
+    found = set((await connection.execute(statement.distinct())).scalars())
+    own = select(Source.account_id).where(Source.tenant_id == tenant_id, Source.account_id.is_not(None))
+    return found | {str(account) for account in (await connection.execute(own)).scalars()}
+
+
+async def blocks_of_accounts(connection: AsyncConnection, account_ids: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Of these accounts those of one block each: the source's name and the block's."""
+    statement = (
+        select(Dataset.account_id, func.min(Source.name), func.min(Dataset.block))
+        .join(Source, Source.id == Dataset.source_id)
+        .where(Dataset.account_id.in_(list(account_ids)), Source.cap_of == "block")
+        .group_by(Dataset.account_id)
+    )
+    return {account: (source, str(block)) for account, source, block in await connection.execute(statement)}
+
+
+async def of_job(connection: AsyncConnection, job: Mapping[str, Any]) -> list[Row]:
+    """The datasets that a job reads, in its order, whether their contents are there or were erased: one; the versions
+    of blocks that its problem names, which its seal covers; or none. Those that there are not are left out."""
+    wanted = versions_of(job)
+    rows = await connection.execute(select(Dataset).where(Dataset.id.in_(wanted)))
+    found = {row["id"]: dict(row) for row in rows.mappings()}
+    return [found[one] for one in wanted if one in found]
+
+
+def versions_of(job: Mapping[str, Any]) -> list[str]:
+    """The ids of the datasets that a job's row says it reads."""
+    if job["dataset_id"] is not None:
+        return [str(job["dataset_id"])]
+    asked = job["problem"].get("source") if isinstance(job["problem"], dict) else None
+    return list(asked.get("versions") or []) if isinstance(asked, dict) else []
+
+
+def _one(result: Any) -> Row | None:
+    row = result.mappings().one_or_none()
+    return None if row is None else dict(row)
+
+
+_BLOCKS = """
+SELECT DISTINCT ON (first_at, d.block) d.*,
+  d.deleted_at IS NULL AND (d.expires_at IS NULL OR d.expires_at > now()) AS offered
+FROM (
+  SELECT id, block, version, account_id, public, mode, sealed_bytes, created_at, expires_at, deleted_at,
+    min(created_at) OVER (PARTITION BY block) AS first_at
+  FROM datasets WHERE source_id = :source
+) AS d
+ORDER BY first_at, d.block, d.version DESC
+"""
+_VERSIONS = """
+SELECT id, block, version, account_id,
+  deleted_at IS NULL AND (expires_at IS NULL OR expires_at > now()) AS offered
+FROM datasets WHERE source_id = :source AND id = ANY (CAST(:ids AS text[]))
+"""

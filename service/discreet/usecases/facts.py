@@ -1,0 +1,53 @@
+"""What is known of the data that a request names, before anything is done with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from discreet.errors import NotFound
+from discreet.problems.plans import PlannedSource
+
+LONGEST_ID = 64
+"""Characters of an id that an error repeats: those of ours have 30."""
+
+
+def no_dataset(dataset_id: str) -> NotFound:
+    """The tenant has no dataset of this id, which may be any text: its beginning is said."""
+    shown = dataset_id if len(dataset_id) <= LONGEST_ID else dataset_id[:LONGEST_ID] + "…"
+    says = f"there is no dataset {shown}"
+    if not dataset_id.startswith("dst_"):
+        says += ": an id is needed, which begins with dst_; GET /v1/datasets has those of all names"
+    return NotFound(says, pointer="/problem/dataset")
+
+
+@dataclass(frozen=True)
+class DatasetFacts:
+    """What a plan needs to know of a dataset, or of blocks of a source that are read as one, and what never changes."""
+
+    dataset_id: str | None
+    """None: blocks of a source."""
+    kind: str
+    mode: str
+    accounts: tuple[str, ...]
+    """Each of them once: one of a dataset, one for each block, or one of all blocks."""
+    unit: str
+    public: Any
+    """The kind's own model."""
+    source: PlannedSource | None = None
+    """The blocks, with the versions that are read."""
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """The datasets that are read where they are blocks."""
+        return () if self.source is None else tuple(one.version for one in self.source.blocks)
+
+    @property
+    def identity(self) -> str:
+        """The same for the same data: an id, or those of all versions."""
+        return self.dataset_id or "+".join(self.versions)
+
+    @property
+    def pointer(self) -> str:
+        """Where a request names them."""
+        return "/problem/dataset" if self.source is None else "/problem/source"

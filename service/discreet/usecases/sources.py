@@ -1,0 +1,289 @@
+"""Sources: made once, and then given their blocks, each a dataset with an account of its own or of the source's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from pydantic import ValidationError
+
+from discreet.errors import Conflict, InvalidInput, NotFound
+from discreet.intake.field_issues import issues_of
+from discreet.observability import faults
+from discreet.privacy.filters import Cap
+from discreet.problems import DATASETS
+from discreet.problems.sources import DatasetInBlocks, block_name
+from discreet.storage import datasets as dataset_rows
+from discreet.storage import ledger, sources, tamper_seals
+from discreet.storage.identifiers import new_id
+from discreet.storage.tenants import Principal
+from discreet.usecases import datasets
+from discreet.usecases.access import require
+from discreet.usecases.budgets import best_balance, cap_amounts, figures, filter_limits, units_of
+from discreet.usecases.datasets import Registration, SealedContent
+from discreet.usecases.requests import SourceRequest
+from discreet.usecases.rotation import still_known
+from discreet.usecases.services import Services
+from discreet.usecases.uploads import Upload
+
+READERS = ("owner", "analyst", "auditor")
+USUAL_BLOCKS = 32
+"""That fit where one content does, where a source says nothing of their size."""
+
+Row = dict[str, Any]
+
+
+async def create(services: Services, principal: Principal, asked: SourceRequest) -> tuple[Row, bool]:
+    """The source and whether it is new: the same one again is the same, by its name. InvalidInput for data of which no
+    source can be made, Conflict for a name that another source has."""
+    require(principal, "owner")
+    public = _public_part(asked)
+    cap = cap_amounts(units_of(asked.cap))
+    most = services.settings.content_bytes
+    block_bytes = max(1024, most // USUAL_BLOCKS) if asked.block_bytes is None else asked.block_bytes
+    if block_bytes > most:
+        raise InvalidInput(f"a content takes at most {most} bytes here", pointer="/block_bytes")
+    said = {
+        "kind": asked.kind,
+        "public": public,
+        "mode": asked.mode,
+        "block_by": asked.by,
+        "cap_of": asked.cap_of,
+        "cap": cap,
+        "block_bytes": block_bytes,
+        "retention_days": asked.retention_days,
+    }
+    async with services.database.transaction(principal.tenant_id) as connection:
+        await sources.lock_name(connection, principal.tenant_id, asked.name)
+        known = await sources.called(connection, principal.tenant_id, asked.name)
+        if known is not None:
+            if different := sorted(name for name, value in said.items() if known[name] != value):
+                says = f"there is a source {asked.name} already ({known['id']}), with another {', '.join(different)}"
+                raise Conflict(f"{says}: what a source says of its blocks is for good", code="name_taken")
+            return known, False
+        account = None
+        if asked.cap_of == "source":
+            account = await _open_account(connection, principal, cap, public["unit"])
+        source_id = new_id("src")
+        row = await sources.add(
+            connection,
+            id=source_id,
+            tenant_id=principal.tenant_id,
+            name=asked.name,
+            account_id=account,
+            created_by=principal.name,
+            **said,
+        )
+    return row, True
+
+
+def _public_part(asked: SourceRequest) -> dict[str, Any]:
+    kind = DATASETS.get(asked.kind)
+    if kind is None or not issubclass(kind, DatasetInBlocks):
+        possible = ", ".join(name for name, one in DATASETS.items() if issubclass(one, DatasetInBlocks))
+        raise InvalidInput(f"sources are made of data of the kinds {possible}", pointer="/kind")
+    try:
+        public = kind.read_public(asked.public)
+    except ValidationError as error:
+        issues = issues_of(error.errors(include_url=False), asked.public)
+        raise InvalidInput(issues).under("/public") from None
+    if why := kind.not_in_blocks(public):
+        raise InvalidInput(why, pointer="/public")
+    said: dict[str, Any] = public.model_dump(mode="json", exclude_none=True)
+    return said
+
+
+async def find(services: Services, principal: Principal, source_id: str) -> Row:
+    """A source of this tenant; NotFound for any other."""
+    require(principal, *READERS)
+    async with services.database.transaction(principal.tenant_id) as connection:
+        row = await sources.find(connection, principal.tenant_id, source_id)
+    if row is None:
+        raise NotFound("there is no such source")
+    return row
+
+
+async def accounts(services: Services, principal: Principal) -> set[str]:
+    """The accounts of all blocks of the tenant's sources."""
+    require(principal, *READERS)
+    async with services.database.transaction(principal.tenant_id) as connection:
+        return await sources.accounts(connection, principal.tenant_id)
+
+
+async def page(services: Services, principal: Principal, after: tuple[Any, str] | None, size: int) -> list[Row]:
+    require(principal, *READERS)
+    async with services.database.transaction(principal.tenant_id) as connection:
+        return await sources.page(connection, principal.tenant_id, after, size)
+
+
+async def blocks_of(services: Services, principal: Principal, source: Mapping[str, Any]) -> list[Row]:
+    """The blocks of a source as they are published: days and months in their order, labels as they came."""
+    require(principal, *READERS)
+    async with services.database.transaction(principal.tenant_id) as connection:
+        rows = await sources.blocks(connection, source["id"])
+        balances = await ledger.balances(connection, sorted({row["account_id"] for row in rows}))
+    if source["block_by"] != "label":
+        rows.sort(key=lambda row: str(row["block"]))
+    return [_block_view(row, balances[row["account_id"]]) for row in rows]
+
+
+async def add_block(
+    services: Services, principal: Principal, source: Mapping[str, Any], name: str, upload: Upload
+) -> tuple[Row, bool]:
+    """The version of a block that has this content, and whether it is new.
+
+    A block's first version opens its account, later ones are charged to the same: late records go to the block of
+    their own date. The same content again is the same version. InvalidInput for records of other blocks,
+    PayloadTooLarge for more than a block may have, Conflict for what is another block, or an older version, already.
+    """
+    try:
+        require(principal, "owner")
+        block = block_name(source["block_by"], name)
+        tenant = f"{principal.tenant_id}/{source['id']}"
+        own = f"{tenant}/{block}"
+        request = Registration(
+            name=f"{source['name']}, {block}"[:200],
+            kind=source["kind"],
+            public=DATASETS[source["kind"]].read_public(source["public"]),
+            mode=source["mode"],
+            cap=None,
+            account=None,
+            source=upload,
+            retention_days=source["retention_days"],
+            # One content in two days is of other records, but under two labels it may be the same file twice. Of no
+            # records there is one for each block.
+            block={
+                "by": source["block_by"],
+                "name": block,
+                "realm": tenant if source["block_by"] == "label" else own,
+                "empty": f"{own}/empty",
+            },
+            most_bytes=source["block_bytes"],
+        )
+        async with datasets.sealed_content(services, principal, request) as sealed:
+            if sealed.public != source["public"]:
+                raise InvalidInput("the content says otherwise of itself than the public part of the source")
+            return await datasets.keep(
+                services, sealed, partial(_store, services, principal, source, block, request, sealed)
+            )
+    finally:
+        upload.close()
+
+
+async def _store(
+    services: Services,
+    principal: Principal,
+    source: Mapping[str, Any],
+    block: str,
+    request: Registration,
+    sealed: SealedContent,
+    object_name: str | None,
+) -> tuple[Row, bool]:
+    """Account, row and content of a version in one transaction: a block is there with its account, or not at all."""
+    expires_at, secrets = datasets.expiry(services, request), services.secrets
+    async with services.database.transaction(principal.tenant_id) as connection:
+        await sources.lock(connection, source["id"])
+        await dataset_rows.lock_digest(connection, sealed.digest)
+        newest = await sources.newest(connection, source["id"], block)
+        known = await dataset_rows.find_digest(connection, principal.tenant_id, sealed.digest)
+        if known is not None and known["deleted_at"] is None:
+            if newest is not None and newest["id"] == known["id"]:
+                # Its owner has it still: from now on as long as a new one.
+                return await dataset_rows.set_retention(connection, known["id"], expires_at, False), False
+            which = (
+                f"block {known['block']}" if known["block"] != block else f"version {known['version']} of this block"
+            )
+            raise Conflict(f"this content is registered as {which} already ({known['id']})", code="content_known")
+        if newest is not None:
+            account = newest["account_id"]
+        elif source["account_id"] is not None:
+            account = source["account_id"]
+        else:
+            account = await _open_account(connection, principal, source["cap"], source["public"]["unit"])
+            faults.point("block.opened")
+        decided = {
+            "id": sealed.dataset_id,
+            "tenant_id": principal.tenant_id,
+            "account_id": account,
+            "kind": source["kind"],
+            "public": sealed.public,
+            "mode": source["mode"],
+            "digest": sealed.digest,
+            "source_id": source["id"],
+            "block": block,
+            "version": 1 if newest is None else newest["version"] + 1,
+        }
+        row = await dataset_rows.add(
+            connection,
+            sealed.parts() if object_name is None else (),
+            **decided,
+            name=request.name,
+            content_key_id=secrets.content_key_id,
+            wrapped_key=tamper_seals.wrap(secrets, decided, sealed.data_key),
+            sealed_bytes=sealed.sealed_bytes,
+            object_name=object_name,
+            expires_at=expires_at,
+            delete_after_job=False,
+        )
+        still_known(services, secrets)
+        faults.point("block.written")
+    faults.point("block.committed")
+    return row, True
+
+
+async def _open_account(connection: Any, principal: Principal, cap: Mapping[str, str], unit: str) -> str:
+    account_id = new_id("acc")
+    await ledger.open_account(
+        connection,
+        account_id,
+        tenant_id=principal.tenant_id,
+        scope="data",
+        subject=account_id,
+        unit=unit,
+        cap=cap,
+        filters=filter_limits(Cap(int(cap["epsilon"]), int(cap["delta"]))),
+        actor=principal.name,
+    )
+    return account_id
+
+
+def view(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A source as it is published."""
+    cap = {name: int(units) for name, units in row["cap"].items()}
+    return {
+        **{name: row[name] for name in ("id", "name", "kind", "public", "mode", "cap_of", "block_bytes")},
+        "by": row["block_by"],
+        "cap": figures(cap["epsilon"], cap["delta"]),
+        "retention_days": row["retention_days"],
+        "account": row["account_id"],
+        "created_by": row["created_by"],
+        "created_at": row["created_at"],
+    }
+
+
+def _block_view(row: Mapping[str, Any], balance: ledger.AccountBalance) -> dict[str, Any]:
+    cap = balance.cap
+    return {
+        "block": row["block"],
+        "version": row["version"],
+        "dataset": row["id"],
+        "account": row["account_id"],
+        "created_at": row["created_at"],
+        "expires_at": row["expires_at"],
+        "erased": not row["offered"],
+        "cap": figures(cap["epsilon"], cap["delta"]),
+        **best_balance(balance).to_json(),
+    }
+
+
+def version_view(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A version of a block that was registered; never its content, nor its size."""
+    return {
+        "block": row["block"],
+        "version": row["version"],
+        "dataset": row["id"],
+        "account": row["account_id"],
+        "created_at": row["created_at"],
+        "expires_at": row["expires_at"],
+    }
