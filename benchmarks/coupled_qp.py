@@ -1,10 +1,10 @@
 """Opened sums and bytes until vehicles are within 1e-4 of their optimum: `make bench ARGS=coupled_qp`, a minute.
 
-The vehicles of `examples/ev_charging.py`, whose costs make SPDS with the service's default steps slow, and `EV`, the same
-without the need over the night, whose costs are of each hour alone. Rounds: sums until objective and limit are within
-1e-4 of what CVXPY and Clarabel find, the first sum of `auto`, of slopes, included. Bytes: of one agent, sent and received,
-with `scheme: masking` as the machines of `secure_sum` send them; frames of one session are equally long, so two short
-sessions say what a long one takes.
+The vehicles of `examples/ev_charging.py` (`energy`), whose costs make SPDS with the service's default steps slow, and
+`EV`, the same with a need of each hour instead of one over the night. Rounds: sums until objective and limit are within
+1e-4 of what CVXPY and Clarabel find, the first sum of `auto`, of slopes, included. Bytes: of one agent, sent and
+received, with `scheme: masking` as the machines of `secure_sum` send them; frames of one session are equally long, so
+two short sessions say what a long one takes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.problems.coupled_qp.data import part_of
 from discreet.problems.coupled_qp.methods import Auto
 from discreet.problems.coupled_qp.problem import CoupledQp
 from discreet.solvers.saddle.spds import Part, step_sizes
@@ -57,7 +56,7 @@ def run() -> list[dict[str, Any]]:
 
 def _vehicles(count: int, changed: bool) -> tuple[list[Part], Floats, Floats]:
     problem = CoupledQp.model_validate(EXAMPLE["job"](count)["problem"])
-    parts = [part_of(agent) for agent in problem.agents]  # type: ignore[union-attr]
+    parts = problem.plain_parts()
     c, d = np.array(problem.operator.c), np.array(problem.operator.d)
     if changed:
         random = np.random.RandomState(EXAMPLE["SEED"])

@@ -62,9 +62,19 @@ def _solve(matrix: Floats, vector: Floats) -> Floats:
 
 
 SAME = Arithmetic(_times, _dot, _solve)
-FAST = Arithmetic(
-    lambda matrix, vector: matrix @ vector, lambda one, other: float(one @ other), lambda A, b: np.linalg.solve(A, b)
-)
+
+
+def _library_times(matrix: Floats, vector: Floats) -> Floats:
+    product: Floats = matrix @ vector
+    return product
+
+
+def _library_solve(matrix: Floats, vector: Floats) -> Floats:
+    found: Floats = np.linalg.solve(matrix, vector).astype(np.float64)
+    return found
+
+
+FAST = Arithmetic(_library_times, lambda one, other: float(one @ other), _library_solve)
 
 
 def box_minimum(

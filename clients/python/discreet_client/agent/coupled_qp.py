@@ -26,8 +26,8 @@ from numpy.typing import ArrayLike, NDArray
 from discreet_client import secure_sum
 from discreet_client.agent.demands import Demands
 from discreet_client.agent.rounds import Party, Round
-from discreet_client.federation.errors import AgentError, NotTrusted
 from discreet_client.best_responses import Responder
+from discreet_client.federation.errors import AgentError, NotTrusted
 from discreet_client.packing import OutOfRange, box_bound
 from discreet_client.priced_rounds import PricedRounds
 from discreet_client.prices import Prices

@@ -26,8 +26,8 @@ MEANING = (
 )
 AGAIN = "a job run again without one agent shows that agent"
 AGAIN_WITH_PRICES = (
-    "a job run again without one agent shows what that agent takes in the end, and through a haze what it would take at "
-    "other prices; the first sum tells how steep all costs are together, each within a private factor of two"
+    "a job run again without one agent shows what that agent takes in the end, and through a haze what it would take "
+    "at other prices; the first sum tells how steep all costs are together, each within a private factor of two"
 )
 """Of method auto, whose sums are exact answers to prices in the end and hazy ones at first."""
 

@@ -25,9 +25,9 @@ from discreet_client.updates import Box, Participant, Rounds
 
 Name = Literal["spds", "auto"]
 MEANING = (
-    "`spds`: the paper's shrunken primal-dual subgradient method, with `steps`. `auto`: prices by a quasi-Newton method "
-    "and exact answers of the agents, with no steps to choose; ends by itself, usually after 10 to 20 rounds. Without it "
-    "`spds` where there are steps or noise, else `auto`"
+    "`spds`: the paper's shrunken primal-dual subgradient method, with `steps`. `auto`: prices by a quasi-Newton "
+    "method and exact answers of the agents, with no steps to choose; ends by itself, often after 10 to 20 rounds. "
+    "Without it `spds` where there are steps or noise, else `auto`"
 )
 FEWEST_ROUNDS = 3
 """Of `auto`: slopes, answers to the first prices, and to the next."""

@@ -35,8 +35,8 @@ def noise_event(
     needed = math.ceil(length / (exposure.USEFUL_NOISE * clip))
     if agents < needed:
         raise InvalidInput(
-            f"with {agents} agents the answer would be noise: over {rounds} rounds each of the {dimension} entries of a "
-            f"sum gets noise of standard deviation {deviation:.3g}, and {agents} contributions of norm at most "
+            f"with {agents} agents the answer would be noise: over {rounds} rounds each of the {dimension} entries of "
+            f"a sum gets noise of standard deviation {deviation:.3g}, and {agents} contributions of norm at most "
             f"{clip:.3g} sum to at most {agents * clip:.3g}; at least {needed} agents are needed, or fewer iterations, "
             "or a larger epsilon",
             pointer="/problem/noise",
