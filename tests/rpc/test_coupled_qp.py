@@ -23,6 +23,7 @@ from discreet_client import secure_sum
 from discreet_client.agent import Agent, Demands, QuadraticCost
 from discreet_client.client import ApiError
 from discreet_client.federation.identity import Identity
+from discreet_client.priced_rounds import MOST_ROUNDS
 from tests.conftest import eventually
 from tests.rpc.conftest import ROOT, AgentProcess, Federation
 from tests.rpc.helpers import final
@@ -142,6 +143,29 @@ def test_an_agent_that_is_killed_goes_on_where_it_was(shared: Federation) -> Non
     assert optimal([agent.outcome() for agent in agents])
     with shared.client() as client:
         assert secure_sum.unsigned(client.result(job)["certificate"]["cryptographic"]) == []
+
+
+def test_agents_without_steps_come_to_the_optimum_also_when_one_is_killed(shared: Federation) -> None:
+    """`method: auto`: what an agent has drawn and the prices of all rounds outlive its process."""
+    problem = spec("masking")
+    del problem["steps"]
+    job = submit(shared, problem)
+    agents = join(shared, job)
+    for beyond in (5, 9):
+        eventually(lambda: shared.round_of(job) > beyond, "some rounds were run")  # noqa: B023
+        agents[1].kill()
+        agents[1].start()
+    outcomes = [agent.outcome() for agent in agents]
+    found = np.concatenate([outcome["x"] for outcome in outcomes])
+    # 1e-4 of the objective, which is flat at its optimum, is about 1e-2 of x.
+    assert found == pytest.approx(np.concatenate(OPTIMUM), abs=0.02)
+    assert all(outcome["settled"] for outcome in outcomes)
+    with shared.client() as client:
+        answer = client.result(job)
+    assert answer["result"]["status"] == "converged"
+    assert answer["result"]["rounds"] == outcomes[0]["rounds"] < 30
+    assert secure_sum.unsigned(answer["certificate"]["cryptographic"]) == []
+    assert answer["certificate"]["exposure"]["sums"] == 5 * MOST_ROUNDS
 
 
 def test_an_agent_with_an_older_memory_ends_the_job(shared: Federation) -> None:

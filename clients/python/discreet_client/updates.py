@@ -192,9 +192,47 @@ class Rounds:
             self.done += 1
         return None if self.done == self.iterations else self.participant.contribution()
 
+    @property
+    def x(self) -> Floats:
+        return self.participant.x
+
+    @property
+    def multipliers(self) -> Floats:
+        return self.participant.multipliers
+
+    @property
+    def moving(self) -> float:
+        """See `Trend.moving`."""
+        return self.trend.moving
+
+    @property
+    def violation(self) -> float:
+        """See `Trend.violation`."""
+        return self.trend.violation
+
     def settled(self, tolerance: float) -> bool:
         """See `Trend.settled`."""
         return self.trend.settled(tolerance)
+
+    @property
+    def why(self) -> str:
+        """What kept the sums from settling."""
+        return (
+            f"after {self.done} rounds the sums still move by {self.moving:.2g} of the longest move, and the "
+            f"constraints are broken by {self.violation:.2g} of the largest sum: x is no optimum. More iterations, "
+            "other steps, or constraints that can be kept are needed"
+        )
+
+    def state(self) -> dict[str, Any]:
+        """For another process, as JSON. Private: x is in it."""
+        x, multipliers = self.participant.x.tolist(), self.participant.multipliers.tolist()
+        return {"x": x, "multipliers": multipliers, "done": self.done, "trend": self.trend.state()}
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        self.participant.x, self.participant.multipliers = np.array(state["x"]), np.array(state["multipliers"])
+        self.done = state["done"]
+        if "trend" in state:  # an older version has kept none
+            self.trend.resume(state["trend"])
 
 
 WINDOW = 10

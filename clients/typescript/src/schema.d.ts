@@ -1471,6 +1471,12 @@ export interface components {
              */
             kind: "coupled_qp";
             /**
+             * Method
+             * @description `spds`: the paper's shrunken primal-dual subgradient method, with `steps`. `auto`: prices by a quasi-Newton method and exact answers of the agents, with no steps to choose; ends by itself, often after 10 to 20 rounds. Without it `spds` where there are steps or noise, else `auto`
+             * @default null
+             */
+            method?: ("spds" | "auto") | null;
+            /**
              * Mode
              * @default private
              * @enum {string}
@@ -1485,7 +1491,8 @@ export interface components {
              * @enum {string}
              */
             protocol?: "job" | "federated";
-            steps: components["schemas"]["QpSteps"];
+            /** @default null */
+            steps?: components["schemas"]["QpSteps"] | null;
             /**
              * Tolerance
              * @default 0.001

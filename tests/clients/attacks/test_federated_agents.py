@@ -166,11 +166,11 @@ def test_a_start_is_anywhere_in_the_box_and_the_same_after_a_restart() -> None:
     run.go(1)
     (party, *_), x = run.parties, run.parties[0].run._rounds
     assert x is not None
-    begun = x.participant.x.copy()
+    begun = x.x.copy()
     party.start()
     party.answer(1, run.broadcast, run.roster, run.price)
     assert party.run._rounds is not None
-    np.testing.assert_array_equal(party.run._rounds.participant.x, begun)
+    np.testing.assert_array_equal(party.run._rounds.x, begun)
 
 
 # Files that were put back ---------------------------------------------------------------------------------------------

@@ -26,8 +26,11 @@ from numpy.typing import ArrayLike, NDArray
 from discreet_client import secure_sum
 from discreet_client.agent.demands import Demands
 from discreet_client.agent.rounds import Party, Round
+from discreet_client.best_responses import Responder
 from discreet_client.federation.errors import AgentError, NotTrusted
 from discreet_client.packing import OutOfRange, box_bound
+from discreet_client.priced_rounds import PricedRounds
+from discreet_client.prices import Prices
 from discreet_client.updates import Box, Participant, QuadraticCost, Rounds, Steps
 
 Floats = NDArray[np.float64]
@@ -45,7 +48,8 @@ class Optimum:
 
     `settled`: whether the sums stand still and keep the constraints within the tolerance that the owner has signed, as
     all agents have signed it; None where the owner asks for nothing. `moving`: the longest of the last moves of a sum,
-    in parts of the longest of the run; `violation`: of the constraints, in parts of the largest entry of a sum.
+    in parts of the longest of the run, or with `method: auto` the duality gap in parts of the largest; `violation`: of
+    the constraints, in parts of the largest entry of a sum.
     """
 
     x: Floats
@@ -55,15 +59,8 @@ class Optimum:
     settled: bool | None = None
     moving: float = math.inf
     violation: float = math.inf
-
-    @property
-    def why(self) -> str:
-        """What kept the sums from settling."""
-        return (
-            f"after {self.rounds} rounds the sums still move by {self.moving:.2g} of the longest move, and the "
-            f"constraints are broken by {self.violation:.2g} of the largest sum: x is no optimum. More iterations, "
-            "other steps, or constraints that can be kept are needed"
-        )
+    why: str = ""
+    """What kept the sums from settling."""
 
 
 class NotSettled(UserWarning):
@@ -116,7 +113,7 @@ class _Run:
         self._agent, self._data, self._primal = agent, data, primal
         self._demands = demands or Demands()
         self._machine: secure_sum.Agent | None = None
-        self._rounds: Rounds | None = None
+        self._rounds: Rounds | PricedRounds | None = None
         self._journal: _Journal | None = None
 
     def leave(self) -> None:
@@ -141,16 +138,16 @@ class _Run:
         if not machine.finished:
             machine.answer(broadcast)
         assert self._rounds is not None
-        participant, trend = self._rounds.participant, self._rounds.trend
-        said = machine.verdict
+        rounds, said = self._rounds, machine.verdict
         return Optimum(
-            participant.x,
-            participant.multipliers,
-            self._rounds.done,
+            rounds.x,
+            rounds.multipliers,
+            rounds.done,
             machine.transcript.hex(),
             None if said is secure_sum.Verdict.UNSAID else said is secure_sum.Verdict.SETTLED,
-            trend.moving,
-            trend.violation,
+            rounds.moving,
+            rounds.violation,
+            rounds.why,
         )
 
     def _open(self, roster: dict[str, Any], state: bytes) -> secure_sum.Agent:
@@ -166,7 +163,7 @@ class _Run:
             read = secure_sum.Roster.read(document)
             return list(read.members) == members and read.parameters == sums
 
-        self._rounds = self._optimizer(parameters, sums)
+        self._rounds = self._optimizer(parameters, sums, len(members))
         saved: dict[str, Any] = json.loads(state) if state else {"settled": 0, "pending": []}
         path = self._agent.journal_path
         file = secure_sum.MemoryJournal() if path is None else secure_sum.FileJournal(path)
@@ -185,23 +182,25 @@ class _Run:
         )
         if state:
             self._machine.resume(saved["machine"].encode())
-            participant = self._rounds.participant
-            participant.x, participant.multipliers = np.array(saved["x"]), np.array(saved["multipliers"])
-            self._rounds.done = saved["done"]
-            if "trend" in saved:  # an older version has kept none
-                self._rounds.trend.resume(saved["trend"])
+            self._rounds.resume(saved)
         return self._machine
 
-    def _optimizer(self, parameters: dict[str, Any], sums: secure_sum.Parameters) -> Rounds:
+    def _optimizer(self, parameters: dict[str, Any], sums: secure_sum.Parameters, agents: int) -> Rounds | PricedRounds:
         A_u, A_g, cost, box = self._data
         rows = (parameters["coupled"], parameters["constraints"])
-        if (A_u.shape[0], A_g.shape[0]) != rows or sum(rows) != sums.dimension:
+        auto = parameters.get("method", "spds") == "auto"
+        if auto is not (sums.operator_from == 1):
+            raise AgentError("the owner has signed sums of another method than the one that is named")
+        if (A_u.shape[0], A_g.shape[0]) != rows or sum(rows) + auto != sums.dimension:
             raise AgentError(f"A_u and A_g have {A_u.shape[0]} and {A_g.shape[0]} rows; the owner has signed {rows}")
         reach = float(np.max(box_bound(np.vstack([A_u, A_g]), box.lower, box.upper), initial=0.0))
         # With noise contributions are clipped to what the slots hold, and a refusal would tell about the data.
         if not sums.noise_sigma and not reach <= sums.bound:
             raise AgentError(f"a contribution can reach {reach:g}, the slots hold {sums.bound:g}: the box is too large")
         steps = parameters["steps"]
+        if auto:
+            responder = Responder(np.vstack([A_u, A_g]), cost, box, sums.bound)
+            return PricedRounds(responder, Prices(rows[0], sum(rows), sums.rounding(agents)), steps["iterations"])
         chosen = Steps(self._primal or steps["primal"], steps["dual"], steps["shrink"], steps["regularization"])
         participant = Participant(A_u, A_g, cost, box, chosen)
         participant.x = _somewhere(box, participant.x)
@@ -211,13 +210,9 @@ class _Run:
         assert self._machine is not None
         assert self._journal is not None
         assert self._rounds is not None
-        participant = self._rounds.participant
         saved = {
             "machine": self._machine.state().decode(),
-            "x": participant.x.tolist(),
-            "multipliers": participant.multipliers.tolist(),
-            "done": self._rounds.done,
-            "trend": self._rounds.trend.state(),
+            **self._rounds.state(),
             "settled": len(self._journal.file.records()),
             "pending": self._journal.pending,
         }

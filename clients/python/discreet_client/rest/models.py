@@ -1427,13 +1427,20 @@ class CoupledQp(TypedDict):
     federation: NotRequired[FederationTerms | None]
     """Needed with protocol `federated`"""
     kind: Literal["coupled_qp"]
+    method: NotRequired[Literal["spds", "auto"] | None]
+    """
+    `spds`: the paper's shrunken primal-dual subgradient method, with `steps`. `auto`: prices by
+    a quasi-Newton method and exact answers of the agents, with no steps to choose; ends by
+    itself, often after 10 to 20 rounds. Without it `spds` where there are steps or noise, else
+    `auto`
+    """
     mode: NotRequired[Literal["private", "simulation"]]
     """default `private`"""
     noise: NotRequired[SumNoise | None]
     operator: OperatorData
     protocol: NotRequired[Literal["job", "federated"]]
     """default `job`"""
-    steps: QpSteps
+    steps: NotRequired[QpSteps | None]
     tolerance: NotRequired[float | None]
     """> 0, < 1; default `0.001`"""
 

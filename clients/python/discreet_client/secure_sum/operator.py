@@ -12,7 +12,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet_client import paillier
-from discreet_client.packing import Floats
+from discreet_client.packing import Floats, Integers
 from discreet_client.secure_sum.errors import Ended, Missing, Refused, Tampered, Unacceptable
 from discreet_client.secure_sum.evidence import guarantee
 from discreet_client.secure_sum.frames import HEADER, OPERATOR, SIGNATURE, Kind, Verdict, bitmap, parse
@@ -232,13 +232,19 @@ class Operator(Party):
                     (plus if other > agent else minus).append(payload[32 * place : 32 * (place + 1)])
             self._active = chosen
         scheme: Any = self._scheme
-        payload = scheme.combine([self._contributions[agent] for agent in chosen], self._own, scheme.masks(plus, minus))
+        payload = scheme.combine([self._contributions[agent] for agent in chosen], self._due, scheme.masks(plus, minus))
         frame = self._broadcast(Kind.SUM, payload, (Kind.CONTRIBUTION, Kind.TRANSCRIPT), self._active)
         self._previous = self._heard
         self.round += 1
         self.opened += 1
         self._contributions = {}
         return frame
+
+    @property
+    def _due(self) -> Integers:
+        """v_0, or nothing in rounds whose sums are of the agents alone."""
+        first = self._who.parameters.operator_from
+        return self._own if first is None or self.round >= first else np.zeros_like(self._own)
 
     def state(self) -> bytes:
         """All that `resume` needs, right after a broadcast: answers that were collected since are not in it. Secret:

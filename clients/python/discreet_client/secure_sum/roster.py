@@ -21,7 +21,7 @@ from discreet_client.secure_sum.frames import OPERATOR, PROTOCOL, SIGNATURE
 from discreet_client.secure_sum.noise import NOISE_TAIL
 
 Scheme = Literal["paillier", "masking"]
-LATER = ("exposure", "tolerance")
+LATER = ("exposure", "tolerance", "operator_from")
 """Parameters that came later than the first rosters."""
 
 
@@ -35,6 +35,7 @@ class Parameters:
     opened sum, in the unit of the values, and then `clip` is the Euclidean norm that a contribution is scaled down to.
     `exposure`: "accepted" where the owner has said that the agents are few for what is opened
     (`discreet_client.exposure`). `tolerance`: agents say at the end whether the sums have settled within it.
+    `operator_from`: the round from which on v_0 is in the sums, where it is not in all of them.
     """
 
     dimension: int
@@ -51,11 +52,12 @@ class Parameters:
     clip: float = 0.0
     exposure: Exposure | None = None
     tolerance: float | None = None
+    operator_from: int | None = None
 
     @property
     def fields(self) -> dict[str, Any]:
-        """As they are signed. `exposure` and `tolerance` are left out where nothing was said: such parameters are the
-        same bytes as before there were the fields. Agents of a version without them refuse parameters with them."""
+        """As they are signed. Fields that came later are left out where nothing was said: such parameters are the same
+        bytes as before there were the fields. Agents of a version without them refuse parameters with them."""
         said = asdict(self)
         return {name: value for name, value in said.items() if value is not None or name not in LATER}
 
@@ -86,6 +88,10 @@ class Parameters:
         tail = NOISE_TAIL * (int(self.share_variance(agents) ** 0.5) + 1) if self.noise_sigma else 0
         return FixedPoint(self.bound, agents + 1, self.fraction_bits, self.slot_bits, tail)
 
+    def rounding(self, agents: int) -> float:
+        """How far the grid may move an entry of a sum of so many contributions and v_0, without noise."""
+        return (agents + 1) * 2.0 ** -(self.fraction_bits + 1)
+
     def check(self, agents: int, *, _smallest_key_bits: int = paillier.SMALLEST_KEY_BITS) -> None:
         """Raises Unacceptable with the figures."""
         if agents < 3:
@@ -102,6 +108,8 @@ class Parameters:
             raise Unacceptable(f"exposure is {ACCEPTED} or left out")
         if self.tolerance is not None and not (0 < self.tolerance < 1 and not self.noise_sigma):
             raise Unacceptable("the tolerance lies between 0 and 1, and sums with noise have none: they never settle")
+        if self.operator_from is not None and not (isinstance(self.operator_from, int) and self.operator_from >= 1):
+            raise Unacceptable("operator_from is a round from 1 on, or left out")
         if self.scheme == "masking" and self.slot_bits != 64:
             raise Unacceptable("masking adds modulo 2^64: slot_bits is 64")
         if not (np.isfinite(self.noise_sigma) and self.noise_sigma >= 0 and (self.clip > 0) == (self.noise_sigma > 0)):

@@ -10,10 +10,10 @@ import numpy as np
 from discreet.figures.charts import Chart, Table
 from discreet.figures.series import MAX_CURVES, MAX_FRAME_NUMBERS, Floats, convergence, slack
 from discreet.figures.traces import bars, figure, heat, matrix_axes
+from discreet.problems.coupled_qp import checks, methods
 from discreet.problems.coupled_qp.problem import CoupledQp
 from discreet.solvers.saddle import spds
 from discreet.solvers.saddle.saddle_point import thinned
-from discreet_client.updates import Steps
 
 SHOWN = "simulation: what each agent does, slack, multipliers step by step"
 MAX_REPEATED_UPDATES = 20_000
@@ -61,14 +61,14 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
             ),
         )
     )
-    parts, steps = read.plain_parts()
+    parts = read.plain_parts()
     excess = np.array(read.operator.d)
     for part, one in zip(parts, x, strict=True):
         excess = excess + part.A_g @ one
     if excess.size:
         names = [f"row {k} of the coupling constraints" for k in range(excess.size)]
         charts.append(slack(-excess, names, None, plan))
-        path = _repeated(read, parts, steps)
+        path = _repeated(read, parts)
         if path is not None:
             charts.append(
                 convergence(
@@ -82,11 +82,13 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
     return charts
 
 
-def _repeated(
-    problem: CoupledQp, parts: Sequence[spds.Part], steps: Sequence[Steps]
-) -> tuple[list[int], Floats] | None:
-    """Steps and multipliers of the same run without encryption; None where that takes long, or sums have noise."""
-    iterations = problem.steps.iterations
+def _repeated(problem: CoupledQp, parts: Sequence[spds.Part]) -> tuple[list[int], Floats] | None:
+    """Steps and multipliers of the same run without encryption; None where that takes long, where sums have noise, and
+    of method auto, whose agents draw a haze."""
+    way = problem.way
+    if not isinstance(way, methods.Spds):
+        return None
+    iterations, steps = way.iterations, checks.steps_of(way.steps, parts)
     if len(parts) * iterations > MAX_REPEATED_UPDATES or problem.noise is not None:
         return None
     path = [np.zeros(len(problem.operator.d))]

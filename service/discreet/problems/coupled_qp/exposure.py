@@ -24,6 +24,13 @@ MEANING = (
     "`accepted`: the owner knows that the agents are few for the sums that are opened to them; each agent says the "
     "same in its demands"
 )
+AGAIN = "a job run again without one agent shows that agent"
+AGAIN_WITH_PRICES = (
+    "a job run again without one agent shows what that agent takes in the end, and through a haze what it would take "
+    "at other prices; the first sum tells how steep all costs are together, each within a private factor of two"
+)
+"""Of method auto, whose sums are exact answers to prices in the end and hazy ones at first."""
+
 FIGURES_OF_AN_AGENT = 2
 """What it needs and how much it minds: with so many numbers opened that act on it, it can be worked out."""
 
@@ -58,7 +65,7 @@ def of_sums(sums: secure_sum.Parameters, agents: int) -> Exposure:
     """What one agent that lies finds out, for plan and certificate."""
     rounds, others = sums.rounds, agents - 1
     opened = f"the {rounds} sums" if rounds > 1 else "the sum"
-    again = "a job run again without one agent shows that agent"
+    again = AGAIN if sums.operator_from is None else AGAIN_WITH_PRICES
     if sums.noise_sigma:
         says = (
             f"{opened} that are opened to every agent have noise inside: what anybody finds out of an agent, also by "

@@ -11,19 +11,19 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
 
 from discreet.errors import InvalidInput
 from discreet.intake.items import InPieces
-from discreet.privacy import calibration
 from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Neighbours
 from discreet.problems.contents import Content, Mode, Progress, Released
-from discreet.problems.coupled_qp import checks, examples, exposure
+from discreet.problems.coupled_qp import checks, examples, exposure, methods
 from discreet.problems.coupled_qp.data import (
     AgentData,
     Encryption,
@@ -35,6 +35,7 @@ from discreet.problems.coupled_qp.data import (
     part_of,
     sides_of,
 )
+from discreet.problems.coupled_qp.noise import noise_event
 from discreet.problems.coupled_qp.result import CoupledQpResult, status_of
 from discreet.problems.coupled_qp.session import SumSession
 from discreet.problems.federation import ROUNDS_ARE_SEEN, FederatedProblem, Member, Session
@@ -46,7 +47,6 @@ from discreet_client import secure_sum
 from discreet_client.exposure import Exposure as Accepted
 from discreet_client.packing import OutOfRange, box_bound
 from discreet_client.paillier import SMALLEST_KEY_BITS
-from discreet_client.updates import Participant, Rounds, Steps
 
 MAX_KEY_BITS = 8192
 LEAST_SHARE_VARIANCE = 100
@@ -75,7 +75,8 @@ class CoupledQp(FederatedProblem):
     mode: Mode = "private"
     operator: OperatorData
     agents: Annotated[tuple[AgentData, ...], InPieces(max_length=checks.MAX_AGENTS)] | FederatedAgents
-    steps: QpSteps
+    method: methods.Name | None = Field(default=None, description=methods.MEANING)
+    steps: QpSteps | None = None
     encryption: Encryption = Encryption()
     noise: SumNoise | None = None
     exposure: Accepted | None = Field(default=None, description=exposure.MEANING)
@@ -106,6 +107,16 @@ class CoupledQp(FederatedProblem):
             return Budget(epsilon=0, delta=0)
         return Privacy(epsilon=self.noise.epsilon, delta=self.noise.delta).budget
 
+    @property
+    def way(self) -> methods.Method:
+        """The method that is named, or that follows from what is given."""
+        return methods.method_of(self.method, self.steps, noise=self.noise is not None)
+
+    @model_validator(mode="after")
+    def _method_fits(self) -> Self:
+        _ = self.way
+        return self
+
     # Planning
 
     def plan(self, public: None, budget: Budget) -> Plan:
@@ -121,27 +132,36 @@ class CoupledQp(FederatedProblem):
             )
         checks.refuse_few(len(agents))
         checks.check_shapes(self.operator, agents, self._coefficients())
-        checks.check_steps(self.steps, len(agents))
+        self.way.check(len(agents), sum(self._rows()))
         parts = [part_of(agent) for agent in agents]
         reach = [
             box_bound(np.vstack([part.A_u, part.A_g]), *sides_of(agent))
             for part, agent in zip(parts, agents, strict=True)
         ]
         bound = max(float(np.max(np.abs([*self.operator.c, *self.operator.d]))), *(float(one.max()) for one in reach))
+        bound = self.way.bound(bound, self._slots(len(agents)))
         clip = max(float(np.linalg.norm(one)) for one in reach)
         if self.noise is not None and self.noise.clip is not None:
             clip = min(clip, self.noise.clip)
         plan = self._plan(len(agents), bound, clip, budget)
         checks.check_feasible(self.operator, parts, agents)
-        checks.steps_of(self.steps, parts)
-        checks.check_time(self.encryption, len(agents), self._dimension(), self._coefficients(), self.steps.iterations)
+        self.way.check_parts(parts)
+        checks.check_time(self.encryption, len(agents), self._dimension(), self._coefficients(), self.way.iterations)
         return plan
 
     def _plan(self, count: int, bound: float, clip: float, budget: Budget) -> Plan:
         """The plan of `count` agents whose contributions have entries up to `bound` and norms up to `clip`."""
-        event = None if self.noise is None else self._noise_event(count, clip, budget)
+        event = None
+        if self.noise is not None:
+            event = noise_event(
+                budget,
+                agents=count,
+                rounds=self.way.iterations,
+                dimension=self._dimension(),
+                clip=clip,
+                fraction_bits=self.encryption.fraction_bits,
+            )
         sums = self._parameters(count, bound, event, clip)
-        steps = self.steps.model_dump(mode="json")
         shown = None if self.terms is None else exposure.of_sums(sums, count)
         neighbours = exposure.HIDDEN if self.terms is None else exposure.protects(sums, count)
         noise: tuple[NoiseSummary, ...] = ()
@@ -151,11 +171,11 @@ class CoupledQp(FederatedProblem):
         return Plan.priced(
             [] if event is None else [event],
             noise=noise,
-            iterations={"rounds": self.steps.iterations},
+            iterations={"rounds": self.way.iterations},
             resources=Resources(
                 release_quantum_seconds=0.5,
                 memory_bytes=(1 << 28) + 8 * count * count * 200 + 64 * self._coefficients(),
-                steps=1 if self.terms is None else SETUP_EXCHANGES + self.steps.iterations,
+                steps=1 if self.terms is None else SETUP_EXCHANGES + self.way.iterations,
             ),
             unit="agent",
             neighbours=neighbours,
@@ -173,7 +193,7 @@ class CoupledQp(FederatedProblem):
                 "coupled": self._rows()[0],
                 "constraints": self._rows()[1],
                 "sums": sums.fields,
-                "steps": steps,
+                **self.way.signed,
             },
         )
 
@@ -197,7 +217,8 @@ class CoupledQp(FederatedProblem):
                 )
         parameters = secure_sum.Parameters(
             dimension=self._dimension(),
-            rounds=self.steps.iterations,
+            operator_from=self.way.operator_from,
+            rounds=self.way.iterations,
             bound=bound,
             scheme=encryption.scheme,
             key_bits=encryption.key_bits,
@@ -221,37 +242,6 @@ class CoupledQp(FederatedProblem):
             raise InvalidInput(says, pointer="/problem/encryption/fraction_bits")
         return parameters
 
-    def _noise_event(self, count: int, clip: float, budget: Budget) -> DiscreteGaussian:
-        """The noise of all rounds together. Contributions of one agent are vectors of l2 norm at most the clip, on the
-        grid (rounded toward zero): another agent's instead moves a sum by at most twice that. What an agent sends
-        depends on its data and on sums that were opened, noise included, so the rounds compose adaptively.
-        """
-        rounds = self.steps.iterations
-        if clip == 0:
-            raise InvalidInput("contributions that are always zero need no noise", pointer="/problem/noise")
-        try:
-            event = calibration.discrete_gaussian(
-                2 * math.ldexp(clip, self.encryption.fraction_bits) * (1 + 1e-12),
-                budget.epsilon,
-                budget.delta,
-                neighbours="one agent's data replaced by any other, and with them its contributions to all rounds",
-                count=rounds,
-            )
-        except ValueError as error:
-            raise InvalidInput(str(error), pointer="/problem/noise/epsilon") from None
-        deviation = event.scale * 2.0**-self.encryption.fraction_bits
-        length = deviation * math.sqrt(self._dimension())
-        needed = math.ceil(length / (exposure.USEFUL_NOISE * clip))
-        if count < needed:
-            raise InvalidInput(
-                f"with {count} agents the answer would be noise: over {rounds} rounds each of the "
-                f"{self._dimension()} entries of a sum gets noise of standard deviation {deviation:.3g}, and "
-                f"{count} contributions of norm at most {clip:.3g} sum to at most {count * clip:.3g}; at least "
-                f"{needed} agents are needed, or fewer iterations, or a larger epsilon",
-                pointer="/problem/noise",
-            )
-        return event
-
     # Federated
 
     def plan_federation(self, agents: Sequence[Member], budget: Budget) -> Plan:
@@ -274,18 +264,10 @@ class CoupledQp(FederatedProblem):
                 pointer="/problem/federation/on_missing",
             )
         checks.check_rows(self.operator, public)
-        if self.steps.primal is None or self.steps.dual is None:
-            says = "primal and dual are needed: nobody sees all data to derive them from"
-            raise InvalidInput(says, pointer="/problem/steps")
-        checks.check_steps(self.steps, public.count)
-        if isinstance(self.steps.primal, tuple):
-            says = "one step size for all: the order of the agents is not known before they join"
-            raise InvalidInput(says, pointer="/problem/steps/primal")
+        self.way.check_federated(public.count, sum(self._rows()))
         if self.noise is not None and self.noise.clip is None:
             raise InvalidInput("needed: nobody sees the boxes to derive it from", pointer="/problem/noise/clip")
-        encryption = self.encryption
-        spare = encryption.slot_bits - 3 - encryption.fraction_bits - math.ceil(math.log2(public.count + 1))
-        bound = 2.0**spare
+        bound = self._slots(public.count)
         for name in ("c", "d"):
             for place, value in enumerate(getattr(self.operator, name)):
                 if abs(value) > bound:
@@ -303,7 +285,7 @@ class CoupledQp(FederatedProblem):
         return secure_sum.longest_answer(secure_sum.Parameters(**plan.parameters["sums"]), agents)
 
     def open_session(self, plan: Plan, agents: Sequence[Member]) -> Session:
-        return SumSession(plan, agents, np.array([*self.operator.c, *self.operator.d]))
+        return SumSession(plan, agents, self._own())
 
     @classmethod
     def rehearse_session(cls) -> None:
@@ -322,17 +304,24 @@ class CoupledQp(FederatedProblem):
         return len(self.operator.c), len(self.operator.d)
 
     def _dimension(self) -> int:
-        return sum(self._rows())
+        return sum(self._rows()) + self.way.added
+
+    def _own(self) -> NDArray[np.float64]:
+        return self.way.own(np.array([*self.operator.c, *self.operator.d]))
+
+    def _slots(self, count: int) -> float:
+        """What the slots hold of each of so many agents and the operator."""
+        encryption = self.encryption
+        return 2.0 ** (encryption.slot_bits - 3 - encryption.fraction_bits - math.ceil(math.log2(count + 1)))
 
     def _coefficients(self) -> int:
         if isinstance(self.agents, FederatedAgents):
             return self.agents.count * self._dimension()
         return sum(len(agent.a_l) * (self._dimension() + len(agent.A_q)) for agent in self.agents)
 
-    def plain_parts(self) -> tuple[list[Part], list[Steps]]:
-        """The agents' data and steps as the plaintext solver reads them, with protocol `job`."""
-        parts = [part_of(agent) for agent in self._data()]
-        return parts, checks.steps_of(self.steps, parts)
+    def plain_parts(self) -> list[Part]:
+        """The agents' data as the plaintext solver reads them, with protocol `job`."""
+        return [part_of(agent) for agent in self._data()]
 
     # Running
 
@@ -340,21 +329,13 @@ class CoupledQp(FederatedProblem):
         """The protocol itself, operator and agents in this process; keys, masks and noise are drawn from the operating
         system, never from `noise`.
         """
-        parts = [part_of(agent) for agent in self._data()]
-        participants = [
-            Participant(part.A_u, part.A_g, part.cost, part.domain, steps)
-            for part, steps in zip(parts, checks.steps_of(self.steps, parts), strict=True)
-        ]
-        own = np.array([*self.operator.c, *self.operator.d])
-        outcome = secure_sum.run_in_process(
-            [Rounds(one, self.steps.iterations) for one in participants],
-            own,
-            secure_sum.Parameters(**plan.parameters["sums"]),
-        )
+        sums = secure_sum.Parameters(**plan.parameters["sums"])
+        agents = self.way.updates(self.plain_parts(), sums)
+        outcome = secure_sum.run_in_process(agents, self._own(), sums)
         evidence = outcome.certificate
         return {
-            "x": np.concatenate([one.x for one in participants]),
-            "multipliers": participants[0].multipliers,
+            "x": np.concatenate([one.x for one in agents]),
+            "multipliers": agents[0].multipliers,
             "rounds": np.array(evidence["rounds"]),
             "transcript": np.frombuffer(bytes.fromhex(evidence["transcript"]), dtype=np.uint8),
             "bytes_sent": np.array(outcome.sent),

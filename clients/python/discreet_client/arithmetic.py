@@ -1,0 +1,109 @@
+"""Linear algebra of small dense systems, and the minimum of a quadratic over a box.
+
+What several machines must decide alike from the same numbers is computed by `SAME`: elementwise operations in a fixed
+order and exactly rounded sums, which IEEE 754 makes the same to the last bit everywhere. `FAST` is the machine's own
+library, whose last bits differ between processors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+MOST_STEPS = 200
+PRECISION = 1e-12
+"""Relative; of a minimum over a box."""
+SUFFICIENT = 1e-4
+"""Of Armijo's rule."""
+
+
+class Arithmetic(NamedTuple):
+    """`times`: matrix and vector; `dot`: of two vectors; `solve`: of a positive definite matrix and a vector."""
+
+    times: Callable[[Floats, Floats], Floats]
+    dot: Callable[[Floats, Floats], float]
+    solve: Callable[[Floats, Floats], Floats]
+
+
+def _times(matrix: Floats, vector: Floats) -> Floats:
+    total = np.zeros(matrix.shape[0])
+    for column, entry in zip(matrix.T, vector, strict=True):
+        total += column * entry
+    return total
+
+
+def _dot(one: Floats, other: Floats) -> float:
+    return math.fsum((one * other).tolist())
+
+
+def _solve(matrix: Floats, vector: Floats) -> Floats:
+    """By Cholesky's factorization, column by column. A pivot that rounding has made negative counts as tiny."""
+    left, found = matrix.copy(), vector.copy()
+    size = found.size
+    tiny = 1e-14 * max(float(np.max(np.diag(left), initial=0.0)), 1e-300)
+    for j in range(size):
+        pivot = math.sqrt(max(float(left[j, j]), tiny))
+        left[j, j] = pivot
+        left[j + 1 :, j] /= pivot
+        column = left[j + 1 :, j]
+        left[j + 1 :, j + 1 :] -= column[:, None] * column[None, :]
+        found[j] /= pivot
+        found[j + 1 :] -= column * found[j]
+    for j in range(size - 1, -1, -1):
+        found[j] /= left[j, j]
+        found[:j] -= left[j, :j] * found[j]
+    return found
+
+
+SAME = Arithmetic(_times, _dot, _solve)
+
+
+def _library_times(matrix: Floats, vector: Floats) -> Floats:
+    product: Floats = matrix @ vector
+    return product
+
+
+def _library_solve(matrix: Floats, vector: Floats) -> Floats:
+    found: Floats = np.linalg.solve(matrix, vector).astype(np.float64)
+    return found
+
+
+FAST = Arithmetic(_library_times, lambda one, other: float(one @ other), _library_solve)
+
+
+def box_minimum(
+    H: Floats, p: Floats, lower: Floats, upper: Floats, start: Floats, arithmetic: Arithmetic = FAST
+) -> Floats:
+    """The minimum of `½ x'Hx + p'x` over `lower <= x <= upper`, H float64[k, k] positive definite, from any `start`.
+
+    A projected Newton method (Bertsekas 1982): what is held at a bound by its slope stays there, the others take the
+    Newton step of what is free, backtracked along its projection. It ends at the minimum after finitely many steps, to
+    rounding. Sides may be infinite.
+    """
+    times, dot, solve = arithmetic
+    scale = np.diag(H)
+    x = np.minimum(np.maximum(start, lower), upper)
+    for _ in range(MOST_STEPS):
+        slope = times(H, x) + p
+        moved = np.abs(x - np.minimum(np.maximum(x - slope / scale, lower), upper))
+        if float(np.max(moved, initial=0.0)) <= PRECISION * (1 + float(np.max(np.abs(x), initial=0.0))):
+            break
+        free = ~(((x <= lower) & (slope > 0)) | ((x >= upper) & (slope < 0)))
+        step = np.zeros_like(x)
+        step[free] = -solve(H[np.ix_(free, free)], slope[free])
+        length, better = 1.0, x
+        while length > 1e-10:
+            better = np.minimum(np.maximum(x + length * step, lower), upper)
+            change = better - x
+            # f(better) - f(x), without the cancellation of two large values.
+            if dot(slope, change) * (1 - SUFFICIENT) + dot(change, times(H, change)) / 2 <= 0:
+                break
+            length /= 2
+        x = better
+    return x

@@ -1,0 +1,92 @@
+"""`method: auto` as the optimizer of a secure sum: prices from opened sums, this agent's answer to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet_client.best_responses import Responder
+from discreet_client.prices import Prices
+
+Floats = NDArray[np.float64]
+
+MOST_ROUNDS = 80
+"""Sums that are opened at most unless the owner says otherwise; examples take 10 to 20, random instances up to 60,
+costs with flat directions more."""
+MOST_COUPLINGS = 512
+"""An agent keeps matrices of that many rows and columns."""
+
+
+class PricedRounds:
+    """An agent as the `Update` of a secure sum of m + 1 entries: first the slopes, then answers to prices, until the
+    sums say that the optimum is reached, or for `most` sums. The operator's c and d are in all sums but the first.
+    Agents of one process may share their prices, which are the same everywhere."""
+
+    def __init__(self, responder: Responder, prices: Prices, most: int) -> None:
+        self.responder, self.prices, self.most = responder, prices, most
+        self.done = 0
+        """Sums that were opened."""
+
+    def __call__(self, sums: Floats | None) -> Floats | None:
+        """The next contribution, or None at the end."""
+        if sums is None:
+            return np.append(self.responder.slopes(), 0.0)
+        self.done += 1
+        if len(self.prices.sums) < self.done:  # else another agent of this process has told them
+            self.prices.follow(sums)
+        if self.prices.ended or self.done == self.most:
+            return None
+        if self.prices.turn:
+            self.responder.recentre()
+        return self.responder.answer(self.prices.asked)
+
+    @property
+    def x(self) -> Floats:
+        """What this agent has contributed last: its optimum where the sums have settled."""
+        return self.responder.x
+
+    @property
+    def multipliers(self) -> Floats:
+        """Of the constraints: their prices."""
+        return self.prices.answered[self.prices.coupled :]
+
+    @property
+    def moving(self) -> float:
+        """The duality gap, in parts of the largest of the run; infinite before there is one."""
+        prices = self.prices
+        if math.isinf(prices.gap):
+            return math.inf
+        return prices.gap / prices.largest_gap if prices.largest_gap > 0 else 0.0
+
+    @property
+    def violation(self) -> float:
+        """The largest entry of the last constraints above zero, in parts of the largest entry that any sum had."""
+        prices = self.prices
+        return prices.violation / prices.largest if prices.violation > 0 else 0.0
+
+    def settled(self, tolerance: float) -> bool:
+        """Whether gap and constraints are within the tolerance."""
+        return max(self.moving, self.violation) <= tolerance
+
+    @property
+    def why(self) -> str:
+        """What kept the sums from settling."""
+        return (
+            f"after {self.done} rounds the duality gap is still {self.moving:.2g} of the largest, and the constraints "
+            f"are broken by {self.violation:.2g} of the largest sum: x is no optimum. More iterations, or constraints "
+            "that can be kept are needed"
+        )
+
+    def state(self) -> dict[str, Any]:
+        """For another process, as JSON; the prices are computed again from the sums."""
+        return {"responder": self.responder.state(), "sums": [one.tolist() for one in self.prices.sums]}
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        self.responder.resume(state["responder"])
+        for sums in state["sums"]:
+            self.prices.follow(np.array(sums))
+        self.done = len(state["sums"])

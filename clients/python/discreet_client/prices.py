@@ -1,0 +1,144 @@
+"""Prices of coupled quadratic programs from opened sums, for `method: auto`: no steps, nothing to tune.
+
+The dual of `min ½|Σ A_u,i x_i + c|² + Σ f_i(x_i)`, `x_i` in X_i, `Σ A_g,i x_i + d <= 0` in prices y = (y_u, lambda >=
+0) is concave with slope `S - K y` where S = (Σ A_u x + c, Σ A_g x + d) at the agents' best responses to y and K is the
+identity on u and zero on g. Its curvature is K, which everybody knows, plus that of the agents, which a BFGS matrix B
+learns from the sums: a structured quasi-Newton method (Dennis, Martinez, Tapia 1989), whose steps minimize the model
+over lambda >= 0. The first B is a part of the diagonal that the agents' first sum tells.
+
+All agents compute the same prices from the same sums, and end at the same sum: `arithmetic.SAME`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet_client.arithmetic import SAME, box_minimum
+
+Floats = NDArray[np.float64]
+
+FIRST = 0.85
+"""Of the diagonal: what bounds curvature where no box holds an agent is more than there is."""
+LEARNED_FROM = 2
+"""Moves of the prices that teach nothing: the agents' haze is in them."""
+SHRINK = 0.1
+"""Of the curvature in a direction in which the sums did not fall."""
+REACH = 1.3
+"""A move is at most so many times the longest of the last `RECENT`, in the metric of the first B."""
+RECENT = 3
+SMALLEST = 1e-9
+"""Of the first B's largest entry, each of its entries at least."""
+TURN = 0.5
+"""Of the gap at most what is between sums and prices, the rest being regrets, where centres move."""
+TURNS_FROM = 8
+"""Sums after which regrets are no haze any more."""
+GAP = 1e-6
+"""Of the largest gap: where a run ends."""
+BROKEN = 1e-5
+"""Of the largest entry of a sum: how much a constraint may be broken where a run ends."""
+
+
+class Prices:
+    """Follows the opened sums, float64[m + 1]: couplings, then the agents' regrets; and says the next prices.
+
+    `coupled` entries of a sum come before those of the constraints. `resolution` is how far rounding may move an entry
+    of a sum.
+    """
+
+    def __init__(self, coupled: int, couplings: int, resolution: float = 0.0) -> None:
+        self.coupled, self._resolution = coupled, resolution
+        self.sums: list[Floats] = []
+        """All that was opened, in order."""
+        self.asked = np.zeros(couplings)
+        """The prices that the next sum answers."""
+        self.answered = self.asked
+        """Those that the last sum has answered."""
+        self.ended = self.turn = False
+        """`turn`: prices fit the agents' proximal centres, which are to move now."""
+        self.gap = self.largest_gap = self.violation = math.inf
+        self.largest = 0.0
+        """Entry of any sum."""
+        self._own = np.diag((np.arange(couplings) < coupled).astype(np.float64))
+        self._lower = np.where(np.arange(couplings) < coupled, -np.inf, 0.0)
+        self._first = np.zeros((0, 0))
+        self.learned = self._first
+        """How the sums fall with prices, beside what the operator's own part does: float64[m, m]."""
+        self._base: tuple[Floats, Floats, Floats] | None = None
+        """The best prices so far, their sum, and the dual's slope there, of which the sign is changed."""
+        self._failed = 0
+        self._moves: list[float] = []
+
+    def follow(self, sums: Floats) -> None:
+        """The next sum; the first is of the slopes, with no regrets. Sets `asked`, or `ended`."""
+        self.sums.append(sums)
+        if len(self.sums) == 1:
+            slopes = FIRST * np.maximum(sums[:-1], 0.0)
+            largest = float(np.max(slopes, initial=0.0)) or 1.0
+            self._first = self.learned = np.diag(np.maximum(slopes, SMALLEST * largest))
+            return
+        self.answered, opened, regret = self.asked, sums[:-1], float(sums[-1])
+        self._judge(opened, regret)
+        if self.ended:
+            return
+        if self.turn:
+            self._base, self._failed = None, 0
+        self._learn(opened)
+        self._ask()
+
+    def _judge(self, opened: Floats, regret: float) -> None:
+        """The duality gap, which what the agents say of their regrets makes exact, and what is broken."""
+        u, g, prices = opened[: self.coupled], opened[self.coupled :], self.asked
+        apart = u - prices[: self.coupled]
+        between = SAME.dot(apart, apart) / 2 + SAME.dot(prices[self.coupled :], np.abs(g))
+        self.gap = between + max(regret, 0.0)
+        self.turn = len(self.sums) > TURNS_FROM and between <= TURN * self.gap
+        self.violation = float(np.max(g, initial=0.0))
+        first = len(self.sums) == 2
+        self.largest_gap = self.gap if first else max(self.largest_gap, self.gap)
+        self.largest = max(self.largest, float(np.max(np.abs(opened), initial=0.0)))
+        rounding = self._resolution * (1 + math.fsum(np.abs(prices).tolist()))
+        self.ended = self.gap <= max(GAP * self.largest_gap, rounding) and self.violation <= max(
+            BROKEN * self.largest, self._resolution
+        )
+
+    def _learn(self, opened: Floats) -> None:
+        """From the last move of the prices, and whether its end is where the next one begins."""
+        slope = SAME.times(self._own, self.asked) - opened
+        if self._base is None:
+            self._base = self.asked, opened, slope
+            return
+        prices, before, slope_before = self._base
+        move, fall = self.asked - prices, before - opened
+        self._moves = [*self._moves, math.sqrt(max(SAME.dot(move, SAME.times(self._first, move)), 0.0))][-RECENT:]
+        if len(self.sums) > LEARNED_FROM + 2:
+            along = SAME.times(self.learned, move)
+            curved, fell = SAME.dot(move, along), SAME.dot(move, fall)
+            if curved > 0 and fell > 1e-10 * curved:
+                self.learned = self.learned + _outer(fall) / fell - _outer(along) / curved
+            elif curved > 0:
+                self.learned = self.learned - (1 - SHRINK) * _outer(along) / curved
+        if SAME.dot(slope_before + slope, move) <= 0 or self._failed >= 2:
+            self._base, self._failed = (self.asked, opened, slope), 0
+        else:
+            self._failed += 1
+
+    def _ask(self) -> None:
+        assert self._base is not None
+        prices, _, slope = self._base
+        curvature = self.learned if self._failed < 2 else self._first * 2.0 ** (self._failed - 1)
+        model = curvature + self._own
+        linear = slope - SAME.times(model, prices)
+        asked = box_minimum(model, linear, self._lower, np.full(prices.size, np.inf), prices, SAME)
+        move = asked - prices
+        length = math.sqrt(max(SAME.dot(move, SAME.times(self._first, move)), 0.0))
+        if self._moves and length > (most := REACH * max(self._moves)) > 0:
+            asked = prices + move * (most / length)
+        self.asked = asked
+
+
+def _outer(vector: Floats) -> Floats:
+    outer: Floats = vector[:, None] * vector[None, :]
+    return outer

@@ -1,0 +1,166 @@
+"""The two methods by which agents of a coupled quadratic program come to their optimum over opened sums.
+
+`spds` is the paper's: short steps, as many as the owner says. `auto` has none to set: agents answer prices exactly
+(`discreet_client.best_responses`), and a quasi-Newton method finds the prices (`discreet_client.prices`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from discreet.errors import InvalidInput
+from discreet.intake.field_issues import FieldError
+from discreet.problems.coupled_qp import checks
+from discreet.problems.coupled_qp.data import Floats, QpSteps
+from discreet.solvers.saddle.spds import Part
+from discreet_client import secure_sum
+from discreet_client.best_responses import Responder
+from discreet_client.priced_rounds import MOST_COUPLINGS, MOST_ROUNDS, PricedRounds
+from discreet_client.prices import Prices
+from discreet_client.updates import Box, Participant, Rounds
+
+Name = Literal["spds", "auto"]
+MEANING = (
+    "`spds`: the paper's shrunken primal-dual subgradient method, with `steps`. `auto`: prices by a quasi-Newton "
+    "method and exact answers of the agents, with no steps to choose; ends by itself, often after 10 to 20 rounds. "
+    "Without it `spds` where there are steps or noise, else `auto`"
+)
+FEWEST_ROUNDS = 3
+"""Of `auto`: slopes, answers to the first prices, and to the next."""
+
+
+class Method(ABC):
+    """What a job's plan and its agents need to know of how it iterates."""
+
+    name: ClassVar[Name]
+    added: ClassVar[int] = 0
+    """Entries of a sum beside the couplings."""
+    operator_from: ClassVar[int | None] = None
+    """See `secure_sum.Parameters`."""
+
+    def __init__(self, iterations: int) -> None:
+        self.iterations = iterations
+        """Sums that are opened, at most."""
+
+    @property
+    @abstractmethod
+    def signed(self) -> dict[str, Any]:
+        """What agents must know of it, signed by the owner."""
+
+    @abstractmethod
+    def check(self, count: int, couplings: int) -> None:
+        """InvalidInput for what does not fit so many agents."""
+
+    @abstractmethod
+    def check_federated(self, count: int, couplings: int) -> None:
+        """The same where nobody sees all data."""
+
+    @abstractmethod
+    def check_parts(self, parts: Sequence[Part]) -> None:
+        """InvalidInput for data that it cannot take."""
+
+    def bound(self, reach: float, slots: float) -> float:
+        """The largest entry of a contribution, whose couplings reach so far, in slots that hold so much."""
+        return reach
+
+    @abstractmethod
+    def updates(self, parts: Sequence[Part], sums: secure_sum.Parameters) -> Sequence[Rounds | PricedRounds]:
+        """The agents of `protocol: job`."""
+
+    def own(self, vector: Floats) -> Floats:
+        """The operator's part of a sum."""
+        return np.append(vector, np.zeros(self.added))
+
+
+class Spds(Method):
+    name = "spds"
+
+    def __init__(self, steps: QpSteps) -> None:
+        super().__init__(steps.iterations)
+        self.steps = steps
+
+    @property
+    def signed(self) -> dict[str, Any]:
+        return {"steps": self.steps.model_dump(mode="json")}
+
+    def check(self, count: int, couplings: int) -> None:
+        checks.check_steps(self.steps, count)
+
+    def check_federated(self, count: int, couplings: int) -> None:
+        if self.steps.primal is None or self.steps.dual is None:
+            says = "primal and dual are needed: nobody sees all data to derive them from; method auto needs no steps"
+            raise InvalidInput(says, pointer="/problem/steps")
+        checks.check_steps(self.steps, count)
+        if isinstance(self.steps.primal, tuple):
+            says = "one step size for all: the order of the agents is not known before they join"
+            raise InvalidInput(says, pointer="/problem/steps/primal")
+
+    def check_parts(self, parts: Sequence[Part]) -> None:
+        checks.steps_of(self.steps, parts)
+
+    def updates(self, parts: Sequence[Part], sums: secure_sum.Parameters) -> Sequence[Rounds | PricedRounds]:
+        return [
+            Rounds(Participant(part.A_u, part.A_g, part.cost, part.domain, steps), self.iterations)
+            for part, steps in zip(parts, checks.steps_of(self.steps, parts), strict=True)
+        ]
+
+
+class Auto(Method):
+    name = "auto"
+    added = 1  # regrets
+    operator_from = 1  # the first sum is of slopes
+
+    @property
+    def signed(self) -> dict[str, Any]:
+        return {"method": "auto", "steps": {"iterations": self.iterations}}
+
+    def check(self, count: int, couplings: int) -> None:
+        if couplings > MOST_COUPLINGS:
+            raise InvalidInput(
+                f"method auto keeps a matrix of the couplings, at most {MOST_COUPLINGS} of them, not {couplings}: name "
+                "method spds and its steps",
+                pointer="/problem/method",
+            )
+
+    def check_federated(self, count: int, couplings: int) -> None:
+        self.check(count, couplings)
+
+    def check_parts(self, parts: Sequence[Part]) -> None:
+        """All boxes have two ends, or their sums would not fit their slots."""
+
+    def bound(self, reach: float, slots: float) -> float:
+        """All that the slots hold: slopes and regrets are cut off there, whatever the data."""
+        return max(reach, slots)
+
+    def updates(self, parts: Sequence[Part], sums: secure_sum.Parameters) -> Sequence[Rounds | PricedRounds]:
+        coupled, couplings = parts[0].A_u.shape[0], sums.dimension - self.added
+        prices = Prices(coupled, couplings, sums.rounding(len(parts)))  # one for all: they are the same everywhere
+        return [PricedRounds(_responder(part, sums.bound), prices, self.iterations) for part in parts]
+
+
+def _responder(part: Part, bound: float) -> Responder:
+    assert isinstance(part.domain, Box)
+    return Responder(np.vstack([part.A_u, part.A_g]), part.cost, part.domain, bound)
+
+
+def method_of(name: Name | None, steps: QpSteps | None, *, noise: bool) -> Method:
+    """The method of a request: as it is named, else by what it gives. Raises FieldError where these disagree."""
+    if name is None:
+        name = "spds" if steps is not None or noise else "auto"
+    if name == "spds":
+        if steps is None:
+            raise FieldError("steps", "method spds, and sums with noise, need them: iterations at least")
+        return Spds(steps)
+    if noise:
+        raise FieldError("method", "sums with noise are for method spds and its short steps")
+    if steps is None:
+        return Auto(MOST_ROUNDS)
+    if given := sorted(steps.model_fields_set - {"iterations"}):
+        raise FieldError(f"steps/{given[0]}", "method auto has no steps: give iterations alone, or nothing")
+    if steps.iterations < FEWEST_ROUNDS:
+        raise FieldError("steps/iterations", f"method auto takes {FEWEST_ROUNDS} rounds at least")
+    return Auto(steps.iterations)

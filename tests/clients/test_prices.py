@@ -1,0 +1,360 @@
+"""The method without steps: small linear algebra, agents' answers, and prices against an independent solver."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from discreet_client.arithmetic import FAST, SAME, Arithmetic, box_minimum
+from discreet_client.best_responses import BLUR, Responder
+from discreet_client.priced_rounds import MOST_ROUNDS, PricedRounds
+from discreet_client.prices import Prices
+from discreet_client.updates import Box, QuadraticCost
+from tests.solvers.test_spds import paper
+
+Floats = NDArray[np.float64]
+ROOT = Path(__file__).parents[2]
+GRID = 2.0**-32
+
+
+# Linear algebra -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 5, 40])
+def test_the_same_arithmetic_everywhere_solves_what_the_library_solves(size: int) -> None:
+    random = np.random.default_rng(size)
+    root, vector = random.normal(size=(size, size + 3)), random.normal(size=size)
+    matrix = root @ root.T
+    np.testing.assert_allclose(SAME.solve(matrix, vector), np.linalg.solve(matrix, vector), rtol=1e-9)
+    np.testing.assert_allclose(SAME.times(matrix, vector), matrix @ vector, rtol=1e-12)
+    assert SAME.dot(vector, matrix[0]) == pytest.approx(float(vector @ matrix[0]), rel=1e-12)
+
+
+def test_exactly_rounded_sums_do_not_depend_on_their_order() -> None:
+    """What makes agents end at the same sum, whatever their processors do with long sums."""
+    random = np.random.default_rng(3)
+    one, other = random.normal(size=1000) * 10.0 ** random.integers(-8, 8, 1000), random.normal(size=1000)
+    order = random.permutation(1000)
+    assert SAME.dot(one, other) == SAME.dot(one[order], other[order])
+
+
+@pytest.mark.parametrize("arithmetic", [FAST, SAME])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_minimum_over_a_box_meets_its_conditions(seed: int, arithmetic: Arithmetic) -> None:
+    random = np.random.default_rng(seed)
+    size = 3 + 7 * seed
+    root = random.normal(size=(size, size))
+    H, p = root @ root.T + 1e-3 * np.eye(size), 5 * random.normal(size=size)
+    lower, upper = -random.uniform(0, 1, size), random.uniform(0, 1, size)
+    upper[0] = np.inf
+    x = box_minimum(H, p, lower, upper, random.normal(size=size), arithmetic)
+    slope = H @ x + p
+    assert np.all((lower <= x) & (x <= upper))
+    assert np.all(slope[x < upper] > -1e-8)
+    assert np.all(slope[x > lower] < 1e-8)
+    assert 0 < np.sum((lower < x) & (x < upper)) < size  # some are held, some are free
+
+
+# Agents ---------------------------------------------------------------------------------------------------------------
+
+
+def charger(uniform: Callable[[int], Floats], **changes: Any) -> Responder:
+    cost = QuadraticCost(np.diag([1.0, 2.0, 0.5]), np.array([-4.0, -4.0, -0.5]))
+    return Responder(
+        np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 2.0]]),
+        cost,
+        Box(0.0, np.array([1.0, 5.0, 5.0])),
+        2.0**20,
+        uniform,
+        **changes,
+    )
+
+
+def test_no_early_answer_is_the_best_one_and_late_ones_are() -> None:
+    random = np.random.default_rng(1)
+    agent, prices = charger(random.random), np.array([0.3, 0.1])
+    best = np.array([1.0, (4 - 0.4) / 8, (0.5 - 0.2) / 0.5])
+    apart, regrets = [], []
+    for _ in range(12):
+        told = agent.answer(prices)
+        apart.append(float(np.max(np.abs(agent.x - best))))
+        regrets.append(told[-1])
+        np.testing.assert_allclose(told[:2], [agent.x[0] + agent.x[1], agent.x[1] + 2 * agent.x[2]])
+        cost = [
+            float(np.sum((agent._cost.A_q @ x) ** 2) + agent._cost.a_l @ x + prices @ agent._A @ x)
+            for x in (agent.x, best)
+        ]
+        assert told[-1] == pytest.approx(cost[0] - cost[1], abs=1e-12)
+    assert apart[0] > 0.1
+    assert apart[1] > 1e-3
+    assert apart[-1] < 1e-12
+    assert all(later <= before for before, later in pairwise(regrets))
+
+
+def test_haze_is_the_systems_unless_a_test_draws_it() -> None:
+    """Two agents of the same data and prices answer otherwise; without haze they answer alike."""
+    from discreet_client.best_responses import system_uniform
+
+    drawn = system_uniform(10_000)
+    assert np.all((drawn >= 0) & (drawn < 1))
+    assert abs(float(np.mean(drawn)) - 0.5) < 7 / (12 * 10_000) ** 0.5
+    hazy = [charger(system_uniform) for _ in range(2)]
+    plain = [charger(system_uniform, haze=False) for _ in range(2)]
+    prices = np.zeros(2)
+    assert np.max(np.abs(hazy[0].answer(prices) - hazy[1].answer(prices))) > 1e-6
+    np.testing.assert_array_equal(plain[0].answer(prices), plain[1].answer(prices))
+    np.testing.assert_array_equal(plain[0].slopes(), plain[1].slopes())
+    assert np.max(np.abs(hazy[0].slopes() - hazy[1].slopes())) > 1e-6
+    ratio = hazy[0].slopes() / plain[0].slopes()
+    assert ratio[0] == pytest.approx(ratio[1])
+    assert 1 / BLUR <= ratio[0] <= BLUR
+
+
+def test_an_agent_goes_on_from_its_state() -> None:
+    agent = charger(np.random.default_rng(2).random)
+    agent.answer(np.array([0.2, 0.0]))
+    saved = json.loads(json.dumps(agent.state()))
+    other = charger(np.random.default_rng(5).random)
+    other.resume(saved)
+    agent._uniform = other._uniform = lambda size: np.random.default_rng(9).random(size)
+    np.testing.assert_array_equal(agent.answer(np.ones(2)), other.answer(np.ones(2)))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e9])
+def test_no_entry_leaves_its_slot_whatever_the_cost(scale: float) -> None:
+    """A cost that is nearly flat has slopes, and one that is steep regrets, beyond any slot."""
+    agent = Responder(
+        np.array([[1e3]]), QuadraticCost(np.array([[scale**-0.5]]), np.array([scale * 1e6])), Box(0.0, 1.0), 1e4
+    )
+    assert np.all(np.abs(agent.slopes()) <= 1e4)
+    assert np.all(np.abs(agent.answer(np.array([-1e8]))) <= 1e4)
+
+
+def test_boxes_have_two_ends() -> None:
+    with pytest.raises(ValueError, match="two ends"):
+        Responder(np.ones((1, 1)), QuadraticCost(np.eye(1), np.zeros(1)), Box(0.0, np.inf), 1.0)
+
+
+# Against an independent solver ----------------------------------------------------------------------------------------
+
+
+class Instance(NamedTuple):
+    A_u: Sequence[Floats]
+    A_g: Sequence[Floats]
+    costs: Sequence[QuadraticCost]
+    boxes: Sequence[Box]
+    c: Floats
+    d: Floats
+
+    def objective(self, x: Sequence[Floats]) -> float:
+        u = sum((A @ one for A, one in zip(self.A_u, x, strict=True)), self.c)
+        return float(u @ u) / 2 + sum(cost.value(one) for cost, one in zip(self.costs, x, strict=True))
+
+    def violation(self, x: Sequence[Floats]) -> float:
+        return float(np.max(sum((A @ one for A, one in zip(self.A_g, x, strict=True)), self.d), initial=0.0))
+
+    def optimum(self) -> float:
+        """By CVXPY and Clarabel."""
+        x = [cp.Variable(cost.a_l.size) for cost in self.costs]
+        u, g = (cp.hstack(x) @ np.hstack(As).T + own for As, own in ((self.A_u, self.c), (self.A_g, self.d)))
+        cost = cp.sum_squares(u) / 2
+        constraints = [g <= 0]
+        for variable, one, box in zip(x, self.costs, self.boxes, strict=True):
+            cost += cp.sum_squares(one.A_q @ variable) + one.a_l @ variable
+            constraints += [variable >= box.lower, variable <= box.upper]
+        problem = cp.Problem(cp.Minimize(cost), constraints)
+        problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
+        return float(problem.value)
+
+
+def drive(instance: Instance, seed: int, most: int = MOST_ROUNDS) -> tuple[list[PricedRounds], int | None]:
+    """All agents in the clear, on the grid of the encrypted run, to their own end; and after how many sums objective
+    and limit were first within 1e-4."""
+    random, sizes = np.random.default_rng(seed), (instance.c.size, instance.d.size)
+    prices = Prices(sizes[0], sum(sizes), (len(instance.costs) + 1) * GRID / 2)
+    agents = [
+        PricedRounds(Responder(np.vstack(As), cost, box, 2.0**26, random.random), prices, most)
+        for *As, cost, box in zip(instance.A_u, instance.A_g, instance.costs, instance.boxes, strict=True)
+    ]
+    own = np.concatenate([instance.c, instance.d, [0.0]])
+    best, reached, sums = instance.optimum(), None, None
+    while (told := [agent(sums) for agent in agents])[0] is not None:
+        total = np.sum([np.rint(one / GRID) * GRID for one in told if one is not None], axis=0)
+        sums = total if sums is None else total + own
+        x = [agent.x for agent in agents]
+        near = abs(instance.objective(x) - best) <= 1e-4 * abs(best)
+        if agents[0].done and near and instance.violation(x) <= 1e-4 * float(np.max(np.abs(instance.d))):
+            reached = reached or agents[0].done + 1
+    return agents, reached
+
+
+@cache
+def chargers(count: int, hours: int, seed: int, energy: bool) -> Instance:
+    """Vehicles under a limit that fill a valley: with a need of each hour (`EV`), or over the night (`energy`)."""
+    random = np.random.RandomState(seed)
+    baseline, weight = 1.4 + 0.7 * np.cos(2 * np.pi * np.arange(hours) / hours), np.sqrt(0.1 / count)
+    costs, boxes = [], []
+    for _ in range(count):
+        arrives, leaves = random.randint(0, hours // 3), random.randint(3 * hours // 4, hours + 1)
+        plugged = (arrives <= np.arange(hours)) & (np.arange(hours) < leaves)
+        boxes.append(Box(np.zeros(hours), np.where(plugged, random.choice([3.7, 7.4]), 0.0)))
+        if energy:
+            need = random.uniform(4, 9) * hours / 12
+            A_q = np.vstack([np.full(hours, 0.5**0.5), 0.05**0.5 * np.eye(hours)])
+            costs.append(QuadraticCost(A_q, np.full(hours, -need)))
+        else:
+            needs, curvature = random.uniform(0, 4, hours), random.uniform(0.5, 1.5, hours)
+            costs.append(QuadraticCost(np.diag(np.sqrt(curvature)), -2 * curvature * needs))
+    A_u, A_g = [weight * np.eye(hours)] * count, [np.eye(hours) / count] * count
+    return Instance(A_u, A_g, costs, boxes, weight * count * baseline, baseline - (2.2 if energy else 2.6))
+
+
+@cache
+def example(vehicles: int) -> Instance:
+    """examples/ev_charging.py."""
+    specification = importlib.util.spec_from_file_location("ev_charging", ROOT / "examples" / "ev_charging.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    problem = module.job(vehicles)["problem"]
+    agents = [{name: np.array(value, dtype=float) for name, value in agent.items()} for agent in problem["agents"]]
+    return Instance(
+        [agent["A_u"] for agent in agents],
+        [agent["A_g"] for agent in agents],
+        [QuadraticCost(agent["A_q"], agent["a_l"]) for agent in agents],
+        [Box(agent["lower"], agent["upper"]) for agent in agents],
+        np.array(problem["operator"]["c"]),
+        np.array(problem["operator"]["d"]),
+    )
+
+
+@cache
+def random_instance(seed: int) -> Instance:
+    """16 to 64 couplings of 5 to 20 agents; a feasible one: d leaves room around a point of the boxes."""
+    random = np.random.default_rng(seed)
+    couplings = int(random.integers(16, 65))
+    m_u = int(random.integers(couplings // 4, 3 * couplings // 4 + 1))
+    A_u, A_g, costs, boxes, used = [], [], [], [], np.zeros(couplings - m_u)
+    for _ in range(int(random.integers(5, 21))):
+        k = int(random.integers(2, 9))
+        A_u.append(random.normal(size=(m_u, k)) / 2)
+        A_g.append(random.normal(size=(couplings - m_u, k)) / 2)
+        costs.append(QuadraticCost(random.normal(size=(k, k)) / 4 + 1.5 * np.eye(k), 3 * random.normal(size=k)))
+        boxes.append(Box(-random.uniform(0, 2, k), random.uniform(0.5, 2, k)))
+        used += A_g[-1] @ random.uniform(boxes[-1].lower, boxes[-1].upper)
+    return Instance(A_u, A_g, costs, boxes, random.normal(size=m_u), -used - 0.1)
+
+
+def check(instance: Instance, seed: int, rounds: int) -> tuple[int, int]:
+    """Objective and limit within 1e-4 in so many opened sums, the first included, and still at the end that the agents
+    find by themselves; how many sums it took to both."""
+    agents, reached = drive(instance, seed)
+    assert agents[0].prices.ended
+    assert reached is not None
+    assert reached <= rounds
+    x, best = [agent.x for agent in agents], instance.optimum()
+    assert instance.objective(x) == pytest.approx(best, rel=1e-4)
+    assert instance.violation(x) <= 1e-4 * float(np.max(np.abs(instance.d)))
+    assert all(agent.settled(1e-3) for agent in agents)
+    return reached, agents[0].done
+
+
+@pytest.mark.parametrize("energy", [False, True])
+@pytest.mark.parametrize("count", [5, 10, 50])
+def test_vehicles_take_twenty_sums_at_most(count: int, energy: bool) -> None:
+    for hours in (8, 24):
+        assert check(chargers(count, hours, 7, energy), seed=count, rounds=20)[1] <= 20
+
+
+@pytest.mark.parametrize("vehicles", [3, 5, 10, 50])
+def test_the_example_takes_twenty_sums_at_most(vehicles: int) -> None:
+    check(example(vehicles), seed=1, rounds=20)
+
+
+def test_the_papers_example_takes_twenty_sums_at_most() -> None:
+    parts, c, d = paper()
+    data = [[part.A_u for part in parts], [part.A_g for part in parts], [part.cost for part in parts]]
+    check(Instance(*data, [Box(np.zeros(2), np.ones(2))] * 3, c, d), seed=0, rounds=20)
+
+
+def test_random_couplings_take_forty_sums_at_most_but_for_the_hardest() -> None:
+    rounds = []
+    for seed in range(12):
+        reached, _ = check(random_instance(seed), seed, rounds=50)
+        rounds.append(reached)
+    assert sorted(rounds)[-2] <= 40
+    assert np.median(rounds) <= 30
+
+
+def test_costs_with_flat_directions_come_to_their_optimum_too() -> None:
+    """Nothing but the need over the night has a curvature: proximal centres move."""
+    plain = chargers(5, 8, 7, energy=True)
+    flat = plain._replace(costs=[QuadraticCost(cost.A_q[:1], cost.a_l) for cost in plain.costs])
+    agents, reached = drive(flat, seed=2, most=200)
+    assert reached is not None
+    assert reached <= 60
+    assert agents[0].prices.ended
+    assert all(agent.responder._pull > 0 for agent in agents)
+
+
+def test_constraints_that_cannot_be_kept_never_settle() -> None:
+    plain = chargers(5, 8, 7, energy=False)
+    agents, _ = drive(plain._replace(d=plain.d + 9), seed=2, most=30)
+    assert not agents[0].prices.ended
+    assert not any(agent.settled(1e-3) for agent in agents)
+    assert agents[0].done == 30
+    assert "30 rounds" in agents[0].why
+
+
+def test_sums_in_any_unit_take_as_many_rounds() -> None:
+    """There is nothing to tune: money and load in other units, and prices follow."""
+    plain = chargers(10, 8, 7, energy=False)
+    scaled = plain._replace(
+        A_g=[1000 * A for A in plain.A_g],
+        d=1000 * plain.d,
+        A_u=[30 * A for A in plain.A_u],
+        c=30 * plain.c,
+        costs=[QuadraticCost(30 * cost.A_q, 900 * cost.a_l) for cost in plain.costs],
+    )
+    rounds = [drive(instance, seed=3)[0][0].done for instance in (plain, scaled)]
+    assert abs(rounds[0] - rounds[1]) <= 3
+
+
+def test_agents_in_two_processes_ask_the_same_and_go_on_from_their_state() -> None:
+    """Each with prices of its own, one of them saved and opened again between all rounds."""
+    instance = chargers(5, 8, 7, energy=True)
+    size = instance.c.size
+    agents = [
+        PricedRounds(
+            Responder(np.vstack(As), cost, box, 2.0**26, np.random.default_rng(place).random),
+            Prices(size, 2 * size, 6 * GRID / 2),
+            MOST_ROUNDS,
+        )
+        for place, (*As, cost, box) in enumerate(
+            zip(instance.A_u, instance.A_g, instance.costs, instance.boxes, strict=True)
+        )
+    ]
+    own, sums = np.concatenate([instance.c, instance.d, [0.0]]), None
+    while (told := [agent(sums) for agent in agents])[0] is not None:
+        sums = np.sum([one for one in told if one is not None], axis=0) + (0 if sums is None else own)
+        saved = json.loads(json.dumps(agents[0].state()))
+        old = agents[0].responder
+        fresh = Responder(old._A, old._cost, instance.boxes[0], 2.0**26, old._uniform)
+        agents[0] = PricedRounds(fresh, Prices(size, 2 * size, 6 * GRID / 2), MOST_ROUNDS)
+        agents[0].resume(saved)
+    assert all(one is None for one in told)
+    for agent in agents[1:]:
+        np.testing.assert_array_equal(agent.prices.answered, agents[0].prices.answered)
+        np.testing.assert_array_equal(agent.prices.learned, agents[0].prices.learned)
+    assert agents[0].prices.ended

@@ -1,0 +1,254 @@
+"""`method: auto` of coupled quadratic programs: which requests take it, jobs, sessions, and what a second job shows."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from discreet.errors import Exposed, InvalidInput
+from discreet.problems.coupled_qp import run_again
+from discreet.problems.coupled_qp.charts import charts_of
+from discreet.problems.coupled_qp.data import part_of
+from discreet.problems.coupled_qp.exposure import AGAIN_WITH_PRICES
+from discreet.problems.coupled_qp.methods import Auto
+from discreet.problems.coupled_qp.problem import CoupledQp
+from discreet_client import secure_sum
+from discreet_client.agent.demands import Demands
+from discreet_client.federation.errors import AgentError
+from discreet_client.priced_rounds import MOST_COUPLINGS, MOST_ROUNDS
+from tests.clients.attacks.test_federated_agents import C, Party, Together
+from tests.problems.test_coupled_qp import federated, planned, random_instance, run, spec
+from tests.solvers.test_spds import MULTIPLIERS, OBJECTIVE, OPTIMUM, TOLERANCE, by_cvxpy
+
+ROOT = Path(__file__).parents[2]
+
+
+def auto(**changes: Any) -> dict[str, Any]:
+    """The paper's example without steps."""
+    body = spec(**changes)
+    del body["steps"]
+    return body
+
+
+# Which requests take it -----------------------------------------------------------------------------------------------
+
+
+def test_without_steps_a_request_takes_it_and_with_steps_none_does() -> None:
+    _, plan = planned(auto())
+    assert plan.parameters["method"] == "auto"
+    assert plan.parameters["steps"] == {"iterations": MOST_ROUNDS}
+    assert plan.parameters["sums"]["dimension"] == 5
+    assert plan.parameters["sums"]["operator_from"] == 1
+    _, named = planned(spec(method="spds"))
+    _, given = planned(spec())
+    # What agents of before there was the method have to read is the same.
+    assert named.parameters == given.parameters
+    assert "method" not in given.parameters
+    assert "operator_from" not in given.parameters["sums"]
+    _, capped = planned(auto(method="auto") | {"steps": {"iterations": 30}})
+    assert capped.iterations == {"rounds": 30}
+
+
+@pytest.mark.parametrize(
+    ("changes", "place", "says"),
+    [
+        ({"method": "spds"}, ("steps",), "iterations at least"),
+        ({"noise": {"epsilon": 1, "delta": 1e-6}}, ("steps",), "sums with noise, need them"),
+        ({"method": "auto", "noise": {"epsilon": 1, "delta": 1e-6}}, ("method",), "for method spds"),
+        ({"method": "auto", "steps": {"primal": 1, "dual": 1, "iterations": 9}}, ("steps", "dual"), "has no steps"),
+        ({"method": "auto", "steps": {"iterations": 2}}, ("steps", "iterations"), "3 rounds at least"),
+        ({"method": "newton"}, ("method",), "'spds' or 'auto'"),
+    ],
+)
+def test_what_does_not_fit_it_is_refused_by_place(changes: dict[str, Any], place: tuple[str, ...], says: str) -> None:
+    with pytest.raises(ValidationError, match=says) as refused:
+        CoupledQp.model_validate(auto() | changes)
+    error = refused.value.errors()[0]
+    inner = getattr(error.get("ctx", {}).get("error"), "field", error["loc"])
+    assert inner == place
+
+
+def test_more_couplings_than_matrices_are_kept_of_are_refused() -> None:
+    body = federated(3, operator={"c": [0.0] * MOST_COUPLINGS, "d": [0.0]})
+    body["agents"]["coupled"] = MOST_COUPLINGS
+    del body["steps"]
+    problem = CoupledQp.model_validate(body)
+    with pytest.raises(InvalidInput, match="at most 512") as refused:
+        problem.plan_federation((), problem.budget(None))
+    assert refused.value.issues[0].pointer == "/problem/method"
+
+
+# Jobs -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["masking", "paillier"])
+def test_the_papers_example_comes_to_its_optimum(scheme: str) -> None:
+    body = auto(encryption__scheme=scheme, encryption__key_bits=2048)
+    result = run(body)
+    assert np.array(result["x"]) == pytest.approx(np.array(OPTIMUM), abs=20 * TOLERANCE)
+    assert result["multipliers"] == pytest.approx(MULTIPLIERS, abs=20 * TOLERANCE)
+    assert result["objective"] == pytest.approx(OBJECTIVE, rel=1e-4)
+    assert result["rounds"] <= 25
+    assert result["status"] == "converged"
+    assert charts_of(body, {}, result)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_instances_against_cvxpy(seed: int) -> None:
+    body = random_instance(seed)
+    del body["steps"]
+    problem, plan = planned(body)
+    result = run(body)
+    parts = [part_of(agent) for agent in problem._data()]
+    _, objective = by_cvxpy(parts, np.array(body["operator"]["c"]), np.array(body["operator"]["d"]))
+    assert result["objective"] == pytest.approx(objective, rel=1e-4, abs=1e-4)
+    assert result["violation"] < 1e-4
+    assert result["status"] == "converged"
+    assert result["rounds"] <= 30 <= plan.iterations["rounds"]
+
+
+def test_the_example_of_the_docs_takes_no_steps() -> None:
+    specification = importlib.util.spec_from_file_location("ev_charging", ROOT / "examples" / "ev_charging.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    body = module.job(5)["problem"] | {"encryption": {"scheme": "masking"}}
+    del body["steps"]
+    result = run(body)
+    assert result["status"] == "converged"
+    assert result["rounds"] <= 25
+
+
+def test_too_few_rounds_are_said_to_be_no_optimum() -> None:
+    result = run(auto() | {"method": "auto", "steps": {"iterations": 4}})
+    assert result["rounds"] == 4
+    assert result["status"] == "iteration_limit"
+
+
+# Sessions -------------------------------------------------------------------------------------------------------------
+
+METHOD: dict[str, Any] = {"steps": {"iterations": 60}, "method": "auto"}
+LIMIT = (-1.5,)
+AUTO = METHOD | {"operator": {"c": C, "d": LIMIT}}
+
+
+def test_agents_of_a_session_find_their_optimum_and_restart_at_every_exchange(tmp_path: Path) -> None:
+    run = Together([Party(seed, tmp_path) for seed in range(4)], **AUTO)
+    while not run.session.done:
+        run.go(1)
+        for party in run.parties:
+            party.stop()
+            party.start()
+    ends = [party.run.close(run.roster, party.state, run.broadcast) for party in run.parties]
+    assert all(one.settled for one in ends)
+    assert {one.rounds for one in ends} == {len(run.sums)}
+    assert len(run.sums) < 25
+    assert {one.transcript for one in ends} == {ends[0].transcript}
+    x = [one.x for one in ends]
+    u = sum((party.A_u @ one for party, one in zip(run.parties, x, strict=True)), np.array(C))
+    g = sum((party.A_g @ one for party, one in zip(run.parties, x, strict=True)), np.array(LIMIT))
+    # The conditions of an optimum: each agent's slope is zero where it is free, and points out of the box elsewhere.
+    for party, one in zip(run.parties, x, strict=True):
+        slope = party.cost.gradient(one) + party.A_u.T @ u + party.A_g.T @ ends[0].multipliers
+        assert np.max(np.abs(one - np.clip(one - slope, 0, 1))) < 3e-3
+    assert np.max(g) < 1e-3
+    for party in run.parties:
+        party.stop()
+
+
+def test_the_first_sum_is_of_the_agents_alone() -> None:
+    """Neither what the operator holds nor any agent's own steepness can be read from it."""
+    run = Together([Party(seed) for seed in range(3)], **AUTO)
+    run.go(4)
+    exact = []
+    for party in run.parties:
+        A = np.vstack([party.A_u, party.A_g])
+        exact.append(np.diag(A @ np.linalg.inv(2 * party.cost.A_q.T @ party.cost.A_q) @ A.T))
+    assert np.all(run.sums[0][:3] >= np.sum(exact, axis=0) / 2 - 1e-6)
+    assert np.all(run.sums[0][:3] <= np.sum(exact, axis=0) * 2 + 1e-6)
+    assert run.sums[0][3] == 0
+
+
+def test_constraints_that_cannot_be_kept_end_unsettled() -> None:
+    run = Together([Party(seed) for seed in range(3)], **AUTO | {"operator": {"c": C, "d": (9.0,)}})
+    run.go()
+    ends = [party.run.close(run.roster, party.state, run.broadcast) for party in run.parties]
+    assert [one.settled for one in ends] == [False] * 3
+    assert all("constraints are broken by" in one.why for one in ends)
+    assert ends[0].rounds == 60
+
+
+def test_an_agent_of_before_there_was_the_method_ends_before_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not know the signed field, as today's does not know one that comes after it."""
+    run = Together([Party(seed) for seed in range(3)], **AUTO)
+    party = run.parties[0]
+    known = secure_sum.Parameters
+
+    def older(**fields: Any) -> secure_sum.Parameters:
+        if "operator_from" in fields:
+            raise TypeError("__init__() got an unexpected keyword argument 'operator_from'")
+        return known(**fields)
+
+    monkeypatch.setattr(secure_sum, "Parameters", older)
+    with pytest.raises(AgentError, match="parameters that this version does not know"):
+        party.answer(0, run.broadcast, run.roster, run.price)
+    assert party.state == b""
+
+
+@pytest.mark.parametrize("hide", ["method", "operator_from"])
+def test_sums_of_another_method_than_is_named_are_refused(hide: str) -> None:
+    """Exact answers where slopes were asked for, or the reverse, would be nonsense and might show a value."""
+    run = Together([Party(seed) for seed in range(3)], **AUTO)
+    del (run.roster["parameters"] if hide == "method" else run.roster["parameters"]["sums"])[hide]
+    with pytest.raises(AgentError, match="another method"):
+        run.parties[0].answer(0, run.broadcast, run.roster, run.price)
+    assert run.parties[0].state == b""
+
+
+def test_an_agents_cap_on_rounds_holds_for_the_most_that_it_may_take() -> None:
+    run = Together([Party(0, demands=Demands(rounds=59, exposure="accepted")), Party(1), Party(2)], **AUTO)
+    with pytest.raises(AgentError, match="60 sums would be opened; this agent allows 59"):
+        next(one for one in run.parties if one.demands.rounds == 59).answer(0, run.broadcast, run.roster, run.price)
+
+
+# What a job that is run again shows -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("agents", "hours"), [(4, 1), (8, 1), (4, 8)])
+def test_a_job_run_again_without_an_agent_shows_its_wish_only_without_the_haze(agents: int, hours: int) -> None:
+    """Two jobs have prices zero in common. Without the haze the difference of their first sums is what the missing
+    agent wants, and that of their first slopes how steep its cost is, to the grid. With it both are far off, and what
+    the last sums tell is farther off than a guess from what the others want."""
+    plain = run_again.figures(agents, hours, 4, haze=False)
+    assert plain.wish < 1e-6
+    assert plain.steepness < 1e-6
+    hazy = run_again.figures(agents, hours, 20, haze=True)
+    assert hazy.wish > 0.2
+    assert hazy.steepness > 0.2
+    assert hazy.wish_from_last > hazy.wish_by_guess
+
+
+def test_plan_and_certificate_say_what_it_opens() -> None:
+    problem = CoupledQp.model_validate(federated(5, **METHOD))
+    plan = problem.plan_federation((), problem.budget(None))
+    assert plan.exposure is not None
+    assert (plan.exposure.rounds, plan.exposure.sums) == (60, 180)
+    assert AGAIN_WITH_PRICES in plan.exposure.sentence
+    few = CoupledQp.model_validate(federated(5))
+    other = few.plan_federation((), few.budget(None)).exposure
+    assert other is not None
+    assert AGAIN_WITH_PRICES not in other.sentence
+    silent = CoupledQp.model_validate(federated(5, **METHOD | {"exposure": None}))
+    with pytest.raises(Exposed, match="accepted"):
+        silent.plan_federation((), silent.budget(None))
+
+
+def test_how_a_method_is_signed_is_json() -> None:
+    assert json.loads(json.dumps(Auto(9).signed)) == {"method": "auto", "steps": {"iterations": 9}}
