@@ -177,7 +177,7 @@ async def _job_page(
 ) -> Response:
     found = await answers.of_job(services, viewer, job_id)
     row = found.row
-    federated = row["problem"].get("protocol") == "federated"
+    federated = is_session(row["problem"])
     kept = any(one in (found.certificate or {}) for one in ("release_digest", "follows_from"))
     questions = await asking.questions(services.database, viewer.principal, row) if kept else None
     return render(

@@ -85,8 +85,11 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
 def _repeated(
     problem: CoupledQp, parts: Sequence[spds.Part], steps: Sequence[Steps]
 ) -> tuple[list[int], Floats] | None:
-    """Steps and multipliers of the same run without encryption; None where that takes long, or sums have noise."""
+    """Steps and multipliers of the same run without encryption; None where that takes long, sums have noise, or nothing
+    was summed in steps."""
     iterations = problem.steps.iterations
+    if problem.protocol == "mpc":
+        return None
     if len(parts) * iterations > MAX_REPEATED_UPDATES or problem.noise is not None:
         return None
     path = [np.zeros(len(problem.operator.d))]

@@ -11,19 +11,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from discreet.errors import InvalidInput
 from discreet.intake.items import InPieces
-from discreet.privacy import calibration
 from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Neighbours
 from discreet.problems.contents import Content, Mode, Progress, Released
-from discreet.problems.coupled_qp import checks, examples, exposure
+from discreet.problems.coupled_qp import checks, examples, exposure, on_shares
 from discreet.problems.coupled_qp.data import (
     AgentData,
     Encryption,
@@ -37,6 +36,7 @@ from discreet.problems.coupled_qp.data import (
 )
 from discreet.problems.coupled_qp.result import CoupledQpResult, status_of
 from discreet.problems.coupled_qp.session import SumSession
+from discreet.problems.coupled_qp.sum_noise import noise_event
 from discreet.problems.federation import ROUNDS_ARE_SEEN, FederatedProblem, Member, Session
 from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.plans import NoiseSummary, Plan, Resources
@@ -75,15 +75,23 @@ class CoupledQp(FederatedProblem):
     mode: Mode = "private"
     operator: OperatorData
     agents: Annotated[tuple[AgentData, ...], InPieces(max_length=checks.MAX_AGENTS)] | FederatedAgents
-    steps: QpSteps
+    steps: QpSteps = Field(default=QpSteps(iterations=1), description="Needed, but with protocol `mpc`, which has none")
     encryption: Encryption = Encryption()
     noise: SumNoise | None = None
     exposure: Accepted | None = Field(default=None, description=exposure.MEANING)
     tolerance: Tolerance | None = 1e-3
+    protocol: Literal["job", "federated", "mpc"] = "job"
+    mpc: on_shares.ShareBounds | None = Field(default=None, description="Public bounds, needed with protocol `mpc`")
     signs_parameters: ClassVar[bool] = True
     failures: ClassVar[dict[str, str]] = {
         "protocol_broken": "a message did not follow the protocol of the sums; nothing was opened of that round",
+        **on_shares.FAILURES,
     }
+
+    @model_validator(mode="after")
+    def _fields_of_the_protocol(self) -> Self:
+        on_shares.check_fields(self)
+        return self
 
     @classmethod
     def example(cls) -> dict[str, Any]:
@@ -108,6 +116,7 @@ class CoupledQp(FederatedProblem):
 
     # Planning
 
+    @on_shares.instead(on_shares.plan)
     def plan(self, public: None, budget: Budget) -> Plan:
         """Raises InvalidInput for everything that keeps the agents from agreeing on these sums."""
         if self.protocol == "federated":
@@ -139,7 +148,8 @@ class CoupledQp(FederatedProblem):
 
     def _plan(self, count: int, bound: float, clip: float, budget: Budget) -> Plan:
         """The plan of `count` agents whose contributions have entries up to `bound` and norms up to `clip`."""
-        event = None if self.noise is None else self._noise_event(count, clip, budget)
+        grid, rounds = self.encryption.fraction_bits, self.steps.iterations
+        event = None if self.noise is None else noise_event(budget, grid, self._dimension(), rounds, count, clip)
         sums = self._parameters(count, bound, event, clip)
         steps = self.steps.model_dump(mode="json")
         shown = None if self.terms is None else exposure.of_sums(sums, count)
@@ -221,39 +231,13 @@ class CoupledQp(FederatedProblem):
             raise InvalidInput(says, pointer="/problem/encryption/fraction_bits")
         return parameters
 
-    def _noise_event(self, count: int, clip: float, budget: Budget) -> DiscreteGaussian:
-        """The noise of all rounds together. Contributions of one agent are vectors of l2 norm at most the clip, on the
-        grid (rounded toward zero): another agent's instead moves a sum by at most twice that. What an agent sends
-        depends on its data and on sums that were opened, noise included, so the rounds compose adaptively.
-        """
-        rounds = self.steps.iterations
-        if clip == 0:
-            raise InvalidInput("contributions that are always zero need no noise", pointer="/problem/noise")
-        try:
-            event = calibration.discrete_gaussian(
-                2 * math.ldexp(clip, self.encryption.fraction_bits) * (1 + 1e-12),
-                budget.epsilon,
-                budget.delta,
-                neighbours="one agent's data replaced by any other, and with them its contributions to all rounds",
-                count=rounds,
-            )
-        except ValueError as error:
-            raise InvalidInput(str(error), pointer="/problem/noise/epsilon") from None
-        deviation = event.scale * 2.0**-self.encryption.fraction_bits
-        length = deviation * math.sqrt(self._dimension())
-        needed = math.ceil(length / (exposure.USEFUL_NOISE * clip))
-        if count < needed:
-            raise InvalidInput(
-                f"with {count} agents the answer would be noise: over {rounds} rounds each of the "
-                f"{self._dimension()} entries of a sum gets noise of standard deviation {deviation:.3g}, and "
-                f"{count} contributions of norm at most {clip:.3g} sum to at most {count * clip:.3g}; at least "
-                f"{needed} agents are needed, or fewer iterations, or a larger epsilon",
-                pointer="/problem/noise",
-            )
-        return event
-
     # Federated
 
+    def check_announcement(self, announcement: Any) -> None:
+        of_shares = self.protocol == on_shares.PROTOCOL_NAME
+        (on_shares.check_announcement if of_shares else super().check_announcement)(announcement)
+
+    @on_shares.instead(on_shares.plan_federation)
     def plan_federation(self, agents: Sequence[Member], budget: Budget) -> Plan:
         """The same plan with and without the roster: what is summed is fixed with the job, agents announce nothing."""
         terms, public = self.terms, self.agents
@@ -299,9 +283,11 @@ class CoupledQp(FederatedProblem):
         exposure.refuse_exposed(secure_sum.Parameters(**plan.parameters["sums"]), public.count)
         return plan
 
+    @on_shares.instead(on_shares.answer_bytes)
     def answer_bytes(self, plan: Plan, agents: int) -> int:
         return secure_sum.longest_answer(secure_sum.Parameters(**plan.parameters["sums"]), agents)
 
+    @on_shares.instead(on_shares.open_session)
     def open_session(self, plan: Plan, agents: Sequence[Member]) -> Session:
         return SumSession(plan, agents, np.array([*self.operator.c, *self.operator.d]))
 
@@ -336,6 +322,7 @@ class CoupledQp(FederatedProblem):
 
     # Running
 
+    @on_shares.instead(on_shares.release)
     def release(self, public: None, plan: Plan, content: Content, noise: Noise) -> Released:
         """The protocol itself, operator and agents in this process; keys, masks and noise are drawn from the operating
         system, never from `noise`.
@@ -361,6 +348,7 @@ class CoupledQp(FederatedProblem):
             **{name: np.array(evidence[name]) for name in ("settled",) if name in evidence},
         }
 
+    @on_shares.instead(on_shares.finish)
     def finish(self, public: None, plan: Plan, released: Released, progress: Progress) -> Result:
         if self.terms is not None:
             progress(plan.resources.steps, plan.resources.steps)
@@ -389,6 +377,7 @@ class CoupledQp(FederatedProblem):
             },
         )
 
+    @on_shares.instead(on_shares.evidence_of)
     def evidence(self, plan: Plan, result: bytes) -> dict[str, Any]:
         published = json.loads(result)
         if self.terms is not None:
