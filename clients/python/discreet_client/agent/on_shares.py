@@ -75,17 +75,18 @@ class _Run:
         rows = int(terms.coupled) + int(terms.limited)
         if len(part) != rows * terms.hours:
             raise NotTrusted("the operator's part has another length than the signed terms")
+        order = party.order_of(
+            terms,
+            mine,
+            member.places(members),
+            listen=self._listen,
+            pem=keys.pem(private, keys.certificate(private, session)),
+            rows=found.rows,
+            summands=[part[place * terms.hours : (place + 1) * terms.hours] for place in range(rows)],
+            seconds=max(1.0, current.seconds - MARGIN_SECONDS),
+        )
         try:
-            computed = party.compute(
-                terms,
-                mine,
-                member.places(members),
-                listen=self._listen,
-                pem=keys.pem(private, keys.certificate(private, session)),
-                rows=found.rows,
-                summands=[part[place * terms.hours : (place + 1) * terms.hours] for place in range(rows)],
-                seconds=max(1.0, current.seconds - MARGIN_SECONDS),
-            )
+            computed = party.compute(order)
         except party.BrokenOff as broken:
             current.state = json.dumps({"broken": str(broken)}).encode()
             return json.dumps({"broken": broken.code}).encode()

@@ -100,6 +100,8 @@ def main() -> int:
         answer = _Party(order).run()
     except Broken as broken:
         answer = {"broken": str(broken)}
+    except TimeoutError:
+        answer = {"broken": "time"}
     except (OSError, RuntimeError, AssertionError, ValueError, TypeError) as error:
         answer = {"broken": "internal", "error": type(error).__name__}
     json.dump(answer, answers)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +20,7 @@ from discreet_client.mpc.terms import Terms
 
 Floats = NDArray[np.float64]
 GRACE_SECONDS = 10.0
+ENGINE = ("-m", "discreet_client.mpc.engine")
 
 
 class NotInstalled(Exception):
@@ -69,22 +72,20 @@ def require_engine() -> None:
         raise NotInstalled()
 
 
-def compute(
+def order_of(
     terms: Terms,
     index: int,
-    places: list[Place],
+    places: Sequence[Place],
     *,
     listen: tuple[str, int],
     pem: bytes,
     rows: Floats,
-    summands: list[list[int]],
+    summands: Sequence[Sequence[int]],
     seconds: float,
-) -> Computed:
-    """`rows` is `responses.Response.rows`; `summands` this party's of the operator's figures, in units of 2^-fraction
-    bits of the reach, [rows of c, d][hours]. BrokenOff when it comes to nothing within `seconds`.
-    """
-    require_engine()
-    order: dict[str, Any] = {
+) -> dict[str, Any]:
+    """What the engine reads: one party's part. `rows` is `responses.Response.rows`; `summands` this party's of the
+    operator's figures, in units of 2^-fraction bits of the reach, [rows of c, d][hours]."""
+    return {
         "terms": terms.fields,
         "index": index,
         "parties": [{"host": one.host, "port": one.port, "certificate": one.certificate} for one in places],
@@ -94,29 +95,51 @@ def compute(
         "summands": [[str(one) for one in row] for row in summands],
         "seconds": seconds,
     }
+
+
+def start(order: dict[str, Any], program: Sequence[str] = ENGINE) -> subprocess.Popen[bytes]:
+    """The engine, with its order; `answer` reads what it says."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MPYC_", "DISCREET_"))}
     package = str(Path(__file__).parents[2])
     environment["PYTHONPATH"] = os.pathsep.join([package, *filter(None, [environment.get("PYTHONPATH")])])
     process = subprocess.Popen(
-        [sys.executable, "-m", "discreet_client.mpc.engine"],
+        [sys.executable, *program],
         env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):  # it says why
+        process.stdin.write(json.dumps(order).encode())
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.close()
+    process.stdin = None
+    return process
+
+
+def answer(process: subprocess.Popen[bytes], seconds: float) -> Computed:
+    """BrokenOff when it comes to nothing within `seconds`. The process has ended afterwards."""
     try:
-        said, _ = process.communicate(json.dumps(order).encode(), timeout=seconds + GRACE_SECONDS)
+        said, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         raise BrokenOff("time") from None
     finally:
         if process.poll() is None:
             process.kill()
-            process.wait()
+            process.communicate()
     try:
-        answer = json.loads(said)
+        found = json.loads(said)
     except ValueError:
         raise BrokenOff("internal") from None
-    if "broken" in answer:
-        raise BrokenOff(str(answer["broken"]))
-    quantities = np.array(answer["quantities"], dtype=np.float64)
-    return Computed(quantities, answer["kept"], float(answer["seconds"]), int(answer["bytes"]))
+    if "broken" in found:
+        raise BrokenOff(str(found["broken"]))
+    quantities = np.array(found["quantities"], dtype=np.float64)
+    return Computed(quantities, found["kept"], float(found["seconds"]), int(found["bytes"]))
+
+
+def compute(order: dict[str, Any]) -> Computed:
+    """One party's part of a computation, from beginning to end. NotInstalled where MPyC is missing; BrokenOff when it
+    comes to nothing in its time."""
+    require_engine()
+    return answer(start(order), order["seconds"] + GRACE_SECONDS)
