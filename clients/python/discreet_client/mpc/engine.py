@@ -52,6 +52,8 @@ class Words:
 
     def __init__(self, modulus: int) -> None:
         self._modulus, self._size = modulus, (modulus.bit_length() + 7) // 8
+        self.refused = False
+        """Whether anything else has come."""
 
     def dumps(self, values: NDArray[Any]) -> bytes:
         size, modulus = self._size, self._modulus
@@ -61,10 +63,9 @@ class Words:
         """Broken for anything else than whole words below the modulus."""
         size = self._size
         count, rest = divmod(len(data), size)
-        if rest:
-            raise Broken("message")
         read = [int.from_bytes(data[place : place + size], "little") for place in range(0, len(data), size)]
-        if any(value >= self._modulus for value in read):
+        if rest or any(value >= self._modulus for value in read):
+            self.refused = True
             raise Broken("message")
         return np.fromiter(read, dtype=object, count=count)
 
@@ -119,13 +120,17 @@ class _Party:
         self.index = int(order["index"])
         self._parties = order["parties"]
         self._certificates = [base64.b64decode(one["certificate"]) for one in self._parties]
-        self._mpc, self._number = _runtime(self.terms, self.index)
+        self._mpc, self._number, self._words = _runtime(self.terms, self.index)
         self._broken: asyncio.Future[None] = self._mpc._loop.create_future()
         self._closing = False
 
     def run(self) -> dict[str, Any]:
-        loop = self._mpc._loop
-        return dict(loop.run_until_complete(asyncio.wait_for(self._watched(), float(self._order["seconds"]))))
+        """Broken when it comes to no end within `seconds`."""
+        work = asyncio.wait_for(self._watched(), float(self._order["seconds"]))
+        try:
+            return dict(self._mpc._loop.run_until_complete(work))
+        except RuntimeError:  # MPyC stops the loop when one of its tasks raises
+            raise Broken("message" if self._words.refused else "internal") from None
 
     async def _watched(self) -> dict[str, Any]:
         """The computation, until something breaks it off."""
@@ -209,7 +214,9 @@ class _Party:
                         server_hostname="",
                     )
                     break
-                except (ConnectionError, TimeoutError):  # it does not listen yet
+                except ssl.SSLError:
+                    raise Broken("party") from None
+                except OSError:  # it does not listen yet, or its name is not known yet
                     await asyncio.sleep(PAUSE_SECONDS)
         await mpc.parties[self.index].protocol
         return server
@@ -232,8 +239,8 @@ class _Party:
         return context
 
 
-def _runtime(terms: Terms, index: int) -> tuple[Any, Any]:
-    """MPyC's runtime for this process, and its type of numbers."""
+def _runtime(terms: Terms, index: int) -> tuple[Any, Any, Words]:
+    """MPyC's runtime for this process, its type of numbers, and what stands in for its `pickle`."""
     for name in [name for name in os.environ if name.startswith("MPYC_")]:
         del os.environ[name]
     options = ["--no-log", "--no-uvloop", "-T", str(terms.threshold), "-K", str(STATISTICAL_BITS), "-I", str(index)]
@@ -245,8 +252,8 @@ def _runtime(terms: Terms, index: int) -> tuple[Any, Any]:
     import mpyc.runtime as engine  # noqa: PLC0415  # reads the command line
 
     number = engine.mpc.SecFxp(terms.bits, terms.fraction_bits)
-    engine.pickle = Words(int(number.field.modulus))
-    return engine.mpc, number
+    engine.pickle = words = Words(int(number.field.modulus))
+    return engine.mpc, number, words
 
 
 if __name__ == "__main__":
