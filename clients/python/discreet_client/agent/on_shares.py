@@ -26,8 +26,8 @@ from discreet_client.mpc.terms import PROTOCOL, Terms
 from discreet_client.updates import Box, QuadraticCost
 
 Floats = NDArray[np.float64]
-MARGIN_SECONDS = 2.0
-"""Of a round's time, for the answer to arrive."""
+MARGIN_SECONDS = 6.0
+"""Of a round's time, for the engine to start and the answer to arrive."""
 
 Data = tuple[Floats, Floats, QuadraticCost, Box]
 

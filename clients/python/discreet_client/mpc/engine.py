@@ -185,11 +185,16 @@ class _Party:
         links = [party.protocol for party in self._mpc.parties if party.pid != self.index]
         for link in links:
             link.send(CLOSING, b"done")
-        for link in links:
+        waited = []
+        for link in links:  # all of them before the first await: who has heard from everybody goes
             said = link.receive(CLOSING)
             if isinstance(said, asyncio.Future):
-                await said
-            link.done = True
+                said.add_done_callback(link.leave)
+                waited.append(said)
+            else:
+                link.leave(said)
+        for said in waited:
+            await said
 
     # -- connections --------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,9 @@ def link_class(
         done = False
         """The peer has said that it needs nothing more."""
 
+        def leave(self, _: Any) -> None:
+            self.done = True
+
         def connection_made(self, transport: Any) -> None:
             document = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
             self.certified = certificates.index(document) if document in certificates else None

@@ -13,6 +13,7 @@ from discreet.privacy.noise import Noise
 from discreet.problems.contents import Released
 from discreet.problems.federation import Member, Session, SessionFailed
 from discreet_client.federation import signing
+from discreet_client.federation.identity import Identity
 from discreet_client.mpc import evidence, keys, member
 from discreet_client.mpc.terms import Terms
 
@@ -77,3 +78,34 @@ class SharesSession(Session):
 
     def released(self) -> Released:
         return {"evidence": np.frombuffer(json.dumps(self._evidence).encode(), dtype=np.uint8)}
+
+
+def rehearse() -> None:
+    """Three agents from opening to released, in this process."""
+    terms = Terms(3, 1, 1, False, True, 1.0, 1.0, 1.0, 1.0, 1e-3)
+    identities = [Identity.generate() for _ in range(3)]
+    members = [
+        Member(one.fingerprint, "", one.public_key, member.announcement(one, "ses_rehearsal", "127.0.0.1:1"))
+        for one in identities
+    ]
+    member.places([(one.key, one.announcement) for one in members])
+    session = SharesSession(terms, members, [1 << terms.fraction_bits])
+    broadcast = session.opening(Noise.secure())
+    restored = SharesSession(terms, members, [1 << terms.fraction_bits])
+    restored.restore(session.state())
+    context = evidence.context(terms, [(one.key, one.announcement) for one in members])
+    sealed = member.sealed_parts(broadcast)
+    parts = [
+        keys.unseal(keys.exchange_key(one.private_key, "ses_rehearsal"), context, sealed[one.fingerprint])[0]
+        for one in identities
+    ]
+    assert sum(parts) == 1 << terms.fraction_bits
+    statement = evidence.statement(context, broadcast, True)
+    answers = {
+        one.fingerprint: json.dumps({"kept": True, "signature": one.sign(statement).hex()}).encode()
+        for one in identities
+    }
+    assert all(restored.accepts(0, *one) for one in answers.items())
+    restored.step(0, answers, Noise.secure())
+    assert restored.done
+    assert evidence.unsigned(json.loads(restored.released()["evidence"].tobytes())) == []
