@@ -79,22 +79,24 @@ def test_a_simulation_whose_data_pass_the_bounds_is_refused() -> None:
     body["mpc"]["price"] *= 10
     with pytest.raises(InvalidInput) as refused:
         run(body)
-    assert refused.value.errors[0].pointer.startswith("/problem/agents/")
+    assert refused.value.issues[0].pointer.startswith("/problem/agents/")
     with pytest.raises(InvalidInput, match="mode"):
         run(simulated(instance, mode="private"))
 
 
 def test_fields_of_other_protocols() -> None:
     instance = Instance.draw(12, 3, 2)
-    for changes, says in (
+    for changes, field in (
         ({"steps": {"iterations": 3}}, "steps"),
         ({"exposure": "accepted"}, "exposure"),
+        ({"encryption": {"scheme": "masking"}}, "encryption"),
         ({"mpc": None}, "mpc"),
         ({"protocol": "job"}, "steps"),
         ({"protocol": "job", "steps": {"iterations": 3}}, "mpc"),
     ):
-        with pytest.raises(ValidationError, match=says):
+        with pytest.raises(ValidationError) as refused:
             CoupledQp.model_validate(simulated(instance, **changes))
+        assert refused.value.errors()[0]["ctx"]["error"].field == (field,)
 
 
 def session() -> tuple[SharesSession, list[Identity], bytes, bytes]:

@@ -198,9 +198,7 @@ def test_an_agent_refuses_terms_that_its_data_pass(shared: Federation) -> None:
 
 def test_a_demand_that_more_may_collude(shared: Federation) -> None:
     instance = Instance.draw(4, 3, 1)
-    job = submit(
-        shared, spec(instance, federation={"agents": 3, "join_seconds": 60.0, "round_seconds": 24.0})
-    )
+    job = submit(shared, spec(instance, federation={"agents": 3, "join_seconds": 60.0, "round_seconds": 24.0}))
     agents = join(shared, job, instance, demands={"colluding": 2})
     shared.cli("approve", job)
     for agent in agents:
@@ -234,7 +232,10 @@ def test_the_owner_compares_with_the_job_file(shared: Federation, tmp_path: Path
         ({"federation": {"agents": 3, "round_seconds": 1}}, "/problem/federation/round_seconds"),
         ({"federation": {"agents": 3, "on_missing": "finish"}}, "/problem/federation/on_missing"),
         ({"agents": {"count": 11, "coupled": 2, "constraints": 2}, "federation": {"agents": 11}}, "/problem/agents"),
-        ({"operator": {"c": [1], "d": [-1, 1]}, "agents": {"count": 3, "coupled": 1, "constraints": 2}}, "/problem/operator/d"),
+        (
+            {"operator": {"c": [1], "d": [-1, 1]}, "agents": {"count": 3, "coupled": 1, "constraints": 2}},
+            "/problem/operator/d",
+        ),
     ],
 )
 def test_what_is_refused_when_it_is_asked_for(shared: Federation, changes: dict[str, Any], pointer: str) -> None:

@@ -63,7 +63,6 @@ def test_more_agents_and_thresholds(
     ran = run(parties, instance)
     x = ran.x()
     clear, _ = instance.in_the_clear()
-    assert instance.objective(x) == pytest.approx(instance.objective(clear), rel=1e-4)
     assert x == pytest.approx(clear, abs=1e-3 * instance.terms.reach)
 
 
@@ -123,7 +122,7 @@ def test_a_party_that_is_not_on_the_roster_cannot_join(parties: list[Parties]) -
     assert not _is_let_in(ran.ports[2], None)
     ran.start([0, 1])
     ran.processes = [*ran.processes[1:], ran.processes[0]]
-    assert instance.objective(ran.x()) == pytest.approx(instance.objective(instance.in_the_clear()[0]), rel=1e-4)
+    assert ran.x() == pytest.approx(instance.in_the_clear()[0], abs=1e-3 * instance.terms.reach)
 
 
 def test_a_member_in_anothers_place_ends_the_computation(parties: list[Parties]) -> None:
@@ -170,7 +169,8 @@ def test_mpyc_itself_uses_these_words() -> None:
         "assert isinstance(r.pickle, engine.Words)\n"
         "import pathlib\n"
         "text = pathlib.Path(r.__file__).read_text()\n"
-        "assert text.count('pickle') == text.count('pickle.dumps') + text.count('pickle.loads') + 2, text.count('pickle')\n"
+        "assert text.count('pickle.dumps') == text.count('pickle.loads') == 4\n"
+        "assert text.count('pickle') == 9\n"  # the eight, and the import
     )
     import subprocess
     import sys
@@ -320,5 +320,7 @@ def test_summands_add_up_and_all_but_one_do_not_tell() -> None:
     parts = keys.summands(figures, 5)
     assert [sum(column) for column in zip(*parts, strict=True)] == figures
     for missing in range(5):
-        rest = [sum(row[0] for place, row in enumerate(keys.summands(figures, 5)) if place != missing) for _ in range(2)]
+        rest = [
+            sum(row[0] for place, row in enumerate(keys.summands(figures, 5)) if place != missing) for _ in range(2)
+        ]
         assert abs(rest[0] - rest[1]) > 2**100  # drawn anew, over a range that hides any figure

@@ -292,7 +292,9 @@ def _signed_sums(parameters: dict[str, Any]) -> secure_sum.Parameters:
     try:
         return secure_sum.Parameters(**parameters["sums"])
     except KeyError:
-        raise AgentError("the owner has signed no sums; for protocol mpc an agent needs an address to listen at") from None
+        raise AgentError(
+            "the owner has signed no sums; for protocol mpc an agent needs an address to listen at"
+        ) from None
     except TypeError as error:
         raise AgentError(f"the owner has signed parameters that this version does not know: {error}") from None
 

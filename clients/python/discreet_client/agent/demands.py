@@ -75,9 +75,7 @@ class Demands:
         """The same of a computation on secret shares, of which nothing is opened that noise could be in: AgentError."""
         self._check_roster(keys)
         if threshold < self.colluding:
-            raise AgentError(
-                f"the shares withstand {threshold} colluding agents; this one asks for {self.colluding}"
-            )
+            raise AgentError(f"the shares withstand {threshold} colluding agents; this one asks for {self.colluding}")
         if self.noise:
             raise AgentError("answers that are computed on shares have no noise; this agent asks for it")
 

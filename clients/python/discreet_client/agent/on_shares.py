@@ -107,9 +107,7 @@ class _Run:
         saved = json.loads(state)
         try:
             signatures = json.loads(broadcast)["signatures"]
-            section = evidence.evidence(
-                terms, members, bytes.fromhex(saved["broadcast"]), saved["kept"], signatures
-            )
+            section = evidence.evidence(terms, members, bytes.fromhex(saved["broadcast"]), saved["kept"], signatures)
             missing = evidence.unsigned(section)
         except (ValueError, KeyError, TypeError) as error:
             raise NotTrusted(f"the server's last broadcast cannot be read: {error}") from None

@@ -1,6 +1,8 @@
 """One party of a computation on shares, in a process of its own: MPyC over TLS between the parties of a roster.
 
-    python -m discreet_client.mpc.engine < order.json > answer.json        `party.compute` writes the one and reads the other
+    python -m discreet_client.mpc.engine < order.json > answer.json
+
+`party.compute` writes the one and reads the other.
 
 MPyC keeps its runtime in module variables and reads the command line when it is imported, so that a computation has a
 process. Of MPyC the arithmetic on Shamir shares is used, and its scheduling of messages. Not used are
@@ -121,7 +123,7 @@ class _Party:
         self._parties = order["parties"]
         self._certificates = [base64.b64decode(one["certificate"]) for one in self._parties]
         self._mpc, self._number, self._words = _runtime(self.terms, self.index)
-        self._broken: asyncio.Future[None] = self._mpc._loop.create_future()
+        self._broken: asyncio.Future[Any] = self._mpc._loop.create_future()
         self._closing = False
 
     def run(self) -> dict[str, Any]:
@@ -134,12 +136,12 @@ class _Party:
 
     async def _watched(self) -> dict[str, Any]:
         """The computation, until something breaks it off."""
-        work = asyncio.ensure_future(self._work())
+        work: asyncio.Future[Any] = asyncio.ensure_future(self._work())
         await asyncio.wait([work, self._broken], return_when=asyncio.FIRST_COMPLETED)
         if self._broken.done():
             work.cancel()
             self._broken.result()
-        return await work
+        return dict(await work)
 
     async def _work(self) -> dict[str, Any]:
         server = await self._connect()

@@ -20,8 +20,8 @@ def assumptions(terms: Terms) -> tuple[str, ...]:
     return (
         "semi-honest: every agent runs the program as it is. One that changes it can falsify the answers, and can find "
         "out data of others",
-        f"honest majority: at most {terms.threshold} of the {terms.agents} agents, with or without the server, pool what "
-        f"they see; {terms.threshold + 1} of them together can compute all agents' data",
+        f"honest majority: at most {terms.threshold} of the {terms.agents} agents, with or without the server, pool "
+        f"what they see; {terms.threshold + 1} of them together can compute all agents' data",
         f"what is opened under masks tells the secret with a chance of 2^-{STATISTICAL_BITS} each time at most",
     )
 

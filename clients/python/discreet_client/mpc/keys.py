@@ -86,7 +86,7 @@ def summands(figures: Sequence[int], count: int) -> list[list[int]]:
 
 
 def seal(public: bytes, context: bytes, part: Sequence[int]) -> bytes:
-    """A vector of integers to the holder of an exchange key, by a key that serves once: 32 bytes and ChaCha20-Poly1305."""
+    """A vector of integers to the holder of an exchange key, by a key that serves once (ChaCha20-Poly1305)."""
     once = X25519PrivateKey.generate()
     mine = once.public_key().public_bytes_raw()
     key = _key(once.exchange(X25519PublicKey.from_public_bytes(public)), mine, public, context)

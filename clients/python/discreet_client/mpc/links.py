@@ -9,13 +9,11 @@ LONGEST_BUFFER = 1 << 26
 """Bytes that a peer may have sent of a message that is not complete."""
 
 
-def link_class(
-    certificates: Sequence[bytes], fail: Callable[[str], None], closing: Callable[[], bool]
-) -> type[Any]:
+def link_class(certificates: Sequence[bytes], fail: Callable[[str], None], closing: Callable[[], bool]) -> type[Any]:
     """Connections of one computation. `certificates` by party, DER; `fail` ends it with a code."""
     from mpyc.asyncoro import MessageExchanger  # noqa: PLC0415  # an extra
 
-    class Link(MessageExchanger):
+    class Link(MessageExchanger):  # type: ignore[misc]  # MPyC ships no types
         """`peer_pid` is what MPyC knows of the peer; `certified` is who it is."""
 
         certified: int | None = None

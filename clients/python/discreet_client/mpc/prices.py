@@ -27,7 +27,7 @@ from discreet_client.mpc.terms import Terms
 
 Floats = NDArray[np.float64]
 Numbers = Any
-"""Floats, or an array of numbers on shares: they add, subtract and multiply, also with floats, and are indexed alike."""
+"""Floats, or an array of numbers on shares: both add, subtract and multiply, also with floats, and are indexed alike."""
 
 PRICES, QUANTITIES = 2.0, None
 """Spreads of comparisons: how far two prices lie apart at most; quantities as far as any number."""
@@ -155,7 +155,7 @@ def _at_bounds(turns: Numbers, count: int, arithmetic: Arithmetic) -> Numbers:
 def _optimum_lies_above(
     terms: Terms, turns: Numbers, sums: Numbers, cost: Numbers | None, limit: Numbers | None, arithmetic: Arithmetic
 ) -> Numbers:
-    """1 where the optimal price is above a turn: there the sum passes its limit, or costs more than the turn's price."""
+    """1 where the optimal price is above a turn: there the sum passes its limit, or costs more than the price."""
     hours = terms.hours
     reasons = []
     if limit is not None:

@@ -80,7 +80,9 @@ def _effect(terms: Terms, A_u: Floats, A_g: Floats) -> Floats:
                 raise ValueError(f"{name} has rows, and the sums of this session have none of them")
             continue
         if found.shape != (terms.hours, terms.hours) or np.any(found != np.diag(np.diag(found))):
-            raise ValueError(f"{name} must be a diagonal matrix of {terms.hours} rows: each variable acts on its own hour")
+            raise ValueError(
+                f"{name} must be a diagonal matrix of {terms.hours} rows: each variable acts on its own hour"
+            )
         if not np.all(np.isfinite(found)):
             raise ValueError(f"{name} holds numbers that are not finite")
         matrices.append(np.diag(found))
@@ -111,4 +113,6 @@ def _check_bounds(terms: Terms, bend: Floats, ends: Floats, turns: Floats) -> No
             raise ValueError(f"this agent's data reach {found:g}, beyond the signed {name} {bound:g}")
     least = np.min(bend, initial=np.inf)
     if least < terms.least_curvature * (1 - ROUNDING):
-        raise ValueError(f"this agent's cost bends by {least:g}, below the signed least_curvature {terms.least_curvature:g}")
+        raise ValueError(
+            f"this agent's cost bends by {least:g}, below the signed least_curvature {terms.least_curvature:g}"
+        )

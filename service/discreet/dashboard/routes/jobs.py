@@ -15,6 +15,7 @@ from discreet.dashboard.pages import HEADERS, environment, go_to, render
 from discreet.dashboard.sessions import Owner, Reader, Submitter, Viewer, is_logged_in
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.ledger.proofs import place_of
+from discreet.problems.federation import is_session
 from discreet.storage.jobs import FINAL
 from discreet.storage.tables import JobState
 from discreet.usecases import asking, jobs, objects, transparency

@@ -1,8 +1,8 @@
 """`protocol: mpc`: the agents compute on secret shares among themselves, and each is opened its own x.
 
 Nothing is summed in the open, so that no sum shows the others' data to an agent, however few they are. The server takes
-no part in the computation: it says who is there, brings the operator's c and d, one summand to each agent, sealed to its
-key (of all n summands, n - 1 tell nothing), and keeps what the agents sign. What is computed and how is
+no part in the computation: it says who is there, brings the operator's c and d (one summand to each agent, sealed to
+its key; of all n summands n - 1 tell nothing), and keeps what the agents sign. What is computed and how is
 `discreet_client.mpc`; problems are those of hours that agents share: one variable an hour, costs that are a sum over
 hours, the same sum under the joint cost and the limit.
 """
@@ -24,7 +24,7 @@ from discreet.intake.field_issues import FieldError
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, Mode, Progress, Released
 from discreet.problems.coupled_qp import checks
-from discreet.problems.coupled_qp.data import AgentData, Encryption, FederatedAgents, OperatorData, part_of
+from discreet.problems.coupled_qp.data import AgentData, Encryption, FederatedAgents, OperatorData, QpSteps, part_of
 from discreet.problems.coupled_qp.result import CoupledQpResult
 from discreet.problems.coupled_qp.shares_session import SharesSession
 from discreet.problems.federation import ROUNDS_ARE_SEEN, FederationTerms, Member, Session
@@ -47,6 +47,8 @@ FAILURES = {
     "the roster says; nothing was opened to anybody, or to some agents their own x alone",
 }
 ANSWER_BYTES = 4096
+NO_STEPS = QpSteps(iterations=1)
+"""What stands where nothing is done in steps."""
 
 Bound = Annotated[Real, Field(gt=0)]
 
@@ -77,7 +79,9 @@ class Shared(Protocol):
     def terms(self) -> FederationTerms | None: ...
 
 
-def instead(way: Callable[Concatenate[Any, P], R]) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
+def instead(
+    way: Callable[Concatenate[Any, P], R],
+) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
     """Of a method: with `protocol: mpc` it is `way`."""
 
     def chosen(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
@@ -102,10 +106,11 @@ def check_fields(problem: Shared) -> None:
         return
     if problem.mpc is None:
         raise FieldError("mpc", "protocol `mpc` needs it: public bounds of the agents' data")
-    for name in ("steps", "noise", "exposure"):
-        if name in given:
+    # By value: a problem that was stored names all its fields.
+    for name, unused in (("steps", NO_STEPS), ("noise", None), ("exposure", None)):
+        if getattr(problem, name) != unused:
             raise FieldError(name, "not with protocol `mpc`: it has no steps, and opens no sums")
-    if "encryption" in given and problem.encryption.model_fields_set - {"colluding"}:
+    if problem.encryption != Encryption(colluding=problem.encryption.colluding):
         raise FieldError("encryption", "protocol `mpc` has `colluding` alone: how many agents may pool what they see")
 
 
@@ -236,8 +241,8 @@ def _plan(problem: Shared, terms: Terms) -> Plan:
             agents=count,
             rounds=0,
             sums=0,
-            sentence=f"no sum is opened; opened is to {opened}; {terms.threshold + 1} agents that pool their shares find "
-            "out everything, and one that changes its program may",
+            sentence=f"no sum is opened; opened is to {opened}; {terms.threshold + 1} agents that pool their shares "
+            "find out everything, and one that changes its program may",
         )
         if session
         else None,

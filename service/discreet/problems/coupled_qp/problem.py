@@ -75,7 +75,7 @@ class CoupledQp(FederatedProblem):
     mode: Mode = "private"
     operator: OperatorData
     agents: Annotated[tuple[AgentData, ...], InPieces(max_length=checks.MAX_AGENTS)] | FederatedAgents
-    steps: QpSteps = Field(default=QpSteps(iterations=1), description="Needed, but with protocol `mpc`, which has none")
+    steps: QpSteps = Field(default=on_shares.NO_STEPS, description="Needed, but with protocol `mpc`, which has none")
     encryption: Encryption = Encryption()
     noise: SumNoise | None = None
     exposure: Accepted | None = Field(default=None, description=exposure.MEANING)

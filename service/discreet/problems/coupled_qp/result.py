@@ -10,7 +10,11 @@ from discreet.problems.results import ResultFields, shown
 class CoupledQpResult(ResultFields, total=False):
     """Of agents apart rounds, transcript and evidence alone; each finds its own optimum at home."""
 
-    rounds: Required[Annotated[int, shown("Rounds of the sums that were opened; 0 with protocol mpc, which opens none", title="Rounds")]]
+    rounds: Required[
+        Annotated[
+            int, shown("Rounds of the sums that were opened; 0 with protocol mpc, which opens none", title="Rounds")
+        ]
+    ]
     transcript: Required[Annotated[str, shown("Hash of all broadcasts, hexadecimal", title="Digest of the transcript")]]
     evidence: Annotated[dict[str, Any], shown("The roster and the agents' signatures; of protocol federated")]
     status: Annotated[
