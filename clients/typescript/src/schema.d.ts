@@ -1354,6 +1354,11 @@ export interface components {
              * @enum {string}
              */
             mode?: "private" | "simulation";
+            /**
+             * @description Public bounds, needed with protocol `mpc`
+             * @default null
+             */
+            mpc?: components["schemas"]["ShareBounds"] | null;
             /** @default null */
             noise?: components["schemas"]["SumNoise"] | null;
             operator: components["schemas"]["OperatorData"];
@@ -1362,8 +1367,18 @@ export interface components {
              * @default job
              * @enum {string}
              */
-            protocol?: "job" | "federated";
-            steps: components["schemas"]["QpSteps"];
+            protocol?: "job" | "federated" | "mpc";
+            /**
+             * @description Needed, but with protocol `mpc`, which has none
+             * @default {
+             *       "dual": null,
+             *       "iterations": 1,
+             *       "primal": null,
+             *       "regularization": 0,
+             *       "shrink": 1
+             *     }
+             */
+            steps?: components["schemas"]["QpSteps"];
             /**
              * Tolerance
              * @default 0.001
@@ -1399,15 +1414,15 @@ export interface components {
             objective?: number;
             /**
              * Rounds
-             * @description Rounds of the sums that were opened
+             * @description Rounds of the sums that were opened; 0 with protocol mpc, which opens none
              */
             rounds: number;
             /**
              * Status
-             * @description Whether the sums stood still at the end and kept the constraints, both within `tolerance`; of agents apart all of them have signed it. `iteration_limit`: they did not, and x is no optimum
+             * @description Whether the sums stood still at the end and kept the constraints, both within `tolerance`; of agents apart all of them have signed it. `iteration_limit`: they did not, and x is no optimum. `infeasible`: of protocol mpc, nothing that the agents can do keeps the limit in every hour
              * @enum {string}
              */
-            status?: "converged" | "iteration_limit";
+            status?: "converged" | "iteration_limit" | "infeasible";
             /**
              * Tables
              * @description Fields of more than a million numbers: left out here, given as Parquet
@@ -3991,6 +4006,29 @@ export interface components {
              * @description SHA-256 of the Ed25519 key that will sign the roster; every link pins it
              */
             owner: string;
+        };
+        /**
+         * ShareBounds
+         * @description Public bounds that the number of bits follows from. An agent whose data pass one takes no part.
+         */
+        ShareBounds: {
+            /**
+             * Least Curvature
+             * @description Of its cost of that: twice the square of A_q over that of A_g or A_u
+             */
+            least_curvature: number;
+            /** Most Curvature */
+            most_curvature: number;
+            /**
+             * Price
+             * @description Of its marginal cost of that, in absolute value, anywhere in its box
+             */
+            price: number;
+            /**
+             * Reach
+             * @description Of an agent's part of an hour's sum, in absolute value, anywhere in its box
+             */
+            reach: number;
         };
         /**
          * States

@@ -27,7 +27,7 @@ from discreet_client.mpc.terms import Terms
 
 Floats = NDArray[np.float64]
 Numbers = Any
-"""Floats, or an array of numbers on shares: both add, subtract and multiply, also with floats, and are indexed alike."""
+"""Floats, or an array of numbers on shares: they add, subtract and multiply, also by floats, and are indexed alike."""
 
 PRICES, QUANTITIES = 2.0, None
 """Spreads of comparisons: how far two prices lie apart at most; quantities as far as any number."""

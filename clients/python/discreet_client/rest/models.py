@@ -194,12 +194,13 @@ class CoupledQpResult(TypedDict):
     objective: NotRequired[float]
     """The joint cost at `x`; of protocol job"""
     rounds: int
-    """Rounds of the sums that were opened"""
-    status: NotRequired[Literal["converged", "iteration_limit"]]
+    """Rounds of the sums that were opened; 0 with protocol mpc, which opens none"""
+    status: NotRequired[Literal["converged", "iteration_limit", "infeasible"]]
     """
     Whether the sums stood still at the end and kept the constraints, both within `tolerance`;
     of agents apart all of them have signed it. `iteration_limit`: they did not, and x is no
-    optimum
+    optimum. `infeasible`: of protocol mpc, nothing that the agents can do keeps the limit in
+    every hour
     """
     tables: list[str]
     """Fields of more than a million numbers: left out here, given as Parquet"""
@@ -1153,6 +1154,22 @@ class SessionTokensRequest(TypedDict):
     """
 
 
+class ShareBounds(TypedDict):
+    """
+    Public bounds that the number of bits follows from. An agent whose data pass one takes no
+    part.
+    """
+
+    least_curvature: float
+    """Of its cost of that: twice the square of A_q over that of A_g or A_u; > 0"""
+    most_curvature: float
+    """> 0"""
+    price: float
+    """Of its marginal cost of that, in absolute value, anywhere in its box; > 0"""
+    reach: float
+    """Of an agent's part of an hour's sum, in absolute value, anywhere in its box; > 0"""
+
+
 class States(TypedDict):
     """What the states and the steps of a result are, all of it public."""
 
@@ -1423,11 +1440,17 @@ class CoupledQp(TypedDict):
     kind: Literal["coupled_qp"]
     mode: NotRequired[Literal["private", "simulation"]]
     """default `private`"""
+    mpc: NotRequired[ShareBounds | None]
+    """Public bounds, needed with protocol `mpc`"""
     noise: NotRequired[SumNoise | None]
     operator: OperatorData
-    protocol: NotRequired[Literal["job", "federated"]]
+    protocol: NotRequired[Literal["job", "federated", "mpc"]]
     """default `job`"""
-    steps: QpSteps
+    steps: NotRequired[QpSteps]
+    """
+    Needed, but with protocol `mpc`, which has none; default `{"dual": null, "iterations": 1,
+    "primal": null, "regularization": 0.0, "shrink": 1.0}`
+    """
     tolerance: NotRequired[float | None]
     """> 0, < 1; default `0.001`"""
 
