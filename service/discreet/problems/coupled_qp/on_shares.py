@@ -33,6 +33,7 @@ from discreet.problems.plans import Exposure, Plan, Resources
 from discreet.problems.results import Output, Result
 from discreet.solvers.saddle.spds import Part
 from discreet_client.mpc import evidence, member, prices
+from discreet_client.mpc.engine import MOST_SUBSETS
 from discreet_client.mpc.responses import Response, response
 from discreet_client.mpc.terms import PROTOCOL, Terms
 from discreet_client.updates import Box
@@ -65,18 +66,35 @@ class ShareBounds(Frozen):
 class Shared(Protocol):
     """The fields of the kind that are used here."""
 
-    operator: OperatorData
-    agents: tuple[AgentData, ...] | FederatedAgents
-    mode: Mode
-    protocol: str
-    encryption: Encryption
-    mpc: ShareBounds | None
-    tolerance: float | None
-    federation: FederationTerms | None
-    model_fields_set: set[str]
+    @property
+    def operator(self) -> OperatorData: ...
+
+    @property
+    def agents(self) -> tuple[AgentData, ...] | FederatedAgents: ...
+
+    @property
+    def mode(self) -> Mode: ...
+
+    @property
+    def protocol(self) -> str: ...
+
+    @property
+    def encryption(self) -> Encryption: ...
+
+    @property
+    def mpc(self) -> ShareBounds | None: ...
+
+    @property
+    def tolerance(self) -> float | None: ...
+
+    @property
+    def federation(self) -> FederationTerms | None: ...
 
     @property
     def terms(self) -> FederationTerms | None: ...
+
+    @property
+    def model_fields_set(self) -> set[str]: ...
 
 
 def instead(
@@ -86,7 +104,7 @@ def instead(
 
     def chosen(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
         @wraps(method)
-        def call(problem: S, *args: P.args, **named: P.kwargs) -> R:
+        def call(problem: S, /, *args: P.args, **named: P.kwargs) -> R:
             shared = getattr(problem, "protocol", None) == PROTOCOL_NAME
             return way(problem, *args, **named) if shared else method(problem, *args, **named)
 
@@ -204,21 +222,24 @@ def comparisons(terms: Terms) -> int:
 
 
 def seconds_of(terms: Terms) -> float:
-    """About what the computation takes where all parties share two slow cores; from measurements (docs/problems)."""
-    each = BASE_SECONDS * (1 + math.comb(terms.agents, terms.threshold) / 8) * terms.agents * terms.bits / 32
-    return 5.0 + comparisons(terms) * each
+    """About what the computation takes where all parties share two slow cores, and twice what they take on quiet ones:
+    3, 5 and 10 agents of 24 hours were measured (docs/problems/coupled_qp.md)."""
+    subsets = min(math.comb(terms.agents, terms.threshold), MOST_SUBSETS)
+    return START_SECONDS + comparisons(terms) * COMPARISON_SECONDS * (1 + subsets / 8) * terms.agents * terms.bits / 32
 
 
 def bytes_of(terms: Terms) -> int:
     """About what an agent sends in all."""
-    word = (terms.bits + 44 + 7) // 8
-    return int(comparisons(terms) * terms.bits * word * BYTES_A_BIT * (terms.threshold + 1))
+    word = (terms.bits + terms.fraction_bits + 42 + 7) // 8
+    return int(comparisons(terms) * terms.bits * word * WORDS_A_BIT * (terms.threshold + 1))
 
 
-BASE_SECONDS = 2.5e-4
-BYTES_A_BIT = 6.0
-MESSAGE_ROUNDS = 130
-"""Of messages that wait for each other, about; each costs the delay of the network once."""
+START_SECONDS = 5.0
+COMPARISON_SECONDS = 2.5e-4
+WORDS_A_BIT = 3.0
+"""That an agent sends of a comparison, for each bit of it and each of threshold + 1."""
+MESSAGE_ROUNDS = 80
+"""Of messages that wait for each other, as measured by delaying them; each costs the network's delay once."""
 
 
 def _plan(problem: Shared, terms: Terms) -> Plan:
@@ -268,9 +289,6 @@ def _plan(problem: Shared, terms: Terms) -> Plan:
     )
 
 
-# A session
-
-
 def check_announcement(announced: Any) -> None:
     """InvalidInput for an agent that has not said where it listens, with a certificate of its own."""
     try:
@@ -299,9 +317,6 @@ def figures_of(terms: Terms, operator: OperatorData) -> list[int]:
             scaled = np.clip(np.array(values, dtype=np.float64) / terms.reach, -bound, bound)
             figures += [round(value * 2**terms.fraction_bits) for value in scaled.tolist()]
     return figures
-
-
-# Running a simulation
 
 
 def responses_of(terms: Terms, agents: Sequence[AgentData]) -> list[Response]:

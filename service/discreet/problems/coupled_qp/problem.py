@@ -80,7 +80,7 @@ class CoupledQp(FederatedProblem):
     noise: SumNoise | None = None
     exposure: Accepted | None = Field(default=None, description=exposure.MEANING)
     tolerance: Tolerance | None = 1e-3
-    protocol: Literal["job", "federated", "mpc"] = "job"
+    protocol: Literal["job", "federated", "mpc"] = "job"  # type: ignore[assignment]  # one more than other kinds
     mpc: on_shares.ShareBounds | None = Field(default=None, description="Public bounds, needed with protocol `mpc`")
     signs_parameters: ClassVar[bool] = True
     failures: ClassVar[dict[str, str]] = {
