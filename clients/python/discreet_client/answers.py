@@ -39,11 +39,12 @@ class CoupledQpAnswer(Answer):
     objective: float
     """The joint cost at `x`; of protocol job"""
     rounds: int
-    """Rounds of the sums that were opened"""
-    status: Literal["converged", "iteration_limit"]
+    """Rounds of the sums that were opened; 0 with protocol mpc, which opens none"""
+    status: Literal["converged", "iteration_limit", "infeasible"]
     """Whether the sums stood still at the end and kept the constraints, both within `tolerance`;
     of agents apart all of them have signed it. `iteration_limit`: they did not, and x is no
-    optimum"""
+    optimum. `infeasible`: of protocol mpc, nothing that the agents can do keeps the limit in
+    every hour"""
     transcript: str
     """Hash of all broadcasts, hexadecimal"""
     violation: float

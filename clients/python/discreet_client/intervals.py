@@ -14,8 +14,10 @@ from typing import Any
 MOSTLY_NOISE = "mostly noise: at this price the noise is as large as what it covers, so these numbers tell little"
 NOTHING = "nothing above the noise"
 """Of a number that is 0 because all that was released is noise, and not because it was found to be 0."""
-NOT_CONVERGED = "not converged: the iteration stopped before it settled, so this is no optimum"
-"""Of a result whose `status` is `iteration_limit`."""
+NOT_CONVERGED = (
+    "not converged: the iteration stopped before it settled, or the constraints cannot be kept, so this is no optimum"
+)
+"""Of a result whose `status` is `iteration_limit` or `infeasible`."""
 MOST_ROWS = 12
 """Rows that a sentence names."""
 
@@ -72,8 +74,8 @@ def is_mostly_noise(result: Mapping[str, Any]) -> bool:
 
 
 def is_not_converged(result: Mapping[str, Any]) -> bool:
-    """Whether the iteration behind the result stopped at its limit, before it had settled."""
-    return result.get("status") == "iteration_limit"
+    """Whether the result is no optimum: its iteration stopped before it had settled, or its constraints are broken."""
+    return result.get("status") in ("iteration_limit", "infeasible")
 
 
 def combined(result: Mapping[str, Any]) -> str:

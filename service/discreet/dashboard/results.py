@@ -27,6 +27,7 @@ from discreet.figures.charts import Chart
 from discreet.figures.timelines import session_chart
 from discreet.problems import KINDS
 from discreet.problems.charts import charts_module
+from discreet.problems.federation import is_session
 from discreet.usecases import jobs
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import rosters
@@ -41,15 +42,11 @@ router = APIRouter(include_in_schema=False)
 async def charts_of(services: Services, viewer: Viewer, row: Mapping[str, Any]) -> list[Chart]:
     """Every chart of a job's page: who is in its session, and its result if there is one that this viewer may see."""
     charts: list[Chart] = []
-    if _is_federated(row) and (session := await _session(services, viewer, row)).table.rows:
+    if is_session(row["problem"]) and (session := await _session(services, viewer, row)).table.rows:
         charts.append(session)
     if row["state"] == "succeeded" and viewer.may(*jobs.SUBMITTERS):
         charts += (await drawn(services, viewer.principal, row["id"])).charts
     return charts
-
-
-def _is_federated(row: Mapping[str, Any]) -> bool:
-    return bool(row["problem"].get("protocol") == "federated")
 
 
 async def _session(services: Services, viewer: Viewer, row: Mapping[str, Any]) -> Chart:
@@ -74,7 +71,7 @@ async def show_chart(
 ) -> Response:
     """One chart as plotly reads it. A map also with the paths of one pair above it."""
     row = await jobs.find(services, viewer.principal, job_id)
-    if name == "session" and _is_federated(row):
+    if name == "session" and is_session(row["problem"]):
         return await chart_answer(await _session(services, viewer, row))
     found = await drawn(services, viewer.principal, job_id)
     has_map = any(chart.name == "network" for chart in found.charts)

@@ -24,7 +24,8 @@ from discreet.ledger.heads import bytes_of
 from discreet.privacy.events import TooManyEvents, price_of
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price, display, to_decimal
 from discreet_client import canonical
-from discreet_client.secure_sum import Unacceptable, unsigned
+from discreet_client.federation.evidence import unsigned
+from discreet_client.secure_sum import Unacceptable
 
 FAILURE_ASSUMPTION = (
     "an attempt that died before its release was stored showed nobody anything, and its death did not depend on the"

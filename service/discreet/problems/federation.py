@@ -45,6 +45,11 @@ class FederationTerms(Frozen):
         return self.agents if self.quorum is None else min(self.quorum, self.agents)
 
 
+def is_session(problem: Mapping[str, Any]) -> bool:
+    """Whether a problem, as it is stored, is solved by agents apart."""
+    return problem.get("protocol", "job") != "job" and problem.get("federation") is not None
+
+
 @dataclass(frozen=True)
 class Member:
     """An agent on the owner's signed roster."""
@@ -127,7 +132,7 @@ class FederatedProblem(Problem):
     @property
     def terms(self) -> FederationTerms | None:
         """The session's terms; None in job mode."""
-        return self.federation if self.protocol == "federated" else None
+        return None if self.protocol == "job" else self.federation
 
     def units(self, public: Any) -> int | None:
         return super().units(public) if self.terms is None else self.terms.agents

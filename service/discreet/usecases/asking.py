@@ -11,6 +11,7 @@ import anyio.to_thread
 from discreet.errors import Conflict, FieldIssue, InvalidInput, NotFound, ReleaseDiffers
 from discreet.problems import KINDS, read_as_one
 from discreet.problems.base import Problem
+from discreet.problems.federation import is_session
 from discreet.problems.numbers import Privacy
 from discreet.problems.plans import Plan
 from discreet.problems.reuse import MOST_RELEASES, ProblemOnData, differences, plan_of, unlike
@@ -136,7 +137,7 @@ def _compared(problem: ProblemOnData, firsts: Mapping[str, Row]) -> Asked:
 
 def nothing_released(row: Row) -> str | None:
     """Why a job has nothing that can be asked again, after its id."""
-    if row["problem"].get("protocol") == "federated":
+    if is_session(row["problem"]):
         return "was solved by agents: what their session released is not kept here"
     if row["state"] not in FINAL:
         return f"is {row['state']}: it has no result yet"

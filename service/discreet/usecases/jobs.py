@@ -15,7 +15,7 @@ from discreet.observability import faults, telemetry
 from discreet.privacy import filters
 from discreet.privacy.units import Price
 from discreet.problems.base import Problem
-from discreet.problems.federation import FederatedProblem
+from discreet.problems.federation import FederatedProblem, is_session
 from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.plans import Plan
 from discreet.storage import acceptance, jobs, ledger, tamper_seals, webhooks
@@ -314,7 +314,7 @@ async def _cancellation(connection: AsyncConnection, row: dict[str, Any]) -> Can
     if "data_touched" in kinds:
         return CANCELLATIONS["requested", "full"]
     # An agent's message that is on its way touches data; a worker asks under the job's lock first.
-    federated = row["problem"].get("protocol") == "federated"
+    federated = is_session(row["problem"])
     return CANCELLATIONS["requested", "undecided" if federated and kinds else "none"]
 
 
@@ -355,7 +355,7 @@ def problem_view(row: dict[str, Any], principal: Principal) -> dict[str, Any]:
     to owners and to who submitted it; in a simulation it is public."""
     problem: dict[str, Any] = row["problem"]
     own = principal.role == "owner" or principal.name == row["principal"]
-    if own or problem.get("protocol") != "federated" or "operator" not in problem:
+    if own or not is_session(problem) or "operator" not in problem:
         return problem
     return {**problem, "operator": "not shown"}
 

@@ -85,7 +85,7 @@ class Agent:
         self._memory = memory
         self.name = name
         self._unit, self._cap = unit, cap
-        self._announcement = json.dumps(announcement, sort_keys=True, separators=(",", ":")).encode()
+        self.announce(announcement)
         self._tls = tls
         self._patience = patience_seconds
         self._heard = time.monotonic()
@@ -141,6 +141,10 @@ class Agent:
             patience_seconds=patience_seconds,
         )
 
+    def announce(self, figures: Mapping[str, Any]) -> None:
+        """Public figures to enrol with, in place of those before; the roster names them."""
+        self._announcement = json.dumps(figures, sort_keys=True, separators=(",", ":")).encode()
+
     def enroll(self) -> str:
         """Make this agent known to the session, once; the id of its account."""
         with self._memory.alone():
@@ -175,6 +179,8 @@ class Agent:
         upper: ArrayLike,
         primal: float | None = None,
         demands: Demands | None = None,
+        listen: str | None = None,
+        address: str | None = None,
     ) -> NDArray[np.float64]:
         """This agent's optimum of a coupled quadratic program (kind `coupled_qp`), found together with the others.
 
@@ -183,11 +189,21 @@ class Agent:
         takes part with; by default what the protocol itself asks for. Nothing leaves this process but masked and
         encrypted contributions to sums. AgentError when the session fails, or the data do not fit what the owner has
         signed; a warning, `NotSettled`, when all agents have signed that the sums had not settled: x is no optimum.
-        """
-        from discreet_client.agent import coupled_qp  # noqa: PLC0415  # only this kind needs it
 
-        data: dict[str, Any] = {"A_u": A_u, "A_g": A_g, "cost": cost, "lower": lower, "upper": upper, "primal": primal}
-        found = coupled_qp.solve(self, **data, demands=demands)
+        With `listen`, host:port, it takes part in a job of `protocol: mpc`: agents compute on secret shares among
+        themselves, over TLS, and each is opened its own x and nothing else (semi-honest agents, honest majority).
+        `address`: the same as other agents reach it, where that is another. Needs `discreet-client[mpc]`. `NotSettled`
+        then says that the limit cannot be kept.
+        """
+        from discreet_client.agent import coupled_qp, on_shares  # noqa: PLC0415  # only this kind needs them
+
+        data: dict[str, Any] = {"A_u": A_u, "A_g": A_g, "cost": cost, "lower": lower, "upper": upper}
+        if listen is not None:
+            shared = on_shares.solve(self, **data, demands=demands, listen=listen, address=address)
+            if shared.kept is False:
+                warnings.warn(coupled_qp.NotSettled(shared.why), stacklevel=2)
+            return shared.x
+        found = coupled_qp.solve(self, **data, primal=primal, demands=demands)
         if found.settled is False:
             warnings.warn(coupled_qp.NotSettled(found.why), stacklevel=2)
         return found.x

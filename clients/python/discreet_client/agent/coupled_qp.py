@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet_client import secure_sum
+from discreet_client.agent import on_shares
 from discreet_client.agent.demands import Demands
 from discreet_client.agent.rounds import Party, Round
 from discreet_client.best_responses import Responder
@@ -248,8 +249,9 @@ def solve(
             run.leave()
 
 
-def run(agent: Party, problem: dict[str, Any]) -> dict[str, Any]:
-    """`discreet-agent --problem agent.json`: fields A_u, A_g, A_q, a_l, lower, upper, primal, demands."""
+def run(agent: on_shares.ShareParty, problem: dict[str, Any]) -> dict[str, Any]:
+    """`discreet-agent --problem agent.json`: fields A_u, A_g, A_q, a_l, lower, upper, primal, demands; with `protocol:
+    "mpc"` also listen and address."""
     try:
         a_l = np.array(problem["a_l"], dtype=np.float64)
         A_q = np.array(problem.get("A_q", []), dtype=np.float64).reshape(-1, a_l.size)
@@ -259,8 +261,10 @@ def run(agent: Party, problem: dict[str, Any]) -> dict[str, Any]:
         raise AgentError(
             f"the problem file needs A_u, A_g, a_l and upper, and of demands Demands' fields: {error}"
         ) from error
-    data |= {"lower": problem.get("lower", 0.0), "primal": problem.get("primal")}
-    found = solve(agent, cost=QuadraticCost(A_q, a_l), demands=demands, **data)
+    data |= {"lower": problem.get("lower", 0.0), "cost": QuadraticCost(A_q, a_l), "demands": demands}
+    if problem.get("protocol") == "mpc":
+        return on_shares.run(agent, problem, **data)
+    found = solve(agent, primal=problem.get("primal"), **data)
     return {
         "x": found.x.tolist(),
         "multipliers": found.multipliers.tolist(),
@@ -282,6 +286,10 @@ def _signed_sums(parameters: dict[str, Any]) -> secure_sum.Parameters:
     """AgentError for what another version has put there: what it means is not known here."""
     try:
         return secure_sum.Parameters(**parameters["sums"])
+    except KeyError:
+        raise AgentError(
+            "the owner has signed no sums; for protocol mpc an agent needs an address to listen at"
+        ) from None
     except TypeError as error:
         raise AgentError(f"the owner has signed parameters that this version does not know: {error}") from None
 

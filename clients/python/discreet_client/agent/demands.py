@@ -52,13 +52,7 @@ class Demands:
     def check(self, sums: secure_sum.Parameters, keys: Sequence[bytes]) -> None:
         """AgentError with the figures. `keys`: Ed25519, of the agents on the roster that the owner has signed."""
         agents = len(keys)
-        there = {name for name in map(fingerprint, keys) if name.startswith(tuple(self.known))}
-        least = len(self.known) if self.known_least is None else self.known_least
-        if len(there) < least:
-            says = f"of the {len(self.known)} agents that this one knows {len(there)} are on the roster"
-            raise AgentError(f"{says}; it asks for {least}")
-        if agents < self.agents:
-            raise AgentError(f"the owner has signed a roster of {agents} agents; this one asks for {self.agents}")
+        self._check_roster(keys)
         if sums.colluding < self.colluding:
             raise AgentError(
                 f"the sums withstand {sums.colluding} colluding agents; this one asks for {self.colluding}"
@@ -76,3 +70,20 @@ class Demands:
                 f"out the others' data with fewer than {sums.crowd} agents, and {missing} has not accepted "
                 f"that (exposure: {ACCEPTED!r})"
             )
+
+    def check_shares(self, threshold: int, keys: Sequence[bytes]) -> None:
+        """The same of a computation on secret shares, of which nothing is opened that noise could be in: AgentError."""
+        self._check_roster(keys)
+        if threshold < self.colluding:
+            raise AgentError(f"the shares withstand {threshold} colluding agents; this one asks for {self.colluding}")
+        if self.noise:
+            raise AgentError("answers that are computed on shares have no noise; this agent asks for it")
+
+    def _check_roster(self, keys: Sequence[bytes]) -> None:
+        there = {name for name in map(fingerprint, keys) if name.startswith(tuple(self.known))}
+        least = len(self.known) if self.known_least is None else self.known_least
+        if len(there) < least:
+            says = f"of the {len(self.known)} agents that this one knows {len(there)} are on the roster"
+            raise AgentError(f"{says}; it asks for {least}")
+        if len(keys) < self.agents:
+            raise AgentError(f"the owner has signed a roster of {len(keys)} agents; this one asks for {self.agents}")

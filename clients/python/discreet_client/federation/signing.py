@@ -104,6 +104,12 @@ def history(roster_digest: bytes, end: bytes) -> bytes:
     return _statement(b"History", roster_digest, end)
 
 
+def computed(context: bytes, broadcast_digest: bytes, said: str) -> bytes:
+    """By an agent, of a computation on shares that it has come through: with whom and on what terms (`context`), on
+    which parts of the operator's, and what was opened to all of them."""
+    return _statement(b"Computed", context, broadcast_digest, said)
+
+
 def _statement(purpose: bytes, *fields: str | bytes | int) -> bytes:
     parts = [PREFIX, purpose]
     for field in fields:

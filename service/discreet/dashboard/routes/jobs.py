@@ -15,6 +15,7 @@ from discreet.dashboard.pages import HEADERS, environment, go_to, render
 from discreet.dashboard.sessions import Owner, Reader, Submitter, Viewer, is_logged_in
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.ledger.proofs import place_of
+from discreet.problems.federation import is_session
 from discreet.storage.jobs import FINAL
 from discreet.storage.tables import JobState
 from discreet.usecases import asking, jobs, objects, transparency
@@ -177,7 +178,7 @@ async def _job_page(
 ) -> Response:
     found = await answers.of_job(services, viewer, job_id)
     row = found.row
-    federated = row["problem"].get("protocol") == "federated"
+    federated = is_session(row["problem"])
     kept = any(one in (found.certificate or {}) for one in ("release_digest", "follows_from"))
     questions = await asking.questions(services.database, viewer.principal, row) if kept else None
     return render(

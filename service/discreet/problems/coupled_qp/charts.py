@@ -83,8 +83,10 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
 
 
 def _repeated(problem: CoupledQp, parts: Sequence[spds.Part]) -> tuple[list[int], Floats] | None:
-    """Steps and multipliers of the same run without encryption; None where that takes long, where sums have noise, and
-    of method auto, whose agents draw a haze."""
+    """Steps and multipliers of the same run without encryption; None where that takes long, where sums have noise, of
+    method auto, whose agents draw a haze, and where nothing was summed."""
+    if problem.protocol == "mpc":
+        return None
     way = problem.way
     if not isinstance(way, methods.Spds):
         return None

@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import pack, unpack
+from discreet.problems.coupled_qp import shares_session
 from discreet.problems.coupled_qp.session import TwoRounds
 from discreet.problems.federation import FederatedProblem, Member
 from discreet_client import secure_sum
@@ -55,7 +56,8 @@ def example() -> dict[str, Any]:
 
 
 def rehearse_session(kind: type[FederatedProblem]) -> None:
-    """Three agents and two rounds; masks alone, for keys take time and need no other code."""
+    """Three agents and two rounds; masks alone, for keys take time and need no other code. Then a session on shares."""
+    shares_session.rehearse()
     problem = kind.model_validate(
         {
             "kind": "coupled_qp",

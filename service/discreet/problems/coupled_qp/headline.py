@@ -12,6 +12,8 @@ from discreet_client import intervals
 
 def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
     """The joint cost where the server knows it; else whether what each agent holds is the optimum."""
+    if problem.get("protocol") == "mpc":
+        return [_on_shares(result)]
     if "objective" in result:
         rounds = f", after {result['rounds']:,} rounds"
         return [headline(CoupledQpResult, result, "objective", "All agents together come to a cost of ", rounds)]
@@ -21,3 +23,11 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
     if result.get("status") == "converged":
         return [Headline("The agents have settled after ", rounds, ": each holds its own part of the joint optimum")]
     return [Headline("The agents have come through ", rounds, "; nobody was asked whether the sums had settled")]
+
+
+def _on_shares(result: Mapping[str, Any]) -> Headline:
+    if result.get("status") == "infeasible":
+        return Headline("The limit cannot be kept in every hour", "", ": what agents hold is no optimum")
+    if "objective" in result:
+        return headline(CoupledQpResult, result, "objective", "All agents together come to a cost of ", "")
+    return Headline("The agents have computed on shares", "", ": each holds its own part of the joint optimum")

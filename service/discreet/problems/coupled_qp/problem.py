@@ -23,7 +23,7 @@ from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Neighbours
 from discreet.problems.contents import Content, Mode, Progress, Released
-from discreet.problems.coupled_qp import checks, examples, exposure, methods
+from discreet.problems.coupled_qp import checks, examples, exposure, methods, on_shares
 from discreet.problems.coupled_qp.data import (
     AgentData,
     Encryption,
@@ -81,10 +81,19 @@ class CoupledQp(FederatedProblem):
     noise: SumNoise | None = None
     exposure: Accepted | None = Field(default=None, description=exposure.MEANING)
     tolerance: Tolerance | None = 1e-3
+    protocol: Literal["job", "federated", "mpc"] = "job"  # type: ignore[assignment]  # one more than other kinds
+    mpc: on_shares.ShareBounds | None = Field(default=None, description="Public bounds, needed with protocol `mpc`")
     signs_parameters: ClassVar[bool] = True
     failures: ClassVar[dict[str, str]] = {
         "protocol_broken": "a message did not follow the protocol of the sums; nothing was opened of that round",
+        **on_shares.FAILURES,
     }
+
+    @model_validator(mode="after")
+    def _fields_of_the_protocol(self) -> Self:
+        if not on_shares.check_fields(self):
+            _ = self.way  # the method fits what is given
+        return self
 
     @classmethod
     def example(cls) -> dict[str, Any]:
@@ -112,13 +121,9 @@ class CoupledQp(FederatedProblem):
         """The method that is named, or that follows from what is given."""
         return methods.method_of(self.method, self.steps, noise=self.noise is not None)
 
-    @model_validator(mode="after")
-    def _method_fits(self) -> Self:
-        _ = self.way
-        return self
-
     # Planning
 
+    @on_shares.instead(on_shares.plan)
     def plan(self, public: None, budget: Budget) -> Plan:
         """Raises InvalidInput for everything that keeps the agents from agreeing on these sums."""
         if self.protocol == "federated":
@@ -244,6 +249,11 @@ class CoupledQp(FederatedProblem):
 
     # Federated
 
+    def check_announcement(self, announcement: Any) -> None:
+        of_shares = self.protocol == on_shares.PROTOCOL_NAME
+        (on_shares.check_announcement if of_shares else super().check_announcement)(announcement)
+
+    @on_shares.instead(on_shares.plan_federation)
     def plan_federation(self, agents: Sequence[Member], budget: Budget) -> Plan:
         """The same plan with and without the roster: what is summed is fixed with the job, agents announce nothing."""
         terms, public = self.terms, self.agents
@@ -281,9 +291,11 @@ class CoupledQp(FederatedProblem):
         exposure.refuse_exposed(secure_sum.Parameters(**plan.parameters["sums"]), public.count)
         return plan
 
+    @on_shares.instead(on_shares.answer_bytes)
     def answer_bytes(self, plan: Plan, agents: int) -> int:
         return secure_sum.longest_answer(secure_sum.Parameters(**plan.parameters["sums"]), agents)
 
+    @on_shares.instead(on_shares.open_session)
     def open_session(self, plan: Plan, agents: Sequence[Member]) -> Session:
         return SumSession(plan, agents, self._own())
 
@@ -325,6 +337,7 @@ class CoupledQp(FederatedProblem):
 
     # Running
 
+    @on_shares.instead(on_shares.release)
     def release(self, public: None, plan: Plan, content: Content, noise: Noise) -> Released:
         """The protocol itself, operator and agents in this process; keys, masks and noise are drawn from the operating
         system, never from `noise`.
@@ -342,6 +355,7 @@ class CoupledQp(FederatedProblem):
             **{name: np.array(evidence[name]) for name in ("settled",) if name in evidence},
         }
 
+    @on_shares.instead(on_shares.finish)
     def finish(self, public: None, plan: Plan, released: Released, progress: Progress) -> Result:
         if self.terms is not None:
             progress(plan.resources.steps, plan.resources.steps)
@@ -370,6 +384,7 @@ class CoupledQp(FederatedProblem):
             },
         )
 
+    @on_shares.instead(on_shares.evidence_of)
     def evidence(self, plan: Plan, result: bytes) -> dict[str, Any]:
         published = json.loads(result)
         if self.terms is not None:

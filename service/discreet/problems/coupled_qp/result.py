@@ -10,14 +10,19 @@ from discreet.problems.results import ResultFields, shown
 class CoupledQpResult(ResultFields, total=False):
     """Of agents apart rounds, transcript and evidence alone; each finds its own optimum at home."""
 
-    rounds: Required[Annotated[int, shown("Rounds of the sums that were opened", title="Rounds")]]
+    rounds: Required[
+        Annotated[
+            int, shown("Rounds of the sums that were opened; 0 with protocol mpc, which opens none", title="Rounds")
+        ]
+    ]
     transcript: Required[Annotated[str, shown("Hash of all broadcasts, hexadecimal", title="Digest of the transcript")]]
     evidence: Annotated[dict[str, Any], shown("The roster and the agents' signatures; of protocol federated")]
     status: Annotated[
-        Literal["converged", "iteration_limit"],
+        Literal["converged", "iteration_limit", "infeasible"],
         shown(
             "Whether the sums stood still at the end and kept the constraints, both within `tolerance`; of agents "
-            "apart all of them have signed it. `iteration_limit`: they did not, and x is no optimum",
+            "apart all of them have signed it. `iteration_limit`: they did not, and x is no optimum. `infeasible`: of "
+            "protocol mpc, nothing that the agents can do keeps the limit in every hour",
             title="Status",
         ),
     ]

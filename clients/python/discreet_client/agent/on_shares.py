@@ -1,0 +1,188 @@
+"""`Agent.solve` with `listen`: a coupled quadratic program on secret shares between the agents (protocol `mpc`).
+
+One exchange with the server: it brings the operator's figures, to each agent one summand of them, sealed to its key.
+The agents compute among themselves (`discreet_client.mpc`), and each answers with its signature that it has come
+through. The last broadcast brings all signatures. What the agents are told beyond that is their own x.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet_client.agent.demands import Demands
+from discreet_client.agent.rounds import Party, Round
+from discreet_client.federation.errors import AgentError, NotTrusted
+from discreet_client.federation.links import Link
+from discreet_client.mpc import evidence, keys, member, party
+from discreet_client.mpc.responses import Response, response
+from discreet_client.mpc.terms import PROTOCOL, Terms
+from discreet_client.updates import Box, QuadraticCost
+
+Floats = NDArray[np.float64]
+MARGIN_SECONDS = 6.0
+"""Of a round's time, for the engine to start and the answer to arrive."""
+
+Data = tuple[Floats, Floats, QuadraticCost, Box]
+
+
+class ShareParty(Party, Protocol):
+    """What is needed of an agent; `Agent` is one."""
+
+    link: Link
+
+    def announce(self, figures: Mapping[str, Any]) -> None: ...
+
+
+@dataclass(frozen=True)
+class ShareOptimum:
+    """This agent's own answer. `kept`: whether all agents have signed that the limit is kept in every hour; None where
+    the owner has not asked. `threshold` of `agents` may collude; see `evidence.assumptions`."""
+
+    x: Floats
+    kept: bool | None
+    terms: Terms
+    seconds: float
+    sent_bytes: int
+
+    @property
+    def why(self) -> str:
+        return "the limit cannot be kept in every hour, whatever the agents do: x is no optimum"
+
+
+class _Run:
+    def __init__(self, agent: ShareParty, data: Data, listen: tuple[str, int], demands: Demands) -> None:
+        self._agent, self._data, self._listen, self._demands = agent, data, listen, demands
+
+    def step(self, current: Round) -> bytes:
+        terms, members = signed(current.roster)
+        self._demands.check_shares(terms.threshold, [key for key, _ in members])
+        found = self._response(terms)
+        mine = [key for key, _ in members].index(self._agent.identity.public_key)
+        private, session = self._agent.identity.private_key, self._agent.link.session
+        bound = evidence.context(terms, members)
+        try:
+            sealed = member.sealed_parts(current.broadcast)[self._agent.identity.fingerprint]
+            part = keys.unseal(keys.exchange_key(private, session), bound, sealed)
+        except (ValueError, KeyError) as error:
+            raise NotTrusted(f"the operator's part cannot be read: {error}") from None
+        rows = int(terms.coupled) + int(terms.limited)
+        if len(part) != rows * terms.hours:
+            raise NotTrusted("the operator's part has another length than the signed terms")
+        order = party.order_of(
+            terms,
+            mine,
+            member.places(members),
+            listen=self._listen,
+            pem=keys.pem(private, keys.certificate(private, session)),
+            rows=found.rows,
+            summands=[part[place * terms.hours : (place + 1) * terms.hours] for place in range(rows)],
+            seconds=max(1.0, current.seconds - MARGIN_SECONDS),
+        )
+        try:
+            computed = party.compute(order)
+        except party.BrokenOff as broken:
+            current.state = json.dumps({"broken": str(broken)}).encode()
+            return json.dumps({"broken": broken.code}).encode()
+        signature = self._agent.identity.sign(evidence.statement(bound, current.broadcast, computed.kept))
+        saved = {
+            "x": found.x_of(computed.quantities).tolist(),
+            "kept": computed.kept,
+            "broadcast": current.broadcast.hex(),
+            "seconds": computed.seconds,
+            "bytes": computed.sent_bytes,
+        }
+        current.state = json.dumps(saved).encode()
+        return json.dumps({"kept": computed.kept, "signature": signature.hex()}).encode()
+
+    def close(self, roster: dict[str, Any], state: bytes, broadcast: bytes) -> ShareOptimum:
+        """The end: all agents have signed that they came through, and the same of the limit."""
+        terms, members = signed(roster)
+        saved = json.loads(state)
+        try:
+            signatures = json.loads(broadcast)["signatures"]
+            section = evidence.evidence(terms, members, bytes.fromhex(saved["broadcast"]), saved["kept"], signatures)
+            missing = evidence.unsigned(section)
+        except (ValueError, KeyError, TypeError) as error:
+            raise NotTrusted(f"the server's last broadcast cannot be read: {error}") from None
+        if missing:
+            raise NotTrusted(f"{len(missing)} agents have not signed what this one was shown")
+        return ShareOptimum(np.array(saved["x"]), saved["kept"], terms, saved["seconds"], saved["bytes"])
+
+    def _response(self, terms: Terms) -> Response:
+        A_u, A_g, cost, box = self._data
+        return response(terms, A_u, A_g, cost, box)
+
+
+def signed(roster: Mapping[str, Any]) -> tuple[Terms, list[tuple[bytes, dict[str, Any]]]]:
+    """Terms and members (key, announcement) of a roster that the owner has signed. NotTrusted where it is none of a
+    computation on shares, or names a certificate that is not of the member's key."""
+    parameters = roster.get("parameters")
+    if not isinstance(parameters, Mapping) or parameters.get("protocol") != PROTOCOL:
+        raise NotTrusted("the owner has signed no computation on shares")
+    try:
+        terms = Terms.read(parameters["shares"])
+        members = [(base64.b64decode(one["key"]), one["announcement"]) for one in roster["agents"]]
+        member.places(members)
+    except (ValueError, KeyError, TypeError) as error:
+        raise NotTrusted(f"the owner has signed what cannot be computed: {error}") from None
+    if len(members) != terms.agents:
+        raise NotTrusted(f"the owner has signed {len(members)} agents on terms for {terms.agents}")
+    return terms, members
+
+
+def solve(
+    agent: ShareParty,
+    *,
+    A_u: ArrayLike,
+    A_g: ArrayLike,
+    cost: QuadraticCost,
+    lower: ArrayLike = 0.0,
+    upper: ArrayLike,
+    listen: str,
+    address: str | None = None,
+    demands: Demands | None = None,
+) -> ShareOptimum:
+    """Take part until the session ends. `listen`: host:port of this machine, open while the agents compute; `address`:
+    the same as other agents reach it, where that differs."""
+    k = np.asarray(cost.a_l).size
+    matrices = [np.asarray(matrix, dtype=np.float64).reshape(-1, k) for matrix in (A_u, A_g)]
+    low, high = (np.asarray(side, dtype=np.float64) for side in (lower, upper))
+    try:
+        party.require_engine()
+        here = member.host_and_port(listen)
+        figures = member.announcement(agent.identity, agent.link.session, address or listen)
+        run = _Run(agent, (matrices[0], matrices[1], cost, Box(low, high)), here, demands or Demands())
+        agent.announce(figures)
+        outcome = agent.participate(run.step)
+        if not outcome.succeeded:
+            own = json.loads(outcome.final_state or b"{}").get("broken", "")
+            says = f"the session {outcome.state}" + (f": {outcome.code}" if outcome.code else "")
+            raise AgentError(f"{says}; {own}" if own else says)
+        return run.close(agent.roster, outcome.final_state, outcome.broadcast)
+    except (ValueError, party.NotInstalled) as error:
+        raise AgentError(str(error)) from error
+
+
+def run(agent: ShareParty, problem: Mapping[str, Any], **data: Any) -> dict[str, Any]:
+    """`discreet-agent --problem agent.json` with `protocol: "mpc"` and `listen`, and `address` where it differs."""
+    if "listen" not in problem:
+        raise AgentError("protocol mpc needs `listen`, host:port, in the problem file: agents compute among themselves")
+    found = solve(agent, listen=problem["listen"], address=problem.get("address"), **data)
+    return {
+        "x": found.x.tolist(),
+        **({} if found.kept is None else {"settled": found.kept}),
+        **({"why": found.why} if found.kept is False else {}),
+        "security": evidence.SECURITY,
+        "threshold": found.terms.threshold,
+        "assumptions": list(evidence.assumptions(found.terms)),
+        "reveals": evidence.reveals(found.terms)["agents"],
+        "seconds": found.seconds,
+        "bytes_sent": found.sent_bytes,
+    }

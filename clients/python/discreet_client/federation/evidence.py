@@ -1,0 +1,16 @@
+"""What agents have signed of a session without noise: the section `cryptographic` of a certificate, of any protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from discreet_client import secure_sum
+from discreet_client.mpc import evidence as on_shares
+from discreet_client.mpc.terms import PROTOCOL
+
+
+def unsigned(section: Mapping[str, Any]) -> list[str]:
+    """Agents (Ed25519 keys in hex) who have not signed what the section says; empty when all have. Raises
+    secure_sum.Unacceptable when it cannot be read. Whose keys they are the reader must know."""
+    return on_shares.unsigned(section) if section.get("protocol") == PROTOCOL else secure_sum.unsigned(section)

@@ -1,0 +1,145 @@
+"""Run one party's computation in a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet_client.mpc.terms import Terms
+
+Floats = NDArray[np.float64]
+GRACE_SECONDS = 10.0
+ENGINE = ("-m", "discreet_client.mpc.engine")
+
+
+class NotInstalled(Exception):
+    """MPyC is missing."""
+
+    def __init__(self) -> None:
+        super().__init__("computing on shares needs MPyC: pip install 'discreet-client[mpc]'")
+
+
+class BrokenOff(Exception):
+    """The computation ended before it had an answer; `code` says where."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(f"the computation on shares broke off: {CAUSES.get(code, code)}")
+        self.code = code
+
+
+CAUSES = {
+    "party": "who connected is not who the roster says",
+    "message": "a party sent what is no share",
+    "connection": "the connection with a party was lost, or its bytes were changed",
+    "time": "the parties were not done in time",
+    "internal": "an error in this party's own process",
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a party listens, and its certificate (DER, base64)."""
+
+    host: str
+    port: int
+    certificate: str
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What this party was opened: its own quantities, and whether the limit was kept where that is asked for."""
+
+    quantities: Floats
+    kept: bool | None
+    seconds: float
+    sent_bytes: int
+
+
+def require_engine() -> None:
+    """NotInstalled where MPyC is not."""
+    if find_spec("mpyc") is None:
+        raise NotInstalled()
+
+
+def order_of(
+    terms: Terms,
+    index: int,
+    places: Sequence[Place],
+    *,
+    listen: tuple[str, int],
+    pem: bytes,
+    rows: Floats,
+    summands: Sequence[Sequence[int]],
+    seconds: float,
+) -> dict[str, Any]:
+    """What the engine reads: one party's part. `rows` is `responses.Response.rows`; `summands` this party's of the
+    operator's figures, in units of 2^-fraction bits of the reach, [rows of c, d][hours]."""
+    return {
+        "terms": terms.fields,
+        "index": index,
+        "parties": [{"host": one.host, "port": one.port, "certificate": one.certificate} for one in places],
+        "listen": list(listen),
+        "pem": pem.decode(),
+        "rows": np.asarray(rows).tolist(),
+        "summands": [[str(one) for one in row] for row in summands],
+        "seconds": seconds,
+    }
+
+
+def start(order: dict[str, Any], program: Sequence[str] = ENGINE) -> subprocess.Popen[bytes]:
+    """The engine, with its order; `answer` reads what it says."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MPYC_", "DISCREET_"))}
+    package = str(Path(__file__).parents[2])
+    environment["PYTHONPATH"] = os.pathsep.join([package, *filter(None, [environment.get("PYTHONPATH")])])
+    process = subprocess.Popen(
+        [sys.executable, *program],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):  # it says why
+        process.stdin.write(json.dumps(order).encode())
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.close()
+    process.stdin = None
+    return process
+
+
+def answer(process: subprocess.Popen[bytes], seconds: float) -> Computed:
+    """BrokenOff when it comes to nothing within `seconds`. The process has ended afterwards."""
+    try:
+        said, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        raise BrokenOff("time") from None
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+    try:
+        found = json.loads(said)
+    except ValueError:
+        raise BrokenOff("internal") from None
+    if "broken" in found:
+        raise BrokenOff(str(found["broken"]))
+    quantities = np.array(found["quantities"], dtype=np.float64)
+    return Computed(quantities, found["kept"], float(found["seconds"]), int(found["bytes"]))
+
+
+def compute(order: dict[str, Any]) -> Computed:
+    """One party's part of a computation, from beginning to end. NotInstalled where MPyC is missing; BrokenOff when it
+    comes to nothing in its time."""
+    require_engine()
+    return answer(start(order), order["seconds"] + GRACE_SECONDS)

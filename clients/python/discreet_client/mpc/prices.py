@@ -1,0 +1,216 @@
+"""The joint optimum of agents that a sum an hour couples: one price an hour, found without iterations.
+
+`min Σ_h w/2 (s_h + c_h)² + Σ_i f_i,h(z_i,h)`, `s_h = Σ_i z_i,h`, `s_h + d_h <= 0`, `l <= z <= u`, and f_i,h quadratic.
+At a price y of the hour an agent answers `z_i(y) = u_i` up to the price `high_i`, `l_i` from `low_i` on, and `q_i - p_i
+y` between (`high_i <= low_i`): what it wants falls with the price, and so does the sum S(y). The optimum has the least
+y with `y >= w (S(y) + c)` and `S(y) + d <= 0`; y is the multiplier of the sum, the limit's included.
+
+S is linear between the 2n prices at which an agent turns, so these decide. Whether the optimal price lies above each of
+them is one comparison (S there follows from comparisons of these prices with each other), says of each agent whether it
+ends at a bound, and leaves one linear equation. Everything is done for all hours and agents side by side, in the same
+order whatever the data: fit for numbers that nobody sees. The number of comparisons is `2n(n - 1)` an hour and `4n`
+more; steps of a first-order method take 2n each, and cannot stop by what they see.
+
+The arithmetic is an argument: NumPy's floats, or shares (`engine`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet_client.mpc.terms import Terms
+
+Floats = NDArray[np.float64]
+Numbers = Any
+"""Floats, or an array of numbers on shares: they add, subtract and multiply, also by floats, and are indexed alike."""
+
+PRICES, QUANTITIES = 2.0, None
+"""Spreads of comparisons: how far two prices lie apart at most; quantities as far as any number."""
+
+
+class Arithmetic(Protocol):
+    """What is done with numbers beyond adding and multiplying."""
+
+    def below_zero(self, value: Numbers, spread: float | None) -> Numbers:
+        """1 where a number is negative, 0 elsewhere. `spread` bounds its absolute value; None: nothing does."""
+        ...
+
+    def stack(self, parts: list[Numbers], axis: int) -> Numbers: ...
+
+    def matmul(self, left: Numbers, right: Numbers) -> Numbers:
+        """Stacked matrices multiplied; `left` holds whole numbers."""
+        ...
+
+    def whole(self, value: Floats) -> Numbers:
+        """Public whole numbers."""
+        ...
+
+
+@dataclass(frozen=True)
+class Responses:
+    """What agents want at a price, in units of reach and price: [hours, agents] each. See the module."""
+
+    high: Numbers
+    low: Numbers
+    lower: Numbers
+    upper: Numbers
+    base: Numbers
+    fall: Numbers
+    """q and p."""
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """`quantities` [hours, agents]; `kept` [1]: 1 where the limit is kept in every hour, None where nobody asked."""
+
+    quantities: Numbers
+    kept: Numbers
+
+
+class FloatArithmetic:
+    """In the clear."""
+
+    def below_zero(self, value: Floats, spread: float | None) -> Floats:
+        return np.asarray(value < 0, dtype=np.float64)
+
+    def stack(self, parts: list[Floats], axis: int) -> Floats:
+        return np.concatenate(parts, axis=axis)
+
+    def matmul(self, left: Floats, right: Floats) -> Floats:
+        return left @ right
+
+    def whole(self, value: Floats) -> Floats:
+        return value
+
+
+def optimum(
+    terms: Terms, agents: Responses, cost: Numbers | None, limit: Numbers | None, arithmetic: Arithmetic
+) -> Optimum:
+    """`cost` and `limit`: c and d in units of reach, [hours]; None where `terms` have none."""
+    hours, count = terms.hours, terms.agents
+    turns = arithmetic.stack([agents.high, agents.low], 1)  # [hours, 2n]: first the n upper turns, then the lower ones
+    at_bounds = _at_bounds(turns, count, arithmetic)  # [hours, 2n, 2n]
+
+    # S at each turn: everybody's answer between its turns, corrected where the turn lies beyond one of them.
+    upper, lower = agents.upper - agents.base, agents.lower - agents.base
+    corrections = arithmetic.stack(
+        [
+            arithmetic.stack([upper, lower], 1).reshape(hours, 2 * count, 1),
+            arithmetic.stack([agents.fall, agents.fall], 1).reshape(hours, 2 * count, 1),
+        ],
+        2,
+    )
+    corrected = arithmetic.matmul(at_bounds, corrections)  # [hours, 2n, 2]
+    level = agents.base.sum(axis=1).reshape(hours, 1) + corrected[:, :, 0]
+    slope = agents.fall.sum(axis=1).reshape(hours, 1) - corrected[:, :, 1]
+    sums = level - turns * slope
+
+    below = _optimum_lies_above(terms, turns, sums, cost, limit, arithmetic)  # [hours, 2n]
+    passed_high, passed_low = below[:, :count], below[:, count:]
+    inside = passed_high - passed_low
+    # (1 - passed_high) u + passed_low l + inside q: whole numbers times others, no product is cut off.
+    levels = agents.upper - passed_high * upper + passed_low * lower
+    falls = inside * agents.fall
+    price = _price(terms, levels.sum(axis=1), falls.sum(axis=1), cost, limit, arithmetic)
+    quantities = levels - falls * price.reshape(hours, 1)
+
+    kept = None
+    if limit is not None and terms.tolerance is not None:
+        excess = quantities.sum(axis=1) + limit
+        passed = arithmetic.below_zero(terms.tolerance * count - excess, QUANTITIES)
+        kept = arithmetic.below_zero(passed.reshape(1, hours).sum(axis=1) - 0.5, QUANTITIES)
+    return Optimum(quantities, kept)
+
+
+def _at_bounds(turns: Numbers, count: int, arithmetic: Arithmetic) -> Numbers:
+    """[hours, 2n, 2n]: at the price of each turn (rows), which agents are at their upper bounds (the first n columns),
+    and which at their lower ones. At its own turn an agent is at that bound; both answers are the same there."""
+    whole = 2 * count
+    first, second = np.triu_indices(whole, 1)
+    own = second - first == count  # an agent's two turns: their order is known
+    first, second = first[~own], second[~own]
+    pairs = first.size
+    # In the first `pairs` columns whether the first of a pair lies below the second, then whether it does not; 0; 1.
+    compared = arithmetic.below_zero(turns[:, first] - turns[:, second], PRICES)
+    hours = turns.shape[0]
+    known = arithmetic.whole(np.tile([0.0, 1.0], (hours, 1)))
+    table = arithmetic.stack([compared, 1 - compared, known], 1)
+    zero, one = 2 * pairs, 2 * pairs + 1
+    # not_below[j, k]: the column that says that turn j does not lie below turn k.
+    not_below = np.full((whole, whole), one)
+    not_below[first, second] = pairs + np.arange(pairs)
+    not_below[second, first] = np.arange(pairs)
+    agents = np.arange(count)
+    not_below[agents, agents + count] = zero
+    # At an upper bound: its upper turn is not below the price. At a lower one: the price is not below its lower turn.
+    columns = np.concatenate([not_below[:count].T, not_below[:, count:]], axis=1)
+    return table[:, columns.reshape(-1)].reshape(hours, whole, whole)
+
+
+def _optimum_lies_above(
+    terms: Terms, turns: Numbers, sums: Numbers, cost: Numbers | None, limit: Numbers | None, arithmetic: Arithmetic
+) -> Numbers:
+    """1 where the optimal price is above a turn: there the sum passes its limit, or costs more than the price."""
+    hours = terms.hours
+    reasons = []
+    if limit is not None:
+        reasons.append(-(sums + limit.reshape(hours, 1)))
+    if cost is not None:
+        reasons.append(turns - terms.weight * (sums + cost.reshape(hours, 1)))
+    elif limit is not None:  # the multiplier of a limit is not negative
+        reasons.append(turns)
+    said = arithmetic.below_zero(arithmetic.stack(reasons, 1), QUANTITIES)
+    width = 2 * terms.agents
+    if len(reasons) == 1:
+        return said
+    one, other = said[:, :width], said[:, width:]
+    return one + other - one * other
+
+
+def _price(
+    terms: Terms, level: Numbers, fall: Numbers, cost: Numbers | None, limit: Numbers | None, arithmetic: Arithmetic
+) -> Numbers:
+    """The optimal price of each hour, from `S(y) = level - fall y` around it; anything within [-1, 1] where no agent is
+    between its turns, whom it would not move. [hours]"""
+    hours, most = terms.hours, terms.agents * terms.steepest
+    prices = []
+    if cost is not None:
+        largest = 1 + terms.weight * most
+        inverse, scale = _inverse(1 + terms.weight * fall, 1.0, largest, terms.fraction_bits)
+        prices.append((terms.weight * scale) * (level + cost) * inverse)
+    else:
+        prices.append(arithmetic.whole(np.zeros(hours)))
+    if limit is not None:
+        # Nobody moves: an answer is still needed, and no division by zero.
+        idle = arithmetic.below_zero(fall - terms.gentlest / 2, QUANTITIES)
+        inverse, scale = _inverse(fall + terms.gentlest * idle, terms.gentlest / 2, most, terms.fraction_bits)
+        needed = (level + limit) * inverse * scale
+        less = arithmetic.below_zero(prices[0] - needed, QUANTITIES)
+        prices.append(prices[0] + less * (needed - prices[0]))
+    price = prices[-1]
+    beyond = arithmetic.below_zero(arithmetic.stack([price + 1, 1 - price], 0), QUANTITIES)
+    under, over = beyond[:hours], beyond[hours:]
+    return price - under * (price + 1) + over * (1 - price)
+
+
+def _inverse(value: Numbers, least: float, most: float, fraction_bits: int) -> tuple[Numbers, float]:
+    """(x, scale) with `x scale = 1 / value` for values of [least, most], by Newton's method.
+
+    x lies as far above 1 as below, where numbers with a fixed point lose least. The error `e = 1 - x value scale` is
+    squared by each step and begins below (most - least)/(most + least).
+    """
+    scale = 1 / math.sqrt(least * most)
+    start = 2 * math.sqrt(least * most) / (least + most)
+    error = (most - least) / (most + least)
+    wanted = (fraction_bits + 2) * math.log(2)
+    steps = 1 if error == 0 else max(1, math.ceil(math.log2(wanted / -math.log(error))))
+    scaled = value * scale
+    found = start * 2 - scaled * start**2
+    for _ in range(steps - 1):
+        found = found * (2 - scaled * found)
+    return found, scale
