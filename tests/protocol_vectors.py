@@ -586,9 +586,9 @@ def refusals(run: Run, broadcasts: Sequence[bytes]) -> list[Json]:
     stolen = payload[keys][:192] + other + payload[keys][224:]
     deal = payload[dealt]
     words = np.frombuffer(payload[first], dtype="<u8").copy()
-    words[-1] += np.uint64(1)
+    words[-1:] += np.uint64(1)
     far = np.frombuffer(payload[first], dtype="<u8").copy()
-    far[0] += np.uint64(1 << 62)
+    far[:1] += np.uint64(1 << 62)
     asked: list[tuple[str, int, bytes]] = [
         ("a frame that is too short", 0, opening[:70]),
         ("a kind that does not exist", 0, b"\x63" + opening[1:]),
