@@ -7,6 +7,7 @@ Keys come from fixed seeds; what programs draw at random is given to them. Bytes
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import math
@@ -111,8 +112,6 @@ def _identity(raw: bytes) -> Identity:
 
 
 def _base64(data: bytes) -> str:
-    import base64  # noqa: PLC0415
-
     return base64.b64encode(data).decode()
 
 
@@ -291,7 +290,7 @@ def ledger(parties: Parties) -> Json:
     with TemporaryDirectory() as folder:
         book = Ledger(Path(folder) / "agent.ledger", agent)
         with (
-            mock.patch.object(ledger_module.time, "time_ns", lambda: NOW_MS * 1_000_000),
+            mock.patch.object(ledger_module.time, "time_ns", return_value=NOW_MS * 1_000_000),
             mock.patch.object(ledger_module.secrets, "token_hex", lambda size: seed("blind")[:size].hex()),
         ):
             for job, epsilon in ((JOB, "500000000"), ("job_another", "250000000")):
@@ -340,7 +339,9 @@ def multi_agent(parties: Parties) -> Json:
         state = current.state
         states.append(json.loads(state)["x"])
     wrong = seed("another broadcast") + broadcasts[2][32:]
-    before = _round(parties, document, parameters, 2, wrong, _state_after(parties, document, parameters, broadcasts[:2]))
+    before = _round(
+        parties, document, parameters, 2, wrong, _state_after(parties, document, parameters, broadcasts[:2])
+    )
     _raises(NotTrusted, lambda: step(before))
     end = history.after(broadcasts[-1])
     signatures = {one.fingerprint: one.sign(signing.history(digest, end)) for one in parties.agents}
@@ -602,9 +603,17 @@ def refusals(run: Run, broadcasts: Sequence[bytes]) -> list[Json]:
         ("KEYS with a key of agent 2 that it has not signed", 1, run.frame(Kind.KEYS, stolen, keys, context=early)),
         ("KEYS with another key for this agent", 1, run.frame(Kind.KEYS, swapped, keys, context=early)),
         ("KEYS without the last agent", 1, run.frame(Kind.KEYS, payload[keys][:-96], keys, context=early)),
-        ("DEALT whose DEAL is not signed by the dealer", 2, run.frame(Kind.DEALT, _flipped(deal, 20), dealt, context=early)),
+        (
+            "DEALT whose DEAL is not signed by the dealer",
+            2,
+            run.frame(Kind.DEALT, _flipped(deal, 20), dealt, context=early),
+        ),
         ("DEALT with a secret that does not open", 2, _forged_deal(run, deal, dealt, early)),
-        ("START with an ACK that does not hold", 3, run.frame(Kind.START, _flipped(payload[start], 70), start, context=late)),
+        (
+            "START with an ACK that does not hold",
+            3,
+            run.frame(Kind.START, _flipped(payload[start], 70), start, context=late),
+        ),
         ("SUM with wrong check words", 4, run.frame(Kind.SUM, words.tobytes(), first, context=late)),
         ("SUM beyond what its terms can make", 4, run.frame(Kind.SUM, far.tobytes(), first, context=late)),
         ("SUM with a word too few", 4, run.frame(Kind.SUM, payload[first][:-8], first, context=late)),
@@ -702,8 +711,8 @@ class Fixed:
 
 
 def encrypted() -> Json:
-    """Two agents' contributions under one key, masked against each other, and their opened sum. The key is of 1024 bits,
-    which no agent accepts, to be short."""
+    """Two agents' contributions under one key, masked against each other, and their opened sum. The key is of 1024
+    bits, which no agent accepts, to be short."""
     p, q = (_prime(f"prime {name}", 512) for name in "pq")
     key = paillier.PrivateKey(p, q)
     parameters = secure_sum.Parameters(dimension=3, rounds=1, bound=100.0, key_bits=1024)

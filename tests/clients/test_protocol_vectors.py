@@ -1,4 +1,4 @@
-"""The byte-level protocol (docs/protocol.md): its vectors, the TypeScript agent against them, and Python without GMP."""
+"""The byte-level protocol (docs/protocol.md): vectors, the TypeScript agent against them, and Python without GMP."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+
 from discreet_client import integers, paillier, plain_integers
 from tests import protocol_vectors
 from tests.clients.node import compiled, execute
@@ -19,12 +19,18 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_vectors_are_those_of_the_code() -> None:
-    assert protocol_vectors.PATH.read_text() == protocol_vectors.written(), "python -m tests.protocol_vectors writes them"
+    assert protocol_vectors.PATH.read_text() == protocol_vectors.written(), (
+        "python -m tests.protocol_vectors writes them"
+    )
 
 
 def test_the_page_names_every_vector() -> None:
     page = (ROOT / "docs" / "protocol.md").read_text()
-    named = {one.split(".")[0] for words in re.findall(r"[Vv]ectors: ([^).]*)", page) for one in re.findall(r"`([\w.]+)`", words)}
+    named = {
+        one.split(".")[0]
+        for words in re.findall(r"[Vv]ectors: ([^).]*)", page)
+        for one in re.findall(r"`([\w.]+)`", words)
+    }
     assert named == set(protocol_vectors.vectors()) - {"about"}
 
 
@@ -111,7 +117,13 @@ def test_primes_without_gmpy2() -> None:
     assert [plain_integers.is_prime(number) for number in range(50_000)] == sieve.tolist()
     mersenne = [2**521 - 1, 2**607 - 1]
     assert all(plain_integers.is_prime(number) for number in mersenne)
-    composite = [3317044064679887385961981, 318665857834031151167461, 8911 * 2003, mersenne[0] ** 2, mersenne[0] * mersenne[1]]
+    composite = [
+        3317044064679887385961981,
+        318665857834031151167461,
+        8911 * 2003,
+        mersenne[0] ** 2,
+        mersenne[0] * mersenne[1],
+    ]
     assert not any(plain_integers.is_prime(number) for number in composite)
     key = paillier.generate(512, _smallest_bits=512)
     assert plain_integers.is_prime(int(key.p))

@@ -25,7 +25,7 @@ ANNOUNCED = {"lower": -1, "upper": 2.5, "radius": 1}
 
 @dataclass
 class Hostile(rpc.FederationServicer):
-    """`script` yields the server's messages after Hello, of one stream: fields of a message, its bytes, both to be signed,
+    """`script` yields the server's messages after Hello, of one stream: fields of a message or its bytes, to be signed,
     or a message as it is sent. What agents send is in `heard`."""
 
     signer: Identity = field(default_factory=Identity.generate)

@@ -126,7 +126,7 @@ def test_agents_of_both_languages_come_to_the_papers_optimum(shared: Federation,
     with shared.client() as client:
         answer, session = client.result(job), client.session(job)
         assert client.verify_certificate(answer["certificate"])["valid"]
-    assert [one["fingerprint"] for one in session["agents"]][0] == agents[dealer == "typescript"].fingerprint
+    assert session["agents"][0]["fingerprint"] == agents[dealer == "typescript"].fingerprint
     assert {outcome["transcript"] for outcome in outcomes} == {answer["result"]["transcript"]}
     section = answer["certificate"]["cryptographic"]
     assert secure_sum.unsigned(section) == []  # all agents have signed
