@@ -1,6 +1,6 @@
 """What Paillier needs of GMP, in Python's own integers: for computers that have no gmpy2.
 
-An agent's work takes about ten times as long as with GMP (docs/federation.md has figures); its bytes are the same.
+An agent's work takes six to ten times as long as with GMP (docs/federation.md has figures); its bytes are the same.
 """
 
 from __future__ import annotations
