@@ -36,7 +36,7 @@ from discreet_client.secure_sum import masks
 from discreet_client.secure_sum.frames import HEADER, NOTHING, OPERATOR, PROTOCOL, Kind
 from discreet_client.secure_sum.masks import PaillierScheme
 from discreet_client.stubs import federation_pb2 as pb
-from discreet_client.updates import Box, Participant, QuadraticCost, Rounds, Steps
+from discreet_client.updates import Box, Participant, QuadraticCost, Rounds, Steps, Trend
 
 PATH = Path(__file__).parents[1] / "protos" / "vectors.json"
 SESSION, JOB = "ses_0example", "job_0example"
@@ -787,7 +787,11 @@ def steps() -> Json:
                 "settled": {"0.001": rounds.settled(1e-3), "0.5": rounds.settled(0.5)},
             }
         )
-    return {**data, "steps": chosen, "begin": begin.tolist(), "sums": given, "after": seen}
+    still, standing = Trend(2), [[1.0, 1.0, 0.5], [2.0, 1.5, -0.5], *([2.0 + 1e-10 * k, 1.5, -0.5] for k in range(11))]
+    for one in standing:
+        still.follow(np.array(one))
+    rest = {"sums": standing, "moving": still.moving, "violation": still.violation}
+    return {**data, "steps": chosen, "begin": begin.tolist(), "sums": given, "after": seen, "standing": rest}
 
 
 def _finite(number: float) -> float | None:

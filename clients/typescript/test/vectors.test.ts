@@ -35,7 +35,7 @@ import { stepOf } from "../src/agent/multiAgent.js";
 import { sumsOf } from "../src/agent/parameters.js";
 import type { Round } from "../src/agent/rounds.js";
 import * as signing from "../src/agent/signing.js";
-import { Participant } from "../src/agent/spds.js";
+import { Participant, Trend } from "../src/agent/spds.js";
 
 // biome-ignore lint: the file is data of many forms
 type Any = any;
@@ -327,5 +327,10 @@ test("steps of a coupled quadratic program", () => {
     assert.equal(participant.trend.violation, wanted.violation ?? Number.POSITIVE_INFINITY);
     for (const [tolerance, settled] of Object.entries(wanted.settled)) assert.equal(participant.settled(Number(tolerance)), settled);
   });
+  const { standing } = vectors.steps;
+  const still = new Trend(2);
+  for (const opened of standing.sums) still.follow(opened);
+  assert.deepEqual([still.moving, still.violation], [standing.moving, standing.violation]);
+  assert.equal(standing.moving, 0); // moves below the fixed point's rounding are none
 });
 
