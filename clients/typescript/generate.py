@@ -1,6 +1,6 @@
-"""`make sdk`: the TypeScript types of the committed contract.
+"""`make sdk`: the TypeScript types of the committed contract, and of the messages of agents.
 
-    python clients/typescript/generate.py             write src/schema.d.ts again
+    python clients/typescript/generate.py             write src/schema.d.ts and src/agent/federation_pb.ts again
     python clients/typescript/generate.py --check     exit 1 when it is not what is committed, or types do not hold
     python clients/typescript/generate.py --install   only install node_modules, from package-lock.json
 
@@ -17,9 +17,13 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib import resources
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 HERE = Path(__file__).parent
+PROTOS = HERE.parents[1] / "protos" / "discreet" / "v1"
+MESSAGES = HERE / "src" / "agent" / "federation_pb.ts"
 NODE = 20
 INSTALL_SECONDS = 300
 MISSING = 4
@@ -47,7 +51,7 @@ def install() -> None:
             return
         try:
             done = subprocess.run(
-                [npm, "ci", "--no-audit", "--no-fund", "--prefer-offline"],
+                [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"],
                 cwd=HERE,
                 capture_output=True,
                 text=True,
@@ -59,6 +63,25 @@ def install() -> None:
         if done.returncode != 0:
             raise Missing(f"npm ci failed: {done.stderr.strip().splitlines()[-1:]}")
         stamp.write_text(wanted)
+
+
+def messages() -> str:
+    """The types of protos/discreet/v1/federation.proto, by protoc (grpcio-tools) and protoc-gen-es."""
+    from grpc_tools import protoc  # noqa: PLC0415  # `--install` is run where it need not be
+
+    with TemporaryDirectory() as folder:
+        arguments = [
+            "protoc",
+            f"-I{PROTOS}",
+            f"-I{resources.files('grpc_tools') / '_proto'}",
+            f"--plugin={HERE / 'node_modules' / '.bin' / 'protoc-gen-es'}",
+            f"--es_out={folder}",
+            "--es_opt=target=ts",
+            "federation.proto",
+        ]
+        if protoc.main(arguments) != 0:
+            raise RuntimeError("protoc failed")
+        return (Path(folder) / MESSAGES.name).read_text()
 
 
 def npm(script: str) -> int:
@@ -78,7 +101,11 @@ def main() -> int:
     if chosen.install:
         return 0
     if not chosen.check:
+        MESSAGES.write_text(messages())
         return npm("generate")
+    if MESSAGES.read_text() != messages():
+        print(f"{MESSAGES.name} is not that of federation.proto: run `make sdk`", file=sys.stderr)
+        return 1
     if npm("drift") != 0:
         print("clients/typescript/src/schema.d.ts is not that of openapi.json: run `make sdk`", file=sys.stderr)
         return 1

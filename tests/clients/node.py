@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,18 @@ def installed() -> Path:
         pytest.skip(done.stderr.strip())
     assert done.returncode == 0, done.stderr
     return SDK
+
+
+def compiled(folder: Path) -> Path:
+    """The SDK's sources and tests compiled in an empty folder."""
+    installed()
+    for name in ("package.json", "tsconfig.json"):
+        shutil.copy(SDK / name, folder)
+    for name in ("src", "test"):
+        shutil.copytree(SDK / name, folder / name)
+    (folder / "node_modules").symlink_to(SDK / "node_modules")
+    execute([str(BIN / "tsc")], folder)
+    return folder
 
 
 def execute(command: list[str], folder: Path, environment: dict[str, str] | None = None) -> str:

@@ -25,11 +25,12 @@ ANNOUNCED = {"lower": -1, "upper": 2.5, "radius": 1}
 
 @dataclass
 class Hostile(rpc.FederationServicer):
-    """`script` yields the server's messages after Hello, of one stream; what agents send is in `heard`."""
+    """`script` yields the server's messages after Hello, of one stream: fields of a message or its bytes, to be signed,
+    or a message as it is sent. What agents send is in `heard`."""
 
     signer: Identity = field(default_factory=Identity.generate)
     owner: Identity = field(default_factory=Identity.generate)
-    script: Callable[[Hostile, Listener], Iterator[dict[str, Any] | bytes]] | None = None
+    script: Callable[[Hostile, Listener], Iterator[Any]] | None = None
     port: int = 0
     heard: list[Any] = field(default_factory=list)
     streams: int = 0
@@ -54,7 +55,9 @@ class Hostile(rpc.FederationServicer):
         self.streams += 1
         assert self.script is not None
         for message in self.script(self, Listener(self, requests)):
-            if isinstance(message, bytes):
+            if isinstance(message, pb.OperatorMessage):
+                yield message
+            elif isinstance(message, bytes):
                 signature = self.signer.sign(signing.operator(session, message))
                 yield pb.OperatorMessage(content=message, signature=signature)
             else:

@@ -10,7 +10,8 @@
   in the subgroup of order p - 1, so its exponent is drawn below p - 1: exactly uniform there.
 - Decryption modulo p² and q² (Paillier 1999, section 7), whole vectors in one call outside the interpreter lock.
 
-Arithmetic is GMP's and its time depends on the key, as with `phe`: an agent that answers at once shows when it worked.
+Arithmetic is GMP's (without gmpy2 Python's own: slower, the same bytes) and its time depends on the key, as with
+`phe`: an agent that answers at once shows when it worked.
 """
 
 from __future__ import annotations
@@ -24,15 +25,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import gmpy2
-from gmpy2 import mpz
+from discreet_client.integers import gcd, invert, is_prime, mpz, powmod, powmod_base_list
 
 if TYPE_CHECKING:
     from phe import PaillierPrivateKey, PaillierPublicKey
 
 SMALLEST_KEY_BITS = 2048
 STATISTICAL_BITS = 128
-PRIMALITY_REPETITIONS = 32  # GMP: Baillie–PSW and then this many less 24 rounds of Miller–Rabin
+PRIMALITY_REPETITIONS = 32  # GMP: Baillie–PSW and then this many less 24 rounds of Miller–Rabin; without it 64 rounds
 WINDOW_BITS = 8
 
 
@@ -114,7 +114,7 @@ class PublicKey:
 
     def check_units(self, ciphertexts: Sequence[mpz]) -> None:
         """InvalidCiphertext unless all are units modulo N²; one that is not would show a factor of N."""
-        if any(gmpy2.gcd(c, self.modulus) != 1 for c in ciphertexts):
+        if any(gcd(c, self.modulus) != 1 for c in ciphertexts):
             raise InvalidCiphertext("a ciphertext shares a factor with N")
 
 
@@ -122,19 +122,19 @@ class PrivateKey:
     """p and q. Raises InvalidKey unless they are distinct primes and `gcd(pq, (p-1)(q-1)) = 1`."""
 
     def __init__(self, p: int, q: int) -> None:
-        if p == q or not all(gmpy2.is_prime(mpz(x), PRIMALITY_REPETITIONS) for x in (p, q)):
+        if p == q or not all(is_prime(mpz(x), PRIMALITY_REPETITIONS) for x in (p, q)):
             raise InvalidKey("p and q are distinct primes")
-        if gmpy2.gcd(mpz(p) * q, mpz(p - 1) * (q - 1)) != 1:
+        if gcd(mpz(p) * q, mpz(p - 1) * (q - 1)) != 1:
             raise InvalidKey("N shares a factor with (p-1)(q-1)")
         self.p, self.q = sorted((mpz(p), mpz(q)))
         self.public = PublicKey(int(self.p * self.q))
         n = self.public.modulus
         self.p_square, self.q_square = self.p * self.p, self.q * self.q
         # L((1+N)^(p-1)) = (p-1) q = -q modulo p (Paillier 1999, section 7).
-        self._h_p = gmpy2.invert((self.p - 1) * (n // self.p), self.p)
-        self._h_q = gmpy2.invert((self.q - 1) * (n // self.q), self.q)
-        self._p_inverse = gmpy2.invert(self.p, self.q)
-        self._p_square_inverse = gmpy2.invert(self.p_square, self.q_square)
+        self._h_p = invert((self.p - 1) * (n // self.p), self.p)
+        self._h_q = invert((self.q - 1) * (n // self.q), self.q)
+        self._p_inverse = invert(self.p, self.q)
+        self._p_square_inverse = invert(self.p_square, self.q_square)
 
     def __repr__(self) -> str:
         return f"<PrivateKey of {self.public.fingerprint.hex()[:16]}>"  # the primes never reach a log
@@ -162,7 +162,7 @@ class PrivateKey:
             ([c % square for c in ciphertexts], prime - 1, square)
             for prime, square in ((self.p, self.p_square), (self.q, self.q_square))
         ]
-        powers = list((pool.map if pool else map)(lambda half: gmpy2.powmod_base_list(*half), halves))
+        powers = list((pool.map if pool else map)(lambda half: powmod_base_list(*half), halves))
         n = self.public.modulus
         found = []
         for a, b in zip(*powers, strict=True):
@@ -180,7 +180,7 @@ class PrivateKey:
         self.public.check_units(ciphertexts)
         found = []
         for c in ciphertexts:
-            m = (gmpy2.powmod(c % self.p_square, self.p - 1, self.p_square) - 1) // self.p * self._h_p % self.p
+            m = (powmod(c % self.p_square, self.p - 1, self.p_square) - 1) // self.p * self._h_p % self.p
             found.append(int(m if 2 * m < self.p else m - self.p))
         return found
 
@@ -208,7 +208,7 @@ def _prime(bits: int) -> mpz:
     """A uniform prime among those whose two top bits are set, so that a product of two has exactly 2·bits bits."""
     while True:
         candidate = mpz(secrets.randbits(bits - 2) | 3 << (bits - 2) | 1)
-        if gmpy2.is_prime(candidate, PRIMALITY_REPETITIONS):
+        if is_prime(candidate, PRIMALITY_REPETITIONS):
             return candidate
 
 
@@ -256,7 +256,7 @@ class Obfuscators:
             # (x^N)^e over the whole group: the order is unknown, so exponents are longer than N by 128 bits.
             self._bases = [
                 FixedBase(
-                    gmpy2.powmod(x, public.modulus, public.square),
+                    powmod(x, public.modulus, public.square),
                     public.square,
                     public.bits + STATISTICAL_BITS,
                     window,
@@ -264,7 +264,7 @@ class Obfuscators:
             ]
         else:
             self._bases = [
-                FixedBase(gmpy2.powmod(x, public.modulus, square), square, prime.bit_length(), window)
+                FixedBase(powmod(x, public.modulus, square), square, prime.bit_length(), window)
                 for prime, square in (
                     (self._private.p, self._private.p_square),
                     (self._private.q, self._private.q_square),
@@ -301,5 +301,5 @@ class Obfuscators:
 def _unit(public: PublicKey) -> mpz:
     while True:
         x = mpz(secrets.randbelow(public.n))
-        if gmpy2.gcd(x, public.modulus) == 1:
+        if gcd(x, public.modulus) == 1:
             return x

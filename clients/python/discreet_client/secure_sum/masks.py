@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
-from gmpy2 import mpz
 from numpy.typing import NDArray
 
 from discreet_client import paillier
+from discreet_client.integers import mpz
 from discreet_client.packing import Integers, NotPacked, Packing
 from discreet_client.secure_sum.frames import HEADER, NOTHING, SIGNATURE
 from discreet_client.secure_sum.roster import Parameters

@@ -1,0 +1,163 @@
+/**
+ * Coupled quadratic programs in an agent: its own steps on sums that only the agents can open.
+ *
+ * What the machine and the optimizer know is saved with every answer, before it is sent: a new process goes on from there,
+ * and what was decided but not saved nobody has seen. The session's folder then holds keys and x.
+ *
+ * An agent begins at a point of its box that it draws for itself: from a start that everybody knows the first sum is the
+ * operator's c and d, and the same job without one of the agents shows what that one had contributed.
+ */
+
+import { randomBytes } from "node:crypto";
+
+import type { Agent } from "./agent.js";
+import { hex } from "./bytes.js";
+import type { Roster } from "./documents.js";
+import { check, type Demands } from "./demands.js";
+import { AgentError, NotTrusted, Unacceptable } from "./errors.js";
+import { Journal } from "./journal.js";
+import { Machine, type SavedMachine } from "./machine.js";
+import { planOf, type PlanParameters } from "./parameters.js";
+import type { Round } from "./rounds.js";
+import { type Box, type Matrix, Participant, project, type QuadraticCost, reach } from "./spds.js";
+
+/** This agent's own part. `lower` and `upper`: a number or one a variable. */
+export interface Part {
+  readonly A_u: Matrix;
+  readonly A_g: Matrix;
+  readonly cost: QuadraticCost;
+  readonly lower?: number | readonly number[];
+  readonly upper: number | readonly number[];
+  /** This agent's own step size instead of the job's. */
+  readonly primal?: number;
+  readonly demands?: Demands;
+}
+
+export interface Optimum {
+  readonly x: readonly number[];
+  /** Of the coupling constraints, the same for all. */
+  readonly multipliers: readonly number[];
+  readonly rounds: number;
+  /** Hex: signed by all. */
+  readonly transcript: string;
+  /** Whether the sums stand still and keep the constraints, as all agents have signed it; undefined where nobody asks. */
+  readonly settled: boolean | undefined;
+  /** The longest of the last moves of a sum, in parts of the longest of the run. */
+  readonly moving: number;
+  /** Of the constraints, in parts of the largest entry of a sum. */
+  readonly violation: number;
+}
+
+interface Saved {
+  machine: SavedMachine;
+  x: number[];
+  multipliers: number[];
+  done: number;
+  trend: { last: readonly number[] | null; recent: number[]; longest: number; largest: number };
+  journal: { settled: number; pending: string[] };
+}
+
+/** Takes part in the session until it ends. AgentError when it fails, or the data do not fit what the owner has signed. */
+export async function solve(agent: Agent, part: Part): Promise<Optimum> {
+  const run = new Run(agent, part);
+  const outcome = await agent.participate((round) => run.step(round));
+  if (outcome.state !== "succeeded") throw new AgentError(`the session ${outcome.state}${outcome.code ? `: ${outcome.code}` : ""}`);
+  return run.close(outcome.finalState, outcome.broadcast);
+}
+
+/** One agent's machine and optimizer, in this process or resumed from the last. */
+class Run {
+  readonly #agent: Agent;
+  readonly #part: Part;
+  #opened: { machine: Machine; participant: Participant; journal: Journal } | undefined;
+
+  constructor(agent: Agent, part: Part) {
+    this.#agent = agent;
+    this.#part = part;
+  }
+
+  step(round: Round): Uint8Array {
+    const { machine, participant, journal } = this.#open(round.roster, round.state);
+    journal.settle();
+    const answer = machine.answer(round.broadcast);
+    const { last, recent, longest, largest } = participant.trend;
+    const saved: Saved = {
+      machine: machine.state(),
+      x: participant.x,
+      multipliers: participant.multipliers,
+      done: participant.done,
+      trend: { last: last ?? null, recent, longest, largest },
+      journal: journal.saved,
+    };
+    round.state = JSON.stringify(saved);
+    round.onSaved = () => journal.settle();
+    return answer;
+  }
+
+  /** The end: all agents have signed the same transcript. */
+  close(state: string, broadcast: Uint8Array): Optimum {
+    const { machine, participant } = this.#open(this.#agent.roster, state);
+    if (!machine.finished) machine.answer(broadcast);
+    if (!machine.finished) throw new NotTrusted("the session ended before all agents have signed its transcript");
+    const { x, multipliers, done, trend } = participant;
+    return {
+      x,
+      multipliers,
+      rounds: done,
+      transcript: hex(machine.transcript),
+      settled: machine.verdict === "UNSAID" ? undefined : machine.verdict === "SETTLED",
+      moving: trend.moving,
+      violation: trend.violation,
+    };
+  }
+
+  #open(roster: Roster, state: string): { machine: Machine; participant: Participant; journal: Journal } {
+    if (this.#opened !== undefined) return this.#opened;
+    const plan = planOf(roster.parameters, roster.agents.length);
+    check(this.#part.demands ?? {}, plan.sums, roster.agents.map((one) => one.fingerprint));
+    const participant = this.#optimizer(plan);
+    const saved = state ? (JSON.parse(state) as Saved) : undefined;
+    const journal = new Journal(this.#agent.journalPath, saved?.journal.settled, saved?.journal.pending);
+    const agreed = { members: roster.agents.map((one) => one.key), sums: plan.sums };
+    const machine = new Machine(this.#agent.identity, agreed, participant, journal);
+    if (saved !== undefined) {
+      machine.resume(saved.machine);
+      participant.x = saved.x;
+      participant.multipliers = saved.multipliers;
+      participant.done = saved.done;
+      Object.assign(participant.trend, saved.trend, { last: saved.trend.last ?? undefined });
+    }
+    this.#opened = { machine, participant, journal };
+    return this.#opened;
+  }
+
+  #optimizer(plan: PlanParameters): Participant {
+    const { A_u, A_g, cost, lower = 0, upper, primal } = this.#part;
+    if (A_u.length !== plan.coupled || A_g.length !== plan.constraints) {
+      const signed = `${plan.coupled} and ${plan.constraints}`;
+      throw new Unacceptable(`A_u and A_g have ${A_u.length} and ${A_g.length} rows; the owner has signed ${signed}`);
+    }
+    const side = (ends: number | readonly number[]): readonly number[] => (typeof ends === "number" ? cost.a_l.map(() => ends) : ends);
+    const box: Box = { lower: side(lower), upper: side(upper) };
+    const steps = { ...plan.steps, primal: primal ?? plan.steps.primal };
+    const participant = new Participant(A_u, A_g, cost, box, steps);
+    const most = Math.max(0, ...reach([...A_u, ...A_g], box));
+    if (!(most <= plan.sums.bound)) {
+      throw new Unacceptable(`a contribution can reach ${most}, the slots hold ${plan.sums.bound}: the box is too large`);
+    }
+    participant.x = somewhere(box, participant.x);
+    return participant;
+  }
+}
+
+/** A uniform point of the box, from the operating system's randomness; `otherwise` where it has no two ends. */
+function somewhere(box: Box, otherwise: readonly number[]): number[] {
+  const drawn = otherwise.map((fallback, j) => {
+    const low = box.lower[j] as number;
+    const high = box.upper[j] as number;
+    const uniform = Number(randomBytes(8).readBigUInt64BE() >> 11n) * 2 ** -53;
+    const found = low + (high - low) * uniform;
+    return Number.isFinite(found) ? found : fallback;
+  });
+  return project(box, drawn);
+}

@@ -1,0 +1,46 @@
+/**
+ * What goes wrong between an agent and its operator, drawn once.
+ *
+ *     AgentError
+ *     ├── BadLink         the token's text cannot be read
+ *     ├── BadIdentity     the key file cannot be used
+ *     ├── NotTrusted      the other side is not the one that the token pins, or contradicts itself
+ *     ├── Unacceptable    what the owner has signed asks for more than this agent agrees to, or can do
+ *     ├── LimitExceeded   the charge would pass the agent's own limit; nothing was sent
+ *     ├── LedgerBroken    the agent's own ledger does not hold
+ *     ├── NotDue          a frame of the sums is not authentic or not due; nothing has changed
+ *     ├── Tampered        an authentic frame of the sums is wrong: somebody deviates from the protocol
+ *     ├── Reused          this was answered before, by what is on disk; nothing was sent
+ *     ├── OutOfRange      a value does not fit its place in a sum
+ *     ├── Refused         the server refused for good; carries its code
+ *     └── Lost            the server did not come back in time
+ */
+
+export class AgentError extends Error {
+  override get name(): string {
+    return this.constructor.name;
+  }
+}
+
+export class BadLink extends AgentError {}
+export class BadIdentity extends AgentError {}
+export class NotTrusted extends AgentError {}
+export class Unacceptable extends AgentError {}
+export class LimitExceeded extends AgentError {}
+export class LedgerBroken extends AgentError {}
+export class NotDue extends AgentError {}
+export class Tampered extends AgentError {}
+export class Reused extends AgentError {}
+export class OutOfRange extends AgentError {}
+export class Lost extends AgentError {}
+
+/** `code` is stable, `status` the name of the gRPC status. */
+export class Refused extends AgentError {
+  constructor(
+    readonly status: string,
+    readonly code: string,
+    detail: string,
+  ) {
+    super(code ? `${code}: ${detail}` : detail);
+  }
+}

@@ -1,0 +1,169 @@
+/**
+ * An agent of a cloud multi-agent problem: its objective and its state stay here, the cloud sees its state alone.
+ *
+ *     const agent = Agent.fromToken(token, { name: "x1", announcement: { lower: -10, upper: 10, radius: 1 }, limitDelta: "0.05" });
+ *     const found = await minimize(agent, (x) => 2 * (x - 9) + 1);
+ */
+
+import type { Agent } from "./agent.js";
+import { type Bytes, double, doublesOf, fromHex, hex, same } from "./bytes.js";
+import { isObject } from "./documents.js";
+import { AgentError, NotTrusted } from "./errors.js";
+import * as history from "./history.js";
+import type { Outcome, Round, Step } from "./rounds.js";
+import * as signing from "./signing.js";
+
+/** How a session ended for this agent: its own last state, and the multipliers that everybody has. */
+export interface Minimum {
+  readonly state: string;
+  readonly code: string;
+  readonly x: number;
+  readonly multipliers: readonly number[];
+  /** Hex: how the chain of all broadcasts ends that this agent was shown; after success. */
+  readonly history: string;
+  /** Fingerprints of the agents who have not signed the same end: were there any, the cloud may have told them something else. */
+  readonly unsigned: readonly string[];
+}
+
+/** Kept from round to round: state, multipliers, and the public figures that steps need. */
+interface Kept {
+  x: number;
+  multipliers: number[];
+  range: [number, number];
+  /** Numbers that the cloud puts out in a step. */
+  outputs: number;
+  steps: number;
+  /** Place among the outputs, and constraint, of each derivative with respect to this agent's state. */
+  own: [number, number][];
+  schedule: [number, number, number, number];
+  number: number;
+  history: string;
+}
+
+/**
+ * Takes part with an objective whose derivative is `slope`. Starts at `initial`, or in the middle of the range; the range
+ * is the announced one, cut to what the constraints allow, which every agent is told.
+ */
+export async function minimize(agent: Agent, slope: (x: number) => number, initial?: number): Promise<Minimum> {
+  const outcome = await agent.participate(stepOf(slope, initial));
+  const kept = outcome.finalState ? (JSON.parse(outcome.finalState) as Kept) : undefined;
+  if (outcome.state !== "succeeded" || kept === undefined) {
+    const { state, code } = outcome;
+    return { state, code, x: kept?.x ?? Number.NaN, multipliers: kept?.multipliers ?? [], history: "", unsigned: [] };
+  }
+  return ended(agent, kept, slope, outcome);
+}
+
+/** What an agent answers to each broadcast, see `minimize`. */
+export function stepOf(slope: (x: number) => number, initial?: number): Step {
+  return (round) => {
+    const { kept, end } = reading(() => {
+      const [before, told] = history.split(round.broadcast);
+      let after: Kept;
+      if (!round.state) {
+        after = begun(round, initial, told);
+      } else {
+        after = JSON.parse(round.state) as Kept;
+        if (after.number === round.number - 1 && !same(before, fromHex(after.history))) {
+          throw new NotTrusted("the cloud's broadcast does not follow from the one that this agent was shown");
+        }
+        after = moved(after, slope, round.number, told);
+      }
+      return { kept: after, end: history.after(round.broadcast) };
+    });
+    kept.number = round.number;
+    kept.history = hex(end);
+    round.state = JSON.stringify(kept);
+    if (round.number < kept.steps) return double(kept.x);
+    return round.identity.sign(signing.history(round.rosterDigest, end));
+  };
+}
+
+/**
+ * After success: the last broadcast repeats the one before, which this agent may have missed, and has what the others
+ * signed of it.
+ */
+function ended(agent: Agent, before: Kept, slope: (x: number) => number, outcome: Outcome): Minimum {
+  return reading(() => {
+    let kept = before;
+    const length = 32 + 8 * (kept.outputs + kept.multipliers.length);
+    const last = outcome.broadcast.subarray(0, length);
+    const signatures = history.unpacked(outcome.broadcast.subarray(length));
+    const [previous, told] = history.split(last);
+    const end = history.after(last);
+    const shown = kept.number === kept.steps ? end : kept.number === kept.steps - 1 ? previous : fromHex(kept.history);
+    if (!same(shown, fromHex(kept.history))) {
+      throw new NotTrusted("the cloud's last broadcast does not follow from the one that this agent was shown");
+    }
+    if (kept.number < kept.steps) kept = moved(kept, slope, kept.steps, told);
+    const missing = history.unsigned(agent.rosterDigest, agent.roster.agents, end, signatures);
+    return { state: outcome.state, code: outcome.code, x: kept.x, multipliers: kept.multipliers, history: hex(end), unsigned: missing };
+  });
+}
+
+function begun(round: Round, initial: number | undefined, told: Bytes): Kept {
+  const signed = round.roster.agents.find((one) => one.fingerprint === round.identity.fingerprint);
+  const { box, layout, schedule } = round.parameters as { box: [string, number, number][]; layout: [number, string | null][]; schedule: unknown };
+  const [, low, high] = box.find(([of]) => of === signed?.name) as [string, number, number];
+  const announced = signed?.announcement as { lower: number; upper: number };
+  if (!(announced.lower <= low && low <= high && high <= announced.upper)) {
+    throw new NotTrusted(`the cloud's range ${low} to ${high} is not within the one that this agent announced`);
+  }
+  if (!isObject(schedule)) throw new RangeError("no schedule");
+  const figures = ["gamma", "alpha", "c1", "c2"].map((name) => schedule[name]);
+  if (!figures.every((one) => typeof one === "number" && Number.isFinite(one))) throw new RangeError("no schedule");
+  const own: [number, number][] = [];
+  layout.forEach(([constraint, of], place) => {
+    if (of === signed?.name) own.push([place, constraint]);
+  });
+  const numbers = doublesOf(told);
+  return {
+    x: Math.min(Math.max(initial ?? (low + high) / 2, low), high),
+    // An agent that missed the first rounds hears the outputs of the last one before the multipliers.
+    multipliers: round.number ? numbers.slice(layout.length) : numbers,
+    range: [low, high],
+    outputs: layout.length,
+    steps: round.rounds - 1, // the last round is that of signatures
+    own,
+    schedule: figures as [number, number, number, number],
+    number: round.number,
+    history: "",
+  };
+}
+
+/** The same after step k, from the cloud's answer: its noised outputs, then the next multipliers. */
+function moved(kept: Kept, slope: (x: number) => number, k: number, told: Bytes): Kept {
+  const answer = doublesOf(told);
+  if (answer.length !== kept.outputs + kept.multipliers.length) throw new RangeError("another number of outputs");
+  const gradient = kept.multipliers.map(() => 0);
+  for (const [place, constraint] of kept.own) gradient[constraint] = answer[place] as number;
+  const [gamma, alpha, c1, c2] = kept.schedule;
+  const step = gamma * Math.exp(-c1 * Math.log(k));
+  const shrink = alpha * Math.exp(-c2 * Math.log(k));
+  // Where the objective has no slope it does not pull: a state that is no number would end the job there, and show
+  // everybody where this agent stands.
+  let pull = slopeAt(kept.x, slope);
+  kept.multipliers.forEach((multiplier, place) => (pull += (gradient[place] as number) * multiplier));
+  const [low, high] = kept.range;
+  const next = Math.min(Math.max(kept.x - step * (pull + shrink * kept.x), low), high);
+  return { ...kept, x: Number.isFinite(next) ? next : kept.x, multipliers: answer.slice(kept.outputs) };
+}
+
+function slopeAt(x: number, slope: (x: number) => number): number {
+  try {
+    const found = slope(x);
+    return Number.isNaN(found) ? 0 : found;
+  } catch (error) {
+    throw new AgentError(`the slope of this agent's own objective failed: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/** NotTrusted for whatever cannot be read of the cloud's words. */
+function reading<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof AgentError) throw error;
+    throw new NotTrusted(`the cloud's message cannot be read: ${(error as Error).message}`);
+  }
+}
