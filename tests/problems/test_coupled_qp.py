@@ -82,6 +82,7 @@ def test_the_encrypted_run_is_the_plaintext_run(scheme: str) -> None:
     body = spec(encryption={"scheme": scheme, "key_bits": 2048})
     problem, _ = planned(body)
     parts, c, d = paper()
+    assert problem.steps is not None
     plain = solve(parts, c, d, steps=steps_of(problem.steps, parts), iterations=200)
     result = run(body)
     ours, twin = np.concatenate([*result["x"], result["multipliers"]]), np.concatenate([*plain.x, plain.multipliers])
@@ -472,7 +473,9 @@ def test_the_page_tells_how_far_the_example_has_settled() -> None:
     assert len(told) == 4
     for rounds, moving, settled in told:
         problem = CoupledQp.model_validate(spec(steps__iterations=int(rounds)))
-        parts, steps = problem.plain_parts()
+        parts = problem.plain_parts()
+        assert problem.steps is not None
+        steps = steps_of(problem.steps, parts)
         own = np.array([*problem.operator.c, *problem.operator.d])
         everybody = [
             Rounds(Participant(part.A_u, part.A_g, part.cost, part.domain, step), int(rounds))
@@ -548,10 +551,10 @@ def test_with_noise_no_agent_refuses_because_of_its_data(sigma: float) -> None:
     steps = {"primal": 0.1, "dual": 0.1, "shrink": 1.0, "regularization": 0.0, "iterations": 3}
     run = agents_part._Run(None, data, None)  # type: ignore[arg-type]
     if sigma:
-        assert run._optimizer({"coupled": 1, "constraints": 1, "steps": steps}, sums) is not None
+        assert run._optimizer({"coupled": 1, "constraints": 1, "steps": steps}, sums, 3) is not None
     else:
         with pytest.raises(AgentError, match="the box is too large"):
-            run._optimizer({"coupled": 1, "constraints": 1, "steps": steps}, sums)
+            run._optimizer({"coupled": 1, "constraints": 1, "steps": steps}, sums, 3)
 
 
 # What agents find out of each other ---------------------------------------------------------------------------------
