@@ -8,13 +8,14 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import text
+from sqlalchemy import insert, text
 
 from discreet.privacy.filters import Cap
 from discreet.privacy.units import Price
 from discreet.settings import Settings
 from discreet.storage import (
     acceptance,
+    audit_log,
     datasets,
     jobs,
     ledger,
@@ -27,7 +28,9 @@ from discreet.storage import (
     webhooks,
 )
 from discreet.storage.database import SYSTEM, Database, libpq_url
+from discreet.storage.people_tables import Identity
 from discreet.storage.tables import Base
+from discreet.storage.tenants import Principal
 from discreet.usecases.budgets import cap_amounts, filter_limits
 
 CAP = Cap(10**9, 0)
@@ -92,6 +95,9 @@ async def fill(database: Database) -> None:
             await webhooks.announce(connection, name, "job.finished", "job", {})
             for add in (logins.add_session, logins.add_link):
                 await add(connection, mac=name.encode(), tenant_id=name, key_id=f"key_{name}", expires_at=LATER)
+            person = insert(Identity).values(id=f"per_{name}", tenant_id=name, issuer="i", subject="s", role="owner")
+            await connection.execute(person)
+            await audit_log.note(connection, Principal(name, "p", "owner", f"key_{name}"), "key.create")
     async with database.transaction(SYSTEM) as connection:
         await log.append(connection, [SALT, SALT, SALT])  # of four entries: both of the first, one of the second
 
