@@ -81,10 +81,67 @@ class Agreement(TypedDict):
     signatures: dict[str, str]
 
 
+class AuditEntry(TypedDict):
+    """A change, and who made it."""
+
+    action: Literal[
+        "cap.grant",
+        "cap.set",
+        "budget_request.decline",
+        "dataset.erase",
+        "dataset.register",
+        "dataset.retention",
+        "key.create",
+        "key.revoke",
+        "login.end",
+        "login.end_by_provider",
+        "login.key",
+        "login.link",
+        "login.link_made",
+        "login.provider",
+        "object.add",
+        "object.remove",
+        "person.remove",
+        "person.restore",
+        "roster.remove_member",
+        "roster.sign",
+        "session.tokens",
+        "tenant.create",
+        "webhook.create",
+        "webhook.remove",
+    ]
+    at: str
+    """date-time"""
+    credential: str
+    """By which key, or as which person (`GET /v1/people`)"""
+    details: dict[str, Any]
+    id: int
+    issuer: str | None
+    """Of a person: the identity provider"""
+    object: str | None
+    """What was changed, where the action does not say it"""
+    principal: str
+    """By whom: what budgets and the ledger call them"""
+    role: Literal["operator", "owner", "analyst", "auditor"]
+    subject: str | None
+    """Of a person: what it calls them"""
+    tenant_id: str
+    """Whose object was changed"""
+
+
+class AuditLogPage(TypedDict):
+    """Changes, newest first."""
+
+    changes: list[AuditEntry]
+    next_page_token: str | None
+
+
 class Binding(TypedDict):
     """The cap that does not let a request pass. Figures are {epsilon, delta}."""
 
     account: str
+    block: NotRequired[str | None]
+    """The block"""
     cap: dict[str, float]
     largest: dict[str, float]
     """The largest request that would pass"""
@@ -92,9 +149,38 @@ class Binding(TypedDict):
     reserved: dict[str, float]
     scope: NotRequired[str | None]
     """`tenant` or `principal` where such a cap binds"""
+    source: NotRequired[str | None]
+    """The name of the source, where the cap is that of a block"""
     spent: dict[str, float]
     subject: NotRequired[str | None]
     """Whose cap it is"""
+
+
+class BlockAnswer(TypedDict):
+    """A version of a block. How much is in it is not told."""
+
+    account: str
+    block: str
+    created_at: str
+    """date-time"""
+    dataset: str
+    """Its id: DELETE /v1/datasets/{id} erases its content"""
+    expires_at: str | None
+    """date-time"""
+    version: int
+    """From 1: a later one has late records, and is charged to the same account"""
+
+
+class BlockRequest(TypedDict):
+    """A block of a source, or a later version of one."""
+
+    block: str
+    """Its day, month or label; length >= 1, length <= 100"""
+    content: dict[str, Any]
+    """
+    As of a dataset of the source's kind; records of a day or month have a `date` beside their
+    fields; `{}` of a block without records
+    """
 
 
 class BprLatency(TypedDict):
@@ -194,12 +280,13 @@ class CoupledQpResult(TypedDict):
     objective: NotRequired[float]
     """The joint cost at `x`; of protocol job"""
     rounds: int
-    """Rounds of the sums that were opened"""
-    status: NotRequired[Literal["converged", "iteration_limit"]]
+    """Rounds of the sums that were opened; 0 with protocol mpc, which opens none"""
+    status: NotRequired[Literal["converged", "iteration_limit", "infeasible"]]
     """
     Whether the sums stood still at the end and kept the constraints, both within `tolerance`;
     of agents apart all of them have signed it. `iteration_limit`: they did not, and x is no
-    optimum
+    optimum. `infeasible`: of protocol mpc, nothing that the agents can do keeps the limit in
+    every hour
     """
     tables: list[str]
     """Fields of more than a million numbers: left out here, given as Parquet"""
@@ -215,6 +302,8 @@ class DatasetAnswer(TypedDict):
     """A registered dataset. Its content is never returned."""
 
     account: str
+    block: NotRequired[str | None]
+    """Which block"""
     created_at: str
     """date-time"""
     delete_after_job: bool
@@ -226,6 +315,8 @@ class DatasetAnswer(TypedDict):
     mode: Literal["private", "simulation"]
     name: str
     public: dict[str, Any]
+    source: NotRequired[str | None]
+    """The source of which it is a version of a block"""
 
 
 class DatasetName(TypedDict):
@@ -781,6 +872,56 @@ class OperatorData(TypedDict):
     d: list[float]
 
 
+class PersonEntry(TypedDict):
+    """A person of an identity provider in a tenant."""
+
+    created_at: str
+    """date-time"""
+    everywhere: bool
+    """Removed by an operator, from all tenants"""
+    id: str
+    issuer: str
+    last_used_at: str | None
+    """Late by at most the window of the rate limit; date-time"""
+    name: str | None
+    """What people call them, if the provider said so"""
+    principal: str
+    """What budgets, caps and the ledger call them: `issuer#subject`"""
+    removed_at: str | None
+    """date-time"""
+    role: Literal["operator", "owner", "analyst", "auditor"]
+    """What their newest token gave them; each token decides anew"""
+    subject: str
+    """What the provider calls them"""
+    tenant: str
+    """Its name"""
+
+
+class PersonList(TypedDict):
+    """People, those who came last first."""
+
+    people: list[PersonEntry]
+
+
+class PersonRequest(TypedDict):
+    """Whether a person of an identity provider may come in."""
+
+    active: bool
+    """false: remove them; true: let them in again"""
+    issuer: NotRequired[str | None]
+    """The provider; absent: the one that is set (DISCREET_OIDC_ISSUER); length >= 1, length <= 200"""
+    subject: str
+    """What the provider calls them: `sub` of their tokens; length >= 1, length <= 255"""
+
+
+class PersonState(TypedDict):
+    """Whether a person may come in."""
+
+    active: bool
+    issuer: str
+    subject: str
+
+
 class PlacedDatasetRequest(TypedDict):
     """
     A dataset to register whose content lies somewhere that the operator allows
@@ -808,6 +949,27 @@ class PlacedDatasetRequest(TypedDict):
     """As of a dataset of this kind whose content is sent"""
     retention_days: NotRequired[int | None]
     """The content is erased after so many days; absent: as the installation is set; >= 1, <= 36500"""
+
+
+class PlannedBlock(TypedDict):
+    """A block that a job reads."""
+
+    block: str
+    """Its name in the source"""
+    version: str
+    """The dataset that it is: a later version with late records is another"""
+
+
+class PlannedSource(TypedDict):
+    """Blocks of a source that a job reads as one dataset, and is charged to."""
+
+    blocks: list[PlannedBlock]
+    by: str
+    """What a block is: the records of a `day` or `month`, or of a `label`"""
+    cap_of: str
+    """`block`: charged to the account of each block; `source`: once, to one for all"""
+    id: str
+    name: str
 
 
 class Price(TypedDict):
@@ -969,64 +1131,6 @@ class RosterRequest(TypedDict):
     """Ed25519, base64; length <= 100"""
 
 
-class Routing(TypedDict):
-    """
-    Route the mean demand of a period over a network.
-
-    `counts` releases the trips of every ordered pair of zones over all periods. One request
-    moves one count by 1; a person with at most k trips in the whole dataset
-    (`max_trips_per_person`; further trips are left out) moves them by k in l1 and in l2, since
-    all may be of one pair. With `max_norm_per_person` c they move them by c in l2 at most.
-
-    `gradient` (unit request only) releases the unit flows of all pairs after one regularized
-    gradient step a period; how far one request moves them is `unit_flow_descent.sensitivity`.
-    """
-
-    dataset: NotRequired[str | None]
-    """Id of a dataset of this kind; or else `release`"""
-    kind: Literal["routing"]
-    latency: NotRequired[AffineLatency | BprLatency]
-    """default `{"factor": 1.0, "type": "affine"}`"""
-    max_norm_per_person: NotRequired[int | None]
-    """
-    Bound on the l2 norm of a person's trips by pair (500 trips spread over 20 pairs: 112),
-    beside max_trips_per_person: further trips are left out, and with a delta there is less
-    noise; >= 1, <= 1000000
-    """
-    max_trips_per_person: NotRequired[int | Literal["auto"] | None]
-    """
-    Most trips of one person that count, over all periods. `auto`: the dataset's public
-    max_person
-    """
-    method: NotRequired[Literal["auto", "counts", "gradient"]]
-    """default `auto`"""
-    network: RoadNetwork | str
-    """The network, or the id of a stored one (`POST /v1/networks`)"""
-    objective: NotRequired[Literal["system_optimum", "user_equilibrium"]]
-    """
-    system_optimum: ways that make all trips together as short as can be; user_equilibrium: each
-    takes the way that is shortest for itself, as people drive; default `system_optimum`
-    """
-    regularization: NotRequired[float | None]
-    """Of method gradient: alpha of its term alpha/2 |x|², in trips times time; > 0, <= 1e+15"""
-    relative_gap: NotRequired[float]
-    """>= 1e-12, <= 0.01; default `1e-10`"""
-    release: NotRequired[str | list[str] | None]
-    """
-    Instead of `dataset`: a job, or several, of which what was released is asked again, at price
-    0. Fields that were fixed at the release must be those of that job
-    """
-    select_links: NotRequired[list[int]]
-    """
-    Links, by their positions from 0, of which the result says which pairs' trips use them;
-    length <= 100, each >= 0, <= 1000000000; default `[]`
-    """
-    skims: NotRequired[bool]
-    """Whether the result has the travel time of every pair of zones; default `false`"""
-    uncertainty: NotRequired[bool]
-    """Whether the result says how far the noise may have moved its numbers; default `true`"""
-
-
 class RoutingPath(TypedDict):
     """A path from origin to destination, and the share of the pair's trips that take it."""
 
@@ -1154,6 +1258,97 @@ class SessionTokensRequest(TypedDict):
     """
     SHA-256 of the Ed25519 key that will sign the roster; every link pins it; matches
     `^[0-9a-f]{64}$`
+    """
+
+
+class ShareBounds(TypedDict):
+    """
+    Public bounds that the number of bits follows from. An agent whose data pass one takes no
+    part.
+    """
+
+    least_curvature: float
+    """Of its cost of that: twice the square of A_q over that of A_g or A_u; > 0"""
+    most_curvature: float
+    """> 0"""
+    price: float
+    """Of its marginal cost of that, in absolute value, anywhere in its box; > 0"""
+    reach: float
+    """Of an agent's part of an hour's sum, in absolute value, anywhere in its box; > 0"""
+
+
+class SourceBlock(TypedDict):
+    """The newest version of a block, and its budget."""
+
+    account: str
+    block: str
+    cap: Figures
+    created_at: str
+    """date-time"""
+    dataset: str
+    """Its id: DELETE /v1/datasets/{id} erases its content"""
+    erased: bool
+    """Its content is gone: it is not read any more"""
+    expires_at: str | None
+    """date-time"""
+    remaining: Figures
+    reserved: Figures
+    spent: Figures
+    version: int
+    """From 1: a later one has late records, and is charged to the same account"""
+
+
+class SourceBlocks(TypedDict):
+    """Blocks of a source, as one dataset."""
+
+    blocks: NotRequired[str | list[str] | None]
+    """
+    One block, a list of them, or `first/last` of days or months: every one of these must be
+    there
+    """
+    id: str
+    """length >= 1, length <= 64"""
+    last: NotRequired[int | None]
+    """Instead of `blocks`: the newest so many; >= 1, <= 366"""
+    versions: NotRequired[list[str] | None]
+    """
+    The version of each of `blocks`, in their order; absent: the newest. An accepted job has
+    them all; length >= 1, length <= 366
+    """
+
+
+class SourceRequest(TypedDict):
+    """A source to make: data that will come in blocks."""
+
+    block_bytes: NotRequired[int | None]
+    """
+    The most that the content of a block takes in memory, chosen without looking at the data. A
+    job reads as many blocks as fit where one content does. Absent: a 32nd of that; >= 1024
+    """
+    by: Literal["day", "month", "label"]
+    """
+    Which records a block has: those of a day (`2026-10-01`) or month (`2026-10`), by the column
+    `date` of every record, which is checked; or those that the owner gives a label
+    """
+    cap: Cap
+    """What may be spent on each block in all, or on the source with `cap_of: source`"""
+    cap_of: NotRequired[Literal["block", "source"]]
+    """
+    `block`: each block has an account, and a job is charged to every block it reads. `source`:
+    all blocks have one account, to which each job is charged once; default `block`
+    """
+    kind: str
+    """Of problem, as of a dataset; length <= 100"""
+    mode: NotRequired[Literal["private", "simulation"]]
+    """Of all blocks; default `private`"""
+    name: str
+    """No other source of the tenant is called so; length >= 1, length <= 200"""
+    public: dict[str, Any]
+    """The public part of each block, as of a dataset of this kind"""
+    retention_days: NotRequired[int | None]
+    """
+    The content of each version is erased after so many days; absent: as is usual here; >= 1, <=
+    36500
     """
 
 
@@ -1436,9 +1631,11 @@ class CoupledQp(TypedDict):
     """
     mode: NotRequired[Literal["private", "simulation"]]
     """default `private`"""
+    mpc: NotRequired[ShareBounds | None]
+    """Public bounds, needed with protocol `mpc`"""
     noise: NotRequired[SumNoise | None]
     operator: OperatorData
-    protocol: NotRequired[Literal["job", "federated"]]
+    protocol: NotRequired[Literal["job", "federated", "mpc"]]
     """default `job`"""
     steps: NotRequired[QpSteps | None]
     tolerance: NotRequired[float | None]
@@ -1841,6 +2038,8 @@ class OffPolicyEvaluation(TypedDict):
     """
     sampling: NotRequired[float | None]
     """Probability with which a trajectory takes part in a step of `minibatch`; > 0, <= 1"""
+    source: NotRequired[SourceBlocks | None]
+    """Instead of `dataset`: blocks of a source, read and charged together"""
     step_size: NotRequired[float | None]
     """> 0, <= 1e+06"""
     steps: NotRequired[int | None]
@@ -1917,33 +2116,69 @@ class PlanBody(TypedDict):
     released_by: NotRequired[list[str]]
     """Jobs that are asked again: the noise is theirs, nothing more is released"""
     resources: Resources
+    source: NotRequired[PlannedSource | None]
+    """The blocks that are read, where it is no dataset"""
     unit: str
 
 
-class RehearsalRequest(TypedDict):
-    """A problem to run on synthetic data: the body of a job, and how it is to be rehearsed."""
+class Routing(TypedDict):
+    """
+    Route the mean demand of a period over a network.
 
-    around: NotRequired[str | None]
+    `counts` releases the trips of every ordered pair of zones over all periods. One request
+    moves one count by 1; a person with at most k trips in the whole dataset
+    (`max_trips_per_person`; further trips are left out) moves them by k in l1 and in l2, since
+    all may be of one pair. With `max_norm_per_person` c they move them by c in l2 at most.
+
+    `gradient` (unit request only) releases the unit flows of all pairs after one regularized
+    gradient step a period; how far one request moves them is `unit_flow_descent.sensitivity`.
     """
-    A job of this kind that has released: the synthetic data are made of what it released
-    instead of public figures alone; length >= 1, length <= 64
+
+    dataset: NotRequired[str | None]
+    """Id of a dataset of this kind; or else `release`"""
+    kind: Literal["routing"]
+    latency: NotRequired[AffineLatency | BprLatency]
+    """default `{"factor": 1.0, "type": "affine"}`"""
+    max_norm_per_person: NotRequired[int | None]
     """
-    epsilons: NotRequired[list[float]]
-    """The ladder; length >= 1, length <= 8, each > 0, <= 1000; default `["0.1", "0.3", "1", "3"]`"""
-    name: NotRequired[str | None]
-    """What you call it; absent: by the kind that is rehearsed; length >= 1, length <= 200"""
-    privacy: NotRequired[Privacy | None]
-    """Of which only a `delta` counts, for all epsilons"""
-    problem: Routing | DrEnsemble | OffPolicyEvaluation | MultiAgent | CoupledQp
-    public: NotRequired[dict[str, Any] | None]
-    """The public part that a dataset would have; absent: that of the problem's dataset"""
-    seed: NotRequired[int]
-    """Of data and noise; >= 0, < 9223372036854775808; default `0`"""
-    units: NotRequired[int | None]
+    Bound on the l2 norm of a person's trips by pair (500 trips spread over 20 pairs: 112),
+    beside max_trips_per_person: further trips are left out, and with a delta there is less
+    noise; >= 1, <= 1000000
     """
-    Of how many units the synthetic data are; absent: as many as are public, or as the kind
-    says; >= 1, <= 1000000000
+    max_trips_per_person: NotRequired[int | Literal["auto"] | None]
     """
+    Most trips of one person that count, over all periods. `auto`: the dataset's public
+    max_person
+    """
+    method: NotRequired[Literal["auto", "counts", "gradient"]]
+    """default `auto`"""
+    network: RoadNetwork | str
+    """The network, or the id of a stored one (`POST /v1/networks`)"""
+    objective: NotRequired[Literal["system_optimum", "user_equilibrium"]]
+    """
+    system_optimum: ways that make all trips together as short as can be; user_equilibrium: each
+    takes the way that is shortest for itself, as people drive; default `system_optimum`
+    """
+    regularization: NotRequired[float | None]
+    """Of method gradient: alpha of its term alpha/2 |x|², in trips times time; > 0, <= 1e+15"""
+    relative_gap: NotRequired[float]
+    """>= 1e-12, <= 0.01; default `1e-10`"""
+    release: NotRequired[str | list[str] | None]
+    """
+    Instead of `dataset`: a job, or several, of which what was released is asked again, at price
+    0. Fields that were fixed at the release must be those of that job
+    """
+    select_links: NotRequired[list[int]]
+    """
+    Links, by their positions from 0, of which the result says which pairs' trips use them;
+    length <= 100, each >= 0, <= 1000000000; default `[]`
+    """
+    skims: NotRequired[bool]
+    """Whether the result has the travel time of every pair of zones; default `false`"""
+    source: NotRequired[SourceBlocks | None]
+    """Instead of `dataset`: blocks of a source, read and charged together"""
+    uncertainty: NotRequired[bool]
+    """Whether the result says how far the noise may have moved its numbers; default `true`"""
 
 
 class RoutingContent(TypedDict):
@@ -2026,6 +2261,38 @@ class RoutingResult(TypedDict):
     """How far the noise may have moved the numbers of this result"""
     unit_flows: NotRequired[list[list[float]]]
     """Share of each pair's trips at each link; of the method gradient"""
+
+
+class SourceAnswer(TypedDict):
+    """A source: data that keep coming, in blocks. What it says of them is for good."""
+
+    account: str | None
+    """Of all blocks, with `cap_of: source`"""
+    block_bytes: int
+    """The most that the content of a block takes in memory"""
+    blocks: NotRequired[list[SourceBlock] | None]
+    """In their order; not in lists"""
+    by: Literal["day", "month", "label"]
+    cap: Figures
+    """That a new account begins with"""
+    cap_of: Literal["block", "source"]
+    created_at: str
+    """date-time"""
+    created_by: str
+    id: str
+    kind: str
+    mode: Literal["private", "simulation"]
+    name: str
+    public: dict[str, Any]
+    """Of each block"""
+    retention_days: int | None
+
+
+class SourcePage(TypedDict):
+    """A page of sources, newest first."""
+
+    next_page_token: str | None
+    sources: list[SourceAnswer]
 
 
 class CancelAnswer(TypedDict):
@@ -2200,6 +2467,32 @@ class PlanAnswer(TypedDict):
     """
     reusable_noise: NotRequired[list[str]]
     """Those of `reusable` whose own answers are mostly noise"""
+
+
+class RehearsalRequest(TypedDict):
+    """A problem to run on synthetic data: the body of a job, and how it is to be rehearsed."""
+
+    around: NotRequired[str | None]
+    """
+    A job of this kind that has released: the synthetic data are made of what it released
+    instead of public figures alone; length >= 1, length <= 64
+    """
+    epsilons: NotRequired[list[float]]
+    """The ladder; length >= 1, length <= 8, each > 0, <= 1000; default `["0.1", "0.3", "1", "3"]`"""
+    name: NotRequired[str | None]
+    """What you call it; absent: by the kind that is rehearsed; length >= 1, length <= 200"""
+    privacy: NotRequired[Privacy | None]
+    """Of which only a `delta` counts, for all epsilons"""
+    problem: Routing | DrEnsemble | OffPolicyEvaluation | MultiAgent | CoupledQp
+    public: NotRequired[dict[str, Any] | None]
+    """The public part that a dataset would have; absent: that of the problem's dataset"""
+    seed: NotRequired[int]
+    """Of data and noise; >= 0, < 9223372036854775808; default `0`"""
+    units: NotRequired[int | None]
+    """
+    Of how many units the synthetic data are; absent: as many as are public, or as the kind
+    says; >= 1, <= 1000000000
+    """
 
 
 class ResultAnswer(TypedDict):

@@ -49,6 +49,40 @@ def check_readiness() -> Operation[models.HealthAnswer]:
     return Operation("GET", "/readyz")
 
 
+def list_changes(
+    *,
+    action: str | None = None,
+    by: str | None = None,
+    since: str | None = None,
+    page_size: int | None = None,
+    page_token: str | None = None,
+) -> Operation[models.AuditLogPage]:
+    """Who changed what, newest first: datasets, caps, keys, tenants, rosters, logins, removals;
+    for operators, of all tenants. What was spent, and by whom, is in the ledger.
+
+    action: length <= 500, matches `^[^\x00]*$`
+    by: length <= 500, matches `^[^\x00]*$`
+    since: date-time
+    page_size: >= 1, <= 1000; default `100`
+
+    Answers 200. Roles: operator, owner, auditor.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
+    422 invalid_page_token, invalid_parameter
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+    """
+    return Operation(
+        "GET",
+        "/v1/audit-log",
+        query={"action": action, "by": by, "since": since, "page_size": page_size, "page_token": page_token},
+    )
+
+
 def list_budgets(*, delta: float | str | None = None) -> Operation[models.BudgetList]:
     """All budgets of the tenant: cap, spent, reserved, remaining, and what one more request could
     be.
@@ -58,12 +92,13 @@ def list_budgets(*, delta: float | str | None = None) -> Operation[models.Budget
     Answers 200. Roles: owner, analyst, auditor.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/budgets", query={"delta": delta})
 
@@ -76,13 +111,14 @@ def get_budget(account_id: str, *, delta: float | str | None = None) -> Operatio
     Answers 200. Roles: owner, analyst, auditor.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/budgets/{quoted(account_id)}", query={"delta": delta})
 
@@ -97,13 +133,14 @@ def list_entries(
     Answers 200. Roles: owner, analyst, auditor.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     422 invalid_page_token, invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation(
         "GET", f"/v1/budgets/{quoted(account_id)}/entries", query={"page_size": page_size, "page_token": page_token}
@@ -117,15 +154,16 @@ def grant_budget(account_id: str, body: models.GrantRequest) -> Operation[models
 
     Problem codes:
     400 invalid_json
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     409 cap_below_spent, request_answered
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", f"/v1/budgets/{quoted(account_id)}/grants", body=body)
 
@@ -137,12 +175,13 @@ def list_budget_requests(account_id: str) -> Operation[models.BudgetRequestList]
     Answers 200. Roles: owner, analyst, auditor.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/budgets/{quoted(account_id)}/requests")
 
@@ -155,15 +194,16 @@ def request_budget(account_id: str, body: models.BudgetRequestRequest) -> Operat
 
     Problem codes:
     400 invalid_json
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     409 too_many_open_requests
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", f"/v1/budgets/{quoted(account_id)}/requests", body=body)
 
@@ -177,15 +217,16 @@ def decline_budget_request(
 
     Problem codes:
     400 invalid_json
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     409 request_answered
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", f"/v1/budgets/{quoted(account_id)}/requests/{quoted(request_id)}/decline", body=body)
 
@@ -196,11 +237,12 @@ def list_caps() -> Operation[models.CapList]:
     Answers 200. Roles: owner, analyst, auditor.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/caps")
 
@@ -216,14 +258,15 @@ def set_cap(body: models.CapRequest) -> Operation[models.BudgetAnswer]:
 
     Problem codes:
     400 invalid_json
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     409 cap_below_spent
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/caps", body=body)
 
@@ -236,13 +279,14 @@ def verify_certificate(body: models.CertificateRequest) -> Operation[models.Cert
 
     Problem codes:
     400 invalid_json
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/certificates:verify", body=body)
 
@@ -255,12 +299,13 @@ def list_datasets(*, page_size: int | None = None, page_token: str | None = None
     Answers 200. Roles: owner, analyst, auditor.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     422 invalid_page_token, invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/datasets", query={"page_size": page_size, "page_token": page_token})
 
@@ -273,8 +318,9 @@ def register_dataset(body: models.DatasetRequest | models.PlacedDatasetRequest) 
 
     Problem codes:
     400 invalid_json, invalid_multipart
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     409 content_changed, content_known, unit_differs
     413 payload_too_large
@@ -282,8 +328,8 @@ def register_dataset(body: models.DatasetRequest | models.PlacedDatasetRequest) 
     429 rate_limited, too_many_bodies, too_many_uploads
     503 database_busy, database_full, database_read_only, database_unavailable,
         ledger_rolled_back, not_isolated, not_read, place_unavailable, places_unreadable,
-        reader_not_started, spool_unavailable, storage_denied, storage_full,
-        storage_unavailable, unavailable, wrong_schema
+        provider_unavailable, reader_not_started, spool_unavailable, storage_denied,
+        storage_full, storage_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/datasets", body=body)
 
@@ -297,13 +343,14 @@ def delete_dataset(dataset_id: str, *, prefer: str | None = None) -> Operation[m
     Answers 200 or 204. Roles: owner.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     409 dataset_in_use
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("DELETE", f"/v1/datasets/{quoted(dataset_id)}", headers={"prefer": prefer})
 
@@ -314,12 +361,13 @@ def get_dataset(dataset_id: str) -> Operation[models.DatasetAnswer]:
     Answers 200. Roles: owner, analyst, auditor.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/datasets/{quoted(dataset_id)}")
 
@@ -337,12 +385,13 @@ def list_jobs(
     Answers 200. Roles: owner, analyst, auditor.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     422 invalid_page_token, invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/jobs", query={"state": state, "page_size": page_size, "page_token": page_token})
 
@@ -359,8 +408,9 @@ def submit_job(body: models.JobRequest, *, idempotency_key: str | None = None) -
 
     Problem codes:
     400 idempotency_key_missing, invalid_json
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     409 budget_exhausted, exposed, no_release, release_differs, request_in_flight
     413 payload_too_large
@@ -368,7 +418,7 @@ def submit_job(body: models.JobRequest, *, idempotency_key: str | None = None) -
     429 rate_limited, too_many_bodies
     500 object_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/jobs", headers={"idempotency-key": idempotency_key}, body=body)
 
@@ -379,12 +429,13 @@ def get_job(job_id: str) -> Operation[models.JobAnswer]:
     Answers 200. Roles: owner, analyst, auditor.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/jobs/{quoted(job_id)}")
 
@@ -397,13 +448,14 @@ def cancel_job(job_id: str) -> Operation[models.CancelAnswer]:
     Answers 202. Roles: owner, analyst.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     409 job_ended
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", f"/v1/jobs/{quoted(job_id)}/cancel")
 
@@ -416,14 +468,15 @@ def get_certificate(job_id: str) -> Operation[models.EnvelopeAnswer]:
     Answers 200. Roles: owner, analyst.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     409 no_result
     429 rate_limited
     500 result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, signing_key_unknown, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, signing_key_unknown, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/jobs/{quoted(job_id)}/certificate")
 
@@ -435,14 +488,15 @@ def get_charts(job_id: str) -> Operation[models.ChartList]:
     Answers 200. Roles: owner, analyst.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     409 no_result
     429 rate_limited
     500 object_altered, result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, signing_key_unknown, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, signing_key_unknown, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/jobs/{quoted(job_id)}/charts")
 
@@ -456,13 +510,14 @@ def watch_job(job_id: str, *, last_event_id: int | None = None) -> Operation[str
     Answers 200. Roles: owner, analyst, auditor.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/jobs/{quoted(job_id)}/events", headers={"last-event-id": last_event_id})
 
@@ -475,14 +530,15 @@ def get_result(job_id: str) -> Operation[models.ResultAnswer]:
     Answers 200. Roles: owner, analyst.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     409 no_result
     429 rate_limited
     500 result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, signing_key_unknown, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, signing_key_unknown, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/jobs/{quoted(job_id)}/result")
 
@@ -493,14 +549,15 @@ def get_result_table(job_id: str, table: str) -> Operation[bytes]:
     Answers 200. Roles: owner, analyst.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     409 no_result
     429 rate_limited
     500 result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, signing_key_unknown, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, signing_key_unknown, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/jobs/{quoted(job_id)}/result/{quoted(table)}")
 
@@ -511,11 +568,12 @@ def list_keys() -> Operation[models.KeyList]:
     Answers 200. Roles: operator, owner.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/keys")
 
@@ -527,14 +585,15 @@ def create_key(body: models.KeyRequest) -> Operation[models.KeyAnswer]:
 
     Problem codes:
     400 invalid_json
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/keys", body=body)
 
@@ -545,12 +604,13 @@ def revoke_key(key_id: str) -> Operation[None]:
     Answers 204. Roles: operator, owner.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("DELETE", f"/v1/keys/{quoted(key_id)}")
 
@@ -562,11 +622,12 @@ def export_ledger() -> Operation[bytes]:
     Answers 200. Roles: owner, auditor.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/ledger/export")
 
@@ -578,11 +639,12 @@ def get_ledger_head() -> Operation[models.HeadAnswer]:
     Answers 200. Roles: owner, auditor.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/ledger/head")
 
@@ -625,12 +687,13 @@ def list_networks(*, page_size: int | None = None, page_token: str | None = None
     Answers 200. Roles: owner, analyst, auditor.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     422 invalid_page_token, invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/networks", query={"page_size": page_size, "page_token": page_token})
 
@@ -643,14 +706,15 @@ def add_network(body: models.NetworkRequest) -> Operation[models.NetworkAnswer]:
 
     Problem codes:
     400 invalid_json
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     409 too_many_objects
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/networks", body=body)
 
@@ -662,13 +726,14 @@ def delete_network(network_id: str) -> Operation[None]:
     Answers 204. Roles: owner.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     409 object_in_use
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("DELETE", f"/v1/networks/{quoted(network_id)}")
 
@@ -679,15 +744,75 @@ def get_network(network_id: str) -> Operation[models.NetworkAnswer]:
     Answers 200. Roles: owner, analyst, auditor.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     429 rate_limited
     500 object_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/networks/{quoted(network_id)}")
+
+
+def list_people(*, subject: str | None = None) -> Operation[models.PersonList]:
+    """Who came here by the identity provider: people of the tenant, for operators of all; the last
+    1000 that came.
+
+    subject: length <= 500, matches `^[^\x00]*$`
+
+    Answers 200. Roles: operator, owner.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
+    422 invalid_parameter
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+    """
+    return Operation("GET", "/v1/people", query={"subject": subject})
+
+
+def set_person(body: models.PersonRequest) -> Operation[models.PersonState]:
+    """Remove a person by the provider's name of them, whether they have been here or not, or let
+    them in again. Their sessions and access tokens end within a second, for good. Owners decide
+    for their tenant, operators for all.
+
+    Answers 200. Roles: operator, owner.
+
+    Problem codes:
+    400 invalid_json
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
+    404 not_found
+    413 payload_too_large
+    422 invalid_input
+    429 rate_limited, too_many_bodies
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+    """
+    return Operation("PUT", "/v1/people", body=body)
+
+
+def remove_person(person_id: str) -> Operation[None]:
+    """Remove a person who has been here, as `set_person` does.
+
+    Answers 204. Roles: operator, owner.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
+    404 not_found
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+    """
+    return Operation("DELETE", f"/v1/people/{quoted(person_id)}")
 
 
 def price_job(body: models.JobRequest) -> Operation[models.PlanAnswer]:
@@ -698,8 +823,9 @@ def price_job(body: models.JobRequest) -> Operation[models.PlanAnswer]:
 
     Problem codes:
     400 invalid_json
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     409 exposed, no_release, release_differs
     413 payload_too_large
@@ -707,7 +833,7 @@ def price_job(body: models.JobRequest) -> Operation[models.PlanAnswer]:
     429 rate_limited, too_many_bodies
     500 object_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/plans", body=body)
 
@@ -723,8 +849,9 @@ def rehearse_job(body: models.RehearsalRequest, *, idempotency_key: str | None =
 
     Problem codes:
     400 idempotency_key_missing, invalid_json
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     409 no_release, request_in_flight
     413 payload_too_large
@@ -732,7 +859,7 @@ def rehearse_job(body: models.RehearsalRequest, *, idempotency_key: str | None =
     429 rate_limited, too_many_bodies
     500 object_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/rehearsals", headers={"idempotency-key": idempotency_key}, body=body)
 
@@ -743,12 +870,13 @@ def get_session(job_id: str) -> Operation[models.SessionAnswer]:
     Answers 200. Roles: owner, analyst, auditor.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/sessions/{quoted(job_id)}")
 
@@ -760,13 +888,14 @@ def remove_agent(job_id: str, fingerprint: str) -> Operation[None]:
     Answers 204. Roles: owner.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     409 not_awaiting_agents, roster_signed
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("DELETE", f"/v1/sessions/{quoted(job_id)}/agents/{quoted(fingerprint)}")
 
@@ -780,8 +909,9 @@ def approve_roster(job_id: str, body: models.RosterRequest) -> Operation[models.
 
     Problem codes:
     400 invalid_json
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden, owner_differs, roster_signature
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, owner_differs, roster_signature, several_tenants
     404 not_found
     409 budget_exhausted, exposed, not_awaiting_agents, roster_signed, roster_stale,
         session_full, unit_differs
@@ -789,7 +919,7 @@ def approve_roster(job_id: str, body: models.RosterRequest) -> Operation[models.
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("PUT", f"/v1/sessions/{quoted(job_id)}/roster", body=body)
 
@@ -801,15 +931,16 @@ def invite_agents(job_id: str, body: models.SessionTokensRequest) -> Operation[m
 
     Problem codes:
     400 invalid_json
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     409 not_awaiting_agents, owner_pinned, roster_signed, session_full
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, no_rpc, unavailable, wrong_schema
+        ledger_rolled_back, no_rpc, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", f"/v1/sessions/{quoted(job_id)}/tokens", body=body)
 
@@ -822,12 +953,13 @@ def list_sources(*, page_size: int | None = None, page_token: str | None = None)
     Answers 200. Roles: owner, analyst, auditor.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     422 invalid_page_token, invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/sources", query={"page_size": page_size, "page_token": page_token})
 
@@ -839,14 +971,15 @@ def create_source(body: models.SourceRequest) -> Operation[models.SourceAnswer]:
 
     Problem codes:
     400 invalid_json
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     409 name_taken
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/sources", body=body)
 
@@ -858,12 +991,13 @@ def get_source(source_id: str) -> Operation[models.SourceAnswer]:
     Answers 200. Roles: owner, analyst, auditor.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/sources/{quoted(source_id)}")
 
@@ -876,16 +1010,18 @@ def add_block(source_id: str, body: models.BlockRequest) -> Operation[models.Blo
 
     Problem codes:
     400 invalid_json, invalid_multipart
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     409 content_known
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies, too_many_uploads
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, not_isolated, not_read, reader_not_started, spool_unavailable,
-        storage_denied, storage_full, storage_unavailable, unavailable, wrong_schema
+        ledger_rolled_back, not_isolated, not_read, provider_unavailable, reader_not_started,
+        spool_unavailable, storage_denied, storage_full, storage_unavailable, unavailable,
+        wrong_schema
     """
     return Operation("POST", f"/v1/sources/{quoted(source_id)}/blocks", body=body)
 
@@ -897,14 +1033,15 @@ def create_tenant(body: models.TenantRequest) -> Operation[models.TenantAnswer]:
 
     Problem codes:
     400 invalid_json
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     409 name_taken
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/tenants", body=body)
 
@@ -915,11 +1052,12 @@ def list_webhooks() -> Operation[models.WebhookList]:
     Answers 200. Roles: owner.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/webhooks")
 
@@ -932,14 +1070,15 @@ def create_webhook(body: models.WebhookRequest) -> Operation[models.WebhookCreat
 
     Problem codes:
     400 invalid_json
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     409 too_many_webhooks
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/webhooks", body=body)
 
@@ -950,11 +1089,12 @@ def delete_webhook(webhook_id: str) -> Operation[None]:
     Answers 204. Roles: owner.
 
     Problem codes:
-    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
-    403 forbidden
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
     404 not_found
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("DELETE", f"/v1/webhooks/{quoted(webhook_id)}")
