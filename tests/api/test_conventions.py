@@ -112,7 +112,7 @@ def test_kinds_are_told_apart_by_name() -> None:
 
 
 def test_what_is_private_is_marked_and_nothing_else() -> None:
-    """The content of datasets, in JSON and as a file; every other field of every schema is published."""
+    """The content of datasets and blocks, in JSON and as a file; every other field of every schema is published."""
 
     def marked(value: Any, path: str = "") -> list[str]:
         items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -121,7 +121,9 @@ def test_what_is_private_is_marked_and_nothing_else() -> None:
 
     upload = "/paths//v1/datasets/post/requestBody/content/multipart/form-data/schema/properties/content"
     contents = {f"/components/schemas/{one.__name__}/properties/content" for one in DATASETS.values()}
-    assert set(marked(DOCUMENT)) == {upload, *contents}
+    block = upload.replace("/v1/datasets", "/v1/sources/{source_id}/blocks")
+    contents.add("/components/schemas/BlockRequest/properties/content")
+    assert set(marked(DOCUMENT)) == {upload, block, *contents}
 
 
 # Over HTTP -----------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 
+from discreet.api import examples
 from discreet.api.app import create_app
 from discreet.settings import Settings
 from discreet_client.client import Client
@@ -93,6 +94,7 @@ def tenants(api_only: Installation) -> Tenants:
         job = owner.submit(bodies.job(dataset["id"], 0.01))
         session = owner.submit(bodies.federated())
         network = roads(owner)
+        source = owner.sources.create(examples.source())["id"]
         request = owner.request_budget(dataset["account"], epsilon=1, reason="walk")["id"]
         spare = owner.create_key(role="auditor", principal="spare")
     made.objects = {
@@ -102,6 +104,7 @@ def tenants(api_only: Installation) -> Tenants:
         "account_id": dataset["account"],
         "key_id": spare["id"],
         "network_id": network,
+        "source_id": source,
         "table": "demand",
         "webhook_id": webhook(api_only),
         "request_id": request,

@@ -377,5 +377,5 @@ def test_from_the_command_line(service: Installation, tmp_path: Path) -> None:
         page = browser.get(f"/sources/{made['id']}")
         assert name in page.text
         assert f"From {day(1)} on the left to {day(3)}" in page.text
-        assert made["id"] in browser.get("/sources").text
-        assert "/sources" in browser.get("/").text
+        assert f"/sources/{made['id']}" in browser.get("/sources").links
+        assert "/sources" in browser.get("/").links

@@ -7,6 +7,7 @@ from typing import Any
 
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.road_network import RoadNetwork
+from discreet.problems.sources import DatasetInBlocks
 
 DATASET_ID = "dst_replace_me"
 """Stands in job examples for the id that registering the dataset example of the same name gives."""
@@ -59,19 +60,29 @@ def networks() -> dict[str, Any]:
     return {"network": {"name": "Three nodes", "network": RoadNetwork.example()}}
 
 
-SOURCE: dict[str, Any] = {
-    "name": "Trips of the city",
-    "kind": "routing",
-    "public": {"unit": "request", "zones": 3, "periods": 24, "period_minutes": 60},
-    "by": "day",
-    "cap": {"epsilon": 1, "delta": 1e-6},
-}
-BLOCK: dict[str, Any] = {
-    "block": "2026-10-01",
-    "content": {
-        "trips": [{"date": "2026-10-01T07:42", "period": 7, "origin": 1, "destination": 2, "count": 1}],
-    },
-}
+def source() -> dict[str, Any]:
+    """A source of the first kind whose example may be one."""
+    dataset = _in_blocks()
+    return {
+        "name": "One day after the other",
+        **{name: dataset[name] for name in ("kind", "public", "cap")},
+        "by": "day",
+    }
+
+
+def block() -> dict[str, Any]:
+    """A block of it, with one record."""
+    day = "2026-10-01"
+    rows = {name: [{"date": day, **items[0]}] for name, items in _in_blocks()["content"].items()}
+    return {"block": day, "content": rows}
+
+
+def _in_blocks() -> dict[str, Any]:
+    for kind, model in DATASETS.items():
+        dataset: dict[str, Any] = _example(kind)["problem"]["dataset"]
+        if issubclass(model, DatasetInBlocks) and not model.not_in_blocks(model.read_public(dataset["public"])):
+            return dataset
+    raise LookupError("no kind has an example in blocks")
 
 
 def datasets() -> dict[str, Any]:
