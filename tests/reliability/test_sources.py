@@ -45,7 +45,7 @@ def killed_by(running: Installation, point: str, path: str, body: dict[str, Any]
 
 
 def test_kill_9_around_blocks_and_a_job_over_thirty(postgres: EmbeddedPostgres, template: str, tmp_path: Path) -> None:
-    with installation(postgres, template, tmp_path / "state", workers=0, lease_seconds=2.0) as running:
+    with installation(postgres, template, tmp_path / "state", workers=0, lease_seconds=2.0, max_attempts=9) as running:
         url = superuser_url(postgres, running.settings)
         public = {"unit": "request", "zones": 3, "periods": 2, "period_minutes": 60}
         with running.client() as client:
