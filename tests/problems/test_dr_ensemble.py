@@ -417,7 +417,8 @@ def test_without_uncertainty_the_answer_is_the_same_and_nothing_is_drawn(monkeyp
     monkeypatch.setattr(NoisyCounts, "bare", None)
     bare = finished(1.0, 3, uncertainty=False, initial=[0.3, 0.3, 0.4, 0])
     assert told.pop("uncertainty")["values"].keys() == {
-        *("transitions", "expected_power", "default_power", "cost_to_go", "saving")
+        *("transitions", "expected_power", "default_power", "cost_to_go", "saving"),
+        *("event_saving", "rebound"),  # of the dear steps of a price with two levels
     }
     assert told == bare
 

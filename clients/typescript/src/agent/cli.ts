@@ -73,13 +73,26 @@ async function main(): Promise<number> {
     ...(isObject(announcement) ? { announcement } : {}),
     ...(given.patience === undefined ? {} : { patienceSeconds: Number(given.patience) }),
   });
-  if (kind === "multi_agent") {
-    if (given.slope === undefined) throw new BadUsage("--slope names the module of the derivative of this agent's objective");
-    const slope = (await import(pathToFileURL(resolve(given.slope as string)).href)).default as (x: number) => number;
-    console.log(JSON.stringify(await minimize(agent, slope, problem.initial as number | undefined)));
-    return 0;
-  }
-  if (kind !== "coupled_qp") throw new BadUsage(`this agent has no program for the kind ${String(kind)}`);
+  const program = Object.hasOwn(PROGRAMS, String(kind)) ? PROGRAMS[String(kind)] : undefined;
+  if (program === undefined) throw new BadUsage(`this agent has no program for the kind ${String(kind)}`);
+  return program(agent, problem, given.slope as string | undefined);
+}
+
+type Program = (agent: Agent, problem: Json, slope: string | undefined) => Promise<number>;
+
+/** By kind. */
+const PROGRAMS: Record<string, Program> = { multi_agent: found, coupled_qp: shared };
+
+/** This agent's own state, by the derivative of its objective. */
+async function found(agent: Agent, problem: Json, module: string | undefined): Promise<number> {
+  if (module === undefined) throw new BadUsage("--slope names the module of the derivative of this agent's objective");
+  const slope = (await import(pathToFileURL(resolve(module)).href)).default as (x: number) => number;
+  console.log(JSON.stringify(await minimize(agent, slope, problem.initial as number | undefined)));
+  return 0;
+}
+
+/** This agent's optimum of what all share; says so where the sums did not settle. */
+async function shared(agent: Agent, problem: Json): Promise<number> {
   const { moving, violation, ...found } = await solve(agent, partOf(problem));
   console.log(JSON.stringify(found));
   if (found.settled !== false) return 0;

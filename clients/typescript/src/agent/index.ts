@@ -1,5 +1,5 @@
 /**
- * An agent of federated sessions, for Node: kinds `multi_agent`, and `coupled_qp` with scheme `masking`. Written from
+ * An agent of federated sessions, for Node: multi-agent coordination, and coupled quadratic programs with scheme `masking`. Written from
  * docs/protocol.md; what it does not do stands in the README.
  */
 
