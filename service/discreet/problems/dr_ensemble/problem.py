@@ -300,7 +300,7 @@ class DrEnsemble(ProblemOnData):
             return {"true_transitions": content["transitions"][public.mask()]}
         return {"true_counts": transition_counts(public, content, plan.parameters["grid"], self._bound(plan))}
 
-    def noisedtransition_counts(self, plan: Plan) -> frozenset[str]:
+    def noised_sums(self, plan: Plan) -> frozenset[str]:
         return frozenset({"counts"} if plan.parameters["method"] == "counts" else ())
 
     def finish(self, public: DrEnsemblePublic, plan: Plan, released: Released, progress: Progress) -> Result:

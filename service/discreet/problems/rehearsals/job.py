@@ -264,7 +264,7 @@ def _rank(first: tuple[str, ...], name: str) -> int:
 
 def _array(value: Any) -> Any:
     """Numbers as an array; None for anything else."""
-    if isinstance(value, bool | str | dict) or value is None or value == []:
+    if isinstance(value, bool | str | dict) or value is None or (isinstance(value, list) and not value):
         return None
     try:
         array = np.array(value, dtype=np.float64)
