@@ -8,7 +8,8 @@ import pytest
 
 from discreet.cli import questions
 from discreet.errors import InvalidInput
-from discreet_client.closing import UnknownLink, names_of, without
+from discreet.problems.routing import left_out
+from discreet_client.closing import UnknownLink, names_of, streets_of, without
 
 WAYS = [(1, 2, "High St"), (2, 1, "High St (back)"), (2, 3, "Mill (2 → 3)"), (3, 2, "Mill (3 → 2)"), (1, 3, "Bypass")]
 LINKS = [{"tail": tail, "head": head, "free_flow_time": 1, "capacity": 9} for tail, head, _ in WAYS]
@@ -34,6 +35,8 @@ NETWORK: dict[str, Any] = {
         (["Inn->Pond"], [0, 1, 2, 3], []),
         ([" Pond → Mill "], [0, 1, 2, 4], ["Mill (2 → 3)"]),
         (["High St*"], [2, 3, 4], []),
+        (["Mill"], [0, 1, 4], []),
+        (["mill."], [0, 1, 4], []),
         (["high*", "Mill (2 → 3)"], [3, 4], ["Mill (3 → 2)"]),
     ],
 )
@@ -51,7 +54,7 @@ def test_links_are_closed_by_name_or_by_their_ends(names: list[str], kept: list[
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("Mill", '"Mill (2 → 3)" (Mill → Pond), "Mill (3 → 2)" (Pond → Mill); "Mill*" is all that begin so'),
+        ("Mil", '"Mill (2 → 3)" (Mill → Pond), "Mill (3 → 2)" (Pond → Mill); "Mil*" is all that begin so'),
         ("Low St", "no link is called 'Low St'; links are: \"High St\" (Inn → Mill), "),
         ("igh", "no link is called 'igh', but 2 somehow like it: \"High St\""),
         ("*", "no link is called '*'; links are: "),
@@ -113,3 +116,18 @@ def test_streets_are_found_as_people_write_them() -> None:
     twice = {**NETWORK, "link_names": ["A B", "C", "AB", "D", "E"]}
     with pytest.raises(UnknownLink, match="2 somehow like it"):
         without(twice, ["a-b"])
+
+
+def test_a_street_of_several_links_is_closed_by_its_name_and_no_other_that_begins_so() -> None:
+    """As a town has them: `Bahnhofstr.` is all of the Bahnhofstraße, and not the Bahnhofstraße-Ost, one link."""
+    names = ["Bahnhofstraße (A → B)", "Bahnhofstraße (B → A)", "Bahnhofstraße (B → C)", "Bahnhofstraße-Ost", "Ring"]
+    network = {**NETWORK, "link_names": names}
+    for called in ("Bahnhofstraße", "bahnhofstr.", "Bahnhof-Straße"):
+        assert without(network, [called]).kept == [3, 4]
+    assert streets_of(network) == ["Bahnhofstraße"]
+    assert left_out.choices({"network": network})["network"][0] == "Bahnhofstraße"
+    assert left_out.without({"network": network}, "Bahnhofstraße")["network"]["link_names"] == names[3:]
+    two = {**NETWORK, "link_names": ["Am See (A → B)", "Am See (B → A)", "Amsee (B → C)", "Amsee (C → B)", "Ring"]}
+    with pytest.raises(UnknownLink, match="but 4 somehow like it"):
+        without(two, ["am-see"])
+    assert without(two, ["amsee"]).kept == [0, 1, 4]

@@ -152,7 +152,10 @@ def test_people_read_both_policies_and_the_difference() -> None:
     named = headlines_of({"kind": "off_policy_evaluation"}, {**result, "target_policy": "treat when lactate > 2"})[0]
     assert named.text.startswith("Under the target policy (treat when lactate > 2) people like these would have had")
     assert second.good_for == "This cannot tell the sign: 0 lies within the interval."
-    assert third.text == "Without clips, which cut off some 2 % of the weights, it lies anywhere between 0.4 and 0.9"
+    assert third.text == (
+        "Without clips, which cut off some 2 % of the weights, it lies anywhere between 0.4 and 0.9, and the difference"
+        " anywhere between -0.13 and 0.43"
+    )
     for ends, told in (((0.0, 0.07), "at most 7 % of"), ((0.01, 0.03), "1 % to 3 % of")):
         values["clipped_mass"] = dict(zip(("lower", "upper"), ends, strict=True))
         assert f"cut off {told} the weights" in headlines_of({"kind": "off_policy_evaluation"}, result)[2].text
@@ -160,6 +163,26 @@ def test_people_read_both_policies_and_the_difference() -> None:
     assert len(headlines_of({"kind": "off_policy_evaluation"}, result)) == 2
     del values["clipped_mass"]
     assert len(headlines_of({"kind": "off_policy_evaluation"}, {**result, "clipped_mass": 0.0})) == 2
+
+
+def test_clips_that_hide_the_sign_promise_none() -> None:
+    """1,631 made-up patients of a rule that few of them were treated by: the interval with clipped weights is far from
+    the truth of 2.05, and the difference, truly -0.1, seemed to have a sign and a size."""
+    ends = {"policy_value": (0.89, 1.88), "behaviour_value": (2.03, 2.13), "difference": (-1.17, -0.21)}
+    values = {name: {"lower": low, "upper": high} for name, (low, high) in ends.items()}
+    values["clipped_mass"] = {"lower": 0.482, "upper": 0.712}
+    said = {"level": 0.9, "values": values, "noise_dominates": {}, "mostly_noise": False}
+    result: dict[str, Any] = {"policy_value": 1.43, "behaviour_value": 2.08, "difference": -0.65, "tables": []}
+    result |= {"clipped_mass": 0.597, "true_value": {"lower": 0.291, "upper": 3.97}, "uncertainty": said}
+    first, second, third = headlines_of({"kind": "off_policy_evaluation"}, result)
+    assert " with clipped weights, without clips anywhere between 0.291 and 3.97; under what was done" in first.text
+    assert first.good_for.startswith("Good for the sign, and no more")
+    assert second.good_for == "This cannot tell the sign: without clips it may be either."
+    assert third.text.endswith("and the difference anywhere between -1.84 and 1.94")
+    result["true_value"] = {"lower": 0.9, "upper": 1.9}  # clips that hide next to nothing
+    first, second, _ = headlines_of({"kind": "off_policy_evaluation"}, result)
+    assert "anywhere" not in first.text
+    assert second.good_for.startswith("Good for the sign")
 
 
 def test_what_has_not_settled_says_so_first() -> None:

@@ -5,12 +5,14 @@
 
 A link is called by its name in `link_names`, and by the nodes at its ends: `Mill → Inn`, or `Mill->Inn` where that is
 easier to type. Large and small letters, blanks, dots and hyphens are the same where no two names differ by them alone.
-The name of a street whose other way is called the same, and `(back)`, closes both ways; its ends close one.
+The name of a street whose other way is called the same, and `(back)`, closes both ways; its ends close one. A street
+that is several links, `Main (Mill → Inn)` and so on, is closed as a whole by its name before the brackets.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -46,9 +48,16 @@ def names_of(network: Mapping[str, Any]) -> list[str]:
     return _ends(network) if named is None else [str(name) for name in named]
 
 
+def streets_of(network: Mapping[str, Any]) -> list[str]:
+    """The names of streets that are several links, each of which is called by its ends beside it."""
+    labels = names_of(network)
+    counts = Counter(street for label in labels if (street := _street(label)))
+    return [street for street, count in counts.items() if count > 1 and street not in labels]
+
+
 def without(network: Mapping[str, Any], names: Sequence[str]) -> Closed:
-    """The network without these links; the name of a street stands for both of its ways, and one that ends with `*` for
-    all that begin so. UnknownLink for a name of no link, or of several."""
+    """The network without these links; the name of a street stands for both of its ways and all of its links, and
+    one that ends with `*` for all that begin so. UnknownLink for a name of no link, or of several."""
     labels, ends = names_of(network), _ends(network)
     gone: set[int] = set()
     for name in names:
@@ -87,6 +96,22 @@ def _ends(network: Mapping[str, Any]) -> list[str]:
     return [f"{node(link['tail'])}{ARROW}{node(link['head'])}" for link in network["links"]]
 
 
+def _street(label: str) -> str:
+    """The street of a link that is called by its ends as well, `Main` of `Main (Mill → Inn)`; else empty."""
+    before, arrow, _ = label.partition(ARROW)
+    return before.rpartition(" (")[0].strip() if arrow else ""
+
+
+def _whole_street(wanted: str, labels: Sequence[str]) -> list[int]:
+    """All links of the street of this name, as it stands, else in any letters, else without what people leave out."""
+    streets = [_street(label) for label in labels]
+    for form in (str, str.casefold, _plain):
+        same = [place for place, street in enumerate(streets) if street and form(street) == form(wanted)]
+        if same and form(wanted):
+            return same if len({streets[place] for place in same}) == 1 else []
+    return []
+
+
 def _is_an_end(name: str, ends: Sequence[str]) -> bool:
     """Whether a link was named by the nodes at its ends, and so one way of a street."""
     wanted = ARROW.join(part.strip() for part in re.split("->|→", name.strip())).casefold()
@@ -107,7 +132,7 @@ def _plain(name: str) -> str:
 
 
 def _found(name: str, labels: Sequence[str], ends: Sequence[str]) -> list[int]:
-    """The positions of the links that a name stands for: one, or with `*` some."""
+    """The positions of the links that a name stands for: one, those of a street, or with `*` some."""
     wanted = name.strip()
     if "->" in wanted and wanted not in labels:
         wanted = ARROW.join(part.strip() for part in wanted.split("->"))
@@ -122,6 +147,8 @@ def _found(name: str, labels: Sequence[str], ends: Sequence[str]) -> list[int]:
                 return matching
             if matching:
                 raise UnknownLink(f"{len(matching)} links are called {name!r}: {_listed(matching, labels, ends)}")
+    if labels != ends and (street := _whole_street(wanted, labels)):
+        return street
     part, plain = wanted.removesuffix(ALL).casefold(), _plain(wanted)
     if plain and labels != ends and len(same := [at for at, label in enumerate(labels) if _plain(label) == plain]) == 1:
         return same

@@ -15,6 +15,7 @@ NEAR = 0.25
 """Half an interval's width in parts of the number up to which two such numbers are worth comparing."""
 ORDER = 10
 """The larger end of an interval in parts of the smaller, up to which the order of magnitude is told."""
+NO_SIGN = "This cannot tell the sign: 0 lies within the interval."
 SHOWN = 0.01
 """In parts of an interval's width: what is nearer to 0 than that is written as 0."""
 SIZES = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
@@ -66,13 +67,18 @@ def good_for(result: Mapping[str, Any], name: str) -> str:
     lower, upper = said.lower, said.upper
     if lower is None or upper is None:
         return "How far noise has moved it cannot be told."
+    return good_for_ends(result[name], lower, upper)
+
+
+def good_for_ends(value: float, lower: float, upper: float) -> str:
+    """What two ends let one say of a number between them."""
     if lower < 0 < upper:
-        return "This cannot tell the sign: 0 lies within the interval."
+        return NO_SIGN
     near, far = sorted((abs(lower), abs(upper)))
     if lower <= 0 <= upper or near < SHOWN * (upper - lower):
         return "This cannot be told from 0."
     # Of the interval's middle where the number lies near the end that is nearer to 0: ± 130 % would deny the sign.
-    part = (upper - lower) / 2 / max(abs(result[name]), (near + far) / 2)
+    part = (upper - lower) / 2 / max(abs(value), (near + far) / 2)
     percent = f"{intervals.plain(100 * part)} %"
     if part <= NEAR:
         return f"Near enough to tell apart what differs by more than {percent}."

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from discreet.problems.headlines import Headline, counted, figure, headline, only_noise
+from discreet.problems.headlines import NO_SIGN, Headline, counted, figure, good_for_ends, headline, only_noise
 from discreet.problems.off_policy_evaluation.result import OffPolicyEvaluationResult
 from discreet_client import intervals
+
+MORE_HIDDEN = 2
+"""Width of the ends without clips, in widths of the interval with them, from which on the first sentence has both."""
 
 
 def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
@@ -45,17 +49,63 @@ def _of_people(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[He
     discount = problem.get("discount", 1)
     if discount != 1:
         done += f", each step later discounted by {intervals.plain(discount)}"
+    truth, cut = result.get("true_value"), _cut(result)
+    if truth and cut and _hides_more(result):
+        low, high = (intervals.plain(truth[end], 3) for end in ("lower", "upper"))
+        done = f" with clipped weights, without clips anywhere between {low} and {high}{done}"
     found = [
         headline(fields, result, "policy_value", before, done),
         headline(fields, result, "difference", "The target policy makes a difference of "),
     ]
-    truth, cut = result.get("true_value"), _cut(result)
     if truth and cut:
         low, high = (intervals.plain(truth[end], 3) for end in ("lower", "upper"))
-        found.append(Headline(f"Without clips, {cut}, it lies anywhere ", f"between {low} and {high}"))
+        before, between, after = f"Without clips, {cut}, it lies anywhere ", f"between {low} and {high}", ""
+        ends = _difference(result)
+        if ends is not None:
+            low, high = (intervals.plain(end, 3) for end in ends)
+            after = f", and the difference anywhere between {low} and {high}"
+        found = _without_clips(result, found, ends)
+        found.append(Headline(before, between, after))
     if "doubt" in result:
         found.insert(0, Headline(result["doubt"]))
     return found
+
+
+def _hides_more(result: Mapping[str, Any]) -> bool:
+    """Whether clips may hide more than noise and chance do together: the first sentence stands alone in lists and in
+    certificates, and must not give an interval there that the value without clips may lie far outside of."""
+    told = result.get("uncertainty", {}).get("values", {}).get("policy_value")
+    truth = result["true_value"]
+    if not told or told["lower"] is None or told["upper"] is None:
+        return False
+    return bool(truth["upper"] - truth["lower"] > MORE_HIDDEN * (told["upper"] - told["lower"]))
+
+
+def _difference(result: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Between what the difference of both policies lies without clips: each end of the one value less the other's far
+    end, so that it is rather too long than too short. None where the followed policy's value has no interval."""
+    followed = result.get("uncertainty", {}).get("values", {}).get("behaviour_value")
+    if not followed or followed["lower"] is None or followed["upper"] is None:
+        return None
+    truth = result["true_value"]
+    return truth["lower"] - followed["upper"], truth["upper"] - followed["lower"]
+
+
+def _without_clips(
+    result: Mapping[str, Any], found: list[Headline], difference: tuple[float, float] | None
+) -> list[Headline]:
+    """The first two sentences, which say what they are good for of the values without clips. Their own intervals hold
+    values with clipped weights, and of those alone they would promise too much: a sign that may be the other one."""
+    truth = result["true_value"]
+    value = good_for_ends(result["policy_value"], truth["lower"], truth["upper"])
+    if difference is None:
+        return [replace(found[0], good_for=value), *found[1:]]
+    sign = good_for_ends(result["difference"], *difference)
+    if found[1].good_for == NO_SIGN:
+        sign = NO_SIGN
+    elif difference[0] < 0 < difference[1]:
+        sign = "This cannot tell the sign: without clips it may be either."
+    return [replace(found[0], good_for=value), replace(found[1], good_for=sign), *found[2:]]
 
 
 def _cut(result: Mapping[str, Any]) -> str:

@@ -1,4 +1,5 @@
-"""What a question of a network may leave out, for choices beside an answer: one of its links, a road that is closed."""
+"""What a question of a network may leave out, for choices beside an answer: one of its links, or a
+street of several, a road that is closed."""
 
 from __future__ import annotations
 
@@ -13,13 +14,14 @@ MOST = 300
 
 
 def choices(problem: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Names of links, in their order as words, by the field that they are left out of. None of a network that is not
-    there as a whole, and of one with too many links to choose from."""
+    """Names of links, and of streets that are several, in their order as words, by the field that they are left out of.
+    None of a network that is not there as a whole, and of one with too many links to choose from."""
     network = problem.get("network")
     if not isinstance(network, Mapping) or not 1 < len(network["links"]) <= MOST:
         return {}
     names = closing.names_of(network)
-    return {"network": sorted({name for name in names if names.count(name) == 1}, key=str.casefold)}
+    single = {name for name in names if names.count(name) == 1}
+    return {"network": sorted(single.union(closing.streets_of(network)), key=str.casefold)}
 
 
 def without(problem: Mapping[str, Any], name: str) -> dict[str, Any]:
