@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from alembic import context
 
-from discreet.storage import log_tables, people_tables, session_tables  # noqa: F401 - which are declared there
+from discreet.storage import (  # noqa: F401 - whose tables are declared there
+    log_tables,
+    object_tables,
+    people_tables,
+    session_tables,
+    source_tables,
+)
 from discreet.storage.tables import Base
 
 

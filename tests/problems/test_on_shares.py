@@ -91,7 +91,7 @@ def test_fields_of_other_protocols() -> None:
         ({"exposure": "accepted"}, "exposure"),
         ({"encryption": {"scheme": "masking"}}, "encryption"),
         ({"mpc": None}, "mpc"),
-        ({"protocol": "job"}, "steps"),
+        ({"method": "auto"}, "method"),
         ({"protocol": "job", "steps": {"iterations": 3}}, "mpc"),
     ):
         with pytest.raises(ValidationError) as refused:

@@ -12,7 +12,13 @@ import pytest
 from procrastinate.schema import SchemaManager
 
 from discreet.installation.postgres import EmbeddedPostgres
-from discreet.storage import log_tables, people_tables, session_tables, source_tables  # noqa: F401 - declared there
+from discreet.storage import (  # noqa: F401 - whose tables are declared there
+    log_tables,
+    object_tables,
+    people_tables,
+    session_tables,
+    source_tables,
+)
 from discreet.storage.jobs import FINAL
 from discreet.storage.schema import scripts
 from discreet.storage.tables import Base, JobState

@@ -18,21 +18,19 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
-from functools import partial
-from itertools import accumulate
 from typing import Any, BinaryIO
 
 from discreet.errors import FieldIssue, InvalidInput, PayloadTooLarge
 from discreet.isolation.blocks import Block, any_record
 from discreet.isolation.json_contents import read_json
 from discreet.isolation.tasks import Step, answers
+from discreet.isolation.windows import READ_BYTES, windows
 from discreet.storage.digests import content_digest
 from discreet.storage.sealing import STREAM_CHUNK_BYTES, ChunkCipher, SealedReader, SealedWriter, new_data_key
 
 UPLOAD = "upload"
 """Under this name an upload is sealed while it waits to be read."""
 
-READ_BYTES = 1 << 16
 CSV_BLOCK_BYTES = 4 << 20
 MOST_COLUMNS = 1000
 FOOTER_BYTES = 16 << 20
@@ -88,7 +86,7 @@ def _read(job: dict[str, Any], source: int, target: int) -> dict[str, Any]:
         raw = SealedReader(cipher, lambda offset, size: os.pread(source, size, offset), job["upload_bytes"])
         return io.BufferedReader(raw, READ_BYTES)  # whole reads, which the raw file does not promise
 
-    content = _content(kind, public, opened, job, _windows(opened, job.get("upload_parts", ())))
+    content = _content(kind, public, opened, job, windows(opened, job.get("upload_parts", ())))
     size = sum(array.nbytes for array in content.values())
     if size > job["content_bytes"]:
         raise PayloadTooLarge(f"the content takes {size} bytes in memory, of at most {job['content_bytes']}")
@@ -100,49 +98,6 @@ def _read(job: dict[str, Any], source: int, target: int) -> dict[str, Any]:
     np.savez(writer, allow_pickle=False, **{name: content[name] for name in sorted(content)})
     writer.finish()
     return {"digest": digest.hex(), "public": described, "sealed_bytes": writer.sealed_bytes}
-
-
-class _Window(io.RawIOBase):
-    """A part of a file that can be read at any place, as a file."""
-
-    def __init__(self, file: BinaryIO, start: int, size: int) -> None:
-        super().__init__()
-        self._file, self._start, self._size = file, start, size
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        place = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence] + offset
-        if place < 0:
-            raise ValueError("a place before the beginning")
-        self._position = place
-        return place
-
-    def readinto(self, buffer: Any) -> int:
-        view = memoryview(buffer).cast("B")[: max(0, self._size - self._position)]
-        self._file.seek(self._start + self._position)
-        part = self._file.read(len(view))
-        view[: len(part)] = part
-        self._position += len(part)
-        return len(part)
-
-
-def _windows(opened: Callable[[], BinaryIO], sizes: Sequence[int]) -> list[Callable[[], BinaryIO]]:
-    """Each of the files that follow one another in an upload, to be opened; none where it is one."""
-
-    def window(start: int, size: int) -> BinaryIO:
-        return io.BufferedReader(_Window(opened(), start, size), READ_BYTES)
-
-    starts = accumulate(sizes, initial=0)
-    return [partial(window, *place) for place in zip(starts, sizes, strict=False)] if len(sizes) > 1 else []
 
 
 def _content(

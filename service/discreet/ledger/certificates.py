@@ -375,8 +375,7 @@ def _check_price(body: Mapping[str, Any]) -> list[Check]:
             price,
             Check("guarantee", told == (None, None) and kind == named, "cryptographic: no event, no epsilon"),
         ]
-    holds = told == true and kind == named
-    said = f"epsilon {told[0]}, delta {told[1]}"
+    holds, said = told == true and kind == named, f"epsilon {told[0]}, delta {told[1]}"
     return [
         price,
         Check("guarantee", holds, f"{named} with {_words(derived)}; the certificate says {kind} with {said}"),

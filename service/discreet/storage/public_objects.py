@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import delete, func, insert, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from discreet.storage.tables import JobObject, PublicObject
+from discreet.storage.object_tables import JobObject, PublicObject
 
 Row = dict[str, Any]
 

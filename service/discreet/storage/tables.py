@@ -1,7 +1,7 @@
 """The tables, as SQLAlchemy models. Migrations make them; a test holds the two equal.
 
-Those of sessions are in `session_tables`, of sources in `source_tables`, of the transparency log in `log_tables`, of
-people and the audit log in `people_tables`.
+Sessions, sources, public objects, the transparency log, people and the audit log have files of their own
+(`…_tables`).
 
 `migrations/current` explains every table and column, and says what else the database owns: row-level security, the
 functions that alone write accounts and the ledger (see `storage/ledger.py`), and the rights of the application's role.
@@ -17,7 +17,6 @@ from sqlalchemy import (
     CheckConstraint,
     DateTime,
     ForeignKey,
-    ForeignKeyConstraint,
     Index,
     Integer,
     LargeBinary,
@@ -280,34 +279,6 @@ class BudgetRequest(Base):
     answered_by: Mapped[str | None]
     answer: Mapped[str | None]
     answered_at: Mapped[datetime | None]
-
-
-class PublicObject(Base):
-    """Something public that jobs name: its id is made of its content, and neither ever changes."""
-
-    __tablename__ = "public_objects"
-    __table_args__ = (Index("public_objects_page", "tenant_id", "type", "created_at", "id"),)
-    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"), primary_key=True)
-    id: Mapped[str] = mapped_column(primary_key=True)
-    type: Mapped[str]
-    name: Mapped[str]
-    sizes: Mapped[dict[str, Any]]
-    content: Mapped[bytes]
-    created_by: Mapped[str]
-    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
-
-
-class JobObject(Base):
-    """A public object that a job names."""
-
-    __tablename__ = "job_objects"
-    __table_args__ = (
-        ForeignKeyConstraint(["tenant_id", "object_id"], ["public_objects.tenant_id", "public_objects.id"]),
-        Index("job_objects_object", "tenant_id", "object_id"),
-    )
-    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
-    object_id: Mapped[str] = mapped_column(primary_key=True)
-    tenant_id: Mapped[str]
 
 
 class JobEvent(Base):

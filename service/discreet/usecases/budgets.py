@@ -204,7 +204,7 @@ def _who_grants(bound: Mapping[str, Any]) -> str:
 async def all_budgets(services: Services, principal: Principal, delta: Decimal = Decimal(0)) -> list[dict[str, Any]]:
     require(principal, *READERS)
     rows = await ledger.budget_rows(services.database, principal.tenant_id)
-    return [_view(row, delta) for row in rows]
+    return [json.loads(text(row, delta_units(delta, "down"))) for row in rows]
 
 
 async def budget_text(services: Services, principal: Principal, account_id: str, delta: Decimal = Decimal(0)) -> bytes:
@@ -389,11 +389,6 @@ def entry(row: Mapping[str, Any]) -> dict[str, Any]:
     """A ledger entry as it is published: its hashed body, with the hashes."""
     body = json.loads(row["body"])
     return {**body, "hash": bytes(row["hash"]).hex(), "previous_hash": bytes(row["previous_hash"]).hex()}
-
-
-def _view(row: BudgetRow, delta: Decimal) -> dict[str, Any]:
-    body: dict[str, Any] = json.loads(text(row, delta_units(delta, "down")))
-    return body
 
 
 async def _account(connection: Any, principal: Principal, account_id: str) -> dict[str, Any]:

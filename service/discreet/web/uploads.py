@@ -17,19 +17,18 @@ from starlette.requests import ClientDisconnect
 from discreet.errors import FieldIssue, InvalidInput, Limit, PayloadTooLarge
 from discreet.intake.strict_json import PART_BYTES
 from discreet.intake.structure import Structure
-from discreet.problems import DATASETS
 from discreet.problems.contents import Content
-from discreet.problems.datasets import Dataset, DatasetSettings
+from discreet.problems.datasets import Dataset
 from discreet.settings import Settings
 from discreet.storage.tenants import Principal
 from discreet.usecases import access, datasets, sources
 from discreet.usecases.budgets import units_of
 from discreet.usecases.datasets import Registration
-from discreet.usecases.places.rules import Located
-from discreet.usecases.requests import BlockRequest, DatasetRequest, Where
+from discreet.usecases.requests import DatasetRequest
 from discreet.usecases.services import Services
 from discreet.usecases.uploads import Upload, format_of
 from discreet.web import bodies
+from discreet.web.registrations import Beside, block_of, placed, settings_and_place
 
 METADATA_BYTES = 1 << 20
 MOST_OF_KEY = 100
@@ -42,16 +41,11 @@ _BETWEEN = np.zeros(256, dtype=bool)
 _BETWEEN[list(b"{,:")] = True
 
 _WHOLE: TypeAdapter[DatasetRequest] = TypeAdapter(DatasetRequest)
-_WHERE: TypeAdapter[str] = TypeAdapter(Where)
-_SETTINGS: TypeAdapter[DatasetSettings] = TypeAdapter(DatasetSettings)
-_BLOCK: TypeAdapter[BlockRequest] = TypeAdapter(BlockRequest)
 
 Given = TypeVar("Given")
 """What is said beside a content."""
-Beside = tuple[str, Any, DatasetSettings, Located | None]
-"""Kind, public part and settings of a dataset; and where its content lies, where that is said in its place."""
 Settled = Callable[[bytes, bool | None], Given]
-"""Validates that, as `_beside` reads it."""
+"""Validates that, as `registrations.beside` reads it."""
 
 
 async def register(request: Request, principal: Principal) -> tuple[dict[str, Any], bool]:
@@ -68,10 +62,10 @@ async def add_block(request: Request, principal: Principal, source_id: str) -> t
     access.require(principal, "owner")
     with services.turns.turn(principal.tenant_id):
         if _is_form(request):
-            given, upload = await _multipart(request, services.settings, _block)
+            given, upload = await _multipart(request, services.settings, block_of)
         else:
             coming = bodies.parts(request, Limit("json_body_bytes", "bytes", services.settings.json_body_bytes))
-            given, upload = await _large(services.settings, b"", coming, _block)
+            given, upload = await _large(services.settings, b"", coming, block_of)
         return await sources.add_block(services, principal, source, given.block, upload)
 
 
@@ -79,16 +73,16 @@ async def registration(request: Request) -> Registration:
     """What the request registers, validated up to its content's rows, which are read when registering."""
     settings = request.app.state.services.settings
     if _is_form(request):
-        return _registration(*await _multipart(request, settings, _settled))
+        return _registration(*await _multipart(request, settings, settings_and_place))
     coming = bodies.parts(request, Limit("json_body_bytes", "bytes", settings.json_body_bytes))
     head = bytearray()
     async for part in coming:
         head += part
         if len(head) > bodies.THREAD_BYTES:
-            return _registration(*await _large(settings, bytes(head), coming, _settled))
+            return _registration(*await _large(settings, bytes(head), coming, settings_and_place))
     value = bodies.value_of(bytes(head))
     if isinstance(value, dict) and "content_from" in value:
-        return _registration(_placed(value))
+        return _registration(placed(value))
     return whole_registration(bodies.validate(_WHOLE, value).root)
 
 
@@ -337,61 +331,6 @@ class _Form(Generic[Given]):
 
     def _finished(self) -> None:
         self._whole = True
-
-
-def _beside(fields: Any, content: bool | None) -> dict[str, Any]:
-    """The fields of a form's metadata, or of a body in whose content's place null stands.
-
-    `content`: whether the body has one; None for a form, where it is a part of its own.
-    """
-    if not isinstance(fields, dict):
-        raise InvalidInput("a JSON object is needed", pointer="/metadata" if content is None else "")
-    if content is not None:
-        if not content:
-            raise InvalidInput("this field is needed", pointer="/content")
-        del fields["content"]
-    if "content" in fields:
-        raise InvalidInput("the content is a part of its own here", pointer="/content")
-    return fields
-
-
-def _block(metadata: bytes, content: bool | None) -> BlockRequest:
-    """A block of a source, without its content."""
-    return bodies.validate(_BLOCK, {**_beside(bodies.value_of(metadata), content), "content": {}})
-
-
-def _settled(metadata: bytes, content: bool | None) -> Beside:
-    """Of a dataset, as of `_beside`."""
-    fields: Any = bodies.value_of(metadata)
-    if content is not None and isinstance(fields, dict) and "content_from" in fields:
-        return _placed(fields)
-    return (*_settings_of(_beside(fields, content)), None)
-
-
-def _placed(fields: dict[str, Any]) -> Beside:
-    """Of a body whose content lies somewhere."""
-    if "content" in fields:
-        raise InvalidInput("either the content itself, or where it lies", pointer="/content_from")
-    try:
-        where = bodies.validate(_WHERE, fields["content_from"])
-    except InvalidInput as error:
-        raise error.under("/content_from") from None
-    rest = {name: value for name, value in fields.items() if name != "content_from"}
-    return (*_settings_of(rest), Located(where))
-
-
-def _settings_of(fields: dict[str, Any]) -> tuple[str, Any, DatasetSettings]:
-    """Kind, public part and settings of what stands beside a content."""
-    kind = DATASETS.get(str(fields.get("kind")))
-    if kind is None:
-        raise InvalidInput(f"one of {', '.join(DATASETS)}", pointer="/kind")
-    annotation: Any = kind.model_fields["public"].annotation
-    try:
-        public = bodies.validate(TypeAdapter[Any](annotation), fields.get("public"))
-    except InvalidInput as error:
-        raise error.under("/public") from None
-    plain = {name: value for name, value in fields.items() if name not in ("kind", "public")}
-    return str(fields["kind"]), public, bodies.validate(_SETTINGS, plain)
 
 
 def _broken() -> InvalidInput:

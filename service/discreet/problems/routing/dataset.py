@@ -19,6 +19,7 @@ from discreet.problems.contents import PRIVATE, Content, Packed, arrays
 from discreet.problems.datasets import Column
 from discreet.problems.numbers import Count, Frozen, Positive, Real
 from discreet.problems.routing import blocks
+from discreet.problems.routing.canonical import canonical, summed
 from discreet.problems.routing.cells import add_rows, plain_columns
 from discreet.problems.sources import DatasetInBlocks
 
@@ -155,7 +156,7 @@ class RoutingDataset(DatasetInBlocks):
         names = None
         if public.unit == "person":
             names = np.fromiter(map(str, persons), dtype=object, count=persons.size)
-        return _kept(public, _canonical(columns, names), "/content/trips")
+        return _kept(public, canonical(columns, names), "/content/trips")
 
     @classmethod
     def not_in_blocks(cls, public: RoutingPublic) -> str:
@@ -231,8 +232,8 @@ class RoutingDataset(DatasetInBlocks):
             raise InvalidInput(says, pointer="/content")
         columns = _columns(public, table, ("person",) if person else ())
         if not person:
-            return _kept(public, _canonical(columns, None), "/content")
-        return _kept(public, _canonical(columns, owner_column(table, "person", "/content")), "/content")
+            return _kept(public, canonical(columns, None), "/content")
+        return _kept(public, canonical(columns, owner_column(table, "person", "/content")), "/content")
 
     @classmethod
     def read_batches(cls, public: RoutingPublic, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Content:
@@ -280,7 +281,7 @@ class _Sums:
         if self._cells is not None:
             self._put(*(columns[name] for name in ("period", "origin", "destination", "count")))
             return
-        self._parts.append(_canonical(columns, None)["trips"])
+        self._parts.append(canonical(columns, None)["trips"])
         self._waiting += len(self._parts[-1])
         if self._waiting > max(len(self._total), MERGE_ROWS):  # so that all merging is a few passes over all parts
             self._total, self._parts, self._waiting = self.trips(), [], 0
@@ -293,9 +294,9 @@ class _Sums:
             self._put(*before.T)
 
     def trips(self) -> Ints:
-        """As `_canonical` gives them."""
+        """As `canonical` gives them."""
         if self._cells is None:
-            return _summed([self._total, *self._parts])
+            return summed([self._total, *self._parts])
         kept = np.flatnonzero(self._cells)
         period, origin, destination = np.unravel_index(kept, self._shape)
         return np.stack([period, origin + 1, destination + 1, self._cells[kept]], axis=1)
@@ -347,45 +348,6 @@ def _counted(
     issues.check()
     check_bounds(columns, _bounds(public), prefix, first)
     return {name: (whole if name == "count" else values).astype(np.int64) for name, values in columns.items()}
-
-
-def _canonical(columns: dict[str, Ints], persons: NDArray[Any] | None) -> Content:
-    """Trips summed by period and pair (and person), sorted: the same for the same trips, however they were written.
-
-    Persons become numbers in the order of their records, so that neither order nor names of persons matter, and
-    no name is stored.
-    """
-    count = columns["count"]
-    if persons is None:
-        # Periods < 2^17, zones < 2^12: one number whose order is that of (period, origin, destination).
-        cells = (columns["period"] << 24) | (columns["origin"] << 12) | columns["destination"]
-        order = np.argsort(cells, kind="stable")
-        cells = cells[order]
-        first = np.flatnonzero(np.diff(cells, prepend=-1))
-        sums = np.add.reduceat(count[order], first) if first.size else np.zeros(0, dtype=np.int64)
-        cells, sums = cells[first][sums > 0], sums[sums > 0]
-        return {"trips": np.stack([cells >> 24, cells >> 12 & 4095, cells & 4095, sums], axis=1)}
-    keys = np.stack([columns[name] for name in ("period", "origin", "destination")], axis=1)
-    _, person = np.unique(persons, return_inverse=True)
-    unique, inverse = np.unique(np.concatenate([person.reshape(-1, 1), keys], axis=1), axis=0, return_inverse=True)
-    sums = np.zeros(len(unique), dtype=np.int64)
-    np.add.at(sums, inverse.ravel(), count)
-    kept = sums > 0
-    rows = np.concatenate([unique[kept, 1:], sums[kept, None]], axis=1)
-    owner = unique[kept, 0]
-    records = np.split(rows, np.flatnonzero(np.diff(owner)) + 1) if len(rows) else []
-    records.sort(key=lambda record: record.tobytes())
-    return {
-        "trips": np.concatenate(records) if records else np.zeros((0, 4), dtype=np.int64),
-        "person_start": np.concatenate([[0], np.cumsum([len(record) for record in records])]).astype(np.int64),
-    }
-
-
-def _summed(parts: list[Ints]) -> Ints:
-    """Canonical trips of several such lists together."""
-    rows = np.concatenate(parts)
-    columns = dict(zip(("period", "origin", "destination", "count"), rows.T, strict=True))
-    return _canonical(columns, None)["trips"]
 
 
 def _kept(public: RoutingPublic, content: Content, pointer: str) -> Content:

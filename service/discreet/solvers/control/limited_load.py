@@ -25,7 +25,6 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from discreet.solvers.control.control_policies import LEAST_SUM, Support
 from discreet.solvers.errors import InvalidArgument
@@ -118,6 +117,8 @@ def priced(
     begin = np.zeros(c.size) if guess is None else np.clip(guess, 0.0, dearest)
     if c.size == 0:
         return np.zeros(horizon), begin
+    from scipy.optimize import minimize  # noqa: PLC0415 - 8 MB, for who asks for limits
+
     found = minimize(
         dual,
         begin,

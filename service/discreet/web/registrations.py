@@ -1,0 +1,76 @@
+"""What stands beside an uploaded content: the settings of a dataset, or the name of a block, and where else it lies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from discreet.errors import InvalidInput
+from discreet.problems import DATASETS
+from discreet.problems.datasets import DatasetSettings
+from discreet.usecases.places.rules import Located
+from discreet.usecases.requests import BlockRequest, Where
+from discreet.web import bodies
+
+_WHERE: TypeAdapter[str] = TypeAdapter(Where)
+_SETTINGS: TypeAdapter[DatasetSettings] = TypeAdapter(DatasetSettings)
+_BLOCK: TypeAdapter[BlockRequest] = TypeAdapter(BlockRequest)
+
+Beside = tuple[str, Any, DatasetSettings, Located | None]
+"""Kind, public part and settings of a dataset; and where its content lies, where that is said in its place."""
+
+
+def beside(fields: Any, content: bool | None) -> dict[str, Any]:
+    """The fields of a form's metadata, or of a body in whose content's place null stands.
+
+    `content`: whether the body has one; None for a form, where it is a part of its own.
+    """
+    if not isinstance(fields, dict):
+        raise InvalidInput("a JSON object is needed", pointer="/metadata" if content is None else "")
+    if content is not None:
+        if not content:
+            raise InvalidInput("this field is needed", pointer="/content")
+        del fields["content"]
+    if "content" in fields:
+        raise InvalidInput("the content is a part of its own here", pointer="/content")
+    return fields
+
+
+def block_of(metadata: bytes, content: bool | None) -> BlockRequest:
+    """A block of a source, without its content."""
+    return bodies.validate(_BLOCK, {**beside(bodies.value_of(metadata), content), "content": {}})
+
+
+def settings_and_place(metadata: bytes, content: bool | None) -> Beside:
+    """Of a dataset, as of `beside`."""
+    fields: Any = bodies.value_of(metadata)
+    if content is not None and isinstance(fields, dict) and "content_from" in fields:
+        return placed(fields)
+    return (*_settings_of(beside(fields, content)), None)
+
+
+def placed(fields: dict[str, Any]) -> Beside:
+    """Of a body whose content lies somewhere."""
+    if "content" in fields:
+        raise InvalidInput("either the content itself, or where it lies", pointer="/content_from")
+    try:
+        where = bodies.validate(_WHERE, fields["content_from"])
+    except InvalidInput as error:
+        raise error.under("/content_from") from None
+    rest = {name: value for name, value in fields.items() if name != "content_from"}
+    return (*_settings_of(rest), Located(where))
+
+
+def _settings_of(fields: dict[str, Any]) -> tuple[str, Any, DatasetSettings]:
+    """Kind, public part and settings of what stands beside a content."""
+    kind = DATASETS.get(str(fields.get("kind")))
+    if kind is None:
+        raise InvalidInput(f"one of {', '.join(DATASETS)}", pointer="/kind")
+    annotation: Any = kind.model_fields["public"].annotation
+    try:
+        public = bodies.validate(TypeAdapter[Any](annotation), fields.get("public"))
+    except InvalidInput as error:
+        raise error.under("/public") from None
+    plain = {name: value for name, value in fields.items() if name not in ("kind", "public")}
+    return str(fields["kind"]), public, bodies.validate(_SETTINGS, plain)
