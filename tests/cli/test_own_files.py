@@ -75,7 +75,7 @@ def test_tables_as_excel_writes_them(api_only: Installation, tmp_path: Path, cap
     assert "line 2 is no UTF-8" in capfd.readouterr().err
     assert cli.run([*given, "--encoding", "cp1252"]) == 0
     told = capfd.readouterr()
-    assert "3 trips with a value that is missing are left out" in told.err
+    assert "3 rows with a value that is missing are left out" in told.err
     trips = [{"period": 0, "origin": 1, "destination": 3, "count": 5}]
     trips += [{"period": 0, "origin": 3, "destination": 2, "count": 2}]
     plain = {**TRIPS, "unit": "request"}

@@ -399,6 +399,8 @@ def test_a_street_that_stands_twice_is_warned_of(tmp_path: Path) -> None:
     assert warning.startswith("the link from a to b, Mill St stands 2 times with the same figures: they are taken for")
     (file,) = written(tmp_path, {"town.csv": rows.replace("a,b,1,10,Mill St\n", "a,b,1,11,Mill St\n", 1)})
     assert read(file).warnings == []
+    (file,) = written(tmp_path, {"town.csv": rows + "b,a,1,10,Mill St\n"})
+    assert "same figures; so does 1 other: they are taken" in read(file).warnings[0]
 
 
 def test_all_that_is_wrong_with_a_file_of_links_is_said_at_once(tmp_path: Path) -> None:

@@ -215,6 +215,21 @@ def test_patients_who_lack_any_value_are_left_out_alike(
         readers.read("off_policy_evaluation", total, {**public, "reader": reader}, columns)
 
 
+def test_columns_that_no_name_tells_are_asked_for(service: Installation, browser: Browser, tmp_path: Path) -> None:
+    """Of a German trial only the arm is guessed: what lacks is said, and the file is not called unreadable."""
+    key = service.owner_of("a German trial")
+    public = {"unit": "trajectory", "horizon": 2, "reward_bound": 1}
+    rows = [["P1", "Standard", "01.03.2026", "ja"], ["P1", "Standard", "29.03.2026", "nein"]]
+    with tab(browser, service.url) as seen:
+        seen.login(key)
+        file = written(tmp_path / "studie.csv", ["PatNr", "Arm", "Datum", "genesen"], rows, ";")
+        page = second_step(seen, "off_policy_evaluation", "studie", public, file)
+        page.get_by_label("A row of it is").select_option(label="a visit, and when it was")
+        page.get_by_text("2 rows; the server would refuse this file").wait_for()
+        for needed in ("patient", "time", "reward"):
+            assert page.get_by_text(f"Choose the column that holds {needed}.").is_visible()
+
+
 @pytest.mark.parametrize(
     ("encoding", "says"),
     [("cp1252", "written in Windows-1252"), ("utf-16", "written in UTF-16"), ("utf-8-sig", "")],

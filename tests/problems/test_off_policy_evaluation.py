@@ -313,6 +313,8 @@ def test_a_public_part_that_says_otherwise_is_refused() -> None:
     ("values", "says"),
     [
         ({"features": 2, "states": 2}, "either"),
+        ({"states": None, "topology": [[0, 1]]}, "a topology needs the number of its states"),
+        ({"states": None, "ranges": []}, "the number of states or that of features is needed"),
         ({"neighbours": "replace"}, "public number"),
         ({"neighbours": "add_remove", "trajectories": 5}, "private"),
         ({"topology": [[0, 4]]}, "0 to 2"),

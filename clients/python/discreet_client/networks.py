@@ -814,7 +814,7 @@ def _alike(roads: Sequence[_Road]) -> list[str]:
         return []
     (tail, head, name, *_), count = more[0]
     called = f", {name}" if name else ""
-    others = "" if len(more) == 1 else f"; so do {len(more) - 1:,} others"
+    others = "" if len(more) == 1 else f"; so {'does 1 other' if len(more) == 2 else f'do {len(more) - 1:,} others'}"
     return [
         f"the link from {tail} to {head}{called} stands {count} times with the same figures{others}: they are taken for"
         " links side by side, which carry as much each. One street is one line"

@@ -89,7 +89,8 @@ def trips_of(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], 
             table.refuse(~inside, "time", says, table.columns["time"])
         elif not inside.all():
             few = int(np.count_nonzero(~inside))
-            notes.append(f"{counted(few, 'trip')} outside of the public periods {'is' if few == 1 else 'are'} left out")
+            says = f"{_counted_rows(few, table)} outside of the public periods"
+            notes.append(f"{says} {'is' if few == 1 else 'are'} left out")
         notes += _days(public, rules)
         if not inside.any():
             raise TableError("no trip lies in the public periods")
@@ -169,8 +170,13 @@ def _complete(table: Table, rules: Mapping[str, Any], notes: list[str]) -> Table
     if lacks.all():
         raise TableError("every trip lacks a value")
     if few := int(np.count_nonzero(lacks)):
-        notes.append(f"{counted(few, 'trip')} with a value that is missing {'is' if few == 1 else 'are'} left out")
+        notes.append(f"{_counted_rows(few, table)} with a value that is missing {'is' if few == 1 else 'are'} left out")
     return table.ordered(np.flatnonzero(~lacks))
+
+
+def _counted_rows(count: int, table: Table) -> str:
+    """How many trips, where each row is one; where rows have counts they are rows, of more trips than that."""
+    return counted(count, "row" if "count" in table.columns else "trip")
 
 
 def _refuse_missing(table: Table, column: str) -> None:
@@ -222,7 +228,7 @@ def _inside(table: Table, numbers: Mapping[str, int] | None, notes: list[str]) -
     if not known.any():
         raise TableError("no trip lies between zones of reader.zones")
     if few := int(np.count_nonzero(~known)):
-        notes.append(f"{counted(few, 'trip')} from or to other zones {'is' if few == 1 else 'are'} left out")
+        notes.append(f"{_counted_rows(few, table)} from or to other zones {'is' if few == 1 else 'are'} left out")
     return table.ordered(np.flatnonzero(known))
 
 

@@ -255,7 +255,7 @@ class Table {
     const width = this.head.names.length;
     let rows = 0;
     let leftOut = 0;
-    let isWhole = true; // so far
+    let isWhole = !lacking.length; // so far: a reader needs every column that is needed
     this.tell(plan, lacking);
     this.show([], plan);
     for (const one of plan.filter(({ place }) => place === null)) {

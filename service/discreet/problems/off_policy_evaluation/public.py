@@ -128,8 +128,12 @@ class OffPolicyPublic(Frozen):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if (self.states is None) == (self.features is None):
+        if self.states is not None and self.features is not None:
             raise FieldError("states", "either states or features, not both")
+        if self.states is None and self.features is None:  # else they are filled in: ranges count, nothing is one state
+            if self.topology is not None:
+                raise FieldError("states", "a topology needs the number of its states; without both all are one")
+            raise FieldError("states", "the number of states or that of features is needed")
         if self.ranges is not None:
             if len(self.ranges) != self.features:
                 raise FieldError("ranges", "one for each of the features is needed")
