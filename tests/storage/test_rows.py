@@ -24,11 +24,13 @@ from discreet.storage import (
     logins,
     public_objects,
     session_tables,  # noqa: F401 - declared there
+    sources,
     tenants,
     webhooks,
 )
 from discreet.storage.database import SYSTEM, Database, libpq_url
 from discreet.storage.people_tables import Identity
+from discreet.storage.source_tables import JobBlock
 from discreet.storage.tables import Base
 from discreet.storage.tenants import Principal
 from discreet.usecases.budgets import cap_amounts, filter_limits
@@ -40,6 +42,10 @@ OWNED = ("one", "two")
 SHARED = ("log_nodes", "log_checkpoints", "log_cosignatures", "log_origin")
 """The installation's own, which no tenant sees; without rows here, but for the name of the log."""
 SALT = b"sixteen bytes..."
+SOURCE = {
+    **{"name": "s", "kind": "routing", "public": {}, "mode": "private", "block_by": "day", "cap_of": "block"},
+    **{"cap": {}, "block_bytes": 1, "created_by": "p"},
+}
 
 
 async def fill(database: Database) -> None:
@@ -97,6 +103,9 @@ async def fill(database: Database) -> None:
                 await add(connection, mac=name.encode(), tenant_id=name, key_id=f"key_{name}", expires_at=LATER)
             person = insert(Identity).values(id=f"per_{name}", tenant_id=name, issuer="i", subject="s", role="owner")
             await connection.execute(person)
+            await sources.add(connection, **SOURCE, id=f"src_{name}", tenant_id=name)
+            block = insert(JobBlock).values(job_id=f"job_{name}", dataset_id=f"dst_{name}", tenant_id=name)
+            await connection.execute(block)
             await audit_log.note(connection, Principal(name, "p", "owner", f"key_{name}"), "key.create")
     async with database.transaction(SYSTEM) as connection:
         await log.append(connection, [SALT, SALT, SALT])  # of four entries: both of the first, one of the second

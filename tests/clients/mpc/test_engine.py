@@ -250,7 +250,10 @@ def test_an_absent_party_ends_it_in_its_time(parties: list[Parties]) -> None:
     for order in ran.orders:
         order["seconds"] = 4.0
     ran.start([0, 1])
-    assert [isinstance(one, party.BrokenOff) and one.code for one in ran.answers()] == ["time"] * 2
+    answers = ran.answers()
+    assert all(isinstance(one, party.BrokenOff) for one in answers)
+    # Who gives up first closes its connection, which the other may see before its own time is over.
+    assert {"time"} <= {one.code for one in answers} <= {"time", "connection"}
 
 
 def _listens(port: int) -> bool:
