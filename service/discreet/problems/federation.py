@@ -46,8 +46,10 @@ class FederationTerms(Frozen):
 
 
 def is_session(problem: Mapping[str, Any]) -> bool:
-    """Whether a problem, as it is stored, is solved by agents apart."""
-    return problem.get("protocol", "job") != "job" and problem.get("federation") is not None
+    """Whether a problem, as it is stored, is solved by agents apart: always where its protocol says `federated`, of
+    another but `job` where it has the terms of a session."""
+    protocol = problem.get("protocol", "job")
+    return protocol == "federated" or (protocol != "job" and problem.get("federation") is not None)
 
 
 @dataclass(frozen=True)
