@@ -100,6 +100,7 @@ def test_the_client_imports_its_own_dependencies_only() -> None:
         "phe",
         "platformdirs",
         "protobuf",
+        "tzdata",
     ]
     done = subprocess.run(
         [sys.executable, "-c", IMPORT_ALL, str(CLIENT), *named], capture_output=True, text=True, check=False, cwd="/"

@@ -60,29 +60,37 @@ def networks() -> dict[str, Any]:
     return {"network": {"name": "Three nodes", "network": RoadNetwork.example()}}
 
 
-def source() -> dict[str, Any]:
-    """A source of the first kind whose example may be one."""
-    dataset = _in_blocks()
+def sources() -> dict[str, Any]:
+    """A source of the first kind whose example may come in blocks; none where no kind's may."""
     return {
-        "name": "One day after the other",
-        **{name: dataset[name] for name in ("kind", "public", "cap")},
-        "by": "day",
+        "days": {
+            "name": "One day after the other",
+            **{name: dataset[name] for name in ("kind", "public", "cap")},
+            "by": "day",
+        }
+        for dataset in _in_blocks()
     }
 
 
-def block() -> dict[str, Any]:
+def blocks() -> dict[str, Any]:
     """A block of it, with one record."""
     day = "2026-10-01"
-    rows = {name: [{"date": day, **items[0]}] for name, items in _in_blocks()["content"].items()}
-    return {"block": day, "content": rows}
+    return {
+        "day": {
+            "block": day,
+            "content": {name: [{"date": day, **items[0]}] for name, items in dataset["content"].items()},
+        }
+        for dataset in _in_blocks()
+    }
 
 
-def _in_blocks() -> dict[str, Any]:
+def _in_blocks() -> list[dict[str, Any]]:
+    """The first kind's example that may come in blocks, alone; nothing where no kind's may."""
     for kind, model in DATASETS.items():
         dataset: dict[str, Any] = _example(kind)["problem"]["dataset"]
         if issubclass(model, DatasetInBlocks) and not model.not_in_blocks(model.read_public(dataset["public"])):
-            return dataset
-    raise LookupError("no kind has an example in blocks")
+            return [dataset]
+    return []
 
 
 def datasets() -> dict[str, Any]:

@@ -30,7 +30,7 @@ _REQUEST: TypeAdapter[SourceRequest] = TypeAdapter(SourceRequest)
         answers={201: SourceAnswer, 200: SourceAnswer},
         codes=["name_taken"],
         body=SourceRequest,
-        examples={"days": examples.source()},
+        examples=examples.sources(),
         location=True,
     ),
 )
@@ -88,7 +88,7 @@ async def get_source(
             *("not_read", "not_isolated", "too_many_uploads"),
         ],
         body=BlockRequest,
-        examples={"day": examples.block()},
+        examples=examples.blocks(),
         multipart=True,
         location=True,
     ),
