@@ -38,6 +38,7 @@ Action = Literal[
     "roster.remove_member",
     "roster.sign",
     "session.tokens",
+    "source.create",
     "tenant.create",
     "webhook.create",
     "webhook.remove",

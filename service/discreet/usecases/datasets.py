@@ -203,7 +203,7 @@ async def _store(
                     says = f"this content is registered with another {other} {where}{_what_to_do(name, known, value)}"
                     raise Conflict(says, code="content_known")
             if request.account is not None and request.account != known["account_id"]:
-                await _require_unspent(connection, known)
+                await _require_movable(connection, known)
                 known = None
         if known is not None and known["deleted_at"] is None:
             offered = await datasets.find(connection, principal.tenant_id, known["id"]) is not None
@@ -299,19 +299,28 @@ async def open_contents(services: Services, versions: Sequence[str]) -> bytearra
     return framed([await open_content(services, one) for one in versions])
 
 
-async def _require_unspent(connection: Any, known: Mapping[str, Any]) -> None:
+async def _require_movable(connection: Any, known: Mapping[str, Any]) -> None:
     """Conflict unless a content may move from its account to another: it was erased, nothing was spent or reserved
     there, and no other content is there, whose people would then have two budgets."""
-    account_id, where = known["account_id"], f"this content is registered on another account ({known['account_id']})"
     if known["deleted_at"] is None:
-        says = f"{where}, as {known['name']} ({known['id']}): while nothing is spent there, delete that dataset first"
+        says = f"{_elsewhere(known)}, as {known['name']} ({known['id']}): while nothing is spent there, delete it first"
         raise Conflict(says, code="content_known")
+    await require_unspent(connection, known)
+    if await datasets.has_others(connection, known["account_id"], known["digest"]):
+        raise Conflict(f"{_elsewhere(known)}, together with other data of these people", code="content_known")
+
+
+async def require_unspent(connection: Any, known: Mapping[str, Any]) -> None:
+    """Conflict when something was spent or reserved on the account of this content, which was erased."""
+    account_id = known["account_id"]
     await datasets.lock_account(connection, account_id)
     balances = await ledger.balances(connection, [account_id])
     if any(balances[account_id].totals.values()):
-        raise Conflict(f"{where}, where something was spent on it already", code="content_known")
-    if await datasets.has_others(connection, account_id, known["digest"]):
-        raise Conflict(f"{where}, together with other data of these people", code="content_known")
+        raise Conflict(f"{_elsewhere(known)}, where something was spent on it already", code="content_known")
+
+
+def _elsewhere(known: Mapping[str, Any]) -> str:
+    return f"this content is registered on another account ({known['account_id']})"
 
 
 async def _check_account(

@@ -15,7 +15,7 @@ from discreet.privacy.filters import Cap
 from discreet.problems import DATASETS
 from discreet.problems.sources import DatasetInBlocks, block_name
 from discreet.storage import datasets as dataset_rows
-from discreet.storage import ledger, sources, tamper_seals
+from discreet.storage import audit_log, ledger, sources, tamper_seals
 from discreet.storage.identifiers import new_id
 from discreet.storage.tenants import Principal
 from discreet.usecases import datasets
@@ -75,6 +75,7 @@ async def create(services: Services, principal: Principal, asked: SourceRequest)
             created_by=principal.name,
             **said,
         )
+        await audit_log.note(connection, principal, "source.create", source_id, name=asked.name, kind=asked.kind)
     return row, True
 
 
@@ -190,6 +191,7 @@ async def _store(
         if known is not None and known["deleted_at"] is None:
             if newest is not None and newest["id"] == known["id"]:
                 # Its owner has it still: from now on as long as a new one.
+                await audit_log.note(connection, principal, "dataset.retention", known["id"])
                 return await dataset_rows.set_retention(connection, known["id"], expires_at, False), False
             which = (
                 f"block {known['block']}" if known["block"] != block else f"version {known['version']} of this block"
@@ -200,6 +202,11 @@ async def _store(
         elif source["account_id"] is not None:
             account = source["account_id"]
         else:
+            account = None
+        if known is not None and known["account_id"] != account:
+            # Erased, it had another label: on another account what was spent on it would not count any more.
+            await datasets.require_unspent(connection, known)
+        if account is None:
             account = await _open_account(connection, principal, source["cap"], source["public"]["unit"])
             faults.point("block.opened")
         decided = {
@@ -227,6 +234,9 @@ async def _store(
             delete_after_job=False,
         )
         still_known(services, secrets)
+        await audit_log.note(
+            connection, principal, "dataset.register", row["id"], account=account, kind=source["kind"], block=block
+        )
         faults.point("block.written")
     faults.point("block.committed")
     return row, True

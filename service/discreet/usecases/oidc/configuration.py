@@ -38,7 +38,7 @@ class Rule:
             return self.tenant if value == self.value else None
         before, _, after = self.value.partition(TENANT)
         found = re.fullmatch(f"{re.escape(before)}(.+){re.escape(after)}", value)
-        return None if found is None else found[1]
+        return None if found is None or not found[1].isprintable() else found[1]
 
 
 @dataclass(frozen=True)

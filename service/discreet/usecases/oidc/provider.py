@@ -92,12 +92,15 @@ class Provider:
         async with self._metadata_lock:
             now = time.monotonic()
             if now - self._metadata_at >= METADATA_SECONDS and now - self._tried_metadata_at >= UNKNOWN_SECONDS:
-                self._tried_metadata_at = now
                 try:
                     self._metadata = await self._discover()
                     self._metadata_at = now
                 except ProviderUnavailable as error:
                     log.warning("the identity provider's metadata cannot be had", detail=error.detail)
+                finally:
+                    # From its end: a provider that says nothing for longer than this would be asked anew by each
+                    # request that waited meanwhile, one after the other.
+                    self._tried_metadata_at = time.monotonic()
         if self._metadata is None:
             raise ProviderUnavailable()
         return self._metadata
@@ -180,7 +183,6 @@ class Provider:
         async with self._keys_lock:
             now = time.monotonic()
             if now - self._tried_at >= min(age, UNKNOWN_SECONDS) and now - self._keys_at >= age:
-                self._tried_at = now
                 try:
                     status, found = await self.ask("GET", metadata.jwks_uri)
                     if status != httpx.codes.OK or not isinstance(found.get("keys"), list):
@@ -188,6 +190,8 @@ class Provider:
                     self._keys, self._keys_at = _usable(found["keys"]), now
                 except ProviderUnavailable as error:
                     log.warning("the identity provider's keys cannot be had", detail=error.detail)
+                finally:
+                    self._tried_at = time.monotonic()  # from its end, as of the metadata
         if time.monotonic() - self._keys_at >= STALE_SECONDS:
             raise ProviderUnavailable()
 

@@ -54,10 +54,15 @@ async def access_token(provider: Provider, token: str) -> Vouched:
     found = _vouched(JWTClaims(claims, header, _options(configuration, configuration.audience)), configuration)
     typed = str(header.get("typ", "")).lower() in ACCESS_TYPES[:2]
     audience = claims["aud"]
-    if "events" in claims or (not typed and configuration.client_id in audience and isinstance(audience, list)):
+    for_the_client = configuration.client_id in audience and isinstance(audience, list)
+    # What binds an ID token to an answer: of a client that is called as the audience it has the audience too.
+    of_an_answer = "at_hash" in claims or "c_hash" in claims
+    if "events" in claims or (not typed and (for_the_client or of_an_answer)):
         raise _refused("this is a token of another kind than access tokens")
-    callers = {claims.get("azp"), claims.get("client_id")} - {None}
-    if configuration.callers and (not callers or not callers <= configuration.callers):
+    callers = [one for one in (claims.get("azp"), claims.get("client_id")) if one is not None]
+    if not all(isinstance(one, str) for one in callers):
+        raise _refused("the client in this token (azp, client_id) is no text")
+    if configuration.callers and (not callers or not set(callers) <= configuration.callers):
         raise _refused("this token was made for a client that is not among DISCREET_OIDC_CALLERS")
     return found
 
@@ -87,7 +92,7 @@ async def logout_token(provider: Provider, token: str) -> tuple[str | None, str 
     told = isinstance(events, dict) and LOGOUT_EVENT in events and "nonce" not in claims
     if (
         not told
-        or not all(one is None or isinstance(one, str) for one in (subject, session))
+        or not all(one is None or (isinstance(one, str) and one.isprintable()) for one in (subject, session))
         or not (subject or session)
     ):
         raise _refused("this is no logout token")
@@ -136,6 +141,8 @@ def _check(claims: JWTClaims, configuration: Configuration) -> None:
         raise Unauthenticated("this token has expired", code="token_expired") from None
     except ClaimError as error:
         raise _refused(f"this token is not for this service, or not for now: {error.description}") from None
+    except (TypeError, ValueError):  # a claim of another type than it has
+        raise _refused("this token is not for this service: one of its claims has a wrong type") from None
 
 
 def _vouched(claims: JWTClaims, configuration: Configuration) -> Vouched:

@@ -8,8 +8,9 @@ the end, as when it was listed.
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -18,7 +19,7 @@ import structlog
 
 from discreet.storage.impatience import Impatience, Silent
 from discreet.usecases.places.local import MOST_PARTS, ContentChanged, fits
-from discreet.usecases.places.rules import PATTERN, Address, BucketPlace, PlaceRefused, PlaceUnavailable
+from discreet.usecases.places.rules import Address, BucketPlace, PlaceRefused, PlaceUnavailable
 from discreet.usecases.uploads import Upload
 
 log = structlog.get_logger()
@@ -26,6 +27,8 @@ log = structlog.get_logger()
 BLOCK_BYTES = 8 << 20
 CONNECT_SECONDS, SILENT_SECONDS = 10.0, 60.0
 """The longest that a connection may take to come about, and one question with the times that it is asked again."""
+MOST_LOOKED_THROUGH = 100_000
+"""Names that the service tells for one pattern."""
 ATTEMPTS = 5
 """Of one question: a service that throttles says so with 503 `SlowDown`."""
 
@@ -106,23 +109,54 @@ class _Driver:
 def _listed(driver: _Driver, address: Address) -> list[tuple[str, int, str | None]]:
     """Names, sizes and ETags of the objects, in the order of their names."""
     if not address.is_pattern:
-        found = {"": driver.ask(lambda: driver.files.info("/".join((address.host, *address.segments)), refresh=True))}
-    else:
-        plain = next(number for number, segment in enumerate(address.segments) if PATTERN & set(segment))
-        root = "/".join((address.host, *address.segments[:plain]))
-        depth = len(address.segments) - plain
-        found = driver.ask(lambda: driver.files.find(root, maxdepth=depth, detail=True))
-    chosen = [
-        (str(entry["name"]), int(entry["size"]), entry.get("ETag"))
-        for entry in found.values()
-        if entry["type"] == "file" and _fit(str(entry["name"]).split("/")[1:], address.segments)
-    ]
+        entry = driver.ask(lambda: driver.files.info("/".join((address.host, *address.segments)), refresh=True))
+        if entry["type"] != "file":
+            raise FileNotFoundError
+        return [(str(entry["name"]), int(entry["size"]), entry.get("ETag"))]
+    chosen = []
+    for entry in _Listing(driver, address.host).objects("", address.segments):
+        chosen.append((f"{address.host}/{entry['Key']}", int(entry["Size"]), entry.get("ETag")))
+        if len(chosen) > MOST_PARTS:
+            raise PlaceRefused(f"a pattern that fits at most {MOST_PARTS} objects is needed")
     if not chosen:
         raise FileNotFoundError
-    if len(chosen) > MOST_PARTS:
-        raise PlaceRefused(f"a pattern that fits at most {MOST_PARTS} objects is needed")
     return sorted(chosen)
 
 
-def _fit(name: list[str], segments: tuple[str, ...]) -> bool:
-    return len(name) == len(segments) and all(map(fits, name, segments))
+class _Listing:
+    """Objects of a bucket that a pattern fits, looked for page by page: a bucket may have billions, and whoever gives
+    a pattern shall not make this process hold their names."""
+
+    def __init__(self, driver: _Driver, bucket: str) -> None:
+        self._driver, self._bucket = driver, bucket
+        self._looked = 0
+
+    def objects(self, root: str, segments: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+        """What the service says of each, where their names go on behind `root` as the segments say."""
+        first, rest = segments[0], segments[1:]
+        plain = re.split("[*?]", first, maxsplit=1)[0]
+        if rest and plain == first:
+            yield from self.objects(f"{root}{first}/", rest)
+            return
+        for page in self._pages(root + plain):
+            for entry in page.get("CommonPrefixes" if rest else "Contents", ()):
+                name = str(entry["Prefix"])[len(root) : -1] if rest else str(entry["Key"])[len(root) :]
+                if not name or not fits(name, first):
+                    continue
+                if rest:
+                    yield from self.objects(f"{root}{name}/", rest)
+                else:
+                    yield entry
+
+    def _pages(self, prefix: str) -> Iterator[dict[str, Any]]:
+        question: dict[str, Any] = {"Bucket": self._bucket, "Prefix": prefix, "Delimiter": "/"}
+        while True:
+            page = self._driver.ask(partial(self._driver.files.call_s3, "list_objects_v2", **question))
+            self._looked += 1 + len(page.get("Contents", ())) + len(page.get("CommonPrefixes", ()))
+            if self._looked > MOST_LOOKED_THROUGH:
+                says = f"at most {MOST_LOOKED_THROUGH} names are looked through for a pattern: a narrower one is needed"
+                raise PlaceRefused(says)
+            yield page
+            if not page.get("IsTruncated") or not page.get("NextContinuationToken"):
+                return
+            question["ContinuationToken"] = page["NextContinuationToken"]

@@ -75,11 +75,11 @@ async def _copy(settings: Settings, place: Place, address: Address, upload: Uplo
             name = "json_body_bytes" if is_json else "upload_bytes"
             raise PayloadTooLarge(limit=Limit(name, "bytes", most, upload.plain_bytes + coming))
 
+    until = time.monotonic() + FETCH_SECONDS
     match place:
         case FolderPlace():
-            await anyio.to_thread.run_sync(local.copy, place, address, upload, room)
+            await anyio.to_thread.run_sync(local.copy, place, address, upload, room, until)
         case BucketPlace():
-            until = time.monotonic() + FETCH_SECONDS
             await anyio.to_thread.run_sync(buckets.copy, place, address, upload, room, until)
         case WebPlace():
             await web.copy(address, place_for, upload, room)

@@ -8,8 +8,10 @@ place itself is the operator's word, and may be a link.
 from __future__ import annotations
 
 import errno
+import math
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from fnmatch import fnmatchcase
@@ -32,8 +34,11 @@ class ContentChanged(Conflict):
     code = "content_changed"
 
 
-def copy(place: FolderPlace, address: Address, upload: Upload, room: Callable[[int], None]) -> None:
-    """Write what the files of this address hold to the upload, a part each, in the order of their names.
+def copy(
+    place: FolderPlace, address: Address, upload: Upload, room: Callable[[int], None], until: float = math.inf
+) -> None:
+    """Write what the files of this address hold to the upload, a part each, in the order of their names, until the
+    monotonic clock says `until`: nobody can end the thread that this runs in.
 
     `room` is told the bytes that are to come before they are read, and refuses what is too much. PlaceRefused,
     PlaceUnavailable, ContentChanged.
@@ -44,16 +49,18 @@ def copy(place: FolderPlace, address: Address, upload: Upload, room: Callable[[i
         with ExitStack() as stack:
             folder = os.open("/" + "/".join(place.address.segments), _FOLDER)
             stack.callback(os.close, folder)
-            for descriptor in _files(folder, inside):
+            for descriptor in _files(folder, inside, until):
                 found += 1
-                _copy(descriptor, upload, room)
+                if found > MOST_PARTS:
+                    raise PlaceRefused(f"a pattern that fits at most {MOST_PARTS} files is needed")
+                _copy(descriptor, upload, room, until)
     except OSError as error:
         raise _trouble(error) from error
     if not found:
         raise PlaceRefused("there is no file of this name, or none that the pattern fits")
 
 
-def _files(folder: int, segments: tuple[str, ...]) -> Iterator[int]:
+def _files(folder: int, segments: tuple[str, ...], until: float) -> Iterator[int]:
     """Descriptors of the files, one open at a time."""
     first, rest = segments[0], segments[1:]
     if not PATTERN & set(first):
@@ -65,11 +72,12 @@ def _files(folder: int, segments: tuple[str, ...]) -> Iterator[int]:
             raise PlaceRefused(f"a folder of at most {MOST_PARTS} files is looked through for a pattern")
         names = [name for name in listed if fits(name, first)]
     for name in names:
+        _require_time(until)
         with _opened(folder, name, _FOLDER | os.O_NOFOLLOW if rest else _FILE) as descriptor:
             if descriptor is None:  # nothing, a link, a device; a folder beside the files, or a file beside the folders
                 continue
             if rest:
-                yield from _files(descriptor, rest)
+                yield from _files(descriptor, rest, until)
             else:
                 yield descriptor
 
@@ -97,7 +105,7 @@ def _opened(folder: int, name: str, flags: int) -> Iterator[int | None]:
         os.close(descriptor)
 
 
-def _copy(descriptor: int, upload: Upload, room: Callable[[int], None]) -> None:
+def _copy(descriptor: int, upload: Upload, room: Callable[[int], None], until: float) -> None:
     before = os.fstat(descriptor)
     if stat.S_ISDIR(before.st_mode):
         raise PlaceRefused("this is a folder: name a file, or a pattern such as *.parquet")
@@ -107,11 +115,17 @@ def _copy(descriptor: int, upload: Upload, room: Callable[[int], None]) -> None:
         came += len(part)
         if came > before.st_size:
             raise ContentChanged()
+        _require_time(until)
         upload.write(part)
     after = os.fstat(descriptor)
     if (came, before.st_mtime_ns) != (before.st_size, after.st_mtime_ns):
         raise ContentChanged()
     upload.end_part()
+
+
+def _require_time(until: float) -> None:
+    if time.monotonic() > until:
+        raise PlaceUnavailable("the files do not come in time")
 
 
 def _trouble(error: OSError) -> Exception:

@@ -256,6 +256,8 @@ def _host(scheme: str, host: str) -> str:
             found = urlsplit("https://" + host)
             port = str(found.port or _PORTS["https"])
             name = host if found.port is None else host.rpartition(":")[0]
+            if found.netloc != host:  # a query that begins before the first slash: the path would be another
+                raise ValueError
         except ValueError:
             raise PlaceRefused("this is not the name of a host") from None
         if name.startswith("["):
