@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from discreet.settings import Settings
 from discreet.usecases.places import local, rules
 from discreet.usecases.places.local import ContentChanged
 from discreet.usecases.places.rules import (
+    FolderPlace,
     PlaceRefused,
     PlacesUnreadable,
     PlaceUnavailable,
@@ -57,6 +59,7 @@ NOTHING_ALLOWED = "no content is read from this address"
         *("https://h/a/..;/b", "https://h/a/%252e%252e/b", "https://h/%zz", "https://h/%ff", "https://h:0x50/x"),
         *("https://[::1/x", "https://[zz]/x", "https://h./x", "https://-h/x", "s3://b", "s3://b/../x", "s3://a@b/x"),
         *("file:///srv/%00", "file:///srv/..%2fx", "file:///srv/x\n", "https://h/" + 2000 * "x", "https://h:99999/x"),
+        *("https://h:443?x/y", "https://h:443?/y", "https://h?x/y", "https://[::1]:443?x/y"),
     ],
 )
 def test_addresses_that_could_be_read_in_two_ways_are_none(text: str) -> None:
@@ -215,6 +218,26 @@ def test_more_than_an_upload_may_have(allowed: Settings, folder: Path) -> None:
         fetched(allowed.model_copy(update={"upload_bytes": 14}), f"{where}/?.parquet")
     with pytest.raises(PayloadTooLarge):
         fetched(allowed.model_copy(update={"json_body_bytes": 10}), f"{where}/c.json")
+
+
+def test_a_pattern_ends(allowed: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Empty files are no bytes, so that only their number ends them; and time does, which ends no thread by itself."""
+    where = f"file://{folder.parent}/in%20side"
+    for number in range(4):
+        (folder / "days" / f"d{number}").mkdir()
+        (folder / "days" / f"d{number}" / "x.parquet").touch()
+    with monkeypatch.context() as patched:
+        patched.setattr(local, "MOST_PARTS", 4)
+        (folder / "days" / "note.txt").unlink()
+        (folder / "days" / "d3" / "x.parquet").rename(folder / "days" / "d2" / "y.parquet")
+        (folder / "days" / "d3").rmdir()
+        with pytest.raises(PlaceRefused, match="fits at most 4 files"):
+            fetched(allowed, f"{where}/days/*/*.parquet")
+    address = parse(f"{where}/a.parquet")
+    (place,) = read_places(allowed)
+    assert isinstance(place, FolderPlace)
+    with pytest.raises(PlaceUnavailable, match="do not come in time"):
+        local.copy(place, address, Upload(folder), lambda _: None, time.monotonic() - 1)
 
 
 def test_a_file_that_the_service_may_not_read(allowed: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,6 +158,30 @@ def test_objects_and_patterns(setting: Callable[..., Settings], bucket: str) -> 
     assert fetched(allowed, f"{where}/*/part-?.parquet") == (b"onetwotwothree", [3, 6, 5], "parquet")
 
 
+def test_a_pattern_looks_through_so_many_names(
+    setting: Callable[..., Settings], store: Store, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Page by page, and no further: a bucket may have billions of names, most of which a pattern does not fit."""
+    for number in range(40):
+        store.files.pipe_file(f"{bucket}/daily/many/x{number}.csv", b"x")
+    store.files.pipe_file(f"{bucket}/daily/many/part-0.parquet", b"part")
+    monkeypatch.setattr(buckets, "MOST_LOOKED_THROUGH", 30)
+    assert fetched(setting(), f"s3://{bucket}/daily/many/part-*.parquet") == (b"part", [4], "parquet")
+    with pytest.raises(PlaceRefused, match="at most 30 names are looked through"):
+        fetched(setting(), f"s3://{bucket}/daily/many/*.parquet")
+    with pytest.raises(PlaceRefused, match="at most 30 names are looked through"):
+        fetched(setting(), f"s3://{bucket}/daily/*/*.parquet")
+    real = s3fs.S3FileSystem.call_s3
+
+    def paged(self: Any, method: str, *rest: Any, **more: Any) -> Any:
+        return real(self, method, *rest, **more, **({"MaxKeys": 7} if method == "list_objects_v2" else {}))
+
+    monkeypatch.setattr(s3fs.S3FileSystem, "call_s3", paged)
+    monkeypatch.setattr(buckets, "MOST_LOOKED_THROUGH", 1000)
+    content, parts, _ = fetched(setting(), f"s3://{bucket}/daily/*/*.parquet")
+    assert (sorted(parts), len(content)) == ([3, 4, 5, 6], 18)
+
+
 @pytest.mark.parametrize("name", ["none.parquet", "day=3/*.parquet", "day=2", "*.parquet"])
 def test_names_of_no_object(setting: Callable[..., Settings], bucket: str, name: str) -> None:
     with pytest.raises(PlaceRefused, match="there is no object of this name"):

@@ -69,6 +69,13 @@ ATTACKS: list[tuple[str, dict[str, Any], str]] = [
     ("a logout token without its type", {"header": {"typ": "JWT"}, "claims": {"events": {}}}, "token_invalid"),
     ("an ID token", {"header": {"typ": "JWT"}, "claims": {"aud": CLIENT, "nonce": "n"}}, "token_invalid"),
     ("an ID token for both", {"header": {"typ": "JWT"}, "claims": {"aud": [CLIENT, AUDIENCE]}}, "token_invalid"),
+    (
+        "an ID token of a client called as the API",
+        {"header": {"typ": "JWT"}, "claims": {"at_hash": "x"}},
+        "token_invalid",
+    ),
+    ("a client that is a list", {"claims": {"azp": [CLIENT]}}, "token_invalid"),
+    ("a client that is an object", {"claims": {"client_id": {CLIENT: 1}}}, "token_invalid"),
     ("a type of one's own", {"header": {"typ": "dpop+jwt"}}, "token_invalid"),
     ("no role", {"claims": {"groups": []}}, "no_role"),
     ("no claim of roles", {"claims": {"groups": None}}, "no_role"),
@@ -76,6 +83,7 @@ ATTACKS: list[tuple[str, dict[str, Any], str]] = [
     ("a group inside another", {"claims": {"groups": [["dp-owners"], {"dp-owners": True}]}}, "no_role"),
     ("roles by other claims", {"claims": {"groups": None, "roles": ["owner"], "role": "operator"}}, "no_role"),
     ("a tenant that is not there", {"claims": {"groups": ["dp/nowhere/owner"]}}, "no_role"),
+    ("a tenant that no text names", {"claims": {"groups": ["dp/\0/owner"]}}, "no_role"),
     ("roles in two tenants", {"claims": {"groups": ["dp-analysts", "dp/north/owner"]}}, "several_tenants"),
 ]
 

@@ -138,6 +138,7 @@ FAULTS: list[tuple[dict[str, Any], int, str]] = [
     ({"id_token": {"nonce": "of another login"}}, 401, "not for this service"),
     ({"id_token": {"nonce": None}}, 401, "not for this service"),
     ({"id_token": {"at_hash": "AAAAAAAAAAAAAAAAAAAAAA"}}, 401, "not for this service"),
+    ({"id_token": {"at_hash": ["A", {}]}}, 401, "a wrong type"),
     ({"id_token": {"exp": 1}}, 401, "has expired"),
     ({"id_token": {"sub": None}}, 401, "not for this service"),
     ({"id_token": {"events": {}}}, 401, "another kind"),
@@ -148,6 +149,7 @@ FAULTS: list[tuple[dict[str, Any], int, str]] = [
     ({"token": {"access_token": "of another login"}}, 401, "not for this service"),  # at_hash
     ({"id_token": {"groups": ["staff"]}}, 403, "no role here"),
     ({"id_token": {"groups": ["dp-owners", "dp/north/owner"]}}, 403, "several tenants"),
+    ({"id_token": {"groups": ["dp/\0/owner"]}}, 403, "no role here"),
     ({"bare_id_token": True, "userinfo": {"sub": "somebody-else"}}, 401, "somebody else"),
     ({"bare_id_token": True, "userinfo": {"groups": ["staff"]}}, 403, "no role here"),
 ]

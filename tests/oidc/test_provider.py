@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +16,7 @@ from discreet.errors import DiscreetError, Forbidden
 from discreet.settings import Settings
 from discreet.usecases.oidc import grants
 from discreet.usecases.oidc.configuration import Configuration, configured
-from discreet.usecases.oidc.provider import Provider, ProviderUnavailable, _usable
+from discreet.usecases.oidc.provider import KEYS_SECONDS, Metadata, Provider, ProviderUnavailable, _usable
 from tests.oidc.running import RunningProvider
 
 T = TypeVar("T")
@@ -161,6 +162,46 @@ def test_a_provider_that_is_away_is_not_asked_again_at_once(op: RunningProvider)
     with op.faulty(discovery={"issuer": None}):
         with_provider(op.issuer, work)
     assert op.asked("discovery") - before <= 2
+
+
+def test_a_provider_that_says_nothing_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits for an attempt that comes to nothing begins none of their own: twenty requests would else wait for
+    twenty silences, one after the other, while the keys that are known still count."""
+    where = "discreet.usecases.oidc.provider"
+    monkeypatch.setattr(f"{where}.SECONDS", 0.2)
+    monkeypatch.setattr(f"{where}.UNKNOWN_SECONDS", 0.1)  # as of the real ones: a silence lasts longer
+
+    async def run() -> tuple[int, int, list[str]]:
+        asked = [0, 0]
+        key = RSAKey.generate_key(2048, {"kid": "k"})
+
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            asked[silent_about] += 1
+            try:
+                await reader.read(-1)
+            finally:
+                writer.close()
+
+        server = await asyncio.start_server(silent, "127.0.0.1", 0)
+        issuer = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        provider = Provider(configuration(oidc_issuer=issuer))
+        try:
+            silent_about = 0
+            outcomes = await asyncio.gather(*(provider.metadata() for _ in range(20)), return_exceptions=True)
+            assert all(isinstance(one, ProviderUnavailable) for one in outcomes)
+            silent_about = 1
+            provider._metadata = Metadata(issuer, issuer, issuer, None, None, False, ())
+            provider._metadata_at = time.monotonic()
+            provider._keys, provider._keys_at = (key,), time.monotonic() - KEYS_SECONDS - 1
+            found = await asyncio.gather(*(provider.key("k", "RS256") for _ in range(20)))
+            return asked[0], asked[1], [one.kid or "" for one in found if one is not None]
+        finally:
+            await provider.close()
+            server.close()
+
+    about_metadata, about_keys, kids = asyncio.run(run())
+    assert kids == ["k"] * 20
+    assert (about_metadata, about_keys) == (1, 1)
 
 
 def test_keys_outlast_a_provider_that_is_away(op: RunningProvider, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,6 +144,8 @@ FORGED = (
     {"events": "http://schemas.openid.net/event/backchannel-logout"},
     {"nonce": "n"},
     {"sub": None, "sid": None},
+    {"sub": "a\0b"},
+    {"sub": None, "sid": "\0"},
     {"iss": "https://login.evil.example"},
     {"exp": int(time.time()) - 600},
 )

@@ -69,11 +69,19 @@ def test_a_selection_is_one(given: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("by", "name"), [("day", "2026-02-29"), ("day", "2026-10"), ("month", "2026-13"), ("label", "a/b"), ("label", "")]
+    ("by", "name"),
+    [
+        *(("day", one) for one in ("2026-02-29", "2026-10", "2026-10-1", "20261001", "2026-W40-4", "２０２６-10-01")),
+        *(("month", one) for one in ("2026-13", "2026-1", "２０２６-10", "2026-10-01")),
+        *(("label", one) for one in ("a/b", "", " ward", "ward ", "a\nb", "a\0b", "x" * 101)),
+        *(("label", one) for one in ("wa\u200brd", "wa\u202erd", "wa\u2028rd", "wa\u00a0rd", "\ud800")),
+    ],
 )
 def test_names_of_blocks(by: str, name: str) -> None:
+    """What is no name, or could not be told apart from another one by looking at it."""
     with pytest.raises(InvalidInput):
         block_name(by, name)
+    assert block_name("label", "Zürich, ward 9") == "Zürich, ward 9"
 
 
 def trips(periods: int, rows: list[tuple[int, int, int, int]]) -> tuple[Any, Any]:
@@ -201,6 +209,14 @@ def test_dates_of_other_blocks_are_named_with_their_rows() -> None:
     assert "'2026-10-02' is not of block 2026-10-01" in block.issues[1].detail
     with pytest.raises(InvalidInput):
         block.check()
+    # With a zone one moment would be of two days: of whichever its writer's clock says.
+    for date in ("Z", "+02:00", "omorrow", ":30Z", "T24", "T23:30:00\n", "T23:30:0٣"):
+        zoned = Block("day", "2026-10-01")
+        zoned.items([{"date": "2026-10-01T23:30:00" + date if date[0] in "Z+:" else "2026-10-01" + date}], 0, "")
+        assert "without a zone" in zoned.issues[0].detail, date
+    block = Block("day", "2026-10-01")
+    block.items([{"date": "2026-10-01" + time} for time in ("", "T23:30", " 23:30:00", "T23:30:00.123456")], 0, "")
+    block.check()
     month = Block("month", "2026-10")
     month.items([{"date": "2026-10-31"}, {"date": "2026-10"}], 0, "")
     assert [issue.pointer for issue in month.issues] == ["/1/date"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,8 +13,10 @@ DATE = "date"
 MOST_ISSUES = 20
 LENGTHS = {"day": 10, "month": 7}
 """Of the text that begins a date and names its block."""
-BEHIND = {"day": ("", "T", " "), "month": ("-",)}
-"""What stands behind it: nothing or a time of the day, or the day."""
+_TIME = r"([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?"
+BEHIND = {"day": re.compile(_TIME, re.ASCII), "month": re.compile(r"-\d{2}" + _TIME, re.ASCII)}
+"""What stands behind it: nothing or a time of the day, or the day. A zone is none of it: with one the same moment is of
+another day where one is, so that it would lie in two blocks."""
 
 
 def any_record(content: Mapping[str, Any]) -> bool:
@@ -97,6 +100,9 @@ class Block:
         length = LENGTHS[self.by]
         if not isinstance(text, str):
             self.issues.append(FieldIssue(pointer, "needed in every record: a date such as 2026-10-01"))
-        elif text[:length] != self.name or text[length : length + 1] not in BEHIND[self.by]:
+        elif text[:length] == self.name and BEHIND[self.by].fullmatch(text, length) is None:
+            says = f"a day such as 2026-10-01, or a moment of it without a zone, is needed; found {text[:40]!r}"
+            self.issues.append(FieldIssue(pointer, says))
+        elif text[:length] != self.name:
             says = f"{text[:40]!r} is not of block {self.name}: a record is registered in the block of its own date"
             self.issues.append(FieldIssue(pointer, says))

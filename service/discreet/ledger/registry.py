@@ -78,8 +78,8 @@ def entry(body: Mapping[str, Any], publisher: Publisher, *, headline: str = "", 
             },
             "accounting": {
                 "post_processing": "All that is published follows from what the mechanisms released.",
-                "composition": f"{body['accountant'].capitalize()}. Admitted by the privacy filters "
-                f"{', '.join(body['filter'])} of an append-only ledger.",
+                "composition": f"{body['accountant'].capitalize()}. Admitted by {_admitted_by(body['filter'])} "
+                "of an append-only ledger.",
             },
             "implementation": {"mechanisms": " ".join(_mechanisms(body["events"]))},
             "administrative": {
@@ -93,6 +93,11 @@ def entry(body: Mapping[str, Any], publisher: Publisher, *, headline: str = "", 
 
 class _Figure(str):
     """What stands in YAML without quotation marks."""
+
+
+def _admitted_by(filters: Sequence[str]) -> str:
+    """The filters that held on every account: none need, where each account has let it pass by one of its own."""
+    return f"the privacy filters {', '.join(filters)}" if filters else "a privacy filter of each of the accounts"
 
 
 def _sentences(parts: Sequence[str]) -> Iterator[str]:

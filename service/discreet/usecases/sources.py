@@ -14,8 +14,8 @@ from discreet.observability import faults
 from discreet.privacy.filters import Cap
 from discreet.problems import DATASETS
 from discreet.problems.sources import DatasetInBlocks, block_name
-from discreet.storage import datasets as dataset_rows
 from discreet.storage import audit_log, ledger, sources, tamper_seals
+from discreet.storage import datasets as dataset_rows
 from discreet.storage.identifiers import new_id
 from discreet.storage.tenants import Principal
 from discreet.usecases import datasets
