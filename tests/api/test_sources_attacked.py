@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+import psycopg
 import pytest
 
+from discreet.installation.postgres import EmbeddedPostgres
+from discreet.usecases import erasure
+from discreet.usecases.services import open_services
 from discreet_client.client import ApiError, Client
 from discreet_client.errors import BudgetExhausted, Conflict, NotFound
+from tests import bodies
 from tests.api.test_sources import balances, create, day, filled, job, solved, trips
 from tests.conftest import Installation
+from tests.reliability.chains import superuser_url
 
 T = TypeVar("T")
 
@@ -128,3 +135,33 @@ def test_a_block_that_a_job_waits_for_stays(api_only: Installation) -> None:
             with pytest.raises(NotFound):
                 client.submit(problem)
         assert balances(client, source) == dict.fromkeys(map(day, (1, 2, 3)), 0.0)
+
+
+def test_jobs_over_blocks_keep_their_own_contents_and_no_others(
+    api_only: Installation, postgres: EmbeddedPostgres
+) -> None:
+    """A job over blocks that waits, of whatever tenant, holds up the erasure of nothing that it does not read."""
+    with api_only.client(api_only.owner_of("forgetful")) as client:
+        alone = client.register(bodies.dataset())["id"]
+    with api_only.client(api_only.owner_of("holding up")) as client:
+        source = filled(client, 2)
+        waiting = client.submit(job(source, blocks=[day(1)]))
+        read, unread = (block_of(client, source, day(number))["dataset"] for number in (1, 2))
+        ids = [alone, read, unread]
+
+        def erased() -> list[bool]:
+            async def expire() -> None:
+                async with open_services(api_only.settings) as services:
+                    await erasure.expire(services)
+
+            asyncio.run(expire())
+            with psycopg.connect(superuser_url(postgres, api_only.settings)) as connection:
+                rows = connection.execute("SELECT id, deleted_at IS NOT NULL FROM datasets WHERE id = ANY (%s)", [ids])
+                found = dict(rows.fetchall())
+            return [found[one] for one in ids]
+
+        with psycopg.connect(superuser_url(postgres, api_only.settings)) as connection:
+            connection.execute("UPDATE datasets SET expires_at = now() - interval '1 s' WHERE id = ANY (%s)", [ids])
+        assert erased() == [True, False, True]
+        client.cancel(waiting["id"])
+        assert erased() == [True, True, True]

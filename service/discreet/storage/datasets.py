@@ -150,7 +150,11 @@ async def dead_contents(connection: AsyncConnection) -> bool:
 
 async def expired(connection: AsyncConnection, most: int = 100) -> list[Row]:
     """Datasets whose content shall go and that no job needs: past their time, or used by a job that succeeded."""
-    of_block = select(JobBlock.job_id).where(JobBlock.dataset_id == Dataset.id, JobBlock.job_id == Job.id)
+    of_block = (
+        select(JobBlock.job_id)
+        .where(JobBlock.dataset_id == Dataset.id, JobBlock.job_id == Job.id)
+        .correlate(Dataset, Job)  # said, for two levels out: else any job over blocks would keep every content
+    )
     active = select(Job.id).where(
         or_(Job.dataset_id == Dataset.id, of_block.exists()), Job.state.not_in(("succeeded", "failed", "cancelled"))
     )
