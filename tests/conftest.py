@@ -52,13 +52,20 @@ def pytest_configure(config: pytest.Config) -> None:
         # Hypothesis also tries constants of whatever modules are loaded: examples would follow the order of tests.
         assert providers.is_local_module_file
         providers.is_local_module_file = lambda path: False
-    if config.getoption("--shuffle") is not None and hasattr(config.option, "loadscopereorder"):
-        config.option.loadscopereorder = False  # pytest-xdist would begin with the largest modules
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = (
+            False  # pytest-xdist would begin with the modules of most tests, not of most time
+        )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Shuffle modules and the tests of each; a module stays together, for its fixtures and for `--dist loadfile`."""
-    if (seed := config.getoption("--shuffle")) is not None:
+    """Shuffle modules and the tests of each; a module stays together, for its fixtures and for `--dist loadfile`.
+
+    Otherwise what kills and loads whole services comes first: at the end one process would wait for the other.
+    """
+    if (seed := config.getoption("--shuffle")) is None:
+        items.sort(key=lambda item: "reliability" not in item.path.parts)
+    else:
         place = {item.nodeid: (_digest(seed, str(item.path)), _digest(seed, item.nodeid)) for item in items}
         items.sort(key=lambda item: place[item.nodeid])
 

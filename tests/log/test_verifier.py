@@ -9,6 +9,7 @@ import copy
 import hashlib
 import importlib.util
 import json
+import os
 import random
 import subprocess
 import sys
@@ -39,7 +40,8 @@ from discreet_client import canonical
 from tests.ledgers import KEY, OTHER_KEY, Writer
 
 FILE = Path(__file__).parents[2] / "clients" / "verifier" / "discreet_verify.py"
-CERTIFICATES, LEDGERS, LOGS = 6000, 2500, 1500
+CERTIFICATES, LEDGERS, LOGS = (6000, 2500, 1500) if os.environ.get("DISCREET_FUZZ") == "long" else (1200, 500, 300)
+"""Random and altered cases; as many as docs/transparency.md names in `make fuzz`."""
 ORIGIN = "discreet/test"
 WITNESSES = {
     f"witness.example/{name}": Ed25519PrivateKey.from_private_bytes(name.encode() * 32) for name in ("a", "b", "c")

@@ -27,21 +27,21 @@ def block(number: int) -> dict[str, Any]:
 
 
 def killed_by(running: Installation, point: str, path: str, body: dict[str, Any], **headers: str) -> None:
-    """A request to an API that dies at this point; another API stands in its place afterwards."""
-    assert running.api is not None
-    running.api.kill()
-    running.api.wait()
-    running.extra |= {"DISCREET_FAULTS_SWITCH": SWITCH, "DISCREET_FAULTS": f"{point}=1"}
-    running.start_api()
-    del running.extra["DISCREET_FAULTS"]
-    with running.http() as client:
-        try:
-            answered = client.post(path, json=body, headers=headers)
-        except httpx.TransportError:
-            answered = None
-    assert answered is None, answered
-    assert running.api.wait(DEADLINE_SECONDS) == -9
-    running.start_api()
+    """A request to an API that dies at this point, beside the one that goes on."""
+    faulty = Installation(running.settings, owner_key=running.owner_key)
+    faulty.extra = {"DISCREET_FAULTS_SWITCH": SWITCH, "DISCREET_FAULTS": f"{point}=1"}
+    try:
+        faulty.start_api()
+        with faulty.http() as client:
+            try:
+                answered = client.post(path, json=body, headers=headers)
+            except httpx.TransportError:
+                answered = None
+        assert answered is None, answered
+        assert faulty.api is not None
+        assert faulty.api.wait(DEADLINE_SECONDS) == -9
+    finally:
+        faulty.stop()
 
 
 def test_kill_9_around_blocks_and_a_job_over_thirty(postgres: EmbeddedPostgres, template: str, tmp_path: Path) -> None:
