@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio.from_thread
+import anyio.to_thread
 import psycopg
 import pytest
 
@@ -238,6 +240,23 @@ def test_a_pattern_ends(allowed: Settings, folder: Path, monkeypatch: pytest.Mon
     assert isinstance(place, FolderPlace)
     with pytest.raises(PlaceUnavailable, match="do not come in time"):
         local.copy(place, address, Upload(folder), lambda _: None, time.monotonic() - 1)
+
+
+def test_a_place_that_hangs_holds_no_thread_of_others(
+    allowed: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For an hour it would: pages and requests need the threads that every process has."""
+    taken = []
+
+    def waiting(*_: Any) -> None:
+        limiter = anyio.from_thread.run_sync(anyio.to_thread.current_default_thread_limiter)
+        taken.append(limiter.borrowed_tokens)
+        raise PlaceUnavailable("it hangs")
+
+    monkeypatch.setattr(local, "copy", waiting)
+    with pytest.raises(PlaceUnavailable, match="it hangs"):
+        fetched(allowed, f"file://{folder.parent}/in%20side/a.parquet")
+    assert taken == [0]
 
 
 def test_a_file_that_the_service_may_not_read(allowed: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 import anyio.to_thread
 import structlog
+from anyio import CapacityLimiter
+from anyio.lowlevel import RunVar
 
 from discreet.errors import Limit, PayloadTooLarge
 from discreet.settings import Settings
@@ -33,6 +35,10 @@ log = structlog.get_logger()
 
 FETCH_SECONDS = 3600.0
 """The most that fetching may take."""
+THREADS = 16
+"""That fetch files and objects at once in one process. They are not those of all else that the process does in threads:
+a place that is slow, or hangs, would hold these for an hour, and pages and requests would wait for it."""
+_limiter: RunVar[CapacityLimiter] = RunVar("discreet.places")
 
 
 async def fetch(services: Services, principal: Principal, text: str) -> Upload:
@@ -66,6 +72,15 @@ async def fetch(services: Services, principal: Principal, text: str) -> Upload:
     return upload
 
 
+def _threads() -> CapacityLimiter:
+    """The threads of this event loop."""
+    try:
+        return _limiter.get()
+    except LookupError:
+        _limiter.set(CapacityLimiter(THREADS))
+        return _limiter.get()
+
+
 async def _copy(settings: Settings, place: Place, address: Address, upload: Upload, place_for: web.AnyPlaceFor) -> None:
     def room(coming: int) -> None:
         """Refuses what would be more than an upload may have."""
@@ -78,9 +93,9 @@ async def _copy(settings: Settings, place: Place, address: Address, upload: Uplo
     until = time.monotonic() + FETCH_SECONDS
     match place:
         case FolderPlace():
-            await anyio.to_thread.run_sync(local.copy, place, address, upload, room, until)
+            await anyio.to_thread.run_sync(local.copy, place, address, upload, room, until, limiter=_threads())
         case BucketPlace():
-            await anyio.to_thread.run_sync(buckets.copy, place, address, upload, room, until)
+            await anyio.to_thread.run_sync(buckets.copy, place, address, upload, room, until, limiter=_threads())
         case WebPlace():
             await web.copy(address, place_for, upload, room)
 
