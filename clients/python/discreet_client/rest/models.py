@@ -106,6 +106,7 @@ class AuditEntry(TypedDict):
         "roster.remove_member",
         "roster.sign",
         "session.tokens",
+        "source.create",
         "tenant.create",
         "webhook.create",
         "webhook.remove",
