@@ -186,6 +186,25 @@ def test_boxes_have_two_ends() -> None:
         Responder(np.ones((1, 1)), QuadraticCost(np.eye(1), np.zeros(1)), Box(0.0, np.inf), 1.0)
 
 
+def test_sums_of_a_liar_that_lead_beyond_doubles_end_a_run_unsettled() -> None:
+    """Sums at either end of what slots hold, in turns, make curvatures of any size: neither prices nor an answer that
+    are no number, and no end that looks like an optimum."""
+    random, bound = np.random.default_rng(0), 2.0**28
+    cost = QuadraticCost(np.array([[1e3]]), np.array([1e5]))
+    responder = Responder(random.normal(size=(7, 1)) * 1e-6, cost, Box(0.0, 1e-9), bound, random.random)
+    rounds = PricedRounds(responder, Prices(3, 7, 1e-9), 2000)
+    assert rounds(None) is not None
+    for _ in range(2000):
+        answer = rounds(random.choice([-4 * bound, 0.0, 4 * bound], 8))
+        if answer is None:
+            break
+        assert np.all(np.isfinite(answer))
+    assert answer is None
+    assert rounds.done < 2000
+    assert np.all(np.isfinite([*rounds.x, *rounds.multipliers]))
+    assert not rounds.settled(0.5)
+
+
 # Against an independent solver ----------------------------------------------------------------------------------------
 
 

@@ -120,13 +120,18 @@ def test_the_rehearsal_goes_from_opening_to_what_is_released(monkeypatch: pytest
     """It is run before a child gives up its rights, so that nothing is loaded later: each part of a session must be in
     it, and in a session that was restored, as another process has it."""
     called = []
-    for name in ("opening", "accepts", "state", "restore", "step", "released"):
 
-        def watched(*given: Any, name: str = name, plain: Any = getattr(SharesSession, name)) -> Any:
+    def watch(name: str) -> None:
+        plain = getattr(SharesSession, name)
+
+        def watched(*given: Any) -> Any:
             called.append(name)
             return plain(*given)
 
         monkeypatch.setattr(SharesSession, name, watched)
+
+    for name in ("opening", "accepts", "state", "restore", "step", "released"):
+        watch(name)
     shares_session.rehearse()
     assert called == ["opening", "state", "restore", *["accepts"] * 3, "step", "released"]
 

@@ -211,7 +211,8 @@ def tables(sizes: Sequence[int]) -> None:
     for count in sizes:
         for kept in (False, True):
             row = [np.median([repeated(count, 1, seed, pairs, kept=kept) for seed in range(12)]) for pairs in numbers]
-            print(f"| {count} | {'kept' if kept else 'anew'} |", " | ".join(f"{one:.2g}" for one in row), "|", flush=True)
+            name = "kept" if kept else "anew"
+            print(f"| {count} | {name} |", " | ".join(f"{one:.2g}" for one in row), "|", flush=True)
     print("| agents | other prices: pairs | worst | median |")
     for count in sizes:
         for pairs in (4, 8):
