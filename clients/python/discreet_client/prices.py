@@ -115,8 +115,10 @@ class Prices:
         self.largest_gap = self.gap if first else max(self.largest_gap, self.gap)
         self.largest = max(self.largest, float(np.max(np.abs(opened), initial=0.0)))
         rounding = self._resolution * (1 + math.fsum(np.abs(prices).tolist()))
-        self.ended = math.isfinite(self.gap) and self.gap <= max(GAP * self.largest_gap, rounding) and self.violation <= max(
-            BROKEN * self.largest, self._resolution
+        self.ended = (
+            math.isfinite(self.gap)
+            and self.gap <= max(GAP * self.largest_gap, rounding)
+            and self.violation <= max(BROKEN * self.largest, self._resolution)
         )
 
     def _learn(self, opened: Floats) -> None:
