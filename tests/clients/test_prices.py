@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from discreet_client.arithmetic import FAST, SAME, Arithmetic, box_minimum
-from discreet_client.best_responses import BLUR, Responder
+from discreet_client.best_responses import BLUR, Responder, own_haze, system_uniform
 from discreet_client.priced_rounds import MOST_ROUNDS, PricedRounds
 from discreet_client.prices import Prices
 from discreet_client.updates import Box, QuadraticCost
@@ -103,8 +103,6 @@ def test_no_early_answer_is_the_best_one_and_late_ones_are() -> None:
 
 def test_haze_is_the_systems_unless_a_test_draws_it() -> None:
     """Two agents of the same data and prices answer otherwise; without haze they answer alike."""
-    from discreet_client.best_responses import system_uniform
-
     drawn = system_uniform(10_000)
     assert np.all((drawn >= 0) & (drawn < 1))
     assert abs(float(np.mean(drawn)) - 0.5) < 7 / (12 * 10_000) ** 0.5
@@ -120,11 +118,54 @@ def test_haze_is_the_systems_unless_a_test_draws_it() -> None:
     assert 1 / BLUR <= ratio[0] <= BLUR
 
 
+def test_the_own_part_of_the_haze_follows_from_key_data_and_roster() -> None:
+    cost, box = QuadraticCost(np.eye(2), np.zeros(2)), Box(np.zeros(2), np.ones(2))
+    members = [b"a" * 32, b"b" * 32, b"c" * 32]
+    drawn = own_haze(b"key", cost, box, members)(3, 1000)
+    assert np.all((drawn >= 0) & (drawn < 1))
+    assert abs(float(np.mean(drawn)) - 0.5) < 7 / (12 * 1000) ** 0.5
+    np.testing.assert_array_equal(drawn, own_haze(b"key", cost, box, members[::-1])(3, 1000))
+    for other in (
+        own_haze(b"yek", cost, box, members),
+        own_haze(b"key", QuadraticCost(np.eye(2), np.array([0.0, 1e-9])), box, members),
+        own_haze(b"key", cost, Box(np.zeros(2), np.array([1.0, 2.0])), members),
+        own_haze(b"key", cost, box, [*members[:2], b"d" * 32]),
+        lambda number, size: own_haze(b"key", cost, box, members)(number + 1, size),
+    ):
+        assert np.max(np.abs(drawn - other(3, 1000))) > 0.5
+    # The start is all its own; of shares and the slopes' factor half is.
+    agents = [charger(np.random.default_rng(seed).random, own=own_haze(b"key", cost, box, members)) for seed in (1, 2)]
+    np.testing.assert_array_equal(agents[0].x, agents[1].x)
+    slopes = [one.slopes()[0] for one in agents]
+    assert 1 / BLUR < slopes[0] / slopes[1] < BLUR
+    assert slopes[0] != slopes[1]
+    plain = charger(system_uniform, haze=False).slopes()[0]
+    assert 1 / BLUR <= slopes[0] / plain <= BLUR
+    assert np.max(np.abs(agents[0].answer(np.zeros(2)) - agents[1].answer(np.zeros(2)))) > 1e-6
+
+
+@pytest.mark.parametrize(
+    ("A", "A_q", "a_l", "upper", "says"),
+    [
+        (np.nan, 1.0, 0.0, 1.0, "not finite"),
+        (1.0, np.nan, 0.0, 1.0, "not finite"),
+        (1.0, 1.0, np.inf, 1.0, "not finite"),
+        (1.0, 1.0, 0.0, np.inf, "two ends"),
+    ],
+)
+def test_data_that_no_answer_can_be_made_of_are_refused_at_once(
+    A: float, A_q: float, a_l: float, upper: float, says: str
+) -> None:
+    with pytest.raises(ValueError, match=says):
+        Responder(np.array([[A]]), QuadraticCost(np.array([[A_q]]), np.array([a_l])), Box(0.0, upper), 1.0)
+
+
 def test_an_agent_goes_on_from_its_state() -> None:
-    agent = charger(np.random.default_rng(2).random)
+    own = own_haze(b"key", QuadraticCost(np.eye(2), np.zeros(2)), Box(np.zeros(2), np.ones(2)), [])
+    agent = charger(np.random.default_rng(2).random, own=own)
     agent.answer(np.array([0.2, 0.0]))
     saved = json.loads(json.dumps(agent.state()))
-    other = charger(np.random.default_rng(5).random)
+    other = charger(np.random.default_rng(5).random, own=own)
     other.resume(saved)
     agent._uniform = other._uniform = lambda size: np.random.default_rng(9).random(size)
     np.testing.assert_array_equal(agent.answer(np.ones(2)), other.answer(np.ones(2)))
@@ -143,6 +184,25 @@ def test_no_entry_leaves_its_slot_whatever_the_cost(scale: float) -> None:
 def test_boxes_have_two_ends() -> None:
     with pytest.raises(ValueError, match="two ends"):
         Responder(np.ones((1, 1)), QuadraticCost(np.eye(1), np.zeros(1)), Box(0.0, np.inf), 1.0)
+
+
+def test_sums_of_a_liar_that_lead_beyond_doubles_end_a_run_unsettled() -> None:
+    """Sums at either end of what slots hold, in turns, make curvatures of any size: neither prices nor an answer that
+    are no number, and no end that looks like an optimum."""
+    random, bound = np.random.default_rng(0), 2.0**28
+    cost = QuadraticCost(np.array([[1e3]]), np.array([1e5]))
+    responder = Responder(random.normal(size=(7, 1)) * 1e-6, cost, Box(0.0, 1e-9), bound, random.random)
+    rounds = PricedRounds(responder, Prices(3, 7, 1e-9), 2000)
+    assert rounds(None) is not None
+    for _ in range(2000):
+        answer = rounds(random.choice([-4 * bound, 0.0, 4 * bound], 8))
+        if answer is None:
+            break
+        assert np.all(np.isfinite(answer))
+    assert answer is None
+    assert rounds.done < 2000
+    assert np.all(np.isfinite([*rounds.x, *rounds.multipliers]))
+    assert not rounds.settled(0.5)
 
 
 # Against an independent solver ----------------------------------------------------------------------------------------

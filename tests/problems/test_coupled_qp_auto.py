@@ -21,7 +21,7 @@ from discreet.problems.coupled_qp.problem import CoupledQp
 from discreet_client import secure_sum
 from discreet_client.agent.demands import Demands
 from discreet_client.federation.errors import AgentError
-from discreet_client.priced_rounds import MOST_COUPLINGS, MOST_ROUNDS
+from discreet_client.priced_rounds import MOST_COUPLINGS, MOST_ROUNDS, PricedRounds
 from tests.clients.attacks.test_federated_agents import C, Party, Together
 from tests.problems.test_coupled_qp import federated, planned, random_instance, run, spec
 from tests.solvers.test_spds import MULTIPLIERS, OBJECTIVE, OPTIMUM, TOLERANCE, by_cvxpy
@@ -233,6 +233,45 @@ def test_a_job_run_again_without_an_agent_shows_its_wish_only_without_the_haze(a
     assert hazy.wish > 0.2
     assert hazy.steepness > 0.2
     assert hazy.wish_from_last > hazy.wish_by_guess
+
+
+def test_repeated_pairs_do_not_lift_the_haze() -> None:
+    """The mean of fifty pairs comes near where every job's haze is drawn anew."""
+    anew, kept = (
+        float(np.median([run_again.repeated(4, 1, seed, 50, kept=kept) for seed in range(4)])) for kept in (False, True)
+    )
+    assert anew < 0.25
+    assert kept > 0.4
+
+
+def test_pairs_at_other_prices_show_an_agents_answers() -> None:
+    """What the sentence says, which no haze changes: last sums are exact."""
+    worst, median = np.max([run_again.by_prices(4, seed, 8) for seed in range(3)], axis=0)
+    assert worst < 0.03
+    assert median < 0.005
+
+
+def test_a_part_of_an_agents_haze_is_its_own() -> None:
+    """Two sessions of the same agents and data begin at the same points; with another agent among them they do not."""
+    parties = [Party(seed) for seed in range(4)]
+
+    def starts(those: list[Party]) -> dict[str, Any]:
+        found = {}
+        run = Together(those, **AUTO)
+        for party in those:
+            party.state = b""
+            party.start()
+            party.answer(0, run.broadcast, run.roster, run.price)
+            rounds = party.run._rounds
+            assert isinstance(rounds, PricedRounds)
+            found[party.identity.fingerprint] = rounds.responder.x
+        return found
+
+    first, again, other = starts(parties[:3]), starts(parties[:3]), starts([*parties[:2], parties[3]])
+    for party in parties[:2]:
+        name = party.identity.fingerprint
+        np.testing.assert_array_equal(first[name], again[name])
+        assert np.max(np.abs(first[name] - other[name])) > 1e-6
 
 
 def test_plan_and_certificate_say_what_it_opens() -> None:

@@ -116,8 +116,35 @@ def answer(identity: Identity, bound: bytes, broadcast: bytes, kept: Any) -> byt
     return json.dumps({"kept": kept, "signature": signature}).encode()
 
 
-def test_the_rehearsal() -> None:
+def test_the_rehearsal_goes_from_opening_to_what_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is run before a child gives up its rights, so that nothing is loaded later: each part of a session must be in
+    it, and in a session that was restored, as another process has it."""
+    called = []
+
+    def watch(name: str) -> None:
+        plain = getattr(SharesSession, name)
+
+        def watched(*given: Any) -> Any:
+            called.append(name)
+            return plain(*given)
+
+        monkeypatch.setattr(SharesSession, name, watched)
+
+    for name in ("opening", "accepts", "state", "restore", "step", "released"):
+        watch(name)
     shares_session.rehearse()
+    assert called == ["opening", "state", "restore", *["accepts"] * 3, "step", "released"]
+
+
+@pytest.mark.parametrize("broken", ["unseal", "unsigned"])
+def test_the_rehearsal_notices_what_it_comes_to(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    """Summands that do not add up to the operator's figures, and an end that somebody has not signed."""
+    if broken == "unseal":
+        monkeypatch.setattr(keys, "unseal", lambda *given: [0])
+    else:
+        monkeypatch.setattr(evidence, "unsigned", lambda section: ["somebody"])
+    with pytest.raises(AssertionError):
+        shares_session.rehearse()
 
 
 def test_the_operators_figures_reach_agents_together_only() -> None:

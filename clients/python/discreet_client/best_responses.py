@@ -6,12 +6,20 @@ what an agent contributes, w, starts at a point of its box that it draws for its
 by shares that it draws for itself, one for each variable and round: `w += share (best - w)`, share uniform in `[1 -
 2^-k, 1]` in answer k = 0, 1, … Of the start a part of at most 2^-(k(k-1)/2) is left after k answers: the haze is thick
 in the first sums and gone in the last, where the method must be exact.
+
+A haze that is drawn anew in every job vanishes in the mean of many. So a part of it is the agent's own (`own_haze`):
+the start, and half of what decides each share and the factor of its slopes, follow from its private key, its data and
+the agents on the roster. What many jobs of the same agents tell then stays as hazy as that. The other half is drawn
+anew: where nothing of it were, the difference of two jobs in which one agent alone has other data would be its answer,
+without the haze of all others.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +30,8 @@ from discreet_client.updates import Box, QuadraticCost
 
 Floats = NDArray[np.float64]
 Uniform = Callable[[int], Floats]
+Own = Callable[[int, int], Floats]
+"""The n-th draw of so many numbers, the same whenever it is asked for."""
 
 THINNING = 0.5
 """The haze of an answer, in parts of that of the one before."""
@@ -32,10 +42,36 @@ FLAT = 1e-3
 PULL = 0.2
 """Curvature that a flat cost is lent, in parts of the largest price that its agent minds over the width of its box."""
 
+_START, _SLOPES, _FIRST_ANSWER = 0, 1, 2
+"""Of an agent's own draws."""
+
 
 def system_uniform(size: int) -> Floats:
     """float64[size] uniform in [0, 1), from the operating system."""
-    words = np.frombuffer(secrets.token_bytes(8 * size), dtype="<u8")
+    return _uniform_of(secrets.token_bytes(8 * size))
+
+
+def own_haze(secret: bytes, cost: QuadraticCost, box: Box, members: Sequence[bytes]) -> Own:
+    """Draws uniform in [0, 1) that follow from an agent's private key, what is its own of the problem, and the keys on
+    the roster: HMAC-SHA-256 of these keys SHAKE-256.
+
+    Not from A, c and d, which an operator may vary without the agents' doing. Another roster gives another haze: by the
+    same one two jobs, in the second of which an agent is replaced, would differ by that agent's answer alone.
+    """
+    parts = [np.ascontiguousarray(one, dtype="<f8").tobytes() for one in (cost.A_q, cost.a_l, box.lower, box.upper)]
+    message = hashlib.sha256(b"discreet/haze/v1")
+    for part in (*parts, *sorted(members)):
+        message.update(hashlib.sha256(part).digest())
+    seed = hmac.digest(secret, message.digest(), "sha256")
+
+    def draw(number: int, size: int) -> Floats:
+        return _uniform_of(hashlib.shake_256(seed + number.to_bytes(8, "big")).digest(8 * size))
+
+    return draw
+
+
+def _uniform_of(drawn: bytes) -> Floats:
+    words = np.frombuffer(drawn, dtype="<u8")
     uniform: Floats = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return uniform
 
@@ -49,7 +85,8 @@ class Responder:
 
     `bound` is the largest magnitude that a slot holds: what could be larger because of the data, slopes and regrets, is
     cut off there, so that no overflow depends on data. `uniform` draws the haze, which `haze=False` leaves out, for
-    attacks to show what it is for. Raises ValueError when the box has not two ends.
+    attacks to show what it is for; `own` draws the part of it that stays the same over jobs, without which all is drawn
+    anew. Raises ValueError when the box has not two ends, and for numbers that are not finite.
     """
 
     def __init__(
@@ -59,6 +96,7 @@ class Responder:
         box: Box,
         bound: float,
         uniform: Uniform = system_uniform,
+        own: Own | None = None,
         *,
         haze: bool = True,
     ) -> None:
@@ -68,14 +106,18 @@ class Responder:
         )
         if not (np.all(np.isfinite(self._lower)) and np.all(np.isfinite(self._upper))):
             raise ValueError("method auto needs boxes with two ends")
-        self._A, self._cost, self._bound, self._uniform = A, cost, bound, uniform
+        if not all(np.all(np.isfinite(one)) for one in (A, cost.A_q, cost.a_l)):
+            raise ValueError("A_u, A_g, A_q and a_l hold numbers that are not finite")
+        self._A, self._cost, self._bound, self._uniform, self._own = A, cost, bound, uniform, own
         self._haze = 1.0 if haze else 0.0
         self._curvature: Floats = 2 * cost.A_q.T @ cost.A_q
         self._pull = self._needed_pull()
         self._H: Floats = self._curvature + self._pull * np.eye(size)
-        self.x: Floats = self._lower + (self._upper - self._lower) * uniform(size)
+        start = uniform(size) if own is None else own(_START, size)
+        self.x: Floats = self._lower + (self._upper - self._lower) * start
         """What this agent contributes: at the end its optimum."""
         self._best = self._centre = self.x
+        self._answers = 0
 
     def _needed_pull(self) -> float:
         """Zero for a cost that is strongly convex."""
@@ -94,7 +136,7 @@ class Responder:
         """How much this agent's part of each sum falls with the sum's own price, at most: the diagonal of `A H^-1 A'`,
         float64[m], times a private factor. The factor hides in how it starts how steep this agent's cost is."""
         exact = np.sum(self._A * np.linalg.solve(self._H, self._A.T).T, axis=1)
-        factor = BLUR ** (2 * self._uniform(1)[0] - 1) if self._haze else 1.0
+        factor = BLUR ** (2 * self._drawn(_SLOPES, 1)[0] - 1) if self._haze else 1.0
         slopes: Floats = np.clip(exact * factor, 0.0, self._bound)
         return slopes
 
@@ -104,10 +146,16 @@ class Responder:
         p = self._cost.a_l + self._A.T @ prices
         linear = p - self._pull * self._centre
         self._best = box_minimum(self._H, linear, self._lower, self._upper, self._best)
-        share = 1 - self._haze * self._uniform(self.x.size)
+        share = 1 - self._haze * self._drawn(_FIRST_ANSWER + self._answers, self.x.size)
         self._haze *= THINNING
+        self._answers += 1
         self.x = np.clip(self.x + share * (self._best - self.x), self._lower, self._upper)
         return np.append(self._A @ self.x, min(max(self._regret(p), 0.0), self._bound))
+
+    def _drawn(self, number: int, size: int) -> Floats:
+        """In [0, 1): half of it this agent's own, half drawn anew."""
+        drawn = self._uniform(size)
+        return drawn if self._own is None else (drawn + self._own(number, size)) / 2
 
     def _regret(self, p: Floats) -> float:
         """`f(x) - f(best)` at the prices that p holds, from differences alone; of a flat cost a bound above it, by the
@@ -121,8 +169,9 @@ class Responder:
     def state(self) -> dict[str, Any]:
         """For another process, as JSON. Private: x is in it."""
         points = {"x": self.x.tolist(), "best": self._best.tolist(), "centre": self._centre.tolist()}
-        return {**points, "haze": self._haze}
+        return {**points, "haze": self._haze, "answers": self._answers}
 
     def resume(self, state: Mapping[str, Any]) -> None:
         self.x, self._best, self._centre = (np.array(state[name]) for name in ("x", "best", "centre"))
         self._haze = state["haze"]
+        self._answers = state.get("answers", 0)  # an older version's haze is all drawn anew

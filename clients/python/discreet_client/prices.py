@@ -72,8 +72,23 @@ class Prices:
         self._moves: list[float] = []
 
     def follow(self, sums: Floats) -> None:
-        """The next sum; the first is of the slopes, with no regrets. Sets `asked`, or `ended`."""
+        """The next sum; the first is of the slopes, with no regrets. Sets `asked`, or `ended`.
+
+        Sums that lead beyond what doubles hold, which takes a party that lies, end the run as not settled.
+        """
         self.sums.append(sums)
+        try:
+            with np.errstate(all="ignore"):
+                self._follow(sums)
+        except (OverflowError, ValueError):  # of exactly rounded sums
+            self._give_up()
+        if not np.all(np.isfinite(self.asked)):
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self.asked, self.gap, self.ended = self.answered, math.inf, True
+
+    def _follow(self, sums: Floats) -> None:
         if len(self.sums) == 1:
             slopes = FIRST * np.maximum(sums[:-1], 0.0)
             largest = float(np.max(slopes, initial=0.0)) or 1.0
@@ -100,8 +115,10 @@ class Prices:
         self.largest_gap = self.gap if first else max(self.largest_gap, self.gap)
         self.largest = max(self.largest, float(np.max(np.abs(opened), initial=0.0)))
         rounding = self._resolution * (1 + math.fsum(np.abs(prices).tolist()))
-        self.ended = self.gap <= max(GAP * self.largest_gap, rounding) and self.violation <= max(
-            BROKEN * self.largest, self._resolution
+        self.ended = (
+            math.isfinite(self.gap)
+            and self.gap <= max(GAP * self.largest_gap, rounding)
+            and self.violation <= max(BROKEN * self.largest, self._resolution)
         )
 
     def _learn(self, opened: Floats) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import pickle
 import socket
 import ssl
+import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +18,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy.stats import kstest
 
-from discreet_client.mpc import engine, keys, member, party
+from discreet_client.mpc import engine, keys, links, member, party
 from tests.clients.mpc.parties import Instance, Parties
 from tests.conftest import eventually
 
@@ -136,6 +138,26 @@ def test_a_member_in_anothers_place_ends_the_computation(parties: list[Parties])
         (answer,) = ran.answers()
     assert isinstance(answer, party.BrokenOff)
     assert answer.code == "party"
+
+
+@pytest.mark.parametrize("size", [0, 4000])
+def test_a_member_that_sends_without_end_ends_the_computation(parties: list[Parties], size: int) -> None:
+    """Whole messages that nobody asks for, in place of a computation: they filled the memory of who received them."""
+    ran = Parties(Instance.draw(2, 3, 1))
+    parties.append(ran)
+    ran.orders[2]["seconds"] = 30.0
+    ran.start([2])
+    eventually(lambda: _listens(ran.ports[2]), "the party listens")
+    common = 16  # bytes of the keys that both draw the same random numbers from
+    most = 2 * min(links.MOST_WAITING, links.MOST_WAITING_BYTES // (size or 1))
+    with _connected(ran.ports[2], keys.pem(ran.keys[1], ran.certificates[1])) as stream:
+        stream.sendall((1).to_bytes(2, "little") + bytes(common))
+        with contextlib.suppress(OSError):  # it has had enough
+            for label in range(most):
+                stream.sendall(struct.pack("<qI", label, size) + bytes(size))
+        (answer,) = ran.answers()
+    assert isinstance(answer, party.BrokenOff)
+    assert answer.code == "message"
 
 
 class Touch:

@@ -27,7 +27,7 @@ from discreet_client import secure_sum
 from discreet_client.agent import on_shares
 from discreet_client.agent.demands import Demands
 from discreet_client.agent.rounds import Party, Round
-from discreet_client.best_responses import Responder
+from discreet_client.best_responses import Responder, own_haze
 from discreet_client.federation.errors import AgentError, NotTrusted
 from discreet_client.packing import OutOfRange, box_bound
 from discreet_client.priced_rounds import PricedRounds
@@ -164,7 +164,7 @@ class _Run:
             read = secure_sum.Roster.read(document)
             return list(read.members) == members and read.parameters == sums
 
-        self._rounds = self._optimizer(parameters, sums, len(members))
+        self._rounds = self._optimizer(parameters, sums, members)
         saved: dict[str, Any] = json.loads(state) if state else {"settled": 0, "pending": []}
         path = self._agent.journal_path
         file = secure_sum.MemoryJournal() if path is None else secure_sum.FileJournal(path)
@@ -186,7 +186,9 @@ class _Run:
             self._rounds.resume(saved)
         return self._machine
 
-    def _optimizer(self, parameters: dict[str, Any], sums: secure_sum.Parameters, agents: int) -> Rounds | PricedRounds:
+    def _optimizer(
+        self, parameters: dict[str, Any], sums: secure_sum.Parameters, members: list[bytes]
+    ) -> Rounds | PricedRounds:
         A_u, A_g, cost, box = self._data
         rows = (parameters["coupled"], parameters["constraints"])
         auto = parameters.get("method", "spds") == "auto"
@@ -200,8 +202,10 @@ class _Run:
             raise AgentError(f"a contribution can reach {reach:g}, the slots hold {sums.bound:g}: the box is too large")
         steps = parameters["steps"]
         if auto:
-            responder = Responder(np.vstack([A_u, A_g]), cost, box, sums.bound)
-            return PricedRounds(responder, Prices(rows[0], sum(rows), sums.rounding(agents)), steps["iterations"])
+            own = own_haze(self._agent.identity.private_key.private_bytes_raw(), cost, box, members)
+            responder = Responder(np.vstack([A_u, A_g]), cost, box, sums.bound, own=own)
+            prices = Prices(rows[0], sum(rows), sums.rounding(len(members)))
+            return PricedRounds(responder, prices, steps["iterations"])
         chosen = Steps(self._primal or steps["primal"], steps["dual"], steps["shrink"], steps["regularization"])
         participant = Participant(A_u, A_g, cost, box, chosen)
         participant.x = _somewhere(box, participant.x)

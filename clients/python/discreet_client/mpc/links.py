@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-LONGEST_BUFFER = 1 << 26
-"""Bytes that a peer may have sent of a message that is not complete."""
+MOST_WAITING_BYTES = 1 << 26
+"""That a peer may have sent and nobody here has asked for yet, in whole messages and parts of one; more than the
+longest computation sends in all."""
+MOST_WAITING = 1 << 14
+"""Such messages. Parties wait for each other in every step, so that a few hundred are ahead at most."""
 
 
 def link_class(certificates: Sequence[bytes], fail: Callable[[str], None], closing: Callable[[], bool]) -> type[Any]:
@@ -48,7 +51,8 @@ def link_class(certificates: Sequence[bytes], fail: Callable[[str], None], closi
             except Exception:
                 fail("message")
                 return
-            if len(self.bytes) > LONGEST_BUFFER:
+            waiting = [len(one) for one in self.buffers.values() if isinstance(one, bytes)]
+            if len(self.bytes) + sum(waiting) > MOST_WAITING_BYTES or len(waiting) > MOST_WAITING:
                 self.transport.abort()
                 fail("message")
 

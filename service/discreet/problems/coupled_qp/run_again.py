@@ -7,6 +7,10 @@ An attacker sees the sums of two jobs: one of all agents, one of all but the las
 slopes are opened to every agent. From the differences it estimates what the last agent would take if nothing had a
 price (its wish), how steep its cost is, and what it took in the end. Masks and encryption hide nothing of this. The
 agents are the stock ones, with their haze or, to show what that is for, without.
+
+Two more tables say what many such pairs show: of the same jobs (`repeated`), where the part of the haze that is the
+agents' own stays, and of jobs in which the operator has chosen other figures each time (`by_prices`), where nothing
+hides what an agent takes in the end.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from numpy.typing import NDArray
 
 from discreet.problems.coupled_qp.attacks import CAPS, CURVATURES, GRID, NEEDS
 from discreet_client.arithmetic import box_minimum
-from discreet_client.best_responses import Responder
+from discreet_client.best_responses import Own, Responder, own_haze
 from discreet_client.priced_rounds import MOST_ROUNDS, PricedRounds
 from discreet_client.prices import Prices
 from discreet_client.updates import Box, QuadraticCost
@@ -84,13 +88,19 @@ class Opened(NamedTuple):
     """How the sums fall with prices, as everybody's quasi-Newton matrix has it at the end."""
 
 
+def kept_draws(agents: Sequence[Private]) -> list[Own]:
+    """The part of each agent's haze that stays the same over jobs of these agents. Keys are their places."""
+    keys = [place.to_bytes(32, "big") for place in range(len(agents))]
+    return [own_haze(key, one.cost, one.box, keys) for key, one in zip(keys, agents, strict=True)]
+
+
 def play(agents: Sequence[Private], own: Floats, seed: int, *, haze: bool) -> Opened:
     """One job of stock agents."""
     random, m = np.random.default_rng(seed), own.size
     prices = Prices(m // 2, m, (len(agents) + 1) * GRID / 2)
     rounds = [
-        PricedRounds(Responder(one.A, one.cost, one.box, 2.0**28, random.random, haze=haze), prices, MOST_ROUNDS)
-        for one in agents
+        PricedRounds(Responder(one.A, one.cost, one.box, 2.0**28, random.random, kept, haze=haze), prices, MOST_ROUNDS)
+        for one, kept in zip(agents, kept_draws(agents), strict=True)
     ]
     sums: Floats | None = None
     while (told := [one(sums) for one in rounds])[0] is not None:
@@ -143,6 +153,73 @@ def figures(count: int, hours: int, seeds: int, *, haze: bool) -> Errors:
     return Errors(*(float(one) for one in np.nanmedian(np.array(found), axis=0)))
 
 
+def repeated(count: int, hours: int, seed: int, pairs: int, *, kept: bool) -> float:
+    """Relative error of the wish by the mean of the first sums of so many pairs of jobs, each of the same agents and
+    data, where the attacker knows the box; with the agents' own part of the haze or, to show what that is for, without.
+    """
+    agents, own = crowd(count, hours, seed)
+    left, nothing, random = agents[-1], np.zeros(own.size), np.random.default_rng(seed)
+    wish = left.best(nothing)
+
+    def first(those: Sequence[Private], draws: Sequence[Own | None]) -> Floats:
+        told = [
+            Responder(one.A, one.cost, one.box, 2.0**28, random.random, draw).answer(nothing)[:-1]
+            for one, draw in zip(those, draws, strict=True)
+        ]
+        total: Floats = np.sum(told, axis=0)
+        return total
+
+    groups = [(those, kept_draws(those) if kept else [None] * len(those)) for those in (agents, agents[:-1])]
+    apart = np.mean([first(*groups[0]) - first(*groups[1]) for _ in range(pairs)], axis=0)
+    middle = left.A @ ((np.asarray(left.box.lower) + np.asarray(left.box.upper)) / 2)
+    # Of an answer half is the start, whose mean is the middle of the box, and half what is best.
+    return float(np.linalg.norm(2 * apart - middle - wish) / np.linalg.norm(wish))
+
+
+class Taken(NamedTuple):
+    """How far estimates of what an agent takes are off, in parts of its cap, over the prices of the jobs."""
+
+    worst: float
+    median: float
+
+
+def by_prices(count: int, seed: int, pairs: int) -> Taken:
+    """Of pairs of jobs of one hour, whose operator chooses c anew each time, so that they end at prices from zero to
+    where nobody takes anything. Only last sums are used, which no haze is in."""
+    agents, _ = crowd(count, 1, seed)
+    left, weight = agents[-1], float(agents[-1].A[0, 0])
+
+    def ends(those: Sequence[Private], begin: int) -> tuple[Floats, Floats]:
+        found = []
+        for place, c in enumerate(np.linspace(-1.2 * count * weight, 6 / weight, pairs)):
+            run = play(those, np.array([c, -1e3]), begin + place, haze=True)
+            found.append((run.prices[0], (run.last[0] - c) / weight))
+        prices, taken = np.array(sorted(found)).T
+        return prices, taken
+
+    prices, whole = ends(agents, 0)
+    others = np.interp(prices, *ends(agents[:-1], pairs))
+    truth = [left.best(np.array([price, 0.0]))[0] / weight for price in prices]
+    off = np.abs(whole - others - truth) / float(np.max(left.box.upper))
+    return Taken(float(np.max(off)), float(np.median(off)))
+
+
+def tables(sizes: Sequence[int]) -> None:
+    """What many pairs show, as Markdown."""
+    numbers = (1, 10, 100)
+    print("| agents | haze |", " | ".join(f"{pairs} pairs" for pairs in numbers), "|")
+    for count in sizes:
+        for kept in (False, True):
+            row = [np.median([repeated(count, 1, seed, pairs, kept=kept) for seed in range(12)]) for pairs in numbers]
+            name = "kept" if kept else "anew"
+            print(f"| {count} | {name} |", " | ".join(f"{one:.2g}" for one in row), "|", flush=True)
+    print("| agents | other prices: pairs | worst | median |")
+    for count in sizes:
+        for pairs in (4, 8):
+            off = np.median([by_prices(count, seed, pairs) for seed in range(6)], axis=0)
+            print(f"| {count} | {pairs} |", " | ".join(f"{one:.2g}" for one in off), "|", flush=True)
+
+
 def main(sizes: Sequence[int]) -> None:
     """The table, as Markdown: relative errors without haze and with it."""
     print("| agents | hours |", " | ".join(name.replace("_", " ") for name in Errors._fields), "|")
@@ -155,4 +232,6 @@ def main(sizes: Sequence[int]) -> None:
 
 
 if __name__ == "__main__":
-    main([int(size) for size in sys.argv[1:]] or [4, 8, 20, 50])
+    sizes = [int(size) for size in sys.argv[1:]] or [4, 8, 20, 50]
+    main(sizes)
+    tables(sizes)
