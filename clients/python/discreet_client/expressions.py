@@ -474,6 +474,24 @@ def derivative(expression: Expression, name: str) -> Expression:
     return of(expression)
 
 
+def gradient(expression: Expression) -> dict[str, Expression]:
+    """The partial derivatives that are not identically zero, by variable: each as `derivative` gives it.
+
+    Of a sum each variable's is made of the terms that it is in, so a long sum of terms in few variables each costs what
+    its terms do, not variables times terms.
+    """
+    if not isinstance(expression, Sum):
+        parts = {name: expression for name in expression.names}
+    else:
+        terms: dict[str, list[Expression]] = {}
+        for term in expression.terms:
+            for name in term.names:
+                terms.setdefault(name, []).append(term)
+        parts = {name: found[0] if len(found) == 1 else Sum(tuple(found)) for name, found in terms.items()}
+    found = {name: derivative(part, name) for name, part in sorted(parts.items())}
+    return {name: slope for name, slope in found.items() if slope != ZERO}
+
+
 def _slope_of_power(node: Power) -> Expression:
     lower = _double(Fraction(node.exponent) - 1)
     if lower is None:
