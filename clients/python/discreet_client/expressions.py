@@ -225,7 +225,9 @@ def number_text(value: float) -> str:
 # Parsing ------------------------------------------------------------------------------------------------------------
 
 
-def parse(text: str, names: Iterable[str]) -> Expression:
+def parse(
+    text: str, names: Iterable[str], *, most_characters: int = MAX_LENGTH, most_nodes: int = MAX_NODES
+) -> Expression:
     """The tree of `text`, whose variables are among `names`.
 
     Raises ExpressionError, with the position, for what the grammar does not know or a limit does not allow; ValueError
@@ -235,15 +237,16 @@ def parse(text: str, names: Iterable[str]) -> Expression:
     for name in known:
         if not NAME.fullmatch(name) or name in FUNCTIONS or name in DERIVED:
             raise ValueError(f"{name!r} cannot be the name of an agent in an expression")
-    if len(text) > MAX_LENGTH:
-        raise ExpressionError(f"the expression has {len(text)} characters, more than {MAX_LENGTH}", MAX_LENGTH)
+    if len(text) > most_characters:
+        says = f"the expression has {len(text)} characters, more than {most_characters}"
+        raise ExpressionError(says, most_characters)
     parser = _Parser(text, known)
     root = parser.sum()
     kind, token, position = parser.token
     if kind != "end":
         raise ExpressionError(f"{token!r} does not continue the expression", position)
-    if root.size > MAX_NODES:
-        raise ExpressionError(f"the expression has {root.size} nodes, more than {MAX_NODES}", 0)
+    if root.size > most_nodes:
+        raise ExpressionError(f"the expression has {root.size} nodes, more than {most_nodes}", 0)
     return root
 
 
@@ -481,7 +484,7 @@ def gradient(expression: Expression) -> dict[str, Expression]:
     its terms do, not variables times terms.
     """
     if not isinstance(expression, Sum):
-        parts = {name: expression for name in expression.names}
+        parts = dict.fromkeys(expression.names, expression)
     else:
         terms: dict[str, list[Expression]] = {}
         for term in expression.terms:

@@ -20,6 +20,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+FARTHEST = 1e9
+"""A step beyond this counts as one to it: differences of coordinates are lost in larger numbers."""
+
 
 def onto_budget(point: Floats, lower: Floats, upper: Floats, least: float, most: float) -> Floats:
     """The nearest point of a box whose coordinates sum to `least` to `most`; one exists."""

@@ -99,9 +99,9 @@ def advance_compiled(
 ) -> int:
     """Returns how many steps entered the sums. Loops instead of array expressions: a step is some 150 nanoseconds.
 
-    The outputs agent_start[i], …, agent_start[i + 1] - 1 are the derivatives in coordinate i. `stepped`: where a step is
-    cut off at once, the box but for agents with a set, which are projected as a whole. Unsigned indices are not checked
-    for being negative.
+    The outputs agent_start[i], …, agent_start[i + 1] - 1 are the derivatives in coordinate i. `stepped`: where a step
+    is cut off at once, the box but for agents with a set, which are projected as a whole. Unsigned indices are not
+    checked for being negative.
     """
     n, m, width = states.size, multipliers.size, register.size
     on_grid, grid, scale = outputs.grid > 0.0, outputs.grid, outputs.scale

@@ -129,15 +129,14 @@ def saddle_problem(
         ((place[name], k, slope) for k, g in enumerate(constraints) for name, slope in gradient(g).items()),
         key=lambda one: one[:2],
     )
-    found = [(k, i, slope) for i, k, slope in by_place]
     spans = [(place[one.coordinates[0]], place[one.coordinates[-1]] + 1, one.within) for one in groups]
     return SaddleProblem(
         names=tuple(names),
-        program=compiled([*slopes, *constraints, *(slope for _, _, slope in found)], names),
+        program=compiled([*slopes, *constraints, *(slope for _, _, slope in by_place)], names),
         constraints=len(constraints),
-        constraint=np.array([k for k, _, _ in found], dtype=np.int64),
-        agent=np.array([i for _, i, _ in found], dtype=np.int64),
-        constant=np.array([not slope.names for _, _, slope in found], dtype=np.bool_),
+        constraint=np.array([k for _, k, _ in by_place], dtype=np.int64),
+        agent=np.array([i for i, _, _ in by_place], dtype=np.int64),
+        constant=np.array([not slope.names for _, _, slope in by_place], dtype=np.bool_),
         lower=np.array([box[name][0] for name in names], dtype=np.float64),
         upper=np.array([box[name][1] for name in names], dtype=np.float64),
         sets=sets_of(spans, len(names)),

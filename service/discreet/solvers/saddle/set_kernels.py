@@ -14,13 +14,12 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet_client.projections import FARTHEST
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 BUDGET, BALL = range(2)
-
-FARTHEST = 1e9
-"""A step beyond this counts as one to it: differences of coordinates are lost in larger numbers."""
 
 
 class Sets(NamedTuple):
