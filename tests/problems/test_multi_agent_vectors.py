@@ -348,7 +348,7 @@ def test_starts_outside_of_a_set_are_refused(initial: Any, says: str) -> None:
         (["ev_1 + ev_2 + ev_3 - 2"], "strictly inside"),  # the budget is 3
         (["ev_1 * ev_2 - 4"], "both vary"),
         (["ev - 4"], "neither an agent nor a function"),
-        (["1 - 1"], "depends on any agent"),
+        (["1 - 3"], "depends on any agent"),
     ],
 )
 def test_constraints_of_vectors_are_refused(constraints: list[str], says: str) -> None:

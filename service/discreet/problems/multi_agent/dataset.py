@@ -21,11 +21,14 @@ from discreet.problems.multi_agent.agents import AgentFigures, Name, hides_all
 from discreet.problems.numbers import Frozen, Real
 from discreet.solvers.saddle.convexity import prove_convex
 from discreet.solvers.saddle.expression_programs import MAX_INSTRUCTIONS, compiled
+from discreet.solvers.saddle.many_agents import TooManyEntries, prove_convex_sum
 from discreet_client.expressions import Expression, ExpressionError, derivative, parse
 
 Floats = NDArray[np.float64]
 
-MAX_AGENTS = 200
+MAX_AGENTS = 2000
+FEW_AGENTS = 200
+"""Up to which what a content takes is counted as it was before there were more: in operations of derivatives alone."""
 MAX_COORDINATES = 5000
 """Of all agents together."""
 MAX_CONSTRAINTS = 100
@@ -77,13 +80,19 @@ class MultiAgentPublic(Frozen):
         return all(agent.dimension is None for agent in self.agents)
 
     @property
+    def many(self) -> bool:
+        """Whether the time of reading the objectives counts, beside that of their derivatives."""
+        return not self.plain or len(self.agents) > FEW_AGENTS
+
+    @property
     def agent_of(self) -> list[int]:
         """Position of the agent of each coordinate."""
         return [position for position, agent in enumerate(self.agents) for _ in range(agent.count)]
 
     @property
     def most_operations(self) -> int:
-        """How many operations the derivatives of all objectives may take, from public figures."""
+        """How many operations the derivatives of all objectives may take, from public figures; with `many`, together
+        with the nodes of the objectives."""
         return self.max_operations or UNDECLARED_OPERATIONS * sum(agent.count for agent in self.agents)
 
     def box(self) -> dict[str, tuple[float, float]]:
@@ -109,8 +118,10 @@ class MultiAgentDataset(Dataset):
     @classmethod
     def sizes(cls, public: MultiAgentPublic, content: Content) -> dict[str, tuple[int, int]]:
         texts = zip(public.agents, content["objectives"].tolist(), strict=True)
-        slopes = [slope for agent, text in texts for slope in _slopes(parse(text, agent.coordinates), agent)]
+        objectives = [(parse(text, agent.coordinates), agent) for agent, text in texts]
+        slopes = [slope for objective, agent in objectives for slope in _slopes(objective, agent)]
         operations = int(compiled(slopes, public.names, MAX_PROGRAM).code.size)
+        operations += sum(objective.size for objective, _ in objectives) if public.many else 0
         return {"max_operations": (operations, public.most_operations)}
 
     @classmethod
@@ -135,11 +146,12 @@ class MultiAgentDataset(Dataset):
             try:
                 objective = parse(text, agent.coordinates)
                 ends = zip(agent.lowers().tolist(), agent.uppers().tolist(), strict=True)
-                prove_convex(objective, dict(zip(agent.coordinates, ends, strict=True)))
+                prove = prove_convex_sum if public.many else prove_convex
+                prove(objective, dict(zip(agent.coordinates, ends, strict=True)))
                 texts.append(str(objective))
                 parse(texts[-1], agent.coordinates)  # as a release will: 1e9 has become 1000000000, maybe too long
                 slopes += _slopes(objective, agent)
-            except ValueError as error:  # of the grammar, or not convex
+            except (ValueError, TooManyEntries) as error:  # of the grammar, or not convex
                 found.append(FieldIssue(pointer, str(error)))
             start, issue = _start(agent, (content.initial or {}).get(agent.name))
             found += [] if issue is None else [FieldIssue(f"/content/initial/{agent.name}", issue)]

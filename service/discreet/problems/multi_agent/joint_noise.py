@@ -28,6 +28,8 @@ from discreet_client.expressions import Expression, ExpressionError
 
 ROUNDING = 1e-9
 """Of the arithmetic with sensitivities and scales themselves."""
+PROJECTION = 20
+"""Operations that projecting on a set takes for each coordinate."""
 MAX_ROUNDING = 0.1
 """Most that floating point may add to the distance of neighbours; the noise covers it."""
 
@@ -91,7 +93,9 @@ def joint_noise(constraints: list[Expression], public: MultiAgentPublic, box: Bo
     dense = dense * factor
     agents = [[one.name, one.dimension, one.within] for one in public.agents] if sparse else None
     quantities = _quantities(layout if sparse else _all(m, names), dense)
-    return JointNoise(layout, dense, width, int(problem.program.code.size) + len(layout), quantities, agents)
+    operations = int(problem.program.code.size) + len(layout)
+    operations += PROJECTION * sum(one.count for one in public.agents if one.within is not None)
+    return JointNoise(layout, dense, width, operations, quantities, agents)
 
 
 def scales_of(problem: SaddleProblem, parameters: dict[str, Any]) -> tuple[Floats, Floats]:

@@ -58,6 +58,8 @@ MAX_ROUNDS = 100_000
 DRAWS_A_SECOND = 400_000
 OPERATION_SECONDS = 12e-9
 """Of one operation of an objective's derivative."""
+READING_SECONDS = 1e-4
+"""Of parsing, deriving and compiling one operation of an objective or a constraint."""
 NEIGHBOURS = "one agent's trajectory of states, moved by at most its public radius in l2 over all steps"
 
 
@@ -152,13 +154,14 @@ class MultiAgent(FederatedProblem, ProblemOnData):
         if width * steps > LONGEST_SECONDS * DRAWS_A_SECOND:
             says = f"{width} outputs in each of {steps} steps are more noise than is drawn in {LONGEST_SECONDS} s"
             raise InvalidInput(says, pointer="/problem/schedule/iterations")
-        most = public.most_operations
-        if joint.agents is not None:  # where they are few, constraints lie within the margin
+        most, reading = public.most_operations, 0.0
+        if joint.agents is not None:  # else reading, and the constraints, lie within the margin
             most += joint.operations
+            reading = READING_SECONDS * (most + len(public.agents))
         held = PATH_POINTS + saddle_point.steps_at_once(width)
         resources = Resources.padded(
             0.5 * (1 + width * steps // DRAWS_A_SECOND),
-            work=steps * most * OPERATION_SECONDS,
+            work=steps * most * OPERATION_SECONDS + reading,
             content_bytes=4 * 4000.0 * len(public.agents),  # texts
             memory_bytes=(1 << 28) + 8 * held * (width + len(g) + coordinates),
             steps=1 if self.protocol == "job" else steps + 1,  # the agents sign at last what they saw

@@ -24,7 +24,7 @@ from discreet.solvers.saddle.intervals import Box, Interval, Work, bounds, value
 from discreet.solvers.saddle.lipschitz import MOST_TOGETHER, NotLipschitz, norm_bound
 from discreet.solvers.saddle.moves import Moves
 from discreet.solvers.saddle.saddle_point import SaddleProblem
-from discreet_client.expressions import Expression, Negation, Number, Product, Sum, Variable, gradient
+from discreet_client.expressions import Expression, Negation, Number, Power, Product, Sum, Variable, gradient
 
 Floats = NDArray[np.float64]
 
@@ -61,12 +61,25 @@ def affine(term: Expression) -> bool:
     return False
 
 
+def plainly_convex(term: Expression) -> bool:
+    """Whether a term is affine, or an even power of such a sum times numbers that are not negative, as it is
+    written: convex everywhere."""
+    factors = term.factors if isinstance(term, Product) else (term,)
+    numbers = [factor.value for factor in factors if isinstance(factor, Number)]
+    others = [factor for factor in factors if not isinstance(factor, Number)]
+    if len(others) == 1 and isinstance(others[0], Power):
+        base, exponent = others[0].base, others[0].exponent
+        even = exponent >= 2 and exponent == int(exponent) and int(exponent) % 2 == 0
+        return even and min(numbers, default=0.0) >= 0 and all(affine(part) for part in terms_of(base))
+    return affine(term)
+
+
 def prove_convex_sum(expression: Expression, box: Box) -> None:
     """As `prove_convex`: a sum is convex by the rules of DCP when its terms are."""
     if sum(term.size * len(term.names) for term in terms_of(expression)) > MOST_IN_A_TERM:
         raise TooManyEntries("a term has too many variables at once; sums of terms in few variables each are cheaper")
     for term in terms_of(expression):
-        if not affine(term):
+        if not plainly_convex(term):
             prove_convex(term, {name: box[name] for name in term.names})
 
 
@@ -170,7 +183,9 @@ def moved_by(constraints: Sequence[Expression], names: Sequence[str], box: Box, 
     for row, (g, slopes) in enumerate(rows):
         squares: dict[int, list[float]] = {}
         for name, slope in slopes:
-            bound = abs(slope.value) if isinstance(slope, Number) else norm_bound([slope], box, together)
+            # An affine slope has its ends at those of the box: nothing to search.
+            plain = affine(slope)
+            bound = max(map(abs, value_bounds(slope, box))) if plain else norm_bound([slope], box, together)
             if not math.isfinite(bound):
                 raise NotLipschitz(
                     f"'{str(g)[:80]}' has no bounded derivatives in {name}: a release of it could not be made private"
