@@ -21,7 +21,11 @@ from discreet.problems.multi_agent import problem as module
 from discreet.problems.multi_agent.dataset import MultiAgentContent, MultiAgentDataset, MultiAgentPublic
 from discreet.problems.multi_agent.problem import MultiAgent
 from discreet.problems.numbers import Budget
+from discreet.solvers.errors import InvalidArgument
 from discreet.solvers.saddle import saddle_point
+from discreet.solvers.saddle.many_agents import MOST_ENTRIES
+from discreet.solvers.saddle.moves import Moves
+from discreet.solvers.saddle.noise_split import joint_distance, sparse_split, split
 from discreet.solvers.saddle.saddle_point import cloud_outputs, noise_width
 from discreet.solvers.saddle.set_kernels import project_sets, sets_of
 from discreet_client.agent import multi_agent
@@ -364,3 +368,51 @@ def test_plans_of_states_of_one_number_keep_their_form() -> None:
     plan = problem(constraints=["fan + other^2 - 4"]).plan(public(agents=agents), BUDGET)
     assert set(plan.parameters) == {"box", "units", "layout", "schedule"}
     assert len(plan.parameters["units"]) == 1 + 2
+
+
+# Many agents ---------------------------------------------------------------------------------------------------------
+
+
+def test_two_thousand_agents_share_a_sum() -> None:
+    """More is refused at once; the price that all see is near that of the mean agent, which all are."""
+    count = 2000
+    agents = [{"name": f"a{k}", "lower": 0, "upper": 4, "radius": 0.5} for k in range(count)]
+    part = public(agents=agents)
+    with pytest.raises(ValidationError, match="at most 2000"):
+        public(agents=[*agents, {**agents[0], "name": "more"}])
+    asked = problem(constraints=[" + ".join(f"0.1 * {name}" for name in part.names) + " - 200"])
+    plan = asked.plan(part, BUDGET)
+    assert plan.parameters["units"][0] == pytest.approx(0.05, rel=1e-6)
+    assert sum(unit > 0 for unit in plan.parameters["units"]) == 1
+    objectives = {name: f"({name} - 3)^2" for name in part.names}
+    content = MultiAgentDataset.read_rows(part, MultiAgentContent(objectives=objectives))
+    (taken, most) = MultiAgentDataset.sizes(part, content)["max_operations"]
+    assert taken <= most == 100_000
+    released = asked.release(part, plan, content, Noise.seeded(4))
+    body = asked.finish(part, plan, released, lambda *_: None).to_json()
+    assert len(body["noisy_gradients"]) == count
+    # 0.1 mu = 2 (3 - 1): the sum leaves 1 to each.
+    assert body["average_multipliers"][0] > 1
+    assert plan.resources.memory_bytes < 1 << 30
+
+
+def test_more_couplings_than_are_certified_are_refused() -> None:
+    agents = [{"name": f"a{k}", "lower": 0, "upper": 1, "radius": 0.5} for k in range(300)]
+    total = " + ".join(f"a{k}" for k in range(300))
+    with pytest.raises(InvalidInput, match=f"more than {MOST_ENTRIES}"):
+        problem(constraints=[f"({total})^2 - 10000"]).plan(public(agents=agents), BUDGET)
+    with pytest.raises(ValidationError, match="500000"):
+        problem(constraints=[total + " " * 99_000] * 6)
+
+
+def test_the_sparse_split_is_that_of_all_pairs() -> None:
+    generator = np.random.default_rng(3)
+    dense = generator.uniform(0.1, 2, (7, 4)) * (generator.uniform(size=(7, 4)) < 0.5)
+    radii = generator.uniform(0.1, 1, 4)
+    row, column = np.nonzero(dense)
+    found = sparse_split(radii, Moves(row, column, dense[row, column], 7), 0.7)
+    assert found == pytest.approx(split(radii, dense, np.ones(7), 0.7).scales, rel=1e-6)
+    assert joint_distance(radii, dense, found) <= 0.7 * (1 + 1e-12)
+    assert joint_distance(radii, dense, found) == pytest.approx(0.7, rel=1e-9)
+    with pytest.raises(InvalidArgument):
+        sparse_split(radii, Moves(row, column, dense[row, column], 7), math.inf)
