@@ -41,7 +41,8 @@ def onto_budget(point: Floats, lower: Floats, upper: Floats, least: float, most:
     if free.any():
         fixed = float(np.clip(middle, lower, upper)[~free].sum())
         nu = min(max((float(point[free].sum()) + fixed - target) / int(free.sum()), begin), end)
-    return np.clip(point - nu, lower, upper)
+    found: Floats = np.clip(point - nu, lower, upper)
+    return found
 
 
 def onto_ball(point: Floats, lower: Floats, upper: Floats, centre: Floats, radius: float) -> Floats:
@@ -61,7 +62,8 @@ def onto_ball(point: Floats, lower: Floats, upper: Floats, centre: Floats, radiu
     if free.any():
         fixed = float((np.clip(middle, low, high)[~free] ** 2).sum())
         t = min(max(float(np.sqrt(max(radius**2 - fixed, 0.0) / (away[free] ** 2).sum())), begin), end)
-    return np.clip(centre + np.clip(t * away, low, high), lower, upper)
+    found: Floats = np.clip(centre + np.clip(t * away, low, high), lower, upper)
+    return found
 
 
 def onto(point: Floats, lower: Floats, upper: Floats, within: dict[str, Any] | None) -> Floats:

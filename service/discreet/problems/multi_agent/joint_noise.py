@@ -23,6 +23,7 @@ from discreet.solvers.saddle.intervals import Box
 from discreet.solvers.saddle.lipschitz import NotLipschitz, sensitivities
 from discreet.solvers.saddle.many_agents import TooManyEntries, moved_by
 from discreet.solvers.saddle.noise_split import sparse_split, split
+from discreet.solvers.saddle.saddle_kernels import Outputs
 from discreet.solvers.saddle.saddle_point import Group, SaddleProblem
 from discreet_client.expressions import Expression, ExpressionError
 
@@ -116,7 +117,7 @@ def groups_of(parameters: dict[str, Any]) -> list[Group]:
 
 def _rounding(
     problem: SaddleProblem,
-    shape: saddle_point.Outputs,
+    shape: Outputs,
     constraints: Sequence[Expression],
     box: Box,
     units: Floats,
