@@ -27,6 +27,7 @@ OTHER_SAMPLES = {
     "off_policy_evaluation, minibatch, tabular, replaced": 1000,
     "multi_agent, one output": 1000,
     "multi_agent, many outputs": 1000,
+    "multi_agent, a vector": 1000,
     "routing, gradient": 1000,
 }
 CELLS = {
@@ -45,7 +46,7 @@ CELLS = {
         importance sampling, added, gaussian; importance sampling, replaced, gaussian;
         importance sampling, public rules, added;
         dp_lsw, added; dp_lsw, replaced; dp_lsl, added; dp_lsl, replaced""",
-    "multi_agent": "one output; many outputs",
+    "multi_agent": "one output; many outputs; a vector",
 }
 """Every unit, relation and mechanism that a kind has."""
 

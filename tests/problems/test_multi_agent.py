@@ -442,13 +442,13 @@ def test_objectives_too_large_to_compile_together_are_refused_when_they_are_regi
     content = read(public(), most)
     asked = problem()
     form, _ = asked.solver_form(asked.plan(public(), Budget(epsilon=EPSILON, delta=DELTA)), {})
-    for module in ("dataset", "problem"):
+    for module in ("dataset", "joint_noise"):
         monkeypatch.setattr(f"discreet.problems.multi_agent.{module}.MAX_PROGRAM", form.program.code.size)
     assert asked.plan(public(), Budget(epsilon=EPSILON, delta=DELTA)).price
     with pytest.raises(InvalidInput, match="too large") as refused:
         read(public(), most)
     assert refused.value.issues[0].pointer == "/content/objectives"
-    monkeypatch.setattr("discreet.problems.multi_agent.problem.MAX_PROGRAM", form.program.code.size - 1)
+    monkeypatch.setattr("discreet.problems.multi_agent.joint_noise.MAX_PROGRAM", form.program.code.size - 1)
     with pytest.raises(InvalidInput, match="too large"):
         asked.plan(public(), Budget(epsilon=EPSILON, delta=DELTA))
     assert content["objectives"].size == 3

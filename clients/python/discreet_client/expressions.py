@@ -225,7 +225,9 @@ def number_text(value: float) -> str:
 # Parsing ------------------------------------------------------------------------------------------------------------
 
 
-def parse(text: str, names: Iterable[str]) -> Expression:
+def parse(
+    text: str, names: Iterable[str], *, most_characters: int = MAX_LENGTH, most_nodes: int = MAX_NODES
+) -> Expression:
     """The tree of `text`, whose variables are among `names`.
 
     Raises ExpressionError, with the position, for what the grammar does not know or a limit does not allow; ValueError
@@ -235,15 +237,16 @@ def parse(text: str, names: Iterable[str]) -> Expression:
     for name in known:
         if not NAME.fullmatch(name) or name in FUNCTIONS or name in DERIVED:
             raise ValueError(f"{name!r} cannot be the name of an agent in an expression")
-    if len(text) > MAX_LENGTH:
-        raise ExpressionError(f"the expression has {len(text)} characters, more than {MAX_LENGTH}", MAX_LENGTH)
+    if len(text) > most_characters:
+        says = f"the expression has {len(text)} characters, more than {most_characters}"
+        raise ExpressionError(says, most_characters)
     parser = _Parser(text, known)
     root = parser.sum()
     kind, token, position = parser.token
     if kind != "end":
         raise ExpressionError(f"{token!r} does not continue the expression", position)
-    if root.size > MAX_NODES:
-        raise ExpressionError(f"the expression has {root.size} nodes, more than {MAX_NODES}", 0)
+    if root.size > most_nodes:
+        raise ExpressionError(f"the expression has {root.size} nodes, more than {most_nodes}", 0)
     return root
 
 
@@ -472,6 +475,24 @@ def derivative(expression: Expression, name: str) -> Expression:
         raise TypeError(type(node).__name__)
 
     return of(expression)
+
+
+def gradient(expression: Expression) -> dict[str, Expression]:
+    """The partial derivatives that are not identically zero, by variable: each as `derivative` gives it.
+
+    Of a sum each variable's is made of the terms that it is in, so a long sum of terms in few variables each costs what
+    its terms do, not variables times terms.
+    """
+    if not isinstance(expression, Sum):
+        parts = dict.fromkeys(expression.names, expression)
+    else:
+        terms: dict[str, list[Expression]] = {}
+        for term in expression.terms:
+            for name in term.names:
+                terms.setdefault(name, []).append(term)
+        parts = {name: found[0] if len(found) == 1 else Sum(tuple(found)) for name, found in terms.items()}
+    found = {name: derivative(part, name) for name, part in sorted(parts.items())}
+    return {name: slope for name, slope in found.items() if slope != ZERO}
 
 
 def _slope_of_power(node: Power) -> Expression:

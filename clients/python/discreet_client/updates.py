@@ -319,3 +319,12 @@ def agent_step(
     for entry, multiplier in zip(gradient, multipliers, strict=True):
         pull += entry * multiplier
     return min(max(state - gamma * (pull + alpha * state), lower), upper)
+
+
+def vector_step(
+    state: Floats, slope: Floats, gradient: Floats, multipliers: Floats, gamma: float, alpha: float
+) -> Floats:
+    """As `agent_step` for a state that is a vector, before it is projected on the agent's set. `slope`: float64[d];
+    `gradient`: float64[m, d]."""
+    moved: Floats = state - gamma * (slope + multipliers @ gradient + alpha * state)
+    return moved

@@ -1027,8 +1027,27 @@ export interface components {
          * @description An agent with its name in expressions.
          */
         AgentFigures: {
-            /** Lower */
-            lower: number;
+            /**
+             * @description In which the coordinates lie, in the box
+             * @default null
+             */
+            ball?: components["schemas"]["Ball"] | null;
+            /**
+             * @description What the coordinates add up to, within the box
+             * @default null
+             */
+            budget?: components["schemas"]["SumRange"] | null;
+            /**
+             * Dimension
+             * @description Of a state that is a vector: an agent `ev` has the coordinates `ev_1`, `ev_2`, …; absent: one number, by the agent's own name
+             * @default null
+             */
+            dimension?: number | null;
+            /**
+             * Lower
+             * @description Of the state, or of each coordinate: one number for all, or a list
+             */
+            lower: number | number[];
             /** Name */
             name: string;
             /**
@@ -1037,7 +1056,7 @@ export interface components {
              */
             radius: number;
             /** Upper */
-            upper: number;
+            upper: number | number[];
         };
         /**
          * Agreement
@@ -1117,6 +1136,16 @@ export interface components {
             changes: components["schemas"]["AuditEntry"][];
             /** Next Page Token */
             next_page_token: string | null;
+        };
+        /**
+         * Ball
+         * @description Points no farther than `radius` from `centre`.
+         */
+        Ball: {
+            /** Centre */
+            centre: number[];
+            /** Radius */
+            radius: number;
         };
         /**
          * Binding
@@ -2878,7 +2907,7 @@ export interface components {
         MultiAgent: {
             /**
              * Constraints
-             * @description Expressions in the agents' names, convex, meant <= 0
+             * @description Expressions in the names of agents or of their coordinates, convex, meant <= 0
              */
             constraints: string[];
             /**
@@ -2924,10 +2953,11 @@ export interface components {
         MultiAgentContent: {
             /**
              * Initial
+             * @description By agent; of a vector a number for all coordinates, or a list. Absent: the middle
              * @default null
              */
             initial?: {
-                [key: string]: number;
+                [key: string]: number | number[];
             } | null;
             /** Objectives */
             objectives: {
@@ -2988,7 +3018,7 @@ export interface components {
             agents: components["schemas"]["AgentFigures"][];
             /**
              * Max Operations
-             * @description Public bound on the operations that derivatives of all objectives take, chosen without looking at them: releases take the time of so many. Absent: 50 for each agent
+             * @description Public bound on the operations that derivatives of all objectives take, chosen without looking at them: releases take the time of so many. Absent: 50 for each coordinate
              * @default null
              */
             max_operations?: number | null;
@@ -4858,6 +4888,19 @@ export interface components {
             delta: number;
             /** Epsilon */
             epsilon: number;
+        };
+        /**
+         * SumRange
+         * @description What a state's coordinates may add up to: an energy over hours.
+         */
+        SumRange: {
+            /** Lower */
+            lower: number;
+            /**
+             * Upper
+             * @description May equal `lower`: then the sum is fixed
+             */
+            upper: number;
         };
         /**
          * TabularFeatures

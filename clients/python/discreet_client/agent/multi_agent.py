@@ -2,6 +2,10 @@
 
 agent = Agent.from_token(token, announcement={"lower": -10, "upper": 10, "radius": 1}, name="x1", …)
 found = minimize(agent, slope=lambda x: 2 * (x - 9) + 1)
+
+A state may be a vector: an announcement with a `dimension` has bounds for all coordinates or lists of them, and perhaps
+a `budget: {lower, upper}` of their sum or a `ball: {centre, radius}`; the slope then takes and gives a list, and
+`found.x` is one.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from attrs import define
 
 from discreet_client.agent.agent import Agent
@@ -20,9 +25,13 @@ from discreet_client.agent.rounds import Outcome, Party, Round, Step
 from discreet_client.expressions import derivative, parse, value
 from discreet_client.federation import history, signing
 from discreet_client.federation.errors import AgentError, NotTrusted
-from discreet_client.updates import agent_step, tikhonov_sizes
+from discreet_client.projections import FARTHEST, onto
+from discreet_client.updates import agent_step, tikhonov_sizes, vector_step
 
 STATE = struct.Struct("!d")
+
+Slope = Callable[[Any], Any]
+"""Of an agent's own objective: of a number a number; of a state with a dimension a list, of a list."""
 
 
 @define(frozen=True)
@@ -31,7 +40,8 @@ class Minimum:
 
     state: str
     code: str
-    x: float
+    x: Any
+    """A number; of a state with a dimension a list."""
     multipliers: tuple[float, ...]
     history: str = ""
     """Hex: how the chain of all broadcasts ends that this agent was shown; after success."""
@@ -40,11 +50,11 @@ class Minimum:
     something else."""
 
 
-def minimize(agent: Party, slope: Callable[[float], float], *, initial: float | None = None) -> Minimum:
+def minimize(agent: Party, slope: Slope, *, initial: float | list[float] | None = None) -> Minimum:
     """Take part with an objective whose derivative is `slope`.
 
-    Starts at `initial`, or in the middle of the range; the range is the announced one, cut to what the constraints
-    allow, which every agent is told. Errors as `Agent.participate`.
+    Starts at `initial`, or in the middle of the range, or at the point of its set nearest to either; the range is the
+    announced one, cut to what the constraints allow, which every agent is told. Errors as `Agent.participate`.
     """
     outcome = agent.participate(step_of(slope, initial))
     kept = json.loads(outcome.final_state or "{}")
@@ -53,7 +63,7 @@ def minimize(agent: Party, slope: Callable[[float], float], *, initial: float | 
     return _ended(agent, kept, slope, outcome)
 
 
-def step_of(slope: Callable[[float], float], initial: float | None = None) -> Step:
+def step_of(slope: Slope, initial: float | list[float] | None = None) -> Step:
     """What an agent answers to each broadcast, see `minimize`."""
 
     def step(current: Round) -> bytes:
@@ -71,7 +81,7 @@ def step_of(slope: Callable[[float], float], initial: float | None = None) -> St
         end = history.after(current.broadcast)
         kept |= {"number": current.number, "history": end.hex()}
         if current.number < kept["steps"]:
-            answer = STATE.pack(kept["x"])
+            answer = b"".join(map(STATE.pack, kept["x"] if isinstance(kept["x"], list) else [kept["x"]]))
         else:
             assert current.identity is not None
             answer = current.identity.sign(signing.history(current.roster_digest, end))
@@ -81,7 +91,7 @@ def step_of(slope: Callable[[float], float], initial: float | None = None) -> St
     return step
 
 
-def _ended(agent: Party, kept: dict[str, Any], slope: Callable[[float], float], outcome: Outcome) -> Minimum:
+def _ended(agent: Party, kept: dict[str, Any], slope: Slope, outcome: Outcome) -> Minimum:
     """After success: the last broadcast repeats the one before, which this agent may have missed, and has what the
     others signed of it."""
     try:
@@ -103,33 +113,48 @@ def _ended(agent: Party, kept: dict[str, Any], slope: Callable[[float], float], 
     return Minimum(outcome.state, outcome.code, kept["x"], tuple(kept["multipliers"]), end, tuple(missing))
 
 
-def _begun(current: Round, initial: float | None, broadcast: bytes) -> dict[str, Any]:
+def _begun(current: Round, initial: float | list[float] | None, broadcast: bytes) -> dict[str, Any]:
     """What is kept from round to round: state, multipliers, and the public figures that steps need."""
     parameters = current.parameters
     signed = next(one for one in current.roster["agents"] if one["fingerprint"] == current.agent)
     name, announced = str(signed["name"]), signed["announcement"]
-    low, high = next(ends for of, *ends in parameters["box"] if of == name)
-    if not announced["lower"] <= low <= high <= announced["upper"]:
-        raise NotTrusted(f"the cloud's range {low:g} to {high:g} is not within the one that this agent announced")
-    x = min(max((low + high) / 2 if initial is None else initial, low), high)
+    dimension = announced.get("dimension")
+    own = {name: 0} if dimension is None else {f"{name}_{place + 1}": place for place in range(dimension)}
+    ranges = [list(ends) for of, *ends in parameters["box"] if of in own]
+    if len(ranges) != len(own):
+        raise NotTrusted("the cloud's ranges are not of this agent's coordinates")
+    for place, (low, high) in enumerate(ranges):
+        if not _end(announced["lower"], place) <= low <= high <= _end(announced["upper"], place):
+            says = f"the cloud's range {low:g} to {high:g} is not within the one that this agent announced"
+            raise NotTrusted(says)
+    within = {part: announced[part] for part in ("budget", "ball") if announced.get(part)} or None
+    middle = [(low + high) / 2 for low, high in ranges]
+    if isinstance(initial, list) and len(initial) != len(own):
+        raise AgentError(f"the initial state has {len(initial)} numbers, not {len(own)}")
+    start = middle if initial is None else [_end(initial, place) for place in range(len(own))]
+    x = _projected(np.array(start, dtype=np.float64), ranges, within)
     told = _doubles(broadcast)
     # An agent that missed the first rounds hears the outputs of the last one before the multipliers.
     multipliers = told[len(parameters["layout"]) :] if current.number else told
-    own = [(place, constraint) for place, (constraint, of) in enumerate(parameters["layout"]) if of == name]
+    derivatives = [(place, constraint, of) for place, (constraint, of) in enumerate(parameters["layout"]) if of in own]
     return {
-        "x": x,
+        "x": x[0] if dimension is None else x,
         "multipliers": multipliers,
-        "range": [low, high],
+        "range": ranges[0] if dimension is None else ranges,
+        "within": within,
         "outputs": len(parameters["layout"]),
         "steps": current.rounds - 1,  # the last round is that of signatures
-        "own": own,
+        # Where among the outputs, of which constraint; of a vector in which coordinate.
+        "own": [one[:2] if dimension is None else (*one[:2], own[one[2]]) for one in derivatives],
         "schedule": [parameters["schedule"][figure] for figure in ("gamma", "alpha", "c1", "c2")],
     }
 
 
-def _moved(kept: dict[str, Any], slope: Callable[[float], float], k: int, broadcast: bytes) -> dict[str, Any]:
+def _moved(kept: dict[str, Any], slope: Slope, k: int, broadcast: bytes) -> dict[str, Any]:
     """The same after step k, from the cloud's answer: its noised outputs, then the next multipliers."""
     answer = _doubles(broadcast)
+    if isinstance(kept["x"], list):
+        return {**kept, "x": _vector_moved(kept, slope, k, answer), "multipliers": answer[kept["outputs"] :]}
     gradient = [0.0] * len(kept["multipliers"])
     for place, constraint in kept["own"]:
         gradient[constraint] = answer[place]
@@ -145,17 +170,52 @@ def _moved(kept: dict[str, Any], slope: Callable[[float], float], k: int, broadc
     return {**kept, "x": moved, "multipliers": answer[kept["outputs"] :]}
 
 
+def _vector_moved(kept: dict[str, Any], slope: Slope, k: int, answer: list[float]) -> list[float]:
+    """The next state that is a vector. Where the objective has no slope it does not pull."""
+    x = np.array(kept["x"], dtype=np.float64)
+    gradient = np.zeros((len(kept["multipliers"]), len(x)))
+    for place, constraint, coordinate in kept["own"]:
+        gradient[constraint, coordinate] = answer[place]
+    pull = np.array(slope(kept["x"]), dtype=np.float64)
+    if pull.shape != x.shape:
+        raise AgentError(f"the slope of this agent's own objective has {pull.size} numbers, not {len(x)}")
+    multipliers = np.array(kept["multipliers"], dtype=np.float64)
+    gamma, alpha = tikhonov_sizes(k, *kept["schedule"])
+    moved = vector_step(x, np.where(np.isnan(pull), 0.0, pull), gradient, multipliers, gamma, alpha)
+    return _projected(np.where(np.isnan(moved), x, moved), kept["range"], kept["within"])
+
+
+def _projected(point: Any, ranges: list[list[float]], within: dict[str, Any] | None) -> list[float]:
+    low, high = np.array(ranges, dtype=np.float64).T
+    found: list[float] = onto(np.clip(point, -FARTHEST, FARTHEST), low, high, within).tolist()
+    return found
+
+
+def _end(given: Any, place: int) -> float:
+    """Of a coordinate: a list has one for each, a number is the same for all."""
+    return float(given[place] if isinstance(given, list) else given)
+
+
 def run(agent: Agent, problem: dict[str, Any]) -> dict[str, Any]:
     """`discreet-agent --problem FILE`: `{kind, name, objective, announcement: {lower, upper, radius}, initial?}`.
 
-    The objective is an expression in the agent's own name, the one that the constraints call it by.
+    The objective is an expression in the agent's own name, the one that the constraints call it by; with a `dimension`
+    in its coordinates, `name_1`, `name_2`, …
     """
-    name = agent.name
+    name, dimension = agent.name, dict(problem.get("announcement") or {}).get("dimension")
+    names = [name] if dimension is None else [f"{name}_{place}" for place in range(1, int(dimension) + 1)]
     try:
-        slope = derivative(parse(str(problem.get("objective", "0")), [name]), name)
+        objective = parse(str(problem.get("objective", "0")), names)
+        slopes = [derivative(objective, one) for one in names]
     except ValueError as error:
-        raise AgentError(f"the objective is no expression in {name}: {error}") from None
-    found = minimize(agent, lambda x: value(slope, {name: x}), initial=problem.get("initial"))
+        raise AgentError(f"the objective is no expression in {', '.join(names)[:80]}: {error}") from None
+
+    def slope(x: Any) -> Any:
+        point = dict(zip(names, [x] if dimension is None else x, strict=True))
+        found = [value(one, point) for one in slopes]
+        return found[0] if dimension is None else found
+
+    found = minimize(agent, slope, initial=problem.get("initial"))
     return {
         "state": found.state,
         "code": found.code,

@@ -55,22 +55,6 @@ class AgentData(TypedDict):
     upper: list[float] | float
 
 
-class AgentFigures(TypedDict):
-    """An agent with its name in expressions."""
-
-    lower: float
-    """>= -1e+06, <= 1e+06"""
-    name: str
-    """matches `^[A-Za-z_][A-Za-z0-9_]{0,31}$`"""
-    radius: float
-    """
-    Neighbouring trajectories of this agent's state differ by at most this in l2, over all
-    steps; > 0, <= 1e+09
-    """
-    upper: float
-    """>= -1e+06, <= 1e+06"""
-
-
 class Agreement(TypedDict):
     """
     What agents signed of all that was broadcast:
@@ -135,6 +119,15 @@ class AuditLogPage(TypedDict):
 
     changes: list[AuditEntry]
     next_page_token: str | None
+
+
+class Ball(TypedDict):
+    """Points no farther than `radius` from `centre`."""
+
+    centre: list[float]
+    """length >= 1, length <= 1000, each >= -1e+06, <= 1e+06"""
+    radius: float
+    """> 0, <= 1e+06"""
 
 
 class Binding(TypedDict):
@@ -722,23 +715,9 @@ class Meters(TypedDict):
 class MultiAgentContent(TypedDict):
     """The private content: each agent's objective, of its own state alone, and where it starts."""
 
-    initial: NotRequired[dict[str, float] | None]
+    initial: NotRequired[dict[str, float | list[float]] | None]
+    """By agent; of a vector a number for all coordinates, or a list. Absent: the middle"""
     objectives: dict[str, str]
-
-
-class MultiAgentPublic(TypedDict):
-    """What is published of the agents."""
-
-    agents: list[AgentFigures]
-    """length >= 2, length <= 200"""
-    max_operations: NotRequired[int | None]
-    """
-    Public bound on the operations that derivatives of all objectives take, chosen without
-    looking at them: releases take the time of so many. Absent: 50 for each agent; >= 1, <=
-    100000
-    """
-    unit: Literal["trajectory"]
-    """One agent's trajectory of states is what neighbours change"""
 
 
 class MultiplierPoint(TypedDict):
@@ -1406,6 +1385,15 @@ class SumNoise(TypedDict):
     """> 0, <= 1000"""
 
 
+class SumRange(TypedDict):
+    """What a state's coordinates may add up to: an energy over hours."""
+
+    lower: float
+    """>= -1e+09, <= 1e+09"""
+    upper: float
+    """May equal `lower`: then the sum is fixed; >= -1e+09, <= 1e+09"""
+
+
 class TabularFeatures(TypedDict):
     """One weight a state."""
 
@@ -1535,6 +1523,30 @@ class WebhookRequest(TypedDict):
     """`whsec_` and 24 to 64 bytes in base64; made and shown once when absent; length <= 100"""
     url: str
     """https://…; length >= 9, length <= 2000"""
+
+
+class AgentFigures(TypedDict):
+    """An agent with its name in expressions."""
+
+    ball: NotRequired[Ball | None]
+    """In which the coordinates lie, in the box"""
+    budget: NotRequired[SumRange | None]
+    """What the coordinates add up to, within the box"""
+    dimension: NotRequired[int | None]
+    """
+    Of a state that is a vector: an agent `ev` has the coordinates `ev_1`, `ev_2`, …; absent:
+    one number, by the agent's own name; >= 1, <= 1000
+    """
+    lower: float | list[float]
+    """Of the state, or of each coordinate: one number for all, or a list"""
+    name: str
+    """matches `^[A-Za-z_][A-Za-z0-9_]{0,31}$`"""
+    radius: float
+    """
+    Neighbouring trajectories of this agent's state differ by at most this in l2, over all
+    steps; > 0, <= 1e+09
+    """
+    upper: float | list[float]
 
 
 class BudgetAnswer(TypedDict):
@@ -1874,8 +1886,8 @@ class MultiAgent(TypedDict):
 
     constraints: list[str]
     """
-    Expressions in the agents' names, convex, meant <= 0; length >= 1, length <= 100, each
-    length >= 1, length <= 4000
+    Expressions in the names of agents or of their coordinates, convex, meant <= 0; length >= 1,
+    length <= 100, each length >= 1, length <= 100000
     """
     dataset: NotRequired[str | None]
     """Id of a dataset of this kind; or else `release`"""
@@ -1894,24 +1906,19 @@ class MultiAgent(TypedDict):
     """Whether the result says how far the noise may have moved its numbers; default `true`"""
 
 
-class MultiAgentDataset(TypedDict):
-    """Objectives and initial states of agents, for a problem that runs in one process."""
+class MultiAgentPublic(TypedDict):
+    """What is published of the agents."""
 
-    account: NotRequired[str | None]
-    """Account of another dataset of the same people, on which then both are charged"""
-    cap: NotRequired[Cap | None]
-    """Needed unless `account` is given"""
-    content: MultiAgentContent
-    delete_after_job: NotRequired[bool]
-    """The content is erased after the first job that succeeds on it; default `false`"""
-    kind: Literal["multi_agent"]
-    mode: NotRequired[Literal["private", "simulation"]]
-    """`simulation` declares the content public; default `private`"""
-    name: str
-    """length >= 1, length <= 200"""
-    public: MultiAgentPublic
-    retention_days: NotRequired[int | None]
-    """The content is erased after so many days; absent: as the installation is set; >= 1, <= 36500"""
+    agents: list[AgentFigures]
+    """length >= 2, length <= 2000"""
+    max_operations: NotRequired[int | None]
+    """
+    Public bound on the operations that derivatives of all objectives take, chosen without
+    looking at them: releases take the time of so many. Absent: 50 for each coordinate; >= 1, <=
+    100000
+    """
+    unit: Literal["trajectory"]
+    """One agent's trajectory of states is what neighbours change"""
 
 
 class MultiAgentResult(TypedDict):
@@ -2442,6 +2449,26 @@ class JobRequest(TypedDict):
     problem: Routing | DrEnsemble | OffPolicyEvaluation | MultiAgent | CoupledQp
     seed: NotRequired[int | None]
     """For datasets of mode simulation only; >= 0, < 9223372036854775808"""
+
+
+class MultiAgentDataset(TypedDict):
+    """Objectives and initial states of agents, for a problem that runs in one process."""
+
+    account: NotRequired[str | None]
+    """Account of another dataset of the same people, on which then both are charged"""
+    cap: NotRequired[Cap | None]
+    """Needed unless `account` is given"""
+    content: MultiAgentContent
+    delete_after_job: NotRequired[bool]
+    """The content is erased after the first job that succeeds on it; default `false`"""
+    kind: Literal["multi_agent"]
+    mode: NotRequired[Literal["private", "simulation"]]
+    """`simulation` declares the content public; default `private`"""
+    name: str
+    """length >= 1, length <= 200"""
+    public: MultiAgentPublic
+    retention_days: NotRequired[int | None]
+    """The content is erased after so many days; absent: as the installation is set; >= 1, <= 36500"""
 
 
 class PlanAnswer(TypedDict):

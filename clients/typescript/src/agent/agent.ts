@@ -124,6 +124,11 @@ export class Agent {
     return { ...ended, finalState: state };
   }
 
+  /** What this agent says in public of itself. */
+  get announcement(): Readonly<Record<string, unknown>> {
+    return this.#announcement;
+  }
+
   /** The roster that the owner has signed, once it is there. */
   get roster(): Roster {
     return readRoster(this.#memory.known.roster);

@@ -45,6 +45,9 @@ interface Kept {
  * is the announced one, cut to what the constraints allow, which every agent is told.
  */
 export async function minimize(agent: Agent, slope: (x: number) => number, initial?: number): Promise<Minimum> {
+  if (agent.announcement.dimension !== undefined) {
+    throw new AgentError("a state with a dimension is a vector: agents in TypeScript have states of one number; use the Python agent");
+  }
   const outcome = await agent.participate(stepOf(slope, initial));
   const kept = outcome.finalState ? (JSON.parse(outcome.finalState) as Kept) : undefined;
   if (outcome.state !== "succeeded" || kept === undefined) {

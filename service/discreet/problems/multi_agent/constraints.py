@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from discreet.errors import FieldIssue, InvalidInput
-from discreet.problems.multi_agent.dataset import (
-    MultiAgentPublic,
-)
+from discreet.problems.multi_agent.dataset import MAX_CHARACTERS, MultiAgentPublic
 from discreet.solvers.saddle.convexity import NoSlaterPoint, NotConvex, prove_convex, slater_point, tightened_box
+from discreet.solvers.saddle.many_agents import TooManyEntries, prove_convex_sum, shaved_box, strict_point
+from discreet.solvers.saddle.saddle_point import saddle_problem
 from discreet_client.expressions import FUNCTIONS, Expression, ExpressionError, parse
 
 MAX_COUPLINGS = 10_000
-"""Constraints times agents squared: as many suprema may have to be bounded when planning."""
+"""Constraints times agents squared, up to which ranges are tightened by a conic solver and every pair is looked at."""
+
+
+def term_by_term(constraints: Sequence[Any], public: MultiAgentPublic) -> bool:
+    """Whether a problem is planned term by term: where states are vectors, or agents too many to look at all pairs."""
+    return not public.plain or len(constraints) * len(public.agents) ** 2 > MAX_COUPLINGS
+
+
+def read(text: str, names: Sequence[str]) -> Expression:
+    """A constraint; ExpressionError."""
+    return parse(text, names, most_characters=MAX_CHARACTERS, most_nodes=MAX_CHARACTERS)
 
 
 def names_in(texts: Sequence[str]) -> list[str]:
@@ -23,7 +34,7 @@ def names_in(texts: Sequence[str]) -> list[str]:
     issues = []
     for position, text in enumerate(texts):
         try:
-            parse(text, names)
+            read(text, names)
         except ExpressionError as error:
             issues.append(FieldIssue(f"/problem/constraints/{position}", str(error)))
     if issues:
@@ -34,19 +45,14 @@ def names_in(texts: Sequence[str]) -> list[str]:
 def proven(texts: Sequence[str], public: MultiAgentPublic) -> list[Expression]:
     """Parsed and proven convex; InvalidInput with the offending term."""
     found, issues = [], []
-    couplings = len(texts) * len(public.agents) ** 2
-    if couplings > MAX_COUPLINGS:
-        says = f"constraints times agents squared is {couplings}; at most {MAX_COUPLINGS}"
-        raise InvalidInput(says, pointer="/problem/constraints")
+    prove = prove_convex_sum if term_by_term(texts, public) else prove_convex
     for position, text in enumerate(texts):
         pointer = f"/problem/constraints/{position}"
         try:
-            constraint = parse(text, public.names)
-            prove_convex(constraint, public.box())
+            constraint = read(text, public.names)
+            prove(constraint, public.box())
             found.append(constraint)
-        except ExpressionError as error:
-            issues.append(FieldIssue(pointer, str(error)))
-        except NotConvex as error:
+        except (ExpressionError, NotConvex, TooManyEntries) as error:
             issues.append(FieldIssue(pointer, str(error)))
     if issues:
         raise InvalidInput(issues)
@@ -55,8 +61,19 @@ def proven(texts: Sequence[str], public: MultiAgentPublic) -> list[Expression]:
 
 def tightened(constraints: list[Expression], public: MultiAgentPublic) -> dict[str, tuple[float, float]]:
     """The ranges, tightened to what the constraints allow: smaller ranges need less noise."""
+    if term_by_term(constraints, public):
+        return _shaved(constraints, public)
     try:
         slater_point(constraints, public.box())
     except NoSlaterPoint as error:
         raise InvalidInput(str(error), pointer="/problem/constraints") from None
     return tightened_box(constraints, public.box())
+
+
+def _shaved(constraints: list[Expression], public: MultiAgentPublic) -> dict[str, tuple[float, float]]:
+    groups = [agent.group() for agent in public.agents]
+    try:
+        strict_point(saddle_problem({}, constraints, public.names, public.box(), groups), constraints)
+    except (NoSlaterPoint, ExpressionError) as error:
+        raise InvalidInput(str(error), pointer="/problem/constraints") from None
+    return shaved_box(constraints, public.box())

@@ -17,44 +17,32 @@ from discreet.intake.items import InPieces
 from discreet.problems.columns import check_names, real_column
 from discreet.problems.contents import PRIVATE, Content
 from discreet.problems.datasets import Column, Dataset
+from discreet.problems.multi_agent.agents import AgentFigures, Name, hides_all
 from discreet.problems.numbers import Frozen, Real
 from discreet.solvers.saddle.convexity import prove_convex
 from discreet.solvers.saddle.expression_programs import MAX_INSTRUCTIONS, compiled
-from discreet_client.expressions import ExpressionError, derivative, parse
+from discreet.solvers.saddle.many_agents import TooManyEntries, prove_convex_sum
+from discreet_client.expressions import Expression, ExpressionError, derivative, parse
 
 Floats = NDArray[np.float64]
 
-MAX_AGENTS = 200
+MAX_AGENTS = 2000
+FEW_AGENTS = 200
+"""Up to which what a content takes is counted as it was before there were more: in operations of derivatives alone."""
+MAX_COORDINATES = 5000
+"""Of all agents together."""
 MAX_CONSTRAINTS = 100
 UNDECLARED_OPERATIONS = 50
 """Of an agent's objective, on average, at most, where no bound is declared: releases take the time of so many."""
+NEAR = 1e-6
+"""Beside its size, how far an initial state may be from its set: sums of decimals are rounded."""
 MAX_PROGRAM = MAX_INSTRUCTIONS // 2
 """Instructions of all constraints, and of all objectives: together what a program may have."""
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,31}$")]
+MAX_CHARACTERS = 100_000
+"""Of a constraint: a sum over all agents has room."""
+MAX_CHARACTERS_TOGETHER = 500_000
 Text = Annotated[str, StringConstraints(min_length=1, max_length=4000)]
-Bound = Annotated[Real, Field(ge=-1e6, le=1e6)]
-
-
-class Announcement(Frozen):
-    """What is public of an agent: the range of its state, and the radius of its protection."""
-
-    lower: Bound
-    upper: Bound
-    radius: Annotated[Real, Field(gt=0, le=1e9)] = Field(
-        description="Neighbouring trajectories of this agent's state differ by at most this in l2, over all steps"
-    )
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if not self.lower < self.upper:
-            raise FieldError("lower", "lower must be below upper")
-        return self
-
-
-class AgentFigures(Announcement):
-    """An agent with its name in expressions."""
-
-    name: Name
+LongText = Annotated[str, StringConstraints(min_length=1, max_length=MAX_CHARACTERS)]
 
 
 class MultiAgentPublic(Frozen):
@@ -66,7 +54,7 @@ class MultiAgentPublic(Frozen):
     max_operations: Annotated[int, Field(strict=True, ge=1, le=MAX_PROGRAM)] | None = Field(
         default=None,
         description="Public bound on the operations that derivatives of all objectives take, chosen without looking "
-        f"at them: releases take the time of so many. Absent: {UNDECLARED_OPERATIONS} for each agent",
+        f"at them: releases take the time of so many. Absent: {UNDECLARED_OPERATIONS} for each coordinate",
     )
 
     @model_validator(mode="after")
@@ -74,26 +62,50 @@ class MultiAgentPublic(Frozen):
         names = [agent.name for agent in self.agents]
         if len(set(names)) != len(names):
             raise FieldError("agents", "agents have distinct names")
+        count = sum(agent.count for agent in self.agents)
+        if count > MAX_COORDINATES:
+            raise FieldError("agents", f"the agents have {count} coordinates together; at most {MAX_COORDINATES}")
+        if len(set(self.names)) != count:
+            raise FieldError("agents", "an agent is called what a coordinate of another one is called")
         return self
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(agent.name for agent in self.agents)
+        """Of all coordinates, agent by agent, as expressions call them."""
+        return tuple(name for agent in self.agents for name in agent.coordinates)
+
+    @property
+    def plain(self) -> bool:
+        """Whether every state is one number."""
+        return all(agent.dimension is None for agent in self.agents)
+
+    @property
+    def many(self) -> bool:
+        """Whether the time of reading the objectives counts, beside that of their derivatives."""
+        return not self.plain or len(self.agents) > FEW_AGENTS
+
+    @property
+    def agent_of(self) -> list[int]:
+        """Position of the agent of each coordinate."""
+        return [position for position, agent in enumerate(self.agents) for _ in range(agent.count)]
 
     @property
     def most_operations(self) -> int:
-        """How many operations the derivatives of all objectives may take, from public figures."""
-        return self.max_operations or UNDECLARED_OPERATIONS * len(self.agents)
+        """How many operations the derivatives of all objectives may take, from public figures; with `many`, together
+        with the nodes of the objectives."""
+        return self.max_operations or UNDECLARED_OPERATIONS * sum(agent.count for agent in self.agents)
 
     def box(self) -> dict[str, tuple[float, float]]:
-        return {agent.name: (agent.lower, agent.upper) for agent in self.agents}
+        return {name: ends for agent in self.agents for name, ends in agent.ranges().items()}
 
 
 class MultiAgentContent(Frozen):
     """The private content: each agent's objective, of its own state alone, and where it starts."""
 
     objectives: dict[Name, Text]
-    initial: dict[Name, Real] | None = None
+    initial: dict[Name, Real | list[Real]] | None = Field(
+        default=None, description="By agent; of a vector a number for all coordinates, or a list. Absent: the middle"
+    )
 
 
 class MultiAgentDataset(Dataset):
@@ -105,9 +117,11 @@ class MultiAgentDataset(Dataset):
 
     @classmethod
     def sizes(cls, public: MultiAgentPublic, content: Content) -> dict[str, tuple[int, int]]:
-        texts = zip(public.names, content["objectives"].tolist(), strict=True)
-        slopes = [derivative(parse(text, [name]), name) for name, text in texts]
+        texts = zip(public.agents, content["objectives"].tolist(), strict=True)
+        objectives = [(parse(text, agent.coordinates), agent) for agent, text in texts]
+        slopes = [slope for objective, agent in objectives for slope in _slopes(objective, agent)]
         operations = int(compiled(slopes, public.names, MAX_PROGRAM).code.size)
+        operations += sum(objective.size for objective, _ in objectives) if public.many else 0
         return {"max_operations": (operations, public.most_operations)}
 
     @classmethod
@@ -124,24 +138,24 @@ class MultiAgentDataset(Dataset):
         found: list[FieldIssue] = []
         texts, initial, slopes = [], [], []
         for field, given in (("objectives", content.objectives), ("initial", content.initial or {})):
-            unknown = sorted(set(given) - set(public.names))
+            unknown = sorted(set(given) - {agent.name for agent in public.agents})
             found += [FieldIssue(f"/content/{field}/{name}", f"no agent is called {name}") for name in unknown]
         for agent in public.agents:
             text = content.objectives.get(agent.name, "0")
             pointer = f"/content/objectives/{agent.name}"
             try:
-                objective = parse(text, [agent.name])
-                prove_convex(objective, {agent.name: (agent.lower, agent.upper)})
+                objective = parse(text, agent.coordinates)
+                ends = zip(agent.lowers().tolist(), agent.uppers().tolist(), strict=True)
+                prove = prove_convex_sum if public.many else prove_convex
+                prove(objective, dict(zip(agent.coordinates, ends, strict=True)))
                 texts.append(str(objective))
-                parse(texts[-1], [agent.name])  # as a release will: 1e9 has become 1000000000, which may be too long
-                slopes.append(derivative(objective, agent.name))
-            except ValueError as error:  # of the grammar, or not convex
+                parse(texts[-1], agent.coordinates)  # as a release will: 1e9 has become 1000000000, maybe too long
+                slopes += _slopes(objective, agent)
+            except (ValueError, TooManyEntries) as error:  # of the grammar, or not convex
                 found.append(FieldIssue(pointer, str(error)))
-            start = (content.initial or {}).get(agent.name, (agent.lower + agent.upper) / 2)
-            if not agent.lower <= start <= agent.upper:
-                says = f"must be {agent.lower:g} to {agent.upper:g}; found {start:g}"
-                found.append(FieldIssue(f"/content/initial/{agent.name}", says))
-            initial.append(start)
+            start, issue = _start(agent, (content.initial or {}).get(agent.name))
+            found += [] if issue is None else [FieldIssue(f"/content/initial/{agent.name}", issue)]
+            initial += start
         if found:
             raise InvalidInput(found)
         try:  # now: a release that met it would fail because of the data
@@ -152,7 +166,8 @@ class MultiAgentDataset(Dataset):
 
     @classmethod
     def columns(cls, public: MultiAgentPublic) -> list[Column]:
-        low, high = min(agent.lower for agent in public.agents), max(agent.upper for agent in public.agents)
+        low = min(float(agent.lowers().min()) for agent in public.agents)
+        high = max(float(agent.uppers().max()) for agent in public.agents)
         return [
             Column("agent", "names", "Which agent it is, by its public name", words=("name",)),
             Column("objective", "names", "What it would make small", words=("cost", "expression")),
@@ -174,16 +189,39 @@ class MultiAgentDataset(Dataset):
         names = [str(name) for name in table.column("agent").to_pylist()]
         if len(set(names)) != len(names):
             raise InvalidInput("an agent stands twice", pointer="/content")
-        starts = dict(zip(names, real_column(table, "initial", "/content").tolist(), strict=True)) if given else None
+        starts: dict[str, Any] | None = None
+        if given:
+            starts = dict(zip(names, real_column(table, "initial", "/content").tolist(), strict=True))
         texts = [str(text) for text in table.column("objective").to_pylist()]
         objectives = dict(zip(names, texts, strict=True))
         return cls.read_rows(public, MultiAgentContent(objectives=objectives, initial=starts))
 
 
+def _slopes(objective: Expression, agent: AgentFigures) -> list[Expression]:
+    return [derivative(objective, name) for name in agent.coordinates]
+
+
+def _start(agent: AgentFigures, given: float | list[float] | None) -> tuple[list[float], str | None]:
+    """Where an agent starts, and what is wrong with what was given."""
+    low, high = agent.lowers(), agent.uppers()
+    if given is None and agent.dimension is None:
+        return [float((low[0] + high[0]) / 2)], None
+    if given is None:
+        return agent.projected((low + high) / 2).tolist(), None
+    if isinstance(given, list) and len(given) != agent.dimension:
+        return [0.0] * agent.count, f"{len(given)} numbers for a state of dimension {agent.dimension or 'one'}"
+    start = np.broadcast_to(np.array(given, dtype=np.float64), agent.count)
+    for value, least, most in zip(start.tolist(), low.tolist(), high.tolist(), strict=True):
+        if not least <= value <= most:
+            return [0.0] * agent.count, f"must be {least:g} to {most:g}; found {value:g}"
+    if agent.within is not None and np.abs(agent.projected(start) - start).max() > NEAR * (1 + np.abs(start).max()):
+        return [0.0] * agent.count, f"is not in the agent's {next(iter(agent.within))}"
+    return start.tolist(), None
+
+
 def protection(public: MultiAgentPublic, steps: int) -> str:
     """What a radius protects: a whole trajectory only where it spans the range in every step."""
-    whole = [a.radius >= (a.upper - a.lower) * math.sqrt(steps) for a in public.agents]
-    if all(whole):
+    if all(hides_all(agent, steps) for agent in public.agents):
         return "the radii are as large as any two trajectories of the ranges are apart: all of a trajectory is hidden"
     return (
         "trajectories that differ by more than a radius are told apart better than the guarantee says: "

@@ -10,7 +10,7 @@ from discreet.privacy.noise import Noise
 from discreet.problems.base import Neighbours
 from discreet.problems.contents import pack, unpack
 from discreet.problems.federation import FederatedProblem, Member
-from discreet.problems.multi_agent.dataset import MultiAgentPublic
+from discreet.problems.multi_agent.dataset import MAX_CONSTRAINTS, MultiAgentPublic
 from discreet.problems.multi_agent.session import STATE
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import Plan
@@ -54,12 +54,24 @@ def example_for(public: MultiAgentPublic) -> dict[str, Any]:
     body = example()
     del body["problem"]["dataset"]
     constraints = []
-    for first in range(0, len(public.agents), MOST_IN_A_SUM):
-        group = public.agents[first : first + MOST_IN_A_SUM]
-        most = sum(agent.lower + 0.75 * (agent.upper - agent.lower) for agent in group)
-        constraints.append(f"{' + '.join(agent.name for agent in group)} {'-' if most >= 0 else '+'} {abs(most):.6g}")
+    count = len(public.names)
+    for first in range(0, count, max(MOST_IN_A_SUM, -(-count // MAX_CONSTRAINTS))):
+        names = public.names[first : first + max(MOST_IN_A_SUM, -(-count // MAX_CONSTRAINTS))]
+        # In agents' sets there is a point below: the nearest one to their lowest ends.
+        least, largest = (sum(ends[name] for name in names) for ends in _ends(public))
+        most = least + 0.75 * (largest - least) if largest > least else least + 1
+        constraints.append(f"{' + '.join(names)} {'-' if most >= 0 else '+'} {abs(most):.6g}")
     problem = {**body["problem"], "constraints": constraints}
     return {"problem": problem, "privacy": {"epsilon": 1, "delta": "auto"}}
+
+
+def _ends(public: MultiAgentPublic) -> list[dict[str, float]]:
+    """Of every coordinate its value in the state nearest to the lower ends, and to the upper ones."""
+    found: list[dict[str, float]] = [{}, {}]
+    for agent in public.agents:
+        for place, end in enumerate((agent.lowers(), agent.uppers())):
+            found[place] |= dict(zip(agent.coordinates, agent.projected(end).tolist(), strict=True))
+    return found
 
 
 def worst_cases(kind: type[FederatedProblem]) -> tuple[Neighbours, ...]:
@@ -84,7 +96,27 @@ def worst_cases(kind: type[FederatedProblem]) -> tuple[Neighbours, ...]:
         _, _, high = plan.parameters["box"][0]
         contents = [{"objectives": np.array(["0", "0"]), "initial": np.array([at, 1.0])} for at in (high - 0.5, high)]
         cases.append(Neighbours(f"multi_agent, {name}", problem, public, plan, contents[0], contents[1]))
-    return tuple(cases)
+    return *cases, _worst_vector(kind)
+
+
+def _worst_vector(kind: type[FederatedProblem]) -> Neighbours:
+    """An agent of four coordinates within a budget that moves all of them alike, by its radius in l2: their sum moves
+    by twice that, and the sum of their squares by as much as it can."""
+    agents = [
+        {"name": "left", "dimension": 4, "lower": 0, "upper": 3, "budget": {"lower": 2, "upper": 12}, "radius": 0.5},
+        {"name": "right", "lower": 0, "upper": 5, "radius": 0.5},
+    ]
+    public = MultiAgentPublic.model_validate({"unit": "trajectory", "agents": agents})
+    total = " + ".join(public.agents[0].coordinates)
+    squares = " + ".join(f"{name}^2" for name in public.agents[0].coordinates)
+    body = kind.example()["problem"]
+    constraints = [f"{total} + right - 18", f"{squares} - right - 90"]
+    schedule = {**body["schedule"], "iterations": 1}
+    problem = kind.model_validate({**body, "dataset": "example", "constraints": constraints, "schedule": schedule})
+    plan = problem.plan(public, Budget(epsilon=6 * 10**9, delta=10**13))
+    starts = [np.array([*[at] * 4, 1.0]) for at in (3 - 0.25, 3)]
+    contents = [{"objectives": np.array(["0", "0"]), "initial": start} for start in starts]
+    return Neighbours("multi_agent, a vector", problem, public, plan, contents[0], contents[1])
 
 
 def rehearse_session(kind: type[FederatedProblem]) -> None:

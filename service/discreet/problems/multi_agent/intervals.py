@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from discreet.problems.accuracy import LEVEL, Expected, Interval, Uncertainty
+from discreet.problems.multi_agent.constraints import read
 from discreet.problems.plans import Plan
 from discreet.solvers.saddle import intervals
-from discreet_client.expressions import parse
 from discreet_client.intervals import percent, plain
 
 Floats = NDArray[np.float64]
@@ -73,5 +73,5 @@ def _ranges(constraints: Sequence[str], plan: Plan) -> tuple[Floats, Floats]:
     box: dict[str, Any] = {
         name: intervals.Interval(np.array([low]), np.array([high])) for name, low, high in plan.parameters["box"]
     }
-    found = [intervals.bounds(parse(text, list(box)), box) for text in constraints]
+    found = [intervals.bounds(read(text, list(box)), box) for text in constraints]
     return np.array([float(one.low[0]) for one in found]), np.array([float(one.high[0]) for one in found])

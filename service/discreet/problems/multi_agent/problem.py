@@ -10,11 +10,10 @@ every agent sees them all; see `docs/problems/multi_agent.md`.
 from __future__ import annotations
 
 import json
-import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from discreet.errors import InvalidInput
@@ -28,18 +27,18 @@ from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.federation import ROUNDS_ARE_SEEN, FederatedProblem, Member, Session
 from discreet.problems.multi_agent import examples
-from discreet.problems.multi_agent.constraints import names_in, proven, tightened
+from discreet.problems.multi_agent.agents import Announcement, Floats
+from discreet.problems.multi_agent.constraints import names_in, proven, read, tightened
 from discreet.problems.multi_agent.dataset import (
+    MAX_CHARACTERS_TOGETHER,
     MAX_CONSTRAINTS,
-    MAX_PROGRAM,
-    Announcement,
-    Floats,
+    LongText,
     MultiAgentDataset,
     MultiAgentPublic,
-    Text,
     protection,
 )
 from discreet.problems.multi_agent.intervals import expected_values, uncertainty_of
+from discreet.problems.multi_agent.joint_noise import groups_of, joint_noise, scales_of
 from discreet.problems.multi_agent.result import MultiAgentResult
 from discreet.problems.multi_agent.session import PATH_POINTS, STATE, CloudSession, grid_noise
 from discreet.problems.multi_agent.synthesis import SYNTHESIS
@@ -48,10 +47,8 @@ from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resourc
 from discreet.problems.results import Output, Result
 from discreet.problems.reuse import ProblemOnData
 from discreet.problems.synthesis import Synthesis
-from discreet.solvers.saddle import rounding, saddle_point
+from discreet.solvers.saddle import saddle_point
 from discreet.solvers.saddle.intervals import Box
-from discreet.solvers.saddle.lipschitz import NotLipschitz, sensitivities
-from discreet.solvers.saddle.noise_split import split
 from discreet.solvers.saddle.saddle_kernels import Outputs
 from discreet_client.expressions import Expression, parse
 from discreet_client.federation import history
@@ -61,11 +58,9 @@ MAX_ROUNDS = 100_000
 DRAWS_A_SECOND = 400_000
 OPERATION_SECONDS = 12e-9
 """Of one operation of an objective's derivative."""
+READING_SECONDS = 1e-4
+"""Of parsing, deriving and compiling one operation of an objective or a constraint."""
 NEIGHBOURS = "one agent's trajectory of states, moved by at most its public radius in l2 over all steps"
-ROUNDING = 1e-9
-"""Of the arithmetic with sensitivities and scales themselves."""
-MAX_ROUNDING = 0.1
-"""Most that floating point may add to the distance of neighbours; the noise covers it."""
 
 
 class StepSchedule(Frozen):
@@ -106,8 +101,8 @@ class MultiAgent(FederatedProblem, ProblemOnData):
     made_up: ClassVar[str] = examples.MADE_UP
 
     kind: Literal["multi_agent"]
-    constraints: Annotated[tuple[Text, ...], InPieces(min_length=1, max_length=MAX_CONSTRAINTS)] = Field(
-        description="Expressions in the agents' names, convex, meant <= 0"
+    constraints: Annotated[tuple[LongText, ...], InPieces(min_length=1, max_length=MAX_CONSTRAINTS)] = Field(
+        description="Expressions in the names of agents or of their coordinates, convex, meant <= 0"
     )
     schedule: StepSchedule
     uncertainty: Flag = INTERVALS
@@ -115,6 +110,14 @@ class MultiAgent(FederatedProblem, ProblemOnData):
     @property
     def needs_data(self) -> bool:
         return self.protocol == "job"
+
+    @model_validator(mode="after")
+    def _texts_are_short(self) -> Self:
+        count = sum(map(len, self.constraints))
+        if count > MAX_CHARACTERS_TOGETHER:
+            says = f"{count} characters together; at most {MAX_CHARACTERS_TOGETHER}"
+            raise FieldError("constraints", says)
+        return self
 
     @model_validator(mode="after")
     def _rounds_are_few(self) -> Self:
@@ -144,34 +147,29 @@ class MultiAgent(FederatedProblem, ProblemOnData):
     def plan(self, public: MultiAgentPublic, budget: Budget) -> Plan:
         g = proven(self.constraints, public)
         box = tightened(g, public)
-        names, steps = public.names, self.schedule.iterations
-        try:
-            found = sensitivities(g, names, box)
-        except NotLipschitz as error:
-            raise InvalidInput(str(error), pointer="/problem/constraints") from None
-        m, n = len(g), len(names)
-        rows = np.vstack([found.value_entries, found.gradient_entries.reshape(m * n, n)])
-        width = int((rows.max(axis=1) > 0).sum())
-        if width == 0:
-            raise InvalidInput("no constraint depends on any agent", pointer="/problem/constraints")
+        steps = self.schedule.iterations
+        joint = joint_noise(g, public, box, steps)
+        width, coordinates = joint.width, len(public.names)
         event = _event(budget, width * steps)
         if width * steps > LONGEST_SECONDS * DRAWS_A_SECOND:
             says = f"{width} outputs in each of {steps} steps are more noise than is drawn in {LONGEST_SECONDS} s"
             raise InvalidInput(says, pointer="/problem/schedule/iterations")
+        most, reading = public.most_operations, 0.0
+        if joint.agents is not None:  # else reading, and the constraints, lie within the margin
+            most += joint.operations
+            reading = READING_SECONDS * (most + len(public.agents))
+        held = PATH_POINTS + saddle_point.steps_at_once(width)
         resources = Resources.padded(
             0.5 * (1 + width * steps // DRAWS_A_SECOND),
-            work=steps * public.most_operations * OPERATION_SECONDS,
-            content_bytes=4 * 4000.0 * n,  # texts
-            memory_bytes=(1 << 28) + 8 * (PATH_POINTS + saddle_point.STEPS_AT_ONCE) * (width + m + n),
+            work=steps * most * OPERATION_SECONDS + reading,
+            content_bytes=4 * 4000.0 * len(public.agents),  # texts
+            memory_bytes=(1 << 28) + 8 * held * (width + len(g) + coordinates),
             steps=1 if self.protocol == "job" else steps + 1,  # the agents sign at last what they saw
         )
         if resources.release_quantum_seconds > LONGEST_SECONDS:
             says = f"{steps} steps could take {resources.release_quantum_seconds:.3g} s, at most {LONGEST_SECONDS}"
             raise InvalidInput(says, pointer="/problem/schedule/iterations")
-        # For a joint distance of 1: the event's unit. Its noise is `event.scale` times these.
-        units = split([agent.radius for agent in public.agents], rows, np.ones(len(rows)), 1.0).scales
-        units *= 1 + ROUNDING + self._rounding(g, names, box, units)
-        most = f"{public.most_operations} operations of all objectives"
+        operations = f"{public.most_operations} operations of all objectives"
         plan = Plan.priced(
             [event],
             noise=tuple(
@@ -181,7 +179,7 @@ class MultiAgent(FederatedProblem, ProblemOnData):
                     scale=event.scale * scale,
                     standard_deviation=event.scale * scale,
                 )
-                for quantity, scale in self._quantities(names, units)
+                for quantity, scale in joint.quantities  # for a distance of 1: the event's unit
             ),
             iterations={"steps": steps},
             resources=resources,
@@ -191,13 +189,12 @@ class MultiAgent(FederatedProblem, ProblemOnData):
                 "constraints, step sizes, the agents' ranges and radii are public",
                 "the cloud is trusted with the states",
                 protection(public, steps),
-                sized(most) if self.protocol == "job" else ROUNDS_ARE_SEEN,
+                sized(operations) if self.protocol == "job" else ROUNDS_ARE_SEEN,
             ),
             parameters={
                 # A list: where plans are stored the keys of an object have no order, and units go by position.
                 "box": [[name, *ends] for name, ends in box.items()],
-                "units": units.tolist(),
-                "layout": self._layout(g, names, box),
+                **joint.parameters,
                 "schedule": self.schedule.model_dump(),
             },
         )
@@ -207,69 +204,28 @@ class MultiAgent(FederatedProblem, ProblemOnData):
         """Nothing before the agents have said their ranges."""
         return (expected_values(self.constraints, plan, confidence),) if "units" in plan.parameters else ()
 
-    def _rounding(self, constraints: list[Expression], names: tuple[str, ...], box: Box, units: Floats) -> float:
-        """How much further than 1, in l2, the whole transcript may move because outputs are computed in floating point.
-
-        Sensitivities are of the exact constraints. What is computed of them is off by up to `rounding_errors`, on both
-        neighbours, in every step, and dividing by the step of the noise's grid rounds once more.
-        """
-        problem = saddle_point.saddle_problem({}, constraints, names, box)
-        if problem.program.code.size > MAX_PROGRAM:
-            says = "the constraints and their derivatives are too large"
-            raise InvalidInput(says, pointer="/problem/constraints")
-        shape = saddle_point.noised_outputs(problem, 1.0, 1.0)
-        errors, sizes = rounding.rounding_errors(problem.program, box)
-        of = dict(zip(problem.program.outputs.tolist(), (errors + rounding.UNIT * sizes).tolist(), strict=True))
-        m, n = len(constraints), len(names)
-        square = 0.0
-        for place, k, i in zip(shape.register.tolist(), shape.constraint.tolist(), shape.agent.tolist(), strict=True):
-            unit = float(units[k] if i < 0 else units[m + k * n + i])
-            error = of.get(place, 0.0)
-            further = 0.0 if error == 0 else 2 * error / unit if unit > 0 else math.inf
-            square += self.schedule.iterations * further * further
-            if not square <= MAX_ROUNDING**2:
-                raise InvalidInput(
-                    f"'{constraints[k]}' cannot be computed exactly enough for its noise: terms are too large for what "
-                    "agents change in it",
-                    pointer=f"/problem/constraints/{k}",
-                )
-        return math.sqrt(square)
-
-    def _layout(self, constraints: list[Expression], names: tuple[str, ...], box: Box) -> list[list[Any]]:
-        """Constraint and agent of each output of a step; no agent: the constraint's value."""
-        problem = saddle_point.saddle_problem({}, constraints, names, box)
-        shape = saddle_point.noised_outputs(problem, 0.0, 0.0)
-        return [[int(k), None if i < 0 else names[i]] for k, i in zip(shape.constraint, shape.agent, strict=True)]
-
-    def _quantities(self, names: tuple[str, ...], units: Floats) -> list[tuple[str, float]]:
-        m, n = len(self.constraints), len(names)
-        quantities = [f"value of constraint {k} in each step" for k in range(m)]
-        quantities += [f"derivative of constraint {k} in {name} in each step" for k in range(m) for name in names]
-        assert len(quantities) == m + m * n == units.size
-        return [(quantity, float(unit)) for quantity, unit in zip(quantities, units, strict=True) if unit > 0]
-
     def solver_form(
         self, plan: Plan, objectives: Mapping[str, Expression]
     ) -> tuple[saddle_point.SaddleProblem, Outputs]:
         """The iteration of a plan. Agents without an objective here have it elsewhere, or have 0."""
         box: Box = {name: (low, high) for name, low, high in plan.parameters["box"]}
         names = tuple(box)
-        constraints = [parse(text, names) for text in self.constraints]
-        problem = saddle_point.saddle_problem(objectives, constraints, names, box)
+        constraints = [read(text, names) for text in self.constraints]
+        problem = saddle_point.saddle_problem(objectives, constraints, names, box, groups_of(plan.parameters))
         return problem, self._outputs(plan, problem)
 
     def _outputs(self, plan: Plan, problem: saddle_point.SaddleProblem) -> Outputs:
         (event,) = plan.events
         assert isinstance(event, Gaussian)
-        m, n = problem.constraints, len(problem.names)
-        scales = event.scale * np.array(plan.parameters["units"])
+        values, gradients = scales_of(problem, plan.parameters)
         # Values are rounded to the event's grid in its units; the noise is in steps of the same grid.
         grid = event.grid / event.scale
-        return saddle_point.noised_outputs(problem, scales[:m], scales[m:].reshape(m, n), grid=grid)
+        return saddle_point.noised_outputs(problem, event.scale * values, event.scale * gradients, grid=grid)
 
     def _run(self, public: MultiAgentPublic, plan: Plan, content: Content, noise: Noise) -> saddle_point.Path:
-        texts = zip(public.names, content["objectives"].tolist(), strict=True)
-        problem, outputs = self.solver_form(plan, {name: parse(text, [name]) for name, text in texts})
+        texts = zip(public.agents, content["objectives"].tolist(), strict=True)
+        objectives = {agent.name: parse(text, agent.coordinates) for agent, text in texts}
+        problem, outputs = self.solver_form(plan, objectives)
 
         (event,) = plan.events
         assert isinstance(event, Gaussian)
@@ -290,10 +246,10 @@ class MultiAgent(FederatedProblem, ProblemOnData):
     def release(self, public: MultiAgentPublic, plan: Plan, content: Content, noise: Noise) -> Released:
         """Noised outputs at public steps, and multipliers, which are functions of the noised outputs of all steps.
 
-        Neighbours: one agent's trajectory moves by at most its radius B_j in l2. Every output is divided by its unit;
-        then the whole transcript moves by at most max_j B_j sqrt(sum_o K_oj²/u_o²) = 1 in l2 (`noise_split`), in closed
-        loop as well: given what was released before, the difference of a step is that of agent j's state. The states
-        stay here.
+        Neighbours: one agent's trajectory, of a number or a vector, moves by at most its radius B_j in l2. Every output
+        is divided by its unit; then the whole transcript moves by at most max_j B_j sqrt(sum_o K_oj²/u_o²) = 1 in l2
+        (`joint_noise`), in closed loop as well: given what was released before, the difference of a step is that of
+        agent j's state. The states stay here.
         """
         path = self._run(public, plan, content, noise)
         return {
@@ -358,8 +314,9 @@ class MultiAgent(FederatedProblem, ProblemOnData):
             return self.plan(self._public_of(agents), budget)
         names = names_in(self.constraints)
         assert self.federation is not None
-        if len(names) > self.federation.agents:
-            says = f"{len(names)} agents are named ({', '.join(names)[:80]}); federation.agents allows fewer"
+        least = len({re.sub(r"_[1-9][0-9]*$", "", name) for name in names})  # ev_1, ev_2: perhaps of one agent
+        if least > self.federation.agents:
+            says = f"{least} agents are named ({', '.join(names)[:80]}); federation.agents allows fewer"
             raise InvalidInput(says, pointer="/problem/constraints")
         steps, m = self.schedule.iterations, len(self.constraints)
         return Plan.priced(
@@ -381,7 +338,8 @@ class MultiAgent(FederatedProblem, ProblemOnData):
             raise InvalidInput(sentence(error.errors(include_url=False)[0]), pointer="/roster/agents") from None
 
     def answer_bytes(self, plan: Plan, agents: int) -> int:
-        return max(STATE.size, history.SIGNATURE_BYTES)
+        most = max((dimension or 1 for _, dimension, _ in plan.parameters.get("agents", [])), default=1)
+        return max(STATE.size * most, history.SIGNATURE_BYTES)
 
     def open_session(self, plan: Plan, agents: Sequence[Member]) -> Session:
         return CloudSession(*self.solver_form(plan, {}), self.schedule.solver_form(), plan, agents)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +14,7 @@ from discreet.privacy.mechanisms.gaussian import Gaussian
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Released, pack, unpack
 from discreet.problems.federation import Member, Session
-from discreet.problems.multi_agent.dataset import Floats
+from discreet.problems.multi_agent.agents import Floats, coordinates_of
 from discreet.problems.plans import Plan
 from discreet.solvers.saddle import saddle_point
 from discreet.solvers.saddle.saddle_kernels import Outputs
@@ -26,7 +25,8 @@ PATH_POINTS = 100
 
 
 STATE = struct.Struct("!d")
-"""An agent's message: its state; after the last step its signature on how all broadcasts ended."""
+"""An agent's message: its state, such a double for each coordinate; after the last step its signature on how all
+broadcasts ended."""
 
 
 class CloudSession(Session):
@@ -37,7 +37,8 @@ class CloudSession(Session):
     before (`discreet_client.federation.history`). The round after the last step collects the agents' signatures on the
     end of this chain; the last broadcast repeats the one before and has all of them, for all.
 
-    Where rounds may lack agents, one that is missing is taken to stand in the middle of its range, which is public.
+    Where rounds may lack agents, one that is missing is taken to stand in the middle of its range, or at the
+    point of its set nearest to that, which is public.
     (Where it stood last is its secret: every round that showed it again would add to what neighbours differ by, while
     the price is that of a state shown once.)
     """
@@ -57,7 +58,10 @@ class CloudSession(Session):
         self._steps = plan.iterations["steps"]
         self.rounds = self._steps + 1
         place = {name: position for position, name in enumerate(self._form.names)}
-        self._place = {agent.fingerprint: place[agent.name] for agent in agents}
+        self._span: dict[str, slice] = {}
+        for agent in agents:
+            own = coordinates_of(agent.name, agent.announcement.get("dimension"))
+            self._span[agent.fingerprint] = slice(place[own[0]], place[own[0]] + len(own))
         recorded = saddle_point.thinned(self._steps, PATH_POINTS)
         m, o = self._form.constraints, len(self._outputs.register)
         self._now: dict[str, NDArray[Any]] = {
@@ -76,10 +80,12 @@ class CloudSession(Session):
     def accepts(self, number: int, agent: str, message: bytes) -> bool:
         if number == self._steps:
             return len(message) == history.SIGNATURE_BYTES
-        return len(message) == STATE.size and math.isfinite(STATE.unpack(message)[0])
+        span = self._span[agent]
+        return len(message) == STATE.size * (span.stop - span.start) and bool(np.isfinite(state_of(message)).all())
 
     def step(self, number: int, messages: Mapping[str, bytes], noise: Noise) -> bytes:
-        """Neighbours and sensitivity: see `MultiAgent.release`. A state outside of its range counts as its end."""
+        """Neighbours and sensitivity: see `MultiAgent.release`. A state outside of its set counts as the nearest
+        one in it."""
         now, k = self._now, number + 1
         if k > self._steps:
             signatures = {agent: message.hex() for agent, message in messages.items()}
@@ -88,8 +94,8 @@ class CloudSession(Session):
             return self._told + history.packed(messages)
         states = (self._form.lower + self._form.upper) / 2
         for agent, message in messages.items():
-            states[self._place[agent]] = STATE.unpack(message)[0]
-        states = np.clip(states, self._form.lower, self._form.upper)
+            states[self._span[agent]] = state_of(message)
+        states = self._form.projected(states)
         drawn = grid_noise(noise, self._event, 1, saddle_point.noise_width(self._outputs))[0]
         released = saddle_point.cloud_outputs(self._form, self._outputs, states, drawn)
         gamma, alpha = self._schedule.at(k)
@@ -123,6 +129,11 @@ class CloudSession(Session):
 def grid_noise(noise: Noise, event: Gaussian, count: int, width: int) -> Floats:
     """float64[count, width]: discrete Gaussian noise in whole steps of the event's grid."""
     return noise.discrete_gaussian(event.scale / event.grid, (count, width)).astype(np.float64)
+
+
+def state_of(message: bytes) -> Floats:
+    """float64[coordinates], of an agent's message."""
+    return np.frombuffer(message, dtype=">f8").astype(np.float64)
 
 
 def doubles(values: Floats) -> bytes:

@@ -22,8 +22,11 @@ def columns(
     """Columns of an upload: quadratic costs of weight 0.5 to 2 around a place within the agent's bounds."""
     objectives = []
     for agent in public.agents:
-        wanted = generator.uniform(agent.lower, agent.upper)
-        objectives.append(f"{generator.uniform(0.5, 2):.3f} * ({agent.name} - ({wanted:.4g}))^2")
+        terms = []
+        for name, low, high in zip(agent.coordinates, agent.lowers().tolist(), agent.uppers().tolist(), strict=True):
+            wanted = generator.uniform(low, high)
+            terms.append(f"{generator.uniform(0.5, 2):.3f} * ({name} - ({wanted:.4g}))^2")
+        objectives.append(" + ".join(terms))
     return {"agent": [agent.name for agent in public.agents], "objective": objectives}
 
 

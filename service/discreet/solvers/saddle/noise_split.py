@@ -3,6 +3,7 @@
     joint_distance(radii, sensitivities, scales)         -> mu
     split(radii, sensitivities, weights, mu)             -> Split(scales, cost, least_cost)
     equal_split(radii, sensitivities, mu)                -> scales
+    sparse_split(radii, moves, mu)                       -> scales
 
 Outputs o = 1..p of the states x_1, …, x_n; output o has sensitivity K_oj to agent j and independent Gaussian noise of
 deviation s_o in each coordinate. Let agent j's trajectory move by d_j(t) at step t, sum_t d_j(t)² <= B_j², and nothing
@@ -12,6 +13,8 @@ else. Dividing output o by s_o makes all noise standard, and the difference of t
 
 so the release is mu-Gaussian-DP with mu = max_j mu_j (Dong, Roth & Su 2022), in closed loop as well: given what was
 released before, the other agents' states are what they are, and each step's difference is that of agent j's state.
+An agent's state may be a vector: then K_oj bounds ||do/dx_j||_2 over its coordinates, d_j(t) is the l2 norm of how far
+they move in step t, and the same holds word for word.
 Calibrating every output for itself, as the paper does, gives each one mu_0 and all of them sqrt(p) mu_0.
 """
 
@@ -19,11 +22,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from discreet.solvers.errors import InvalidArgument
+from discreet.solvers.saddle.moves import Moves
 
 Floats = NDArray[np.float64]
 
@@ -88,8 +94,49 @@ def split(radii: ArrayLike, sensitivities: ArrayLike, weights: ArrayLike, mu: fl
     if not used.any():
         return Split(scales, 0.0, 0.0)
     square = (moves[used] ** 2).T
-    square, unit = square / square.max(), w[used] / w[used].max()
-    dual = np.where(square.max(axis=1) > 0, 1.0, 0.0) / len(square)
+    unit = w[used] / w[used].max()
+    v, bound = _climbed(square / square.max(), unit)
+    scales[used] = 1 / np.sqrt(v)
+    fitted = _fitted(radii, sensitivities, scales, mu)
+    factor = float((moves[used] ** 2).max() * w[used].max()) / mu**2
+    return Split(fitted, float((w * fitted**2).sum()), bound * factor * (1 - 1e-12))
+
+
+def sparse_split(radii: ArrayLike, moves: Moves, mu: float) -> Floats:
+    """The scales of `split` with weights of 1, float64[outputs], of sensitivities that are mostly 0, in coordinates.
+
+    Scaled up, with the same rounding as there, until the joint distance is at most `mu`.
+    """
+    if not 0 < mu < math.inf:
+        raise InvalidArgument("mu must be positive and finite")
+    reach = moves.bound * np.asarray(radii, dtype=np.float64)[moves.column]
+    if not (np.isfinite(reach).all() and (reach >= 0).all()):
+        raise InvalidArgument("radii and sensitivities are finite and not negative")
+    scales = np.zeros(moves.size)
+    kept = reach > 0
+    if not kept.any():
+        return scales
+    used, row = np.unique(moves.row[kept], return_inverse=True)
+    column, reach = moves.column[kept], reach[kept]
+    shape = int(column.max()) + 1, len(used)
+    square = sparse.csr_array(((reach / reach.max()) ** 2, (column, row)), shape=shape)
+    v, _ = _climbed(square, np.ones(len(used)))
+    found = 1 / np.sqrt(v)
+
+    def distance(at: Floats) -> float:
+        parts = np.bincount(column, (reach / at[row]) ** 2)
+        return float(np.sqrt(parts.max())) * (1 + 1e-15 * (len(used) + 8))
+
+    found = found * (distance(found) / mu)
+    while distance(found) > mu:
+        found = found * (1 + 2**-52)
+    scales[used] = found
+    return scales
+
+
+def _climbed(square: Any, unit: Floats) -> tuple[Floats, float]:
+    """v and the dual bound for mu = 1: `square` is A, agents by outputs, scaled to 1, dense or sparse."""
+    dual = np.where(_largest(square) > 0, 1.0, 0.0) / square.shape[0]
     for _ in range(ITERATIONS):
         pull = square.T @ dual
         v = np.sqrt(unit / pull)
@@ -100,10 +147,13 @@ def split(radii: ArrayLike, sensitivities: ArrayLike, weights: ArrayLike, mu: fl
         if cost <= bound * (1 + GAP):
             break
         dual = dual * load / load.max()
-    scales[used] = 1 / np.sqrt(v)
-    fitted = _fitted(radii, sensitivities, scales, mu)
-    factor = float((moves[used] ** 2).max() * w[used].max()) / mu**2
-    return Split(fitted, float((w * fitted**2).sum()), bound * factor * (1 - 1e-12))
+    return v, bound
+
+
+def _largest(square: Any) -> Floats:
+    """Of each agent."""
+    found = square.max(axis=1)
+    return np.asarray(found if isinstance(square, np.ndarray) else found.todense(), dtype=np.float64).reshape(-1)
 
 
 def _moves(radii: ArrayLike, sensitivities: ArrayLike) -> Floats:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from discreet.solvers.saddle import expression_programs, normal_noise
 from discreet.solvers.saddle.expression_programs import Codes, Words
+from discreet.solvers.saddle.set_kernels import Sets, project_sets
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -73,6 +74,8 @@ def advance_compiled(
     slope_register: Indices,
     lower: Floats,
     upper: Floats,
+    stepped: tuple[Floats, Floats],
+    sets: Sets,
     outputs: Outputs,
     register: Indices,
     constraint: Indices,
@@ -96,8 +99,9 @@ def advance_compiled(
 ) -> int:
     """Returns how many steps entered the sums. Loops instead of array expressions: a step is some 150 nanoseconds.
 
-    The outputs agent_start[i], …, agent_start[i + 1] - 1 are the derivatives in agent i's state. Unsigned indices are
-    not checked for being negative.
+    The outputs agent_start[i], …, agent_start[i + 1] - 1 are the derivatives in coordinate i. `stepped`: where a step
+    is cut off at once, the box but for agents with a set, which are projected as a whole. Unsigned indices are not
+    checked for being negative.
     """
     n, m, width = states.size, multipliers.size, register.size
     on_grid, grid, scale = outputs.grid > 0.0, outputs.grid, outputs.scale
@@ -132,7 +136,9 @@ def advance_compiled(
                     entry += one
                 moved = registers[i] - gamma_k * (pull + alpha_k * registers[i])
                 if not np.isnan(moved):  # an objective without a slope there moves nobody
-                    registers[i] = min(max(moved, lower[i]), upper[i])
+                    registers[i] = min(max(moved, stepped[0][i]), stepped[1][i])
+            if sets.begin.size > 0:
+                project_sets(sets, lower, upper, registers)
             for j in range(m):
                 mu = multipliers[j] + gamma_k * (released[j] - alpha_k * multipliers[j])
                 multipliers[j] = 0.0 if mu < 0.0 else mu

@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,11 +33,14 @@ from discreet.solvers.saddle import expression_programs, normal_noise
 from discreet.solvers.saddle.expression_programs import Program, compiled
 from discreet.solvers.saddle.intervals import Box
 from discreet.solvers.saddle.saddle_kernels import Floats, Ints, Outputs, advance_compiled, release_outputs
-from discreet_client.expressions import ZERO, Expression, derivative
+from discreet.solvers.saddle.set_kernels import Sets, project_sets, sets_of
+from discreet_client.expressions import ZERO, Expression, derivative, gradient
 from discreet_client.updates import tikhonov_sizes
 
 STEPS_AT_ONCE = 1 << 15
-"""Steps between two calls of `progress`."""
+"""Steps between two calls of `progress`, at most."""
+NOISES_AT_ONCE = STEPS_AT_ONCE * 1100
+"""Numbers of noise that are in memory together, at most, but for those of one step."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +69,12 @@ class Schedule:
 
 @dataclass(frozen=True)
 class SaddleProblem:
-    """n agents, m constraints and e derivatives dg_k/dx_i that are not identically zero, compiled.
+    """n coordinates of agents' states, one an agent where nothing else is said, m constraints and e derivatives
+    dg_k/dx_i that are not identically zero, compiled.
 
-    `program` computes f_1', …, f_n', then g_1, …, g_m, then the derivatives, agent by agent: `constraint`, `agent`:
-    int64[e], k and i of each. `constant`: bool[e], derivatives that are numbers. `lower`, `upper`: float64[n].
+    `program` computes the slopes of objectives in x_1, …, x_n, then g_1, …, g_m, then the derivatives, coordinate by
+    coordinate: `constraint`, `agent`: int64[e], k and i of each. `constant`: bool[e], derivatives that are numbers.
+    `lower`, `upper`: float64[n]. `sets`: of agents whose coordinates are in more than the box.
     """
 
     names: tuple[str, ...]
@@ -79,35 +85,61 @@ class SaddleProblem:
     constant: NDArray[np.bool_]
     lower: Floats
     upper: Floats
+    sets: Sets
+
+    def projected(self, states: ArrayLike) -> Floats:
+        """The nearest states that agents may have, float64[n]."""
+        found = np.asarray(states, dtype=np.float64).copy()
+        project_sets(self.sets, self.lower, self.upper, found)
+        return np.clip(found, self.lower, self.upper)
+
+
+@dataclass(frozen=True)
+class Group:
+    """An agent of several coordinates, which stand next to each other; `within`: its set beside the box, as
+    `discreet_client.projections.onto` takes it."""
+
+    name: str
+    coordinates: tuple[str, ...]
+    within: dict[str, Any] | None = None
 
 
 def saddle_problem(
-    objectives: Mapping[str, Expression], constraints: Sequence[Expression], names: Sequence[str], box: Box
+    objectives: Mapping[str, Expression],
+    constraints: Sequence[Expression],
+    names: Sequence[str],
+    box: Box,
+    groups: Sequence[Group] = (),
 ) -> SaddleProblem:
     """Compile objectives (one an agent, of its own state only; none counts as 0) and constraints, meant <= 0.
 
-    Convexity is the caller's to prove, see `convexity`. Raises InvalidArgument where an objective has another agent's
-    state.
+    `groups`: whose coordinates `names` are; an agent that has one, of its own name, need not be said. Convexity is the
+    caller's to prove, see `convexity`. Raises InvalidArgument where an objective has another agent's state.
     """
+    own = {name: (name,) for name in names} | {group.name: group.coordinates for group in groups}
+    objective_of: dict[str, Expression] = {}
     for name, objective in objectives.items():
-        if not objective.names <= {name}:
-            raise InvalidArgument(f"the objective of {name} depends on {', '.join(sorted(objective.names - {name}))}")
-    slopes = [derivative(objectives.get(name, ZERO), name) for name in names]
-    found = [
-        (k, i, slope)
-        for i, name in enumerate(names)
-        for k, g in enumerate(constraints)
-        if (slope := derivative(g, name)) != ZERO
-    ]
+        others = objective.names - set(own.get(name, (name,)))
+        if others:
+            raise InvalidArgument(f"the objective of {name} depends on {', '.join(sorted(others))}")
+        objective_of |= dict.fromkeys(own.get(name, ()), objective)
+    slopes = [derivative(objective_of.get(name, ZERO), name) for name in names]
+    place = {name: position for position, name in enumerate(names)}
+    by_place = sorted(
+        ((place[name], k, slope) for k, g in enumerate(constraints) for name, slope in gradient(g).items()),
+        key=lambda one: one[:2],
+    )
+    spans = [(place[one.coordinates[0]], place[one.coordinates[-1]] + 1, one.within) for one in groups]
     return SaddleProblem(
         names=tuple(names),
-        program=compiled([*slopes, *constraints, *(slope for _, _, slope in found)], names),
+        program=compiled([*slopes, *constraints, *(slope for _, _, slope in by_place)], names),
         constraints=len(constraints),
-        constraint=np.array([k for k, _, _ in found], dtype=np.int64),
-        agent=np.array([i for _, i, _ in found], dtype=np.int64),
-        constant=np.array([not slope.names for _, _, slope in found], dtype=np.bool_),
+        constraint=np.array([k for _, k, _ in by_place], dtype=np.int64),
+        agent=np.array([i for i, _, _ in by_place], dtype=np.int64),
+        constant=np.array([not slope.names for _, _, slope in by_place], dtype=np.bool_),
         lower=np.array([box[name][0] for name in names], dtype=np.float64),
         upper=np.array([box[name][1] for name in names], dtype=np.float64),
+        sets=sets_of(spans, len(names)),
     )
 
 
@@ -127,16 +159,11 @@ def noised_outputs(
         raise InvalidArgument("scales are finite and not negative")
     if not (np.isfinite(gradients).all() and (gradients >= 0).all()):
         raise InvalidArgument("scales are finite and not negative")
-    places = {
-        (int(i), int(k)): n + m + e for e, (k, i) in enumerate(zip(problem.constraint, problem.agent, strict=True))
-    }
+    found = zip(problem.agent.tolist(), problem.constraint.tolist(), strict=True)
+    places = {pair: n + m + e for e, pair in enumerate(found)}
     rows = [(n + k, k, -1, float(values[k])) for k in range(m)]
-    rows += [
-        (places.get((i, k), -1), k, i, float(gradients[k, i]))
-        for i in range(n)
-        for k in range(m)
-        if (i, k) in places or gradients[k, i] > 0
-    ]
+    entries = sorted(places.keys() | set(map(tuple, np.argwhere(gradients.T > 0).tolist())))
+    rows += [(places.get((i, k), -1), k, i, float(gradients[k, i])) for i, k in entries]
     registers = [int(problem.program.outputs[place]) if place >= 0 else -1 for place, _, _, _ in rows]
     scale = np.array([row[3] for row in rows], dtype=np.float64)
     noised = scale > 0
@@ -205,7 +232,7 @@ class Iterate:
         mu = np.broadcast_to(np.asarray(multipliers, dtype=np.float64), problem.constraints)
         return cls(
             0,
-            np.clip(start, problem.lower, problem.upper),
+            problem.projected(start),
             np.maximum(mu, 0.0),
             0,
             np.zeros(len(start)),
@@ -270,7 +297,7 @@ def run(
     path = _room(problem, outputs, len(recorded))
     done = 0
     while iterate.step < steps:
-        count = min(STEPS_AT_ONCE, steps - iterate.step)
+        count = min(steps_at_once(width), steps - iterate.step)
         given = noise(count, width) if noise is not None and width else None
         until = int(np.searchsorted(recorded, iterate.step + count, side="right"))
         advance(
@@ -295,6 +322,11 @@ def run(
         mean_released=iterate.output_sum / iterate.averaged,
         mean_states=iterate.state_sum / iterate.averaged,
     )
+
+
+def steps_at_once(width: int) -> int:
+    """Steps whose noise is drawn together, of `width` numbers each."""
+    return max(1, min(STEPS_AT_ONCE, NOISES_AT_ONCE // max(width, 1)))
 
 
 def _room(problem: SaddleProblem, outputs: Outputs, points: int) -> tuple[Floats, Floats, Floats]:
@@ -333,12 +365,18 @@ def advance(
     rows = _room(problem, outputs, len(wanted)) if path is None else path
     log_k = np.log(np.arange(iterate.step + 1, iterate.step + count + 1, dtype=np.float64))
     agents = len(problem.names)
+    sets = problem.sets
+    low, high = problem.lower.copy(), problem.upper.copy()
+    for begin, end in zip(sets.begin.tolist(), sets.end.tolist(), strict=True):
+        low[begin:end], high[begin:end] = -np.inf, np.inf
     iterate.averaged += advance_compiled(
         *problem.program.running,
         problem.program.registers.copy(),
         problem.program.outputs[:agents].astype(np.uint32),
         problem.lower,
         problem.upper,
+        (low, high),
+        sets,
         outputs,
         # The register after the agents' states is the constant 0: what a derivative without a register is.
         np.where(outputs.register >= 0, outputs.register, agents).astype(np.uint32),

@@ -1,0 +1,89 @@
+"""Projections on the convex sets of vector states: a box, and within it a budget or a ball.
+
+    onto_budget(point, lower, upper, least, most)     lower <= x <= upper, least <= sum x <= most
+    onto_ball(point, lower, upper, centre, radius)    lower <= x <= upper, |x - centre| <= radius
+
+By the conditions of optimality each is a function of one number alone: for a budget x = clip(v - nu), nu the
+multiplier of the sum; for a ball x = centre + clip(t (v - centre)), t = 1/(1 + multiplier). The sum, and the distance,
+are monotone in it and piecewise linear, or with linear pieces in the clipped vector. So the piece is found between
+sorted breakpoints and the number in closed form: nothing is iterated to a tolerance. What is returned lies in the box
+exactly, and in the budget or ball up to rounding. `discreet.solvers.saddle.set_kernels` has the same, compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+FARTHEST = 1e9
+"""A step beyond this counts as one to it: differences of coordinates are lost in larger numbers."""
+
+
+def onto_budget(point: Floats, lower: Floats, upper: Floats, least: float, most: float) -> Floats:
+    """The nearest point of a box whose coordinates sum to `least` to `most`; one exists."""
+    nearest: Floats = np.clip(point, lower, upper)
+    total = float(nearest.sum())
+    if least <= total <= most:
+        return nearest
+    target = least if total < least else most
+    breaks = np.sort(np.concatenate([point - upper, point - lower]))
+    # The sum falls with nu: the piece is between the last break where it is at least the target and the next.
+    first = _last(lambda nu: float(np.clip(point - nu, lower, upper).sum()) >= target, breaks)
+    begin, end = breaks[max(first, 0)], breaks[min(first + 1, len(breaks) - 1)]
+    middle = point - 0.5 * (begin + end)
+    free = (middle > lower) & (middle < upper)
+    nu = begin
+    if free.any():
+        fixed = float(np.clip(middle, lower, upper)[~free].sum())
+        nu = min(max((float(point[free].sum()) + fixed - target) / int(free.sum()), begin), end)
+    found: Floats = np.clip(point - nu, lower, upper)
+    return found
+
+
+def onto_ball(point: Floats, lower: Floats, upper: Floats, centre: Floats, radius: float) -> Floats:
+    """The nearest point of a box within `radius` of `centre`; one exists."""
+    away, low, high = point - centre, lower - centre, upper - centre
+    if float(np.linalg.norm(np.clip(away, low, high))) <= radius:
+        return np.clip(point, lower, upper)
+    moving = away != 0
+    ends = np.concatenate([low[moving] / away[moving], high[moving] / away[moving]])
+    breaks = np.concatenate([[0.0], np.sort(ends[(ends > 0) & (ends < 1)]), [1.0]])
+    # The distance grows with t.
+    first = _last(lambda t: float(np.linalg.norm(np.clip(t * away, low, high))) <= radius, breaks)
+    begin, end = breaks[max(first, 0)], breaks[min(first + 1, len(breaks) - 1)]
+    middle = 0.5 * (begin + end) * away
+    free = (middle > low) & (middle < high) & moving
+    t = begin
+    if free.any():
+        fixed = float((np.clip(middle, low, high)[~free] ** 2).sum())
+        t = min(max(float(np.sqrt(max(radius**2 - fixed, 0.0) / (away[free] ** 2).sum())), begin), end)
+    found: Floats = np.clip(centre + np.clip(t * away, low, high), lower, upper)
+    return found
+
+
+def onto(point: Floats, lower: Floats, upper: Floats, within: dict[str, Any] | None) -> Floats:
+    """The nearest point of a box and of a set as agents announce it: `{"budget": {"lower", "upper"}}`, `{"ball":
+    {"centre", "radius"}}`, or none."""
+    if within is None:
+        return np.clip(point, lower, upper)
+    if "budget" in within:
+        return onto_budget(point, lower, upper, within["budget"]["lower"], within["budget"]["upper"])
+    ball = within["ball"]
+    return onto_ball(point, lower, upper, np.array(ball["centre"], dtype=np.float64), ball["radius"])
+
+
+def _last(holds: Callable[[float], bool], breaks: Floats) -> int:
+    """Position of the last break where what holds at the first of them still does; -1 where it holds at none."""
+    below, above = -1, len(breaks)
+    while above - below > 1:
+        middle = (below + above) // 2
+        if holds(float(breaks[middle])):
+            below = middle
+        else:
+            above = middle
+    return below

@@ -1,0 +1,156 @@
+"""Compiled projections on agents' sets: `discreet_client.projections`, which has the derivation, in numba.
+
+    project_sets(sets, lower, upper, states)      in place, every agent that has a set
+
+A cloud's loop projects each agent in every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet_client.projections import FARTHEST
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+BUDGET, BALL = range(2)
+
+
+class Sets(NamedTuple):
+    """Agents whose states are in more than a box. `begin`, `end`: int64[g], their coordinates. `code`: int64[g], BUDGET
+    or BALL. `first`, `second`: float64[g], least and most of a budget's sum; a ball's radius. `centre`: float64[n], of
+    balls.
+    """
+
+    begin: Ints
+    end: Ints
+    code: Ints
+    first: Floats
+    second: Floats
+    centre: Floats
+
+
+def sets_of(groups: Sequence[tuple[int, int, dict[str, Any] | None]], coordinates: int) -> Sets:
+    """The sets of agents: begin and end of each one's coordinates, and its set as `discreet_client.projections.onto`
+    takes it."""
+    given = [(begin, end, within) for begin, end, within in groups if within is not None]
+    centre, rows = np.zeros(coordinates), []
+    for begin, end, within in given:
+        if "budget" in within:
+            rows.append((BUDGET, within["budget"]["lower"], within["budget"]["upper"]))
+        else:
+            centre[begin:end] = within["ball"]["centre"]
+            rows.append((BALL, within["ball"]["radius"], 0.0))
+    return Sets(
+        np.array([begin for begin, *_ in given], dtype=np.int64),
+        np.array([end for _, end, _ in given], dtype=np.int64),
+        np.array([code for code, *_ in rows], dtype=np.int64),
+        np.array([first for _, first, _ in rows], dtype=np.float64),
+        np.array([second for *_, second in rows], dtype=np.float64),
+        centre,
+    )
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _clipped(value: float, low: float, high: float) -> float:
+    return float(min(max(value, low), high))
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _onto_budget(v: Floats, low: Floats, high: Floats, least: float, most: float) -> None:
+    total = 0.0
+    for i in range(v.size):
+        total += _clipped(v[i], low[i], high[i])
+    nu = 0.0
+    if total < least or total > most:
+        target = least if total < least else most
+        breaks = np.sort(np.concatenate((v - high, v - low)))
+        below, above = -1, breaks.size
+        while above - below > 1:
+            middle = (below + above) // 2
+            total = 0.0
+            for i in range(v.size):
+                total += _clipped(v[i] - breaks[middle], low[i], high[i])
+            if total >= target:
+                below = middle
+            else:
+                above = middle
+        begin, end = breaks[max(below, 0)], breaks[min(below + 1, breaks.size - 1)]
+        at, free, rest = 0.5 * (begin + end), 0, -target
+        for i in range(v.size):
+            if low[i] < v[i] - at < high[i]:
+                free += 1
+                rest += v[i]
+            else:
+                rest += _clipped(v[i] - at, low[i], high[i])
+        nu = _clipped(rest / free, begin, end) if free > 0 else begin
+    for i in range(v.size):
+        v[i] = _clipped(v[i] - nu, low[i], high[i])
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _distance(t: float, v: Floats, low: Floats, high: Floats, centre: Floats) -> float:
+    square = 0.0
+    for i in range(v.size):
+        part = _clipped(t * (v[i] - centre[i]), low[i] - centre[i], high[i] - centre[i])
+        square += part * part
+    return float(np.sqrt(square))
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _onto_ball(v: Floats, low: Floats, high: Floats, centre: Floats, radius: float) -> None:
+    if _distance(1.0, v, low, high, centre) <= radius:
+        for i in range(v.size):
+            v[i] = _clipped(v[i], low[i], high[i])
+        return
+    breaks = np.ones(2 * v.size + 2)
+    breaks[0] = 0.0
+    count = 1
+    for i in range(v.size):
+        away = v[i] - centre[i]
+        if away != 0.0:
+            for bound in (low[i] - centre[i], high[i] - centre[i]):
+                if 0.0 < bound / away < 1.0:
+                    breaks[count] = bound / away
+                    count += 1
+    breaks = np.sort(breaks[: count + 1])
+    below, above = -1, breaks.size
+    while above - below > 1:
+        middle = (below + above) // 2
+        if _distance(breaks[middle], v, low, high, centre) <= radius:
+            below = middle
+        else:
+            above = middle
+    begin, end = breaks[max(below, 0)], breaks[min(below + 1, breaks.size - 1)]
+    at, free, rest = 0.5 * (begin + end), 0.0, radius * radius
+    for i in range(v.size):
+        away = v[i] - centre[i]
+        part = _clipped(at * away, low[i] - centre[i], high[i] - centre[i])
+        if away != 0.0 and low[i] - centre[i] < at * away < high[i] - centre[i]:
+            free += away * away
+        else:
+            rest -= part * part
+    t = _clipped(np.sqrt(max(rest, 0.0) / free), begin, end) if free > 0.0 else begin
+    for i in range(v.size):
+        part = _clipped(t * (v[i] - centre[i]), low[i] - centre[i], high[i] - centre[i])
+        v[i] = _clipped(centre[i] + part, low[i], high[i])
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def project_sets(sets: Sets, lower: Floats, upper: Floats, states: Floats) -> None:
+    """Every agent with a set, in place; the others are left as they are."""
+    for g in range(sets.begin.size):
+        begin, end = sets.begin[g], sets.end[g]
+        v, low, high = states[begin:end], lower[begin:end], upper[begin:end]
+        for i in range(v.size):
+            v[i] = _clipped(v[i], -FARTHEST, FARTHEST)
+        if sets.code[g] == BUDGET:
+            _onto_budget(v, low, high, sets.first[g], sets.second[g])
+        else:
+            _onto_ball(v, low, high, sets.centre[begin:end], sets.first[g])
