@@ -131,6 +131,32 @@ def test_a_month_of_days_is_charged_to_the_days_that_are_read(service: Installat
         assert "Sources" in browser.get("/sources").text
 
 
+def test_a_plan_says_which_blocks_its_jobs_would_spend(service: Installation) -> None:
+    """By the blocks that have least left, and not at all where nothing more passes or what is left is far off."""
+    with service.client(service.owner_of("outlook")) as client:
+        source = filled(client, 4)
+        solved(client, job(source, 0.5, blocks=[day(3)]))
+        asked = job(source, 0.2, last=4)
+        assert client.plan(asked)["until_spent"] == {
+            "jobs": 2,
+            "number": 1,
+            "blocks": [day(3)],
+            "sentence": "2 such jobs fit on these blocks, this one among them, until block 2026-10-03 is spent",
+        }
+        elsewhere = client.plan(job(source, 0.25, blocks=f"{day(1)}/{day(2)}"))["until_spent"]
+        assert (elsewhere["jobs"], elsewhere["number"], elsewhere["blocks"]) == (4, 2, [day(1), day(2)])
+        assert client.plan(job(source, 0.0001, blocks=day(1)))["until_spent"] is None
+        for left in (1, 0):  # what was promised is what is admitted
+            solved(client, asked)
+            plan = client.plan(asked)
+            assert plan["admitted"] == (left > 0)
+            assert (plan["until_spent"] or {}).get("jobs") == (left or None)
+        whole = filled(client, 2, cap_of="source")
+        ends = client.plan(job(whole, 1, last=2))["until_spent"]
+        assert (ends["jobs"], ends["blocks"]) == (1, [])
+        assert "the budget of the source is spent" in ends["sentence"]
+
+
 def test_late_records_are_a_version_on_the_same_account(service: Installation) -> None:
     with service.client(service.owner_of("late")) as client:
         source = filled(client, 2)
