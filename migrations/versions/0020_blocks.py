@@ -23,7 +23,8 @@ DROP FUNCTION ledger_ends(accounts[]);
 DROP FUNCTION ledger_body(
   accounts, bigint, timestamptz, text, text, text, text, text, jsonb, jsonb, jsonb, jsonb, text);
 COMMENT ON COLUMN ledger_entries.account_id IS 'whose chain it is';
-ALTER TABLE ledger_entries ADD CONSTRAINT ledger_entries_account_id_fkey FOREIGN KEY (account_id) REFERENCES accounts (id);
+ALTER TABLE ledger_entries
+  ADD CONSTRAINT ledger_entries_account_id_fkey FOREIGN KEY (account_id) REFERENCES accounts (id);
 """
 BEFORE = {"0001_ledger": "ledger_write", "0006_acceptance": "ledger_reserve", "0016_log": "log_note"}
 """The script that made each of these functions as every version until this one kept it."""

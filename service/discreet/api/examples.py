@@ -63,12 +63,12 @@ def networks() -> dict[str, Any]:
 def sources() -> dict[str, Any]:
     """A source of the first kind whose example may come in blocks; none where no kind's may."""
     return {
-        "days": {
+        name: {
             "name": "One day after the other",
-            **{name: dataset[name] for name in ("kind", "public", "cap")},
+            **{field: dataset[field] for field in ("kind", "public", "cap")},
             "by": "day",
         }
-        for dataset in _in_blocks()
+        for name, dataset in zip(("days",), _in_blocks(), strict=False)
     }
 
 
@@ -76,11 +76,11 @@ def blocks() -> dict[str, Any]:
     """A block of it, with one record."""
     day = "2026-10-01"
     return {
-        "day": {
+        name: {
             "block": day,
-            "content": {name: [{"date": day, **items[0]}] for name, items in dataset["content"].items()},
+            "content": {rows: [{"date": day, **items[0]}] for rows, items in dataset["content"].items()},
         }
-        for dataset in _in_blocks()
+        for name, dataset in zip(("day",), _in_blocks(), strict=False)
     }
 
 
