@@ -30,7 +30,7 @@ GRANT SELECT ON accounts TO discreet_app;
 
 -- One line of an account's hash chain. The last line of an account is its whole state: no mutable balance exists.
 CREATE TABLE ledger_entries (
-  account_id text NOT NULL REFERENCES accounts,  -- whose chain it is
+  account_id text NOT NULL,  -- whose chain it is; whoever writes holds the account's row, and no account is ever deleted
   seq bigint NOT NULL,  -- the line's number in the chain, from 1 without a gap
   tenant_id text NOT NULL,  -- the account's, which has the foreign key: a check here would lock the tenant's row each time
   kind text NOT NULL,  -- what happened; a commit ends a reservation that touched data, a release one that did not
@@ -153,6 +153,33 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION ledger_body(
+  _account accounts, _seq bigint, _at timestamptz, _kind text, _job text, _actor text, _reason text, _events text,
+  _price jsonb, _totals jsonb, _reserved jsonb, _cap jsonb, _filters text
+) RETURNS text
+LANGUAGE sql STABLE AS $$
+  -- The canonical JSON of a line: what its hash covers. (STABLE as concat is: else it is not inlined.)
+  SELECT concat(
+    '{"account":', to_json((_account).id),
+    ',"actor":', coalesce(to_json(_actor)::text, 'null'),
+    ',"at":"', to_char(_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+    '","cap":{"delta":"', _cap->>'delta', '","epsilon":"', _cap->>'epsilon', '"}',
+    ',"events":', _events,
+    ',"filters":', _filters,
+    ',"job":', coalesce(to_json(_job)::text, 'null'),
+    ',"kind":', to_json(_kind),
+    ',"price":', ledger_text(_price),
+    ',"reason":', coalesce(to_json(_reason)::text, 'null'),
+    ',"reserved":', ledger_text(_reserved),
+    ',"scope":', to_json((_account).scope),
+    ',"seq":', _seq,
+    ',"subject":', to_json((_account).subject),
+    ',"tenant":', to_json((_account).tenant_id),
+    ',"totals":', ledger_text(_totals),
+    ',"unit":', to_json((_account).unit),
+    '}')
+$$;
+
 CREATE FUNCTION ledger_write(
   _last ledger_entries, _account accounts, _kind text, _job text, _actor text, _reason text, _events text, _price jsonb,
   _totals jsonb, _reserved jsonb, _cap jsonb, _filters text
@@ -172,24 +199,8 @@ BEGIN
   entry.reserved := _reserved;
   entry.cap := _cap;
   entry.filters := _filters;
-  entry.body := '{"account":' || to_json(_account.id)
-    || ',"actor":' || coalesce(to_json(_actor)::text, 'null')
-    || ',"at":' || to_json(to_char(entry.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
-    || ',"cap":{"delta":"' || (_cap->>'delta') || '","epsilon":"' || (_cap->>'epsilon') || '"}'
-    || ',"events":' || _events
-    || ',"filters":' || _filters
-    || ',"job":' || coalesce(to_json(_job)::text, 'null')
-    || ',"kind":' || to_json(_kind)
-    || ',"price":' || ledger_text(_price)
-    || ',"reason":' || coalesce(to_json(_reason)::text, 'null')
-    || ',"reserved":' || ledger_text(_reserved)
-    || ',"scope":' || to_json(_account.scope)
-    || ',"seq":' || entry.seq
-    || ',"subject":' || to_json(_account.subject)
-    || ',"tenant":' || to_json(_account.tenant_id)
-    || ',"totals":' || ledger_text(_totals)
-    || ',"unit":' || to_json(_account.unit)
-    || '}';
+  entry.body := ledger_body(_account, entry.seq, entry.at, _kind, _job, _actor, _reason, _events, _price, _totals, _reserved,
+    _cap, _filters);
   entry.hash := sha256(entry.previous_hash || convert_to(entry.body, 'UTF8'));
   INSERT INTO ledger_entries SELECT entry.*;
   RETURN entry;
@@ -231,70 +242,96 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION ledger_hold(_accounts text[]) RETURNS accounts[]
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+-- These accounts, locked in the order of their ids, so that no two who lock several wait for each other.
+DECLARE
+  account accounts;
+BEGIN
+  IF cardinality(_accounts) = 1 THEN
+    SELECT * INTO account FROM accounts AS a WHERE a.id = _accounts[1] FOR UPDATE;
+    RETURN CASE WHEN FOUND THEN ARRAY[account] ELSE '{}'::accounts[] END;
+  END IF;
+  RETURN ARRAY(SELECT h FROM (SELECT * FROM accounts AS a WHERE a.id = ANY (_accounts) ORDER BY a.id FOR UPDATE) AS h);
+END
+$$;
+
+CREATE FUNCTION ledger_ends(_accounts accounts[]) RETURNS ledger_entries[]
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off AS $$
+-- The last entry of each account, from the ends of an index as ledger_last reads it. A statement of its own: it sees what
+-- was committed while the caller waited for the accounts' locks.
+BEGIN
+  RETURN ARRAY(
+    SELECT l FROM unnest(_accounts) AS a
+    CROSS JOIN LATERAL (SELECT e.* FROM ledger_entries AS e WHERE e.account_id = a.id ORDER BY e.seq DESC LIMIT 1) AS l);
+END
+$$;
+
+CREATE FUNCTION ledger_write_all(
+  _lasts ledger_entries[], _accounts accounts[], _kind text, _job text, _actor text, _events text, _price jsonb,
+  _totals_sign integer, _reserved_sign integer
+) RETURNS SETOF ledger_entries
+LANGUAGE plpgsql AS $$
+-- One entry after each of these last ones, of accounts whose locks the caller holds: the price is added to totals and to
+-- what is reserved (1), taken away (-1), or only told (0). Many are written by one statement.
+DECLARE
+  last ledger_entries := _lasts[1];
+  written_at timestamptz := clock_timestamp();
+BEGIN
+  IF cardinality(_lasts) = 1 THEN  -- most jobs: faster by itself
+    RETURN NEXT ledger_write(last, _accounts[1], _kind, _job, _actor, NULL, _events, _price,
+      CASE _totals_sign WHEN 0 THEN last.totals ELSE ledger_add(last.totals, _price, _totals_sign) END,
+      CASE _reserved_sign WHEN 0 THEN last.reserved ELSE ledger_add(last.reserved, _price, _reserved_sign) END,
+      last.cap, last.filters);
+    RETURN;
+  END IF;
+  RETURN QUERY
+    INSERT INTO ledger_entries
+    SELECT l.account_id, l.seq + 1, l.tenant_id, _kind, _job, b.body, sha256(l.hash || convert_to(b.body, 'UTF8')), l.hash,
+      t.totals, t.reserved, l.cap, l.filters, written_at
+    FROM unnest(_lasts) AS l
+    JOIN unnest(_accounts) AS a ON a.id = l.account_id
+    CROSS JOIN LATERAL (SELECT
+      CASE _totals_sign WHEN 0 THEN l.totals ELSE ledger_add(l.totals, _price, _totals_sign) END AS totals,
+      CASE _reserved_sign WHEN 0 THEN l.reserved ELSE ledger_add(l.reserved, _price, _reserved_sign) END AS reserved
+      OFFSET 0) AS t
+    CROSS JOIN LATERAL (SELECT ledger_body(a, l.seq + 1, written_at, _kind, _job, _actor, NULL, _events, _price, t.totals,
+      t.reserved, l.cap, l.filters) AS body OFFSET 0) AS b
+    RETURNING ledger_entries.*;
+END
+$$;
+
 CREATE FUNCTION ledger_reserve(_job text, _accounts text[], _price jsonb, _events text, _actor text)
 RETURNS TABLE (account_id text, scope text, subject text, admitted boolean, totals jsonb, reserved jsonb, cap jsonb)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 -- One row for each account, as it stood before. Either all are admitted, and each has its entry, or nothing is written.
--- Accounts are locked in the order of their ids, so that no two reservations wait for each other. As in ledger.sql, but for
--- the single account, which needs no order.
 DECLARE
-  account accounts;
-  last ledger_entries;
-  names text[] := _accounts;
-  held accounts[] := '{}';
-  lasts ledger_entries[] := '{}';
-  sums jsonb[] := '{}';
-  refused boolean := false;
+  held accounts[] := ledger_hold(_accounts);
+  lasts ledger_entries[];
+  passes boolean;
 BEGIN
   PERFORM ledger_check_price(_price);
-  IF cardinality(_accounts) > 1 THEN
-    names := ARRAY(SELECT DISTINCT name FROM unnest(_accounts) AS name ORDER BY name);
-  END IF;
-  FOREACH account_id IN ARRAY names LOOP
-    SELECT * INTO account FROM accounts AS a WHERE a.id = account_id FOR UPDATE;
-    EXIT WHEN NOT FOUND;
-    last := ledger_last(account_id);
-    held := held || account;
-    lasts := lasts || last;
-    scope := account.scope;
-    subject := account.subject;
-    totals := last.totals;
-    reserved := last.reserved;
-    cap := last.cap;
-    sums := sums || ledger_add(last.totals, _price, 1);
-    admitted := ledger_passes(sums[cardinality(sums)], last.filters);
-    refused := refused OR NOT admitted;
-    RETURN NEXT;
-  END LOOP;
-  IF cardinality(held) <> cardinality(_accounts) OR cardinality(held) = 0 THEN
+  IF cardinality(held) = 0 OR cardinality(held) IS DISTINCT FROM cardinality(_accounts) THEN
     RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
   END IF;
-  IF refused THEN
-    RETURN;
+  lasts := ledger_ends(held);
+  passes := coalesce((SELECT bool_and(ledger_passes(ledger_add(l.totals, _price, 1), l.filters)) FROM unnest(lasts) AS l), false);
+  IF passes THEN
+    PERFORM ledger_write_all(lasts, held, 'reserve', _job, _actor, _events, _price, 1, 1);
   END IF;
-  FOR number IN 1 .. cardinality(held) LOOP
-    last := lasts[number];
-    PERFORM ledger_write(last, held[number], 'reserve', _job, _actor, NULL, _events, _price,
-      sums[number], ledger_add(last.reserved, _price, 1), last.cap, last.filters);
-  END LOOP;
+  RETURN QUERY
+    SELECT a.id, a.scope, a.subject, passes OR ledger_passes(ledger_add(l.totals, _price, 1), l.filters), l.totals, l.reserved, l.cap
+    FROM unnest(held) AS a JOIN unnest(lasts) AS l ON l.account_id = a.id;
 END
 $$;
 
-CREATE FUNCTION ledger_lock(_job text) RETURNS text[]
+CREATE FUNCTION ledger_lock(_job text) RETURNS accounts[]
 LANGUAGE plpgsql AS $$
--- The accounts on which a job has reserved, each locked, in the order of their ids. Entries of a job are found by the job
--- alone: only the index that begins with it can do that, whatever statistics say. Beside it and a scan of the whole table,
--- which callers switch off, a condition on the account would let an account's whole history be read.
-DECLARE
-  account_name text;
-  names text[];
+-- The accounts on which a job has reserved, locked. Entries of a job are found by the job alone: only the index that begins
+-- with it can do that, whatever statistics say. Beside it and a scan of the whole table, which callers switch off, a
+-- condition on the account would let an account's whole history be read.
 BEGIN
-  names := ARRAY(SELECT e.account_id FROM ledger_entries AS e WHERE e.job_id = _job AND e.kind = 'reserve');
-  names := ARRAY(SELECT name FROM unnest(names) AS name ORDER BY name);
-  FOREACH account_name IN ARRAY names LOOP
-    PERFORM FROM accounts AS a WHERE a.id = account_name FOR UPDATE;
-  END LOOP;
-  RETURN names;
+  RETURN ledger_hold(ARRAY(SELECT e.account_id FROM ledger_entries AS e WHERE e.job_id = _job AND e.kind = 'reserve'));
 END
 $$;
 
@@ -303,26 +340,23 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET enable_s
 -- From here on the job is charged in full, whatever happens. A second call writes nothing. What the job has so far is read
 -- once its accounts are locked, all of it at once.
 DECLARE
-  account accounts;
-  last ledger_entries;
-  state record;
+  held accounts[] := ledger_lock(_job);
+  settled boolean;
+  touched text[];
 BEGIN
-  IF cardinality(ledger_lock(_job)) = 0 THEN
+  IF cardinality(held) = 0 THEN
     RAISE EXCEPTION 'job % has reserved nothing', _job USING ERRCODE = 'DL003';
   END IF;
-  FOR state IN
-    WITH entries AS MATERIALIZED (SELECT e.account_id, e.kind FROM ledger_entries AS e WHERE e.job_id = _job)
-    SELECT n.account_id, bool_or(n.kind IN ('commit', 'release')) AS settled, bool_or(n.kind = 'data_touched') AS touched
-    FROM entries AS n GROUP BY n.account_id ORDER BY n.account_id
-  LOOP
-    IF state.settled THEN
-      RAISE EXCEPTION 'job % is settled already', _job USING ERRCODE = 'DL003';
-    END IF;
-    CONTINUE WHEN state.touched;
-    SELECT * INTO STRICT account FROM accounts AS a WHERE a.id = state.account_id;
-    last := ledger_last(account.id);
-    PERFORM ledger_write(last, account, 'data_touched', _job, _actor, NULL, '[]', '{}', last.totals, last.reserved, last.cap, last.filters);
-  END LOOP;
+  SELECT coalesce(bool_or(e.kind IN ('commit', 'release')), false),
+    coalesce(array_agg(e.account_id) FILTER (WHERE e.kind = 'data_touched'), '{}')
+  INTO settled, touched FROM ledger_entries AS e WHERE e.job_id = _job;
+  IF settled THEN
+    RAISE EXCEPTION 'job % is settled already', _job USING ERRCODE = 'DL003';
+  END IF;
+  held := ARRAY(SELECT a FROM unnest(held) AS a WHERE a.id <> ALL (touched));
+  IF cardinality(held) > 0 THEN
+    PERFORM ledger_write_all(ledger_ends(held), held, 'data_touched', _job, _actor, '[]', '{}', 0, 0);
+  END IF;
 END
 $$;
 
@@ -330,31 +364,27 @@ CREATE FUNCTION ledger_settle(_job text, _actor text)
 RETURNS TABLE (account_id text, seq bigint, kind text, hash bytea)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 -- Commit when data were touched, else release; a second call finds nothing to settle. Returns the entries it wrote. Reads
--- the job's entries as ledger_touch does.
+-- the job's entries as ledger_touch does; those of one outcome and price are written together.
 DECLARE
-  account accounts;
-  last ledger_entries;
-  entry ledger_entries;
-  state record;
+  locked accounts[] := ledger_lock(_job);
+  held accounts[];
+  outcome record;
 BEGIN
-  PERFORM ledger_lock(_job);
-  FOR state IN
-    WITH entries AS MATERIALIZED (SELECT e.account_id, e.kind, e.body FROM ledger_entries AS e WHERE e.job_id = _job)
-    SELECT n.account_id, bool_or(n.kind IN ('commit', 'release')) AS settled, bool_or(n.kind = 'data_touched') AS touched,
-      max(n.body) FILTER (WHERE n.kind = 'reserve')::jsonb -> 'price' AS price
-    FROM entries AS n GROUP BY n.account_id ORDER BY n.account_id
+  FOR outcome IN
+    WITH entries AS MATERIALIZED (SELECT e.account_id, e.kind, e.body FROM ledger_entries AS e WHERE e.job_id = _job),
+    states AS (
+      SELECT n.account_id, bool_or(n.kind IN ('commit', 'release')) AS settled, bool_or(n.kind = 'data_touched') AS touched,
+        max(n.body) FILTER (WHERE n.kind = 'reserve')::jsonb -> 'price' AS price
+      FROM entries AS n GROUP BY n.account_id
+    )
+    SELECT s.touched, s.price, array_agg(s.account_id) AS names FROM states AS s WHERE NOT s.settled
+    GROUP BY s.touched, s.price ORDER BY s.touched, s.price
   LOOP
-    CONTINUE WHEN state.settled;
-    SELECT * INTO STRICT account FROM accounts AS a WHERE a.id = state.account_id;
-    last := ledger_last(account.id);
-    entry := ledger_write(last, account, CASE WHEN state.touched THEN 'commit' ELSE 'release' END, _job, _actor, NULL, '[]', state.price,
-      CASE WHEN state.touched THEN last.totals ELSE ledger_add(last.totals, state.price, -1) END,
-      ledger_add(last.reserved, state.price, -1), last.cap, last.filters);
-    account_id := entry.account_id;
-    seq := entry.seq;
-    kind := entry.kind;
-    hash := entry.hash;
-    RETURN NEXT;
+    held := ARRAY(SELECT a FROM unnest(locked) AS a WHERE a.id = ANY (outcome.names));
+    RETURN QUERY
+      SELECT e.account_id, e.seq, e.kind, e.hash
+      FROM ledger_write_all(ledger_ends(held), held, CASE WHEN outcome.touched THEN 'commit' ELSE 'release' END, _job, _actor,
+        '[]', outcome.price, CASE WHEN outcome.touched THEN 0 ELSE -1 END, -1) AS e;
   END LOOP;
 END
 $$;
@@ -401,6 +431,9 @@ $$;
 REVOKE ALL ON FUNCTION ledger_add(jsonb, jsonb, integer), ledger_text(jsonb), ledger_filters_text(jsonb),
   ledger_passes(jsonb, text), ledger_check(jsonb, text[], boolean), ledger_check_price(jsonb),
   ledger_check_cap(jsonb, jsonb), ledger_last(text), ledger_lock(text),
+  ledger_hold(text[]), ledger_ends(accounts[]),
+  ledger_body(accounts, bigint, timestamptz, text, text, text, text, text, jsonb, jsonb, jsonb, jsonb, text),
+  ledger_write_all(ledger_entries[], accounts[], text, text, text, text, jsonb, integer, integer),
   ledger_write(ledger_entries, accounts, text, text, text, text, text, jsonb, jsonb, jsonb, jsonb, text),
   ledger_open(text, text, text, text, text, jsonb, jsonb, text, text), ledger_grant(text, jsonb, jsonb, text, text),
   ledger_reserve(text, text[], jsonb, text, text), ledger_touch(text, text), ledger_settle(text, text),

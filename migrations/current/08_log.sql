@@ -83,8 +83,10 @@ SELECT set_config('discreet.tenant', '', true);
 
 CREATE FUNCTION log_note() RETURNS trigger
 LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+-- What one statement wrote, at once; an account's entries in the order of its chain.
 BEGIN
-  INSERT INTO log_pending (tenant_id, account_id, seq) VALUES (NEW.tenant_id, NEW.account_id, NEW.seq);
+  INSERT INTO log_pending (tenant_id, account_id, seq)
+  SELECT w.tenant_id, w.account_id, w.seq FROM written AS w ORDER BY w.seq;
   RETURN NULL;
 END
 $$;
@@ -186,7 +188,8 @@ BEGIN
 END
 $$;
 
-CREATE TRIGGER ledger_entries_noted AFTER INSERT ON ledger_entries FOR EACH ROW EXECUTE FUNCTION log_note();
+CREATE TRIGGER ledger_entries_noted AFTER INSERT ON ledger_entries REFERENCING NEW TABLE AS written
+  FOR EACH STATEMENT EXECUTE FUNCTION log_note();
 CREATE TRIGGER log_leaves_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON log_leaves
   FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse_change();
 CREATE TRIGGER log_nodes_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON log_nodes

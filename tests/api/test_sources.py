@@ -131,6 +131,32 @@ def test_a_month_of_days_is_charged_to_the_days_that_are_read(service: Installat
         assert "Sources" in browser.get("/sources").text
 
 
+def test_a_plan_says_which_blocks_its_jobs_would_spend(service: Installation) -> None:
+    """By the blocks that have least left, and not at all where nothing more passes or what is left is far off."""
+    with service.client(service.owner_of("outlook")) as client:
+        source = filled(client, 4)
+        solved(client, job(source, 0.5, blocks=[day(3)]))
+        asked = job(source, 0.2, last=4)
+        assert client.plan(asked)["until_spent"] == {
+            "jobs": 2,
+            "number": 1,
+            "blocks": [day(3)],
+            "sentence": "2 such jobs fit on these blocks, this one among them, until block 2026-10-03 is spent",
+        }
+        elsewhere = client.plan(job(source, 0.25, blocks=f"{day(1)}/{day(2)}"))["until_spent"]
+        assert (elsewhere["jobs"], elsewhere["number"], elsewhere["blocks"]) == (4, 2, [day(1), day(2)])
+        assert client.plan(job(source, 0.0001, blocks=day(1))).get("until_spent") is None
+        for left in (1, 0):  # what was promised is what is admitted
+            solved(client, asked)
+            plan = client.plan(asked)
+            assert plan["admitted"] == (left > 0)
+            assert plan.get("until_spent", {}).get("jobs") == (left or None)
+        whole = filled(client, 2, cap_of="source")
+        ends = client.plan(job(whole, 1, last=2))["until_spent"]
+        assert (ends["jobs"], ends["blocks"]) == (1, [])
+        assert "the budget of the source is spent" in ends["sentence"]
+
+
 def test_late_records_are_a_version_on_the_same_account(service: Installation) -> None:
     with service.client(service.owner_of("late")) as client:
         source = filled(client, 2)
@@ -361,6 +387,21 @@ def test_from_the_command_line(service: Installation, tmp_path: Path) -> None:
         file = tmp_path / f"trips-{day(number)}.csv"
         file.write_text(f"date,period,origin,destination,count\n{day(number)},0,1,2,{number}\n")
         assert said("source", "add", name, str(file))["block"] == day(number)
+    # The same rows under other names, among columns that nobody here knows, are the same version of the block.
+    (block,) = (one for one in said("source", "show", name)["blocks"] if one["block"] == day(2))
+    own = tmp_path / "own.csv"
+    own.write_text(f"day;operator;from;destination;period;count;origin\n{day(2)};Ann;1;2;0;2;9\n", "utf-8-sig")
+    table = tmp_path / "own.parquet"
+    pq.write_table(
+        pa.table({"day": [day(2)], "operator": ["Ann"], "period": [0], "from": [1], "destination": [2], "count": [2]}),
+        table,
+    )
+    columns = ("--block", day(2), "--columns", "origin=from,date=day")
+    for file in (own, table):
+        assert said("source", "add", name, str(file), *columns)["dataset"] == block["dataset"]
+    for wrong in ([str(own), "--columns", "origin=start"], ["--empty", "--columns", "origin=from"]):
+        refused = CliRunner().invoke(app, ["source", "add", name, "--block", day(2), *wrong, *ask])
+        assert refused.exit_code == 2, refused.stdout
     assert said("source", "add", name, "--block", day(3), "--empty")["version"] == 1
     assert made["id"] in [one["id"] for one in said("source", "list")]
     assert [one["block"] for one in said("source", "show", name)["blocks"]] == [day(1), day(2), day(3)]
@@ -368,6 +409,8 @@ def test_from_the_command_line(service: Installation, tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text(json.dumps(body))
     plan = said("plan", str(tmp_path / "job.json"), "--epsilon", "0.1")
     assert plan["plan"]["source"]["id"] == made["id"]
+    ends = CliRunner().invoke(app, ["plan", str(tmp_path / "job.json"), "--epsilon", "0.5", *ask[:-1]])
+    assert f"2 such jobs fit on these blocks, this one among them, until 3 blocks are spent ({day(1)}" in ends.stdout
     shown = CliRunner().invoke(app, ["source", "show", name, *ask[:-1]])
     assert shown.exit_code == 0
     assert day(3) in shown.stdout

@@ -3712,6 +3712,8 @@ export interface components {
              * @description Those of `reusable` whose own answers are mostly noise
              */
             reusable_noise?: string[];
+            /** @description Of a job on blocks of a source that is admitted, where fewer than 1000 such jobs fit */
+            until_spent?: components["schemas"]["UntilSpent"] | null;
         };
         /**
          * PlanBody
@@ -5005,6 +5007,32 @@ export interface components {
             values: {
                 [key: string]: components["schemas"]["Interval"];
             };
+        };
+        /**
+         * UntilSpent
+         * @description When jobs such as this one have spent blocks of its source. What other jobs spend meanwhile is not foreseen.
+         */
+        UntilSpent: {
+            /**
+             * Blocks
+             * @description Up to 20 of these blocks; empty where all blocks have one account
+             */
+            blocks: string[];
+            /**
+             * Jobs
+             * @description So many such jobs on the same blocks fit in all, this one among them
+             */
+            jobs: number;
+            /**
+             * Number
+             * @description Of accounts, of blocks or of the source, that let no other pass then
+             */
+            number: number;
+            /**
+             * Sentence
+             * @description The same for people
+             */
+            sentence: string;
         };
         /**
          * WebhookAnswer

@@ -130,6 +130,15 @@ class PlanBody(BaseModel):
     )
 
 
+class UntilSpent(BaseModel):
+    """When jobs such as this one have spent blocks of its source. What other jobs spend meanwhile is not foreseen."""
+
+    jobs: int = Field(description="So many such jobs on the same blocks fit in all, this one among them")
+    number: int = Field(description="Of accounts, of blocks or of the source, that let no other pass then")
+    blocks: list[str] = Field(description="Up to 20 of these blocks; empty where all blocks have one account")
+    sentence: str = Field(description="The same for people")
+
+
 class PlanAnswer(BaseModel):
     """A plan and its price; nothing is spent."""
 
@@ -142,6 +151,9 @@ class PlanAnswer(BaseModel):
         "with a job they are the same plan",
     )
     binding: Binding | None = None
+    until_spent: UntilSpent | None = Field(
+        default=None, description="Of a job on blocks of a source that is admitted, where fewer than 1000 such jobs fit"
+    )
     asked_again: list[str] | None = Field(
         default=None,
         description="Fields of the problem by which something else can be asked of what is released, at price 0; "

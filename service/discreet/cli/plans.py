@@ -61,6 +61,8 @@ def show_plan(answer: Mapping[str, Any]) -> None:
         out.print(f"- {sentence}")
     if (others := answer.get("asked_again")) is not None:
         out.print(asked_again(others))
+    if ends := answer.get("until_spent"):
+        out.print(ends["sentence"], highlight=False, soft_wrap=True)
     if not answer.get("admitted", True):
         out.print(f"over budget: {_over(answer['binding'])}", style="bold yellow", highlight=False)
 

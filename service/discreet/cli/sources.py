@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from discreet.cli.datasets import public_part
+from discreet.cli.datasets import pairs_of, public_part
 from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption, number
+from discreet.cli.renaming import renamed
 from discreet.cli.servers import client_of, source_id
 from discreet.cli.showing import show_block, show_source, show_sources, tell
 
@@ -72,6 +75,10 @@ def add(
     block: Annotated[
         str | None, typer.Option(help="Its day, month or label; by default the day or month in the file's name")
     ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(help="What your columns are called: origin=from_zone,date=day,…; other columns stay here"),
+    ] = None,
     empty: Annotated[
         bool, typer.Option("--empty", help="The block has no records: it is registered all the same")
     ] = False,
@@ -85,12 +92,26 @@ def add(
         raise typer.BadParameter("a file with the block's records, or --empty", param_hint="FILE")
     if file is not None and file.suffix.lower() not in FORMATS:
         raise typer.BadParameter(f"a file {', '.join(FORMATS)} is needed, not {file.name}", param_hint="FILE")
-    with client_of(state, server, key) as client:
+    names = pairs_of(columns)
+    if names and file is None:
+        raise typer.BadParameter("a block without records has no columns", param_hint="--columns")
+    with ExitStack() as stack, client_of(state, server, key) as client:
         source = client.sources.get(source_id(client, given))
         if block is None:
             block = _named(source["by"], file)
+        if names and file is not None:
+            file = stack.enter_context(renamed(file, names, _known(source)))
         made = client.sources.add(source["id"], block, file)
     tell(made, as_json, lambda: show_block(made))
+
+
+def _known(source: Mapping[str, Any]) -> list[str]:
+    """The columns that a block's table has."""
+    from discreet.problems import DATASETS  # noqa: PLC0415 - loads SciPy
+
+    kind = DATASETS[source["kind"]]
+    dated = [] if source["by"] == "label" else ["date"]
+    return [*dated, *(column.name for column in kind.columns(kind.read_public(source["public"])))]
 
 
 def _named(by: str, file: Path | None) -> str:

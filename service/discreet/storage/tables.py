@@ -135,7 +135,7 @@ class LedgerEntry(Base):
         ),
         UniqueConstraint("job_id", "account_id", "kind", name="ledger_entries_once"),
     )
-    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"), primary_key=True)
+    account_id: Mapped[str] = mapped_column(primary_key=True)
     seq: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
     tenant_id: Mapped[str]
     kind: Mapped[str]

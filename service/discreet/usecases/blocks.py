@@ -84,9 +84,9 @@ def no_source(source_id: str) -> NotFound:
 async def of_accounts(
     database: Database, principal: Principal, balances: Sequence[AccountBalance]
 ) -> dict[str, tuple[str, str]]:
-    """Of those of these accounts that refuse, and are of one block: the source's name and the block's."""
-    refusing = [one.account_id for one in balances if not one.admitted and one.scope == "data"]
-    if not refusing:
+    """Of those of these accounts that are of one block: the source's name and the block's."""
+    of_data = [one.account_id for one in balances if one.scope == "data"]
+    if not of_data:
         return {}
     async with database.transaction(principal.tenant_id) as connection:
-        return await sources.blocks_of_accounts(connection, refusing)
+        return await sources.blocks_of_accounts(connection, of_data)

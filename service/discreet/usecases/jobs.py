@@ -23,7 +23,7 @@ from discreet.storage.acceptance import JobOrder
 from discreet.storage.identifiers import new_id
 from discreet.storage.ledger import AccountBalance
 from discreet.storage.tenants import Principal
-from discreet.usecases import blocks, budgets, earlier, naming, planning
+from discreet.usecases import blocks, budgets, earlier, naming, outlook, planning
 from discreet.usecases.access import require
 from discreet.usecases.cancellations import CANCELLATIONS, Cancellation
 from discreet.usecases.facts import no_dataset
@@ -73,8 +73,13 @@ async def priced(
         body["asked_again"] = planned.problem.questions(planned.dataset.public)
     if planned.texts.made.in_other_words:
         body["privacy"] = planned.texts.made.figures
-    if not body["admitted"]:
+    if body["admitted"] and planned.plan.source is not None and balances:
         named = await blocks.of_accounts(services.database, principal, balances)
+        if (ends := outlook.until_spent(balances, total, named)) is not None:
+            body["until_spent"] = ends
+    if not body["admitted"]:
+        refusing = [one for one in balances if not one.admitted]
+        named = await blocks.of_accounts(services.database, principal, refusing)
         body["binding"] = budgets.binding_of(balances, total, named)
     return body, balances, total
 

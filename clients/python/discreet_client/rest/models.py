@@ -1469,6 +1469,22 @@ class Uncertainty(TypedDict):
     """By field of the result; a field without one has no honest interval"""
 
 
+class UntilSpent(TypedDict):
+    """
+    When jobs such as this one have spent blocks of its source. What other jobs spend meanwhile
+    is not foreseen.
+    """
+
+    blocks: list[str]
+    """Up to 20 of these blocks; empty where all blocks have one account"""
+    jobs: int
+    """So many such jobs on the same blocks fit in all, this one among them"""
+    number: int
+    """Of accounts, of blocks or of the source, that let no other pass then"""
+    sentence: str
+    """The same for people"""
+
+
 class WebhookAnswer(TypedDict):
     """A webhook. Its secret is never returned again."""
 
@@ -2495,6 +2511,8 @@ class PlanAnswer(TypedDict):
     """
     reusable_noise: NotRequired[list[str]]
     """Those of `reusable` whose own answers are mostly noise"""
+    until_spent: NotRequired[UntilSpent | None]
+    """Of a job on blocks of a source that is admitted, where fewer than 1000 such jobs fit"""
 
 
 class RehearsalRequest(TypedDict):
