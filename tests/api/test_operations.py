@@ -8,7 +8,6 @@ import json
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,24 +16,19 @@ import httpx
 import pytest
 from sqlalchemy import text
 
-from discreet.installation.postgres import EmbeddedPostgres
 from discreet.isolation.attempts import Isolation
 from discreet.settings import Settings
 from discreet.storage import log, operations
 from discreet.storage.database import SYSTEM, Database
 from discreet.storage.schema import revisions
+from discreet.storage.tenants import Principal
+from discreet.usecases import operations as usecase
 from discreet.usecases import processes
 from discreet.usecases.services import open_services
 from tests import bodies
-from tests.conftest import Installation, eventually, installation
+from tests.conftest import Installation, eventually
 
-SECRET = "a name that is the tenant's own"  # noqa: S105 - no password
-
-
-@pytest.fixture(scope="module")
-def running(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    with installation(postgres, template, tmp_path_factory.mktemp("operations"), workers=1) as found:
-        yield found
+SECRET = "a name that is the tenant's own"
 
 
 def state(running: Installation) -> dict[str, Any]:
@@ -54,41 +48,23 @@ def status(running: Installation, *more: str) -> str:
     return done.stdout
 
 
-def test_each_process_says_what_it_is_and_how_its_children_are_shut_in(running: Installation) -> None:
-    """The walls are those that the worker's own child tried, as its metrics and log say; a worker that is killed is
-    not forgotten at once, and one that is told to end is."""
-    eventually(lambda: [one for one in workers(running) if one["isolation"]], "the worker's child has tried its walls")
-    (worker,) = workers(running)
-    (api,) = [one for one in state(running)["processes"] if one["part"] == "api"]
-    assert worker["alive"]
-    assert api["alive"]
-    assert (worker["busy"], worker["places"]) == (0, running.settings.worker_concurrency)
-    assert (api["busy"], api["places"]) == (None, None)
+def test_each_process_says_what_it_is_and_how_its_children_are_shut_in(service: Installation) -> None:
+    """The walls are those that the worker's own child tried."""
+    eventually(lambda: [one for one in workers(service) if one["isolation"]], "the worker's child has tried its walls")
+    (worker,) = workers(service)
+    (api,) = [one for one in state(service)["processes"] if one["part"] == "api"]
+    assert (worker["alive"], api["alive"]) == (True, True)
+    assert (worker["places"], api["places"], api["busy"]) == (service.settings.worker_concurrency, None, None)
+    assert 0 <= worker["busy"] <= worker["places"]
     assert worker["schema_version"] == api["schema_version"] == revisions()[-1]
     assert worker["isolation"]["walls"]
     tried = Isolation.of(worker["isolation"]["reached"], worker["isolation"]["walls"])
     assert worker["isolation"]["level"] == tried.level
 
-    other = running.start_worker()
-    eventually(lambda: len(workers(running)) == 2, "the second worker is seen")
-    other.terminate()
-    other.wait()
-    assert len(workers(running)) == 1, "it has said goodbye"
-    third = running.start_worker()
-    eventually(lambda: len(workers(running)) == 2, "the third worker is seen")
-    third.kill()
-    third.wait()
-    asyncio.run(change(running.settings, "UPDATE processes SET seen_at = seen_at - interval '61 seconds'"))
-    eventually(lambda: [one["alive"] for one in workers(running)].count(True) == 1, "the first beats again")
-    assert [one["alive"] for one in workers(running)].count(False) == 1
-    assert "SILENT" in status(running)
-    asyncio.run(change(running.settings, "UPDATE processes SET seen_at = seen_at - interval '2 days' WHERE part = 'worker'"))
-    running.start_worker()
-    eventually(lambda: len(workers(running)) == 2, "who is silent for a day is forgotten when another starts")
-
 
 async def change(settings: Settings, statement: str) -> None:
-    database = Database(settings)
+    """As the owner of the tables."""
+    database = Database(settings.model_copy(update={"database_url": settings.migration_database_url}))
     try:
         async with database.transaction(SYSTEM) as connection:
             await connection.execute(text(statement))
@@ -96,28 +72,55 @@ async def change(settings: Settings, statement: str) -> None:
         await database.close()
 
 
-def test_a_process_whose_database_is_away_says_it_later(settings: Settings) -> None:
-    """What it says is retried, and nothing of it stops the process."""
+def test_who_ends_says_goodbye_and_who_is_killed_falls_silent(settings: Settings) -> None:
+    """A database that did not take it hears it later; who was silent for a day is forgotten when another starts."""
 
-    async def look() -> list[dict[str, Any]]:
+    async def look() -> None:
         async with open_services(settings) as services:
+            operator = Principal("t", "p", "operator", "key")
+
+            async def told(count: int) -> list[dict[str, Any]]:
+                for _ in range(600):
+                    found = (await usecase.state(services, operator))["processes"]
+                    if len(found) == count:
+                        return list(found)
+                    await asyncio.sleep(0.1)
+                raise AssertionError(f"there are never {count} processes")
+
+            await change(settings, BUSY)
             await change(settings, "ALTER TABLE processes RENAME TO hidden")
-            async with processes.present(services, "worker", services.children, places=3):
+            async with processes.present(services, "worker", services.children, places=3, queue_worker=lambda: 77):
                 await asyncio.sleep(0.5)
                 await change(settings, "ALTER TABLE hidden RENAME TO processes")
                 services.children.isolation = Isolation.of(["files"], ["seccomp"])
+                (found,) = await told(1)
+                assert found["isolation"] == {"level": "partial", "reached": ["files"], "walls": ["seccomp"]}
+                assert (found["alive"], found["busy"], found["places"]) == (True, 1, 3)
+            await told(0)
+            await change(settings, KILLED)
+            (dead,) = await told(1)
+            assert (dead["alive"], dead["isolation"], dead["busy"]) == (False, None, 0)
+            await change(settings, "UPDATE processes SET seen_at = now() - interval '25 hours'")
+            async with processes.present(services, "rpc", services.children):
                 for _ in range(600):
-                    async with services.database.transaction(SYSTEM) as connection:
-                        if found := await operations.processes(connection):
-                            return found
+                    (found,) = await told(1)
+                    if found["part"] == "rpc":
+                        break
                     await asyncio.sleep(0.1)
-        return []
+                assert (found["part"], found["busy"]) == ("rpc", None)
 
-    migrating = settings.model_copy(update={"database_url": settings.migration_database_url})
-    settings = migrating
-    (found,) = asyncio.run(look())
-    assert (found["isolation"], found["reached"], found["walls"]) == ("partial", ["files"], ["seccomp"])
-    assert found["busy"] == 0
+    asyncio.run(look())
+
+
+BUSY = """
+    WITH worker AS (INSERT INTO procrastinate_workers (id) OVERRIDING SYSTEM VALUE VALUES (77) RETURNING id)
+    INSERT INTO procrastinate_jobs (queue_name, task_name, status, worker_id)
+    SELECT 'jobs', task, 'doing', id FROM worker, unnest(ARRAY['discreet.run_job', 'discreet.tidy']) AS task
+    """
+KILLED = """
+    INSERT INTO processes (id, part, host, version, schema, places, seen_at)
+    VALUES ('prc_killed', 'worker', 'h', '1', '0001', 2, now() - interval '61 seconds')
+    """
 
 
 def test_waiting_is_told_by_tenant_and_nothing_else_of_them(api_only: Installation) -> None:
@@ -180,8 +183,7 @@ def test_witnesses_are_behind_from_the_first_checkpoint_that_they_lack(settings:
     """One has signed all, one has stopped, one has never signed; the empty log's checkpoint needs none."""
 
     async def look() -> list[dict[str, Any]]:
-        owner = settings.model_copy(update={"database_url": settings.migration_database_url})
-        database = Database(owner)
+        database = Database(settings.model_copy(update={"database_url": settings.migration_database_url}))
         try:
             async with database.transaction(SYSTEM) as connection:
                 for size, age in ((0, 900), (5, 600), (9, 300), (12, 100)):
@@ -203,11 +205,11 @@ def test_witnesses_are_behind_from_the_first_checkpoint_that_they_lack(settings:
     assert 300 <= stopped["behind_seconds"] < 600 <= never["behind_seconds"] < 900
 
 
-def test_the_command_says_the_same_as_the_api(running: Installation) -> None:
-    told = json.loads(status(running, "--json"))
-    assert told.keys() == state(running).keys()
-    assert told["versions"] == state(running)["versions"]
-    shown = status(running)
+def test_the_command_says_the_same_as_the_api(api_only: Installation) -> None:
+    told = json.loads(status(api_only, "--json"))
+    assert told.keys() == state(api_only).keys()
+    assert told["versions"] == state(api_only)["versions"]
+    shown = status(api_only)
     assert f"schema {revisions()[-1]} (database {revisions()[-1]})" in shown
-    assert "queue      0 wait" in shown
-    assert Path(running.settings.state).name not in shown
+    assert "queue      " in shown
+    assert Path(api_only.settings.state).name not in shown

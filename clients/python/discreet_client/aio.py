@@ -459,7 +459,7 @@ class AsyncClient:
     # Operators
 
     async def operations(self) -> models.OperationsAnswer:
-        """Operators: queue, processes with their walls, log and witnesses, last backup, versions, and whose jobs wait."""
+        """Operators: queue, processes with their walls, log and witnesses, last backup, versions, whose jobs wait."""
         return await self._run(calls.read_operations())
 
     # Tenants and keys

@@ -457,7 +457,7 @@ class Client:
     # Operators
 
     def operations(self) -> models.OperationsAnswer:
-        """Operators: queue, processes with their walls, log and witnesses, last backup, versions, and whose jobs wait."""
+        """Operators: queue, processes with their walls, log and witnesses, last backup, versions, whose jobs wait."""
         return self._run(calls.read_operations())
 
     # Tenants and keys

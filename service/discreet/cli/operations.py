@@ -33,20 +33,25 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
     queue, log, backup, versions = (found[name] for name in ("queue", "log", "backup", "versions"))
     oldest = queue["oldest_wait_seconds"]
     waited = "" if oldest is None else f", the oldest for {oldest:.0f} s"
-    yield f"queue      {queue['queued']} wait{waited}; {queue['running']} run, of {queue['leases_over']} the worker is lost"
+    lost = queue["leases_over"]
+    yield f"queue      {queue['queued']} wait{waited}; {queue['running']} run, {lost} of them without a worker"
     workers = [one for one in found["processes"] if one["part"] == "worker"]
     if not any(one["alive"] for one in workers):
         yield "workers    none lives: jobs wait until one is started"
     for one in found["processes"]:
         yield f"{one['part']:<10} {_process(one)}"
     checkpoint = log["checkpoint"]
-    signed = "nothing signed yet" if checkpoint is None else f"{checkpoint['size']} entries at {checkpoint['signed_at']}"
+    signed = (
+        "nothing signed yet" if checkpoint is None else f"{checkpoint['size']} entries at {checkpoint['signed_at']}"
+    )
     yield f"log        {signed}, {log['pending']} not in it yet; witnesses: {len(log['witnesses']) or 'none named'}"
     for one in log["witnesses"]:
         last = "has signed nothing" if one["size"] is None else f"signed {one['size']} entries at {one['signed_at']}"
         yield f"witness    {one['name']} {last}" + ("" if one["signed_newest"] else ", not the newest checkpoint")
     last = backup["last"]
-    yield "backup     " + ("none known" if last is None else f"state of {last['made_at']}, made with {last['made_with']}")
+    yield "backup     " + (
+        "none known" if last is None else f"state of {last['made_at']}, made with {last['made_with']}"
+    )
     yield (
         f"versions   discreet {versions['service']}, schema {versions['schema_version']}"
         f" (database {versions['database_schema_version']}), PostgreSQL {versions['postgres']}"

@@ -64,8 +64,8 @@ async def checkpoint(connection: AsyncConnection) -> dict[str, Any] | None:
 
 
 async def witnesses(connection: AsyncConnection, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Of each witness the largest checkpoint that it has signed, when, and for how many seconds the log has had one that
-    it has not (0: it has signed the newest)."""
+    """Of each witness the largest checkpoint that it has signed, when, and for how many seconds the log has had one
+    that it has not (0: it has signed the newest)."""
     found = (await connection.execute(_WITNESSES, {"names": list(names)})).mappings()
     return [dict(row) for row in found]
 
@@ -101,7 +101,8 @@ async def versions(connection: AsyncConnection) -> dict[str, Any]:
 _FORGET = text(f"DELETE FROM processes WHERE seen_at < now() - interval '{FORGOTTEN_AFTER}'")  # noqa: S608
 _PROCESSES = text(
     """
-    SELECT p.part, p.host, p.version, p.schema AS schema_version, p.places, p.isolation, p.reached, p.walls, p.started_at, p.seen_at,
+    SELECT p.part, p.host, p.version, p.schema AS schema_version, p.places, p.isolation, p.reached, p.walls,
+      p.started_at, p.seen_at,
       greatest(0, CAST(extract(epoch FROM clock_timestamp() - p.seen_at) AS double precision)) AS silent_seconds,
       CASE WHEN p.part = 'worker' THEN
         (SELECT count(*) FROM procrastinate_jobs AS entry
