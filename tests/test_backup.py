@@ -168,9 +168,7 @@ def test_restored_state_holds_everything_and_no_job_can_release_twice(history: H
         assert asyncio.run(kinds(ready, history.jobs["queued"])) == ["reserve", "data_touched", "commit"]
         assert asyncio.run(kinds(ready, history.jobs["released"])) == ["reserve", "data_touched"]
         assert verified.entries == history.early["seq"] + 2
-        (known,) = asyncio.run(
-            backups(ready)
-        )  # of this one; no later is in it
+        (known,) = asyncio.run(backups(ready))  # of this one; no later is in it
         assert known == (manifest["created_at"], "discreet")
 
         async def result() -> bytes:

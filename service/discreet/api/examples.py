@@ -63,7 +63,7 @@ def networks() -> dict[str, Any]:
 def sources() -> dict[str, Any]:
     """A source of the first kind whose example may come in blocks; none where no kind's may."""
     return {
-        "days": {
+        "days": {  # noqa: B035 - of one at most
             "name": "One day after the other",
             **{name: dataset[name] for name in ("kind", "public", "cap")},
             "by": "day",
@@ -76,7 +76,7 @@ def blocks() -> dict[str, Any]:
     """A block of it, with one record."""
     day = "2026-10-01"
     return {
-        "day": {
+        "day": {  # noqa: B035 - of one at most
             "block": day,
             "content": {name: [{"date": day, **items[0]}] for name, items in dataset["content"].items()},
         }

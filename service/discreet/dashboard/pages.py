@@ -105,7 +105,8 @@ def moment(value: datetime | str | None) -> Markup:
 
 def lasting(seconds: float) -> str:
     """A length of time in the two largest units that it has: `3 min 20 s`."""
-    left, parts = int(seconds), []
+    left = int(seconds)
+    parts: list[str] = []
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
         if left >= size or (size == 1 and not parts):
             parts.append(f"{left // size} {unit}")
