@@ -56,7 +56,7 @@ class Server(EmbeddedPostgres):
         numbers = random.SystemRandom()  # other runs of these tests use the same port
         self.address = ".".join(["127", *(str(numbers.randint(2, 250)) for _ in range(3))])
         self._source = source
-        self._awaited = ""
+        self._awaited, self._told = "", ""
 
     def place(self, role: str, *others: Server) -> str:
         """A URL of this server and these for libpq: of those that take changes the first."""
@@ -67,7 +67,7 @@ class Server(EmbeddedPostgres):
     def wait_for(self, standby: str) -> None:
         """From now on no commit is told before this standby has it."""
         self._awaited = standby
-        self._configure()
+        self._write_settings()
         with psycopg.connect(self.superuser_url, autocommit=True) as connection:
             connection.execute("SELECT pg_reload_conf()")
             state = "SELECT sync_state FROM pg_stat_replication"
@@ -87,9 +87,13 @@ class Server(EmbeddedPostgres):
 
     def _configure(self) -> None:
         super()._configure()
-        told = (self.data / "postgresql.conf").read_text()
-        self._write_data("postgresql.conf", told + REPLICATING.format(address=self.address, awaited=self._awaited))
         self._write_data("pg_hba.conf", postgres.ACCESS + ACCESS)
+        self._told = (self.data / "postgresql.conf").read_text()
+        self._write_settings()
+
+    def _write_settings(self) -> None:
+        more = REPLICATING.format(address=self.address, awaited=self._awaited)
+        self._write_data("postgresql.conf", self._told + more)
 
     def _initialize(self, inherited: int) -> None:
         if self._source is None:
@@ -139,10 +143,13 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Serv
         yield primary, standby
 
 
-def submitting(running: Installation, dataset: str, count: int, accepted: dict[str, set[str]]) -> None:
-    """Submit jobs one after another, each until its id is known, always with its own Idempotency-Key."""
+def submitting(running: Installation, dataset: str, killing: threading.Event, accepted: dict[str, set[str]]) -> None:
+    """Submit jobs one after another, each until its id is known, always with its own Idempotency-Key; the last of them
+    from the moment on in which the primary is killed."""
     with running.http() as http:
-        for _ in range(count):
+        for number in range(BEFORE + AFTER):
+            if number == BEFORE:
+                killing.wait()
             key = uuid.uuid4().hex
             for _ in range(10_000):
                 try:
@@ -171,14 +178,16 @@ def test_a_primary_that_is_killed_loses_and_doubles_nothing(pair: tuple[Server, 
     migrate(settings)
     running = Installation(settings)
     accepted: dict[str, set[str]] = {}
+    killing = threading.Event()
     try:
         running.make_keys()
         running.start_api()
         running.start_worker()
         with running.client() as client:
             dataset = client.register(bodies.dataset(epsilon=100))["id"]
-        threads = at_once(CLIENTS, lambda: submitting(running, dataset, BEFORE + AFTER, accepted))
+        threads = at_once(CLIENTS, lambda: submitting(running, dataset, killing, accepted))
         eventually(lambda: len(accepted) >= CLIENTS * BEFORE, "jobs are accepted")
+        killing.set()
         primary.kill()
         told = set().union(*list(accepted.values()))
         standby.promote()
@@ -197,6 +206,7 @@ def test_a_primary_that_is_killed_loses_and_doubles_nothing(pair: tuple[Server, 
         eventually(ended, "every job ends, on the standby")
         assert told <= set().union(*accepted.values())
         books = check_books(standby.url(SUPERUSER, DATABASE), accepted)
-        assert books.outcomes == {"succeeded": CLIENTS * (BEFORE + AFTER)}
+        assert books.outcomes == {"succeeded, charged": CLIENTS * (BEFORE + AFTER)}
     finally:
+        killing.set()
         running.stop()
