@@ -7,6 +7,7 @@ from alembic import context
 from discreet.storage import (  # noqa: F401 - whose tables are declared there
     log_tables,
     object_tables,
+    operation_tables,
     people_tables,
     session_tables,
     source_tables,

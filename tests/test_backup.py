@@ -11,11 +11,13 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy import text
 
 from discreet.errors import DiscreetError
 from discreet.installation import backup
@@ -28,6 +30,7 @@ from discreet.ledger.entries import Broken
 from discreet.ledger.verification import Verified
 from discreet.settings import Settings
 from discreet.storage import secrets
+from discreet.storage.database import SYSTEM
 from discreet.storage.tenants import Principal
 from discreet.usecases import access, datasets, jobs, restoring, running
 from discreet.usecases import ledger as exports
@@ -136,8 +139,16 @@ async def kinds(ready: Settings, job: str) -> list[str]:
         return [entry["kind"] for entry in await ledger.reservation(connection, job)]
 
 
+async def backups(settings: Settings) -> list[tuple[str, str]]:
+    """When each backup was made that the database knows of, and with what."""
+    async with open_services(settings) as services, services.database.transaction(SYSTEM) as connection:
+        rows = await connection.execute(text("SELECT made_at, made_with FROM backups ORDER BY id"))
+        return [(at.astimezone(UTC).isoformat().replace("+00:00", "Z"), made_with) for at, made_with in rows]
+
+
 def test_restored_state_holds_everything_and_no_job_can_release_twice(history: History, tmp_path: Path) -> None:
     settings = settings_of(tmp_path / "restored")
+    manifest = json.loads((history.running / backup.MANIFEST).read_text())
     found = backup.restore(settings, history.running, [history.early])
     assert found["ended_jobs"] == 1
     assert found["heads"] == 1
@@ -157,6 +168,8 @@ def test_restored_state_holds_everything_and_no_job_can_release_twice(history: H
         assert asyncio.run(kinds(ready, history.jobs["queued"])) == ["reserve", "data_touched", "commit"]
         assert asyncio.run(kinds(ready, history.jobs["released"])) == ["reserve", "data_touched"]
         assert verified.entries == history.early["seq"] + 2
+        (known,) = asyncio.run(backups(ready))  # of this one; no later is in it
+        assert known == (manifest["created_at"], "discreet")
 
         async def result() -> bytes:
             async with opened(ready) as (services, owner):

@@ -133,7 +133,7 @@ def look_at(browser: Browser, look: str, url: str, keys: dict[str, str], address
     if "operator" in addresses:
         with tab(browser, url, **LOOKS[look]) as seen:
             seen.login(keys["operator"])
-            seen.go("/admin")
+            seen.go("/operations")
             take(seen, "operator", look)
 
 

@@ -573,8 +573,9 @@ def test_every_page_is_accessible_fits_a_phone_and_runs_no_foreign_script(people
         assert EVIL in seen.page.locator("main").inner_text()
     with people.tab() as seen:
         seen.login(people.keys["operator"])
-        seen.go("/admin")
-        found += problems_of(seen, axe)
+        for address in ("/operations", "/admin"):
+            seen.go(address)
+            found += problems_of(seen, axe)
     assert not found, "\n".join(found)
 
 

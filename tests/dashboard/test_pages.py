@@ -52,6 +52,7 @@ class Seeded:
             "/audit",
             "/changes",
             "/changes?action=key.create",
+            "/operations",
             "/admin",
         ]
 
@@ -98,10 +99,12 @@ def test_every_page_for_every_role(seeded: Seeded, role: str) -> None:
         for address in seeded.pages():
             page = browser.get(address)
             guarded = [
-                part for part in ("/admin", "/changes", "/datasets/new", "/delete", "/jobs/new") if part in address
+                part
+                for part in ("/admin", "/changes", "/operations", "/datasets/new", "/delete", "/jobs/new")
+                if part in address
             ]
             if role == "operator":
-                allowed = address in ("/", "/admin", "/audit") or address.startswith("/changes")
+                allowed = address in ("/", "/admin", "/operations", "/audit") or address.startswith("/changes")
             else:
                 allowed = not guarded or guarded[0] in MAY[role]
             assert page.status == (200 if allowed else 403), (address, page.text[:2000])

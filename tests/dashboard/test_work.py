@@ -467,11 +467,14 @@ def test_caps_over_all_data(api_only: Installation) -> None:
         assert "Cap on the whole tenant capped" in browser.get("/").text
 
 
-def test_operators_see_health_and_tenants(service: Installation) -> None:
+def test_operators_see_operations_and_tenants(service: Installation) -> None:
     with Browser.logged_in(service, service.operator_key) as browser:
         page = browser.get("/")
-        assert page.response.url.path == "/admin"
-        eventually(lambda: "alive" in browser.get("/admin").text, "the fixture's worker beats")
+        assert page.response.url.path == "/operations"
+        eventually(lambda: "seccomp" in browser.get("/operations").text, "the fixture's worker has told its walls")
+        for word in ("Queue", "alive", "none known", "No witness is named", "schema"):
+            assert word in browser.get("/operations").text, word
+        page = browser.get("/admin")
         made = browser.submit(page, "/admin/tenants", name="new from the page")
         assert "new from the page" in made.text
         taken = browser.submit(made, "/admin/tenants", name="new from the page")

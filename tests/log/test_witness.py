@@ -275,6 +275,8 @@ def test_a_service_is_witnessed(postgres: EmbeddedPostgres, template: str, tmp_p
         job = charge(running, 0.1)  # while no witness answers
         with witnessing(folder, log_key, port):
             eventually(lambda: newest().size > 0 and newest().signed_by(own), "the witness has signed")
+            (told,) = told_of_witnesses(running)
+            assert (told["name"], told["size"] > 0) == (own.name, True)
             with running.client() as client:
                 client.wait(job)
                 body = eventually(lambda: _witnessed(client.result(job)["certificate"], own), "proofs are witnessed")
@@ -296,11 +298,25 @@ def test_a_service_is_witnessed(postgres: EmbeddedPostgres, template: str, tmp_p
         before = newest().size
         charge(running, 0.1)
         eventually(lambda: newest().size > before, "the log goes on without its witness")
+        (told,) = told_of_witnesses(running)
+        assert (told["signed_newest"], told["size"], told["behind_seconds"] > 0) == (False, before, True)
+        eventually(lambda: gauge(running, "discreet_witnesses_behind_seconds") > 0, "it is measured")
         looked = discreet(
             *("log", "watch", running.url, "--kept", str(tmp_path / "kept")),
             *("--log-key", log_key, "--with", str(answer)),
         )
         assert looked.returncode == 0, looked.stdout + looked.stderr
+
+
+def told_of_witnesses(running: Installation) -> list[Any]:
+    """What operators are told."""
+    with running.client(running.operator_key) as operator:
+        return list(operator.operations()["log"]["witnesses"])
+
+
+def gauge(running: Installation, name: str) -> float:
+    text = httpx.get(f"{running.url}/metrics", trust_env=False).text
+    return float(next(line for line in text.splitlines() if line.startswith(f"{name} ")).rpartition(" ")[2])
 
 
 def _witnessed(certificate: dict[str, Any], own: Verifier) -> dict[str, Any] | None:

@@ -33,16 +33,33 @@ from tests.postgres_fixture import Database, fresh_database
 
 ROOT = Path(__file__).parents[2]
 TRACE, ABOVE = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
-LABELS = {"code", "kind", "le", "level", "method", "part", "route", "schema", "state", "status", "step", "version"}
+LABELS = {
+    "check",
+    "code",
+    "kind",
+    "le",
+    "level",
+    "method",
+    "part",
+    "route",
+    "schema",
+    "state",
+    "status",
+    "step",
+    "version",
+}
 """None of them names a tenant, a principal, a dataset or a job."""
 UNITS = ("_total", "_seconds", "_bytes")
 COUNTS = {
     "discreet_build",
+    "discreet_check_passed",
     "discreet_child_isolation",
     "discreet_database_connections",
     "discreet_database_up",
     "discreet_jobs",
+    "discreet_leases_over",
     "discreet_ledger_entries",
+    "discreet_log_pending",
     "discreet_queue_jobs",
     "discreet_rpc_reserved",
     "discreet_rpc_streams",

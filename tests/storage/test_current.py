@@ -15,6 +15,7 @@ from discreet.installation.postgres import EmbeddedPostgres
 from discreet.storage import (  # noqa: F401 - whose tables are declared there
     log_tables,
     object_tables,
+    operation_tables,
     people_tables,
     session_tables,
     source_tables,

@@ -22,6 +22,7 @@ from discreet.storage import (
     log,
     log_tables,  # noqa: F401 - declared there
     logins,
+    operation_tables,  # noqa: F401 - declared there
     public_objects,
     session_tables,  # noqa: F401 - declared there
     sources,
@@ -39,7 +40,7 @@ CAP = Cap(10**9, 0)
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
 TABLES = tuple(Base.metadata.tables)
 OWNED = ("one", "two")
-SHARED = ("log_nodes", "log_checkpoints", "log_cosignatures", "log_origin")
+SHARED = ("log_nodes", "log_checkpoints", "log_cosignatures", "log_origin", "processes", "backups")
 """The installation's own, which no tenant sees; without rows here, but for the name of the log."""
 SALT = b"sixteen bytes..."
 SOURCE = {

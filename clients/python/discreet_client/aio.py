@@ -456,6 +456,12 @@ class AsyncClient:
         files by name), also whether it was signed for these."""
         return await self._run(calls.check_certificate(certificate, result, tables))
 
+    # Operators
+
+    async def operations(self) -> models.OperationsAnswer:
+        """Operators: queue, processes with their walls, log and witnesses, last backup, versions, whose jobs wait."""
+        return await self._run(calls.read_operations())
+
     # Tenants and keys
 
     async def create_tenant(self, name: str) -> models.TenantAnswer:

@@ -624,6 +624,13 @@ def check_certificate(
     return call(operations.verify_certificate(body), repeatable=True)
 
 
+# Operators
+
+
+def read_operations() -> Call[models.OperationsAnswer]:
+    return call(operations.read_operations())
+
+
 # Tenants and keys
 
 

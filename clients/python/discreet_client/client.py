@@ -454,6 +454,12 @@ class Client:
         files by name), also whether it was signed for these."""
         return self._run(calls.check_certificate(certificate, result, tables))
 
+    # Operators
+
+    def operations(self) -> models.OperationsAnswer:
+        """Operators: queue, processes with their walls, log and witnesses, last backup, versions, whose jobs wait."""
+        return self._run(calls.read_operations())
+
     # Tenants and keys
 
     def create_tenant(self, name: str) -> models.TenantAnswer:

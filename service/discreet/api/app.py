@@ -22,6 +22,7 @@ from discreet.api.routes import (
     budgets,
     datasets,
     health,
+    installation,
     jobs,
     ledger,
     networks,
@@ -37,7 +38,7 @@ from discreet.isolation.failures import ChildFailed
 from discreet.isolation.settling import settling
 from discreet.observability.heartbeat import beating
 from discreet.settings import Settings
-from discreet.usecases import cosigning, requests, transparency
+from discreet.usecases import cosigning, processes, requests, transparency
 from discreet.usecases.keyring import Keyring
 from discreet.usecases.metrics import InstallationMetrics
 from discreet.usecases.oidc.configuration import configured
@@ -103,8 +104,9 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
                 asyncio.create_task(cosigning.keep(services)),
             ]
             try:
-                with metrics.shown():
-                    yield
+                async with processes.present(services, "api", services.children):
+                    with metrics.shown():
+                        yield
             finally:
                 for task in tasks:
                     task.cancel()
@@ -135,6 +137,7 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
         sources.router,
         webhooks.router,
         health.router,
+        installation.router,
     ):
         # One flat list: an included router is searched twice for every request.
         app.router.routes.extend(router.routes)

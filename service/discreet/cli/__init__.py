@@ -21,6 +21,7 @@ from discreet.cli import (
     ledger,
     log,
     networks,
+    operations,
     rehearsals,
     secrets,
     sessions,
@@ -54,7 +55,7 @@ def main(
 
 
 # In the order of `discreet --help`.
-for commands in (installation.app, beginning.app, jobs.app, rehearsals.app, studies.app, access.app):
+for commands in (installation.app, operations.app, beginning.app, jobs.app, rehearsals.app, studies.app, access.app):
     app.add_typer(commands)
 app.add_typer(datasets.app, name="dataset")
 app.add_typer(sources.app, name="source")

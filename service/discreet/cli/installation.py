@@ -11,6 +11,7 @@ import json
 import os
 import socket
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -136,7 +137,37 @@ def backup(
     made = write_backup(settings_of(state), folder)
     entries = sum(head["seq"] for head in made["heads"])
     told = f"{folder}: schema {made['schema']}, {counted(entries, 'ledger entry', 'ledger entries')}; it holds all keys"
+    if not made["noted"]:
+        print("the database took no note of it: operators will not see that it was made", file=sys.stderr)
     tell(made, as_json, lambda: print(told))
+
+
+@app.command("note-backup")
+def note_backup(
+    made_at: Annotated[
+        str | None, typer.Option("--at", help="The time whose state it holds (RFC 3339); now when not given")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Tell the database that it was backed up by other means, after that: the operators' page and alerts show it."""
+    from discreet.errors import InvalidInput  # noqa: PLC0415
+    from discreet.usecases import operations  # noqa: PLC0415
+    from discreet.usecases.services import open_services  # noqa: PLC0415
+
+    now = datetime.now(UTC)
+    try:
+        when = now if made_at is None else datetime.fromisoformat(made_at)
+    except ValueError:
+        raise InvalidInput(f"--at: {made_at} is no time in RFC 3339, such as 2026-11-24T03:00:00Z") from None
+    if when.tzinfo is None or when > now:
+        raise InvalidInput(f"--at: {made_at} has no offset from UTC, or is still to come")
+
+    async def go() -> None:
+        async with open_services(settings_of(None)) as services:
+            await operations.note_backup(services, when, "other")
+
+    asyncio.run(go())
+    tell({"made_at": when.isoformat()}, as_json, lambda: print(f"noted: a backup of {when.isoformat()}"))
 
 
 @app.command()

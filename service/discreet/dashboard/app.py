@@ -27,6 +27,7 @@ from discreet.dashboard.routes import (
     ledger,
     login,
     new_job,
+    operations,
     sign_in,
     sources,
 )
@@ -68,6 +69,7 @@ def install(app: FastAPI) -> None:
         ledger,
         audit,
         changes,
+        operations,
         admin,
         documentation,
         assets,

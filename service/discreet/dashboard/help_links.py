@@ -28,6 +28,7 @@ PARAGRAPHS = {
     "login.html": "dashboard#logging-in",
     "login_link.html": "dashboard#logging-in",
     "logged_out.html": "dashboard#logging-in",
+    "operations.html": "dashboard#operations",
     "problem.html": "dashboard#when-something-is-refused",
     "signed_in.html": "dashboard#logging-in",
     "source.html": "sources#what-is-guaranteed",

@@ -16,6 +16,7 @@ from discreet.figures.charts import distribution
 from discreet_client import intervals
 
 MENU = (
+    ("/operations", "Operations", ("operator",)),
     ("/", "Budgets", ("owner", "analyst", "auditor")),
     ("/jobs", "Jobs", ("owner", "analyst", "auditor")),
     ("/datasets", "Datasets", ("owner", "analyst", "auditor")),
@@ -102,6 +103,17 @@ def moment(value: datetime | str | None) -> Markup:
     )
 
 
+def lasting(seconds: float) -> str:
+    """A length of time in the two largest units that it has: `3 min 20 s`."""
+    left = int(seconds)
+    parts: list[str] = []
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        if left >= size or (size == 1 and not parts):
+            parts.append(f"{left // size} {unit}")
+            left %= size
+    return " ".join(parts[:2])
+
+
 def short(value: str) -> str:
     """The beginning of an id or a hash, for tables."""
     prefix, mark, rest = value.partition("_")
@@ -137,6 +149,7 @@ environment.filters.update(
     down=rounding.down,
     exact=rounding.exact,
     moment=moment,
+    lasting=lasting,
     short=short,
     pretty=pretty,
     event_words=words.event,

@@ -40,7 +40,7 @@ from discreet.private_files import private_folder, sync_folder, write_private
 from discreet.settings import CONNECT_SECONDS, Settings
 from discreet.storage import secrets
 from discreet.storage.schema import revisions
-from discreet.usecases import restoring
+from discreet.usecases import operations, restoring
 from discreet.usecases.services import open_services
 
 FORMAT = 1
@@ -79,7 +79,8 @@ class BadBackup(DiscreetError):
 
 
 def backup(settings: Settings, place: Path) -> dict[str, Any]:
-    """Write a backup of the state folder to `place`, which must not exist; returns the manifest."""
+    """Write a backup of the state folder to `place`, which must not exist; returns the manifest, with `noted`: whether
+    the database knows of it (the page of operators shows the last one that it knows of)."""
     if settings.database_url is not None:
         raise DiscreetError(EXTERNAL)
     place = Path(os.path.abspath(place))
@@ -93,29 +94,31 @@ def backup(settings: Settings, place: Path) -> dict[str, Any]:
         with _database(settings) as (ready, superuser):
             # First the heads: the snapshot that follows has all that they name.
             heads = asyncio.run(_heads(ready))
+            began = datetime.now(UTC)
             needed = secrets.load(settings.secrets_path).content_keys.keys()
             _program("pg_dump", superuser, "--format=custom", f"--file={draft / DUMP}")
             _copy(settings, draft / "state")
             if needed - secrets.load(draft / "state" / SECRETS).content_keys.keys():
                 raise DiscreetError("a master key was retired meanwhile, which the copied database needs: start again")
             _close(draft)
-        manifest = {
-            "format": FORMAT,
-            "discreet": version("discreet"),
-            "schema": revisions()[-1],
-            "postgres": Binaries.find().major,
-            "created_at": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
-            "files": {name: _described(draft / name) for name in _files(draft)},
-            "heads": heads,
-        }
-        write_private(draft / MANIFEST, json.dumps(manifest, indent=1))
-        for folder in (path for path in (draft, *draft.rglob("*")) if path.is_dir()):
-            sync_folder(folder)
-        draft.rename(place)
-        sync_folder(place.parent)
+            manifest = {
+                "format": FORMAT,
+                "discreet": version("discreet"),
+                "schema": revisions()[-1],
+                "postgres": Binaries.find().major,
+                "created_at": began.isoformat().replace("+00:00", "Z"),
+                "files": {name: _described(draft / name) for name in _files(draft)},
+                "heads": heads,
+            }
+            write_private(draft / MANIFEST, json.dumps(manifest, indent=1))
+            for folder in (path for path in (draft, *draft.rglob("*")) if path.is_dir()):
+                sync_folder(folder)
+            draft.rename(place)
+            sync_folder(place.parent)
+            noted = asyncio.run(_note(ready, began))
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return manifest
+    return {**manifest, "noted": noted}
 
 
 def restore(
@@ -162,6 +165,17 @@ def restore(
     return found
 
 
+async def _note(settings: Settings, made_at: datetime) -> bool:
+    """Keep in the database that there is a backup with its state of `made_at`, for operators to see; False where it
+    does not take that: the backup is none the worse."""
+    try:
+        async with open_services(settings) as services:
+            await operations.note_backup(services, made_at, "discreet")
+    except Exception:  # a schema from before, a disk that is full
+        return False
+    return True
+
+
 async def _heads(settings: Settings) -> list[Any]:
     async with open_services(settings) as services:
         return await restoring.heads(services)
@@ -171,6 +185,7 @@ async def _check(settings: Settings, manifest: dict[str, Any], heads: Sequence[A
     async with open_services(settings) as services:
         verified = await restoring.check_ledger(services, [*manifest["heads"], *heads])
         ended = await restoring.end_unfinished(services)
+    await _note(settings, datetime.fromisoformat(manifest["created_at"]))
     return {
         "created_at": manifest["created_at"],
         "ledgers": [{"tenant": one.tenant, "accounts": one.accounts, "entries": one.entries} for one in verified],

@@ -28,7 +28,7 @@ from discreet.rpc.seats import WRITE_SECONDS
 from discreet.rpc.statements import end_message
 from discreet.settings import Settings
 from discreet.storage.schema import check_schema
-from discreet.usecases import metrics, rpc_tls
+from discreet.usecases import metrics, processes, rpc_tls
 from discreet.usecases.services import Services, open_services
 from discreet.usecases.sessions import enrolment, rounds
 from discreet.usecases.sessions.enrolment import Enrolment
@@ -160,7 +160,8 @@ async def serve(settings: Settings, host: str, port: int, monitor: socket.socket
         sweeping = asyncio.create_task(coordinators.sweep())
         returning = asyncio.create_task(_return_memory(room))
         try:
-            async with beating(settings.watchdog_seconds), settling():
+            seen = processes.present(services, "rpc", zygote)
+            async with beating(settings.watchdog_seconds), settling(), seen:
                 with metrics.InstallationMetrics(services, installation=False).shown():
                     await stop.wait()
         finally:

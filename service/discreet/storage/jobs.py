@@ -103,11 +103,6 @@ async def active_of_dataset(connection: AsyncConnection, dataset_id: str) -> boo
     return (await connection.execute(statement)).first() is not None
 
 
-async def unfinished(connection: AsyncConnection) -> dict[str, Any]:
-    """How many jobs wait and run, since when the oldest has been waiting, and how many leases have run out."""
-    return dict((await connection.execute(_UNFINISHED)).mappings().one())
-
-
 # A worker's steps ---------------------------------------------------------------------------------------------------
 
 
@@ -364,15 +359,6 @@ _ADD_EVENT = text(
     """
     INSERT INTO job_events (job_id, seq, event, details)
     SELECT :job, coalesce(max(seq), 0) + 1, :event, CAST(:details AS jsonb) FROM job_events WHERE job_id = :job
-    """
-)
-_UNFINISHED = text(
-    """
-    SELECT count(*) FILTER (WHERE state = 'queued') AS queued,
-           count(*) FILTER (WHERE state = 'running') AS running,
-           count(*) FILTER (WHERE state = 'running' AND lease_until < clock_timestamp()) AS leases_over,
-           min(created_at) FILTER (WHERE state = 'queued') AS oldest_queued_at
-    FROM jobs WHERE state IN ('queued', 'running')
     """
 )
 _STRANDED = text(

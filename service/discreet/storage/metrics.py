@@ -2,36 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from sqlalchemy import text
 
+from discreet.storage import log, operations
 from discreet.storage.database import SYSTEM, Database
 from discreet.storage.queue import LONG_QUEUE, QUEUE
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Counts of one moment. `jobs` by kind and state, of those that have not ended."""
+    """Counts of one moment. `jobs` by kind and state, of those that have not ended; `log_pending` up to MOST_PENDING;
+    `witnesses_behind_seconds` of each witness that was asked for."""
 
     jobs: dict[tuple[str, str], int]
     queued: int
     oldest_queued_seconds: float
     ledger_entries: int
     workers: int
+    leases_over: int
+    log_pending: int
+    witnesses_behind_seconds: tuple[float, ...]
+    backup_age_seconds: float | None
 
 
-async def figures(database: Database) -> Figures:
+MOST_PENDING = 10_000
+
+
+async def figures(database: Database, witnesses: Sequence[str] = ()) -> Figures:
     """By index, or by PostgreSQL's own statistics: the cost does not grow with what has ended."""
     async with database.transaction(SYSTEM, snapshot=True) as connection:
         active = (await connection.execute(_ACTIVE)).all()
         row = (await connection.execute(_WAITING, {"queues": [QUEUE, LONG_QUEUE]})).mappings().one()
+        pending = await log.pending(connection, MOST_PENDING)
+        behind = await operations.witnesses(connection, witnesses)
+        backup = await operations.last_backup(connection)
     return Figures(
         jobs={(kind, state): count for kind, state, count, _ in active},
         queued=row["queued"],
         oldest_queued_seconds=max((age for _, state, _, age in active if state == "queued"), default=0.0),
         ledger_entries=row["entries"],
         workers=row["workers"],
+        leases_over=row["leases_over"],
+        log_pending=pending,
+        witnesses_behind_seconds=tuple(one["behind_seconds"] for one in behind),
+        backup_age_seconds=None if backup is None else (datetime.now(UTC) - backup["made_at"]).total_seconds(),
     )
 
 
@@ -50,6 +68,7 @@ _WAITING = text(
        WHERE queue_name = ANY(CAST(:queues AS text[])) AND status = 'todo') AS queued,
       (SELECT greatest(0, CAST(c.reltuples AS bigint), s.n_live_tup) FROM pg_class AS c
        JOIN pg_stat_user_tables AS s ON s.relid = c.oid WHERE c.oid = 'ledger_entries'::regclass) AS entries,
-      (SELECT count(*) FROM procrastinate_workers WHERE last_heartbeat > now() - interval '30 seconds') AS workers
+      (SELECT count(*) FROM procrastinate_workers WHERE last_heartbeat > now() - interval '30 seconds') AS workers,
+      (SELECT count(*) FROM jobs WHERE state = 'running' AND lease_until < clock_timestamp()) AS leases_over
     """
 )

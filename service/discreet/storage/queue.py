@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from procrastinate import App, PsycopgConnector
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -41,11 +39,6 @@ async def waits(connection: AsyncConnection, job_id: str) -> bool:
     return bool((await connection.execute(_WAITS, {"job": job_id})).scalar_one())
 
 
-async def workers(connection: AsyncConnection) -> list[dict[str, Any]]:
-    """Number and silence of the workers that the queue knows, longest silent first."""
-    return [dict(row) for row in (await connection.execute(_WORKERS)).mappings()]
-
-
 async def forget_dead(connection: AsyncConnection) -> None:
     """Drop entries that a worker took and did not live to finish: their jobs are put back by their leases."""
     await connection.execute(_FORGET_DEAD)
@@ -60,12 +53,6 @@ _FORGET_DEAD = text(
         SELECT FROM procrastinate_events AS event
         WHERE event.job_id = entry.id AND event.at > now() - interval '1 day'
     )
-    """
-)
-_WORKERS = text(
-    """
-    SELECT id, extract(epoch FROM now() - last_heartbeat)::float8 AS silent_seconds
-    FROM procrastinate_workers ORDER BY last_heartbeat, id
     """
 )
 _QUEUE_OF = text("SELECT queue_of(:queue, plan) FROM jobs WHERE id = :job")

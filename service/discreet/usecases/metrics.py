@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 
@@ -14,10 +14,11 @@ from prometheus_client.registry import Collector
 from sqlalchemy import text
 
 from discreet.errors import DiscreetError, Unavailable
-from discreet.observability.monitoring import Check
+from discreet.observability.monitoring import Check, run_checks
 from discreet.storage import log_memory, metrics
 from discreet.storage.database import SYSTEM, trouble
 from discreet.storage.schema import check_schema, revisions
+from discreet.usecases import cosigning
 from discreet.usecases.services import Services
 
 log = structlog.get_logger()
@@ -65,6 +66,7 @@ class InstallationMetrics(Collector):
         self._services = services
         self._installation = installation
         self._figures: metrics.Figures | None = None
+        self._checks: dict[str, str] = {}
         self._read_at = -FRESH_SECONDS
 
     @contextmanager
@@ -82,8 +84,10 @@ class InstallationMetrics(Collector):
         if time.monotonic() - self._read_at < FRESH_SECONDS:
             return
         self._read_at = time.monotonic()
+        self._checks = await run_checks(checks(self._services))
         try:
-            self._figures = await metrics.figures(self._services.database)
+            witnesses = [one.verifier.name for one in cosigning.addresses(self._services.settings)]
+            self._figures = await metrics.figures(self._services.database, witnesses)
         except Exception as error:
             self._figures = None
             log.warning("figures not read", error=type(error).__name__)
@@ -109,6 +113,7 @@ class InstallationMetrics(Collector):
                 "Whether the database answered at this scrape",
                 value=int(self._figures is not None),
             )
+            yield self._passed()
         if self._figures is None:
             return
         jobs = GaugeMetricFamily("discreet_jobs", "Jobs that have not ended", labels=["kind", "state"])
@@ -128,5 +133,37 @@ class InstallationMetrics(Collector):
                 self._figures.ledger_entries,
             ),
             ("discreet_workers", "Workers that were heard of within 30 s", self._figures.workers),
+            (
+                "discreet_leases_over",
+                "Running jobs whose worker was silent for too long, and which no other has taken yet",
+                self._figures.leases_over,
+            ),
+            (
+                "discreet_log_pending",
+                f"Ledger entries that the transparency log does not hold yet, up to {metrics.MOST_PENDING}",
+                self._figures.log_pending,
+            ),
+            (
+                "discreet_witnesses_behind_seconds",
+                "For how long there has been a checkpoint that too few witnesses have signed; 0: none is",
+                self._behind(self._figures.witnesses_behind_seconds),
+            ),
         ):
             yield GaugeMetricFamily(name, text_, value=value)
+        backup = GaugeMetricFamily("discreet_backup_age_seconds", "Age of the last backup that is known; none: none is")
+        if self._figures.backup_age_seconds is not None:
+            backup.add_metric([], self._figures.backup_age_seconds)
+        yield backup
+
+    def _passed(self) -> Metric:
+        passed = GaugeMetricFamily(
+            "discreet_check_passed", "Whether a check of /readyz passed at this scrape, by check", labels=["check"]
+        )
+        for name, answer in self._checks.items():
+            passed.add_metric([name], int(answer == "ok"))
+        return passed
+
+    def _behind(self, seconds: Sequence[float]) -> float:
+        """How far the last of those witnesses is behind that are needed, the quickest first."""
+        needed = cosigning.needed(self._services.settings)
+        return sorted(seconds)[needed - 1] if needed else 0.0

@@ -18,7 +18,7 @@ from discreet.observability.monitoring import answering
 from discreet.settings import Settings
 from discreet.storage.queue import LONG_QUEUE, QUEUE, RUN_JOB
 from discreet.storage.schema import check_schema
-from discreet.usecases import erasure, metrics, running, transparency, webhooks
+from discreet.usecases import erasure, metrics, processes, running, transparency, webhooks
 from discreet.usecases.services import Services, open_services
 from discreet.worker.places import PlacedJobs
 from discreet.worker.runner import Runner
@@ -32,7 +32,7 @@ GRACE_SECONDS = 8.0
 
 
 def queue_app(services: Services, runner: Runner) -> App:
-    """procrastinate's app with our one task."""
+    """procrastinate's app with our one task; its job manager is `PlacedJobs`."""
     app = App(connector=PsycopgConnector(conninfo=services.database.url, min_size=1, max_size=4))
     app.job_manager = placed = PlacedJobs(app.connector, services.settings.worker_concurrency)
 
@@ -84,8 +84,13 @@ async def _serve(settings: Settings, services: Services, zygote: Zygote) -> None
         asyncio.create_task(transparency.keep_memory(services)),
     ]
     app = queue_app(services, Runner(services, zygote))
+    placed = app.job_manager
+    assert isinstance(placed, PlacedJobs)
+    seen = processes.present(
+        services, "worker", zygote, places=settings.worker_concurrency, queue_worker=lambda: placed.worker
+    )
     try:
-        async with app.open_async(), beating(settings.watchdog_seconds), settling():
+        async with app.open_async(), beating(settings.watchdog_seconds), settling(), seen:
             await app.run_worker_async(
                 queues=[QUEUE, LONG_QUEUE],
                 concurrency=settings.worker_concurrency,

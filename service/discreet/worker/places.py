@@ -24,6 +24,12 @@ class PlacedJobs(JobManager):
         super().__init__(connector)
         self._most = max(1, places - 1)
         self._long: set[int | None] = set()
+        self.worker: int | None = None
+        """This worker's number in the queue, once it has one."""
+
+    async def register_worker(self) -> int:
+        self.worker = await super().register_worker()
+        return self.worker
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
         if queues is not None and len(self._long) >= self._most:

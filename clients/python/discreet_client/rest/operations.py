@@ -756,6 +756,23 @@ def get_network(network_id: str) -> Operation[models.NetworkAnswer]:
     return Operation("GET", f"/v1/networks/{quoted(network_id)}")
 
 
+def read_operations() -> Operation[models.OperationsAnswer]:
+    """Queue, processes with their walls, log and witnesses, last backup, versions, and whose jobs
+    wait (operators).
+
+    Answers 200. Roles: operator.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+    """
+    return Operation("GET", "/v1/operations")
+
+
 def list_people(*, subject: str | None = None) -> Operation[models.PersonList]:
     """Who came here by the identity provider: people of the tenant, for operators of all; the last
     1000 that came.

@@ -1,4 +1,4 @@
-"""Administration: an owner's keys and caps; an operator's tenants and the health of the installation."""
+"""Administration: an owner's keys and caps; an operator's tenants."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from discreet.dashboard import forms, submissions
 from discreet.dashboard.pages import go_to, render
 from discreet.dashboard.sessions import Operator, Owner, Viewer, only
 from discreet.errors import Conflict, DiscreetError, Forbidden, InvalidInput, NotFound
-from discreet.usecases import access, budgets, health
+from discreet.usecases import access, budgets
 from discreet.usecases.oidc import people
 from discreet.usecases.requests import CapRequest, KeyRequest, TenantRequest
 from discreet.web import bodies
@@ -144,7 +144,7 @@ async def _page(
         keys=await access.list_keys(services, viewer.principal),
         caps=[] if operator else await budgets.caps(services, viewer.principal),
         tenants=await access.list_tenants(services, viewer.principal) if operator else [],
-        health=await health.installation(services, viewer.principal) if operator else None,
+        operator=operator,
         people=await people.page(services, viewer.principal),
         roles=access.ROLES if operator else tuple(role for role in access.ROLES if role != "operator"),
         refused=refused,

@@ -33,7 +33,7 @@ _DECLINE: TypeAdapter[DeclineRequest] = TypeAdapter(DeclineRequest)
 async def show_budgets(request: Request, services: CurrentServices, viewer: CurrentViewer) -> Response:
     """Every budget of the tenant; operators have none and see their own page."""
     if viewer.role == "operator":
-        return go_to("/admin")
+        return go_to("/operations")
     found = await budgets.all_budgets(services, viewer.principal)
     blocks = await sources.accounts(services, viewer.principal)
     data = [one for one in found if one["scope"] not in budgets.CAPS and one["id"] not in blocks]

@@ -1,0 +1,163 @@
+"""What operators look at, over all tenants: queue, processes, witnesses, backups. Nothing of anybody's data, and of
+tenants no more than their names and how many of their jobs wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+from sqlalchemy import delete, func, insert, select, text, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from discreet.storage.operation_tables import Backup, Process
+
+MadeWith = Literal["discreet", "other"]
+
+FORGOTTEN_AFTER = "1 day"
+"""A process that was silent for so long is not shown any more."""
+MOST_TENANTS = 20
+
+
+# What processes say of themselves -----------------------------------------------------------------------------------
+
+
+async def say(connection: AsyncConnection, process_id: str, said: Mapping[str, Any]) -> None:
+    """Keep what a process says of itself now; its row is made where there is none. `said` has every column but the
+    id and the times."""
+    again = update(Process).where(Process.id == process_id).values(**said, seen_at=func.now())
+    if (await connection.execute(again)).rowcount == 0:
+        await connection.execute(insert(Process).values(id=process_id, **said))
+        await connection.execute(_FORGET)
+
+
+async def gone(connection: AsyncConnection, process_id: str) -> None:
+    """A process has ended as it was told to."""
+    await connection.execute(delete(Process).where(Process.id == process_id))
+
+
+async def processes(connection: AsyncConnection) -> list[dict[str, Any]]:
+    """What processes say of themselves, with `silent_seconds` and, of workers, `busy`: the jobs that each has now."""
+    return [dict(row) for row in (await connection.execute(_PROCESSES)).mappings()]
+
+
+# Queue and tenants --------------------------------------------------------------------------------------------------
+
+
+async def queue(connection: AsyncConnection) -> dict[str, Any]:
+    """How many jobs wait, wait for agents and run, how long the oldest has waited, and how many leases have run out."""
+    return dict((await connection.execute(_QUEUE)).mappings().one())
+
+
+async def waiting_tenants(connection: AsyncConnection) -> list[dict[str, Any]]:
+    """The tenants whose jobs have waited longest in all: `share` is that of all waiting time until now, in 0..1."""
+    return [dict(row) for row in (await connection.execute(_TENANTS, {"most": MOST_TENANTS})).mappings()]
+
+
+# The log ------------------------------------------------------------------------------------------------------------
+
+
+async def checkpoint(connection: AsyncConnection) -> dict[str, Any] | None:
+    """Size of the newest checkpoint of the transparency log, and when it was signed."""
+    row = (await connection.execute(_CHECKPOINT)).mappings().one_or_none()
+    return None if row is None else dict(row)
+
+
+async def witnesses(connection: AsyncConnection, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Of each witness the largest checkpoint that it has signed, when, and for how many seconds the log has had one
+    that it has not (0: it has signed the newest)."""
+    found = (await connection.execute(_WITNESSES, {"names": list(names)})).mappings()
+    return [dict(row) for row in found]
+
+
+# Backups and versions -----------------------------------------------------------------------------------------------
+
+
+async def add_backup(connection: AsyncConnection, made_at: datetime, made_with: MadeWith, schema: str) -> None:
+    """Note a backup that holds the state of `made_at`."""
+    values = {"made_at": made_at, "made_with": made_with, "schema": schema}
+    await connection.execute(insert(Backup).values(**values))
+
+
+async def last_backup(connection: AsyncConnection) -> dict[str, Any] | None:
+    """The newest backup that is known."""
+    columns = Backup.made_at, Backup.made_with, Backup.schema.label("schema_version")
+    row = (await connection.execute(select(*columns).order_by(Backup.made_at.desc()).limit(1))).mappings().one_or_none()
+    return None if row is None else dict(row)
+
+
+async def archive(connection: AsyncConnection) -> dict[str, Any] | None:
+    """When the server last put a segment of its write-ahead log into an archive, and last failed to; None where it
+    archives nothing."""
+    row = (await connection.execute(_ARCHIVE)).mappings().one()
+    return {name: row[name] for name in ("archived_at", "failed_at")} if row["mode"] != "off" else None
+
+
+async def versions(connection: AsyncConnection) -> dict[str, Any]:
+    """The schema that the database has, and the version of its server."""
+    return dict((await connection.execute(_VERSIONS)).mappings().one())
+
+
+_FORGET = text(f"DELETE FROM processes WHERE seen_at < now() - interval '{FORGOTTEN_AFTER}'")  # noqa: S608
+_PROCESSES = text(
+    """
+    SELECT p.part, p.host, p.version, p.schema AS schema_version, p.places, p.isolation, p.reached, p.walls,
+      p.started_at, p.seen_at,
+      greatest(0, CAST(extract(epoch FROM clock_timestamp() - p.seen_at) AS double precision)) AS silent_seconds,
+      CASE WHEN p.part = 'worker' THEN
+        (SELECT count(*) FROM procrastinate_jobs AS entry
+         WHERE entry.worker_id = p.queue_worker AND entry.status = 'doing' AND entry.task_name = 'discreet.run_job')
+      END AS busy
+    FROM processes AS p ORDER BY p.part, p.host, p.started_at, p.id
+    """
+)
+_QUEUE = text(
+    """
+    SELECT count(*) FILTER (WHERE state = 'queued') AS queued,
+      count(*) FILTER (WHERE state = 'awaiting_agents') AS awaiting_agents,
+      count(*) FILTER (WHERE state = 'running') AS running,
+      count(*) FILTER (WHERE state = 'running' AND lease_until < clock_timestamp()) AS leases_over,
+      CAST(extract(epoch FROM now() - min(created_at) FILTER (WHERE state = 'queued')) AS double precision)
+        AS oldest_wait_seconds
+    FROM jobs WHERE state IN ('queued', 'awaiting_agents', 'running')
+    """
+)
+_TENANTS = text(
+    """
+    WITH waiting AS (
+      SELECT tenant_id, count(*) FILTER (WHERE state = 'queued') AS queued,
+        count(*) FILTER (WHERE state = 'running') AS running,
+        max(extract(epoch FROM now() - created_at)) FILTER (WHERE state = 'queued') AS oldest,
+        sum(greatest(0, extract(epoch FROM now() - created_at))) FILTER (WHERE state = 'queued') AS waited
+      FROM jobs WHERE state IN ('queued', 'running') GROUP BY tenant_id
+    )
+    SELECT t.name AS tenant, w.queued, w.running, CAST(w.oldest AS double precision) AS oldest_wait_seconds,
+      coalesce(CAST(w.waited / nullif(sum(w.waited) OVER (), 0) AS double precision), 0) AS share
+    FROM waiting AS w JOIN tenants AS t ON t.id = w.tenant_id
+    WHERE w.queued > 0 ORDER BY w.waited DESC, t.name LIMIT :most
+    """
+)
+_CHECKPOINT = text("SELECT size, created_at AS signed_at FROM log_checkpoints ORDER BY size DESC LIMIT 1")
+_WITNESSES = text(
+    """
+    SELECT n.name, last.size, last.created_at AS signed_at,
+      coalesce(greatest(0, CAST(extract(epoch FROM clock_timestamp() - next.created_at) AS double precision)), 0)
+        AS behind_seconds
+    FROM unnest(CAST(:names AS text[])) WITH ORDINALITY AS n(name, place)
+    LEFT JOIN LATERAL (
+      SELECT c.size, c.created_at FROM log_cosignatures AS c WHERE c.witness = n.name ORDER BY c.size DESC LIMIT 1
+    ) AS last ON true
+    LEFT JOIN LATERAL (
+      SELECT c.created_at FROM log_checkpoints AS c WHERE c.size > coalesce(last.size, 0) ORDER BY c.size LIMIT 1
+    ) AS next ON true
+    ORDER BY n.place
+    """
+)
+_ARCHIVE = text(
+    "SELECT current_setting('archive_mode') AS mode, last_archived_time AS archived_at, last_failed_time AS failed_at"
+    " FROM pg_stat_archiver"
+)
+_VERSIONS = text(
+    "SELECT (SELECT version_num FROM alembic_version) AS database_schema_version,"
+    " current_setting('server_version') AS postgres"
+)
