@@ -17,16 +17,16 @@ BERLIN = ZoneInfo("Europe/Berlin")
 COLUMNS = {"participant": "Marktlokation", "time": "Datum+Uhrzeit", "kwh": "Verbrauch [kWh]"}
 
 
-def export(path: Path, homes: int = 3, days: int = 3, below: str = "") -> Path:
+def export(path: Path, homes: int = 3, days: int = 3, below: str = "", between: str = ";") -> Path:
     """Quarters of an hour from 24 October 2026 on; on the 25th clocks are put back. Home h takes h + 1 kW, always."""
     begin = datetime(2026, 10, 24, tzinfo=BERLIN).timestamp()
     end = datetime(2026, 10, 24 + days, tzinfo=BERLIN).timestamp()
-    lines = ["Marktlokation;Zählernummer;Datum;Uhrzeit;Verbrauch [kWh];Status"]
+    lines = [f"Marktlokation;Zählernummer;Datum{between}Uhrzeit;Verbrauch [kWh];Status"]
     for home in range(homes):
         for moment in np.arange(begin, end, 900):
             local = datetime.fromtimestamp(moment, BERLIN)
             energy = f"{(home + 1) / 4:.3f}".replace(".", ",")
-            lines.append(f"DE{home};1EMH{home};{local:%d.%m.%Y};{local:%H:%M};{energy};W")
+            lines.append(f"DE{home};1EMH{home};{local:%d.%m.%Y}{between}{local:%H:%M};{energy};W")
     path.write_text("\n".join([*lines, *([below] if below else [])]), encoding="cp1252")
     return path
 
