@@ -67,7 +67,7 @@ def test_energy_is_not_taken_for_power_without_a_word(tmp_path: Path) -> None:
 
 
 def test_energy_of_another_time_than_a_period_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match="most readings are 900 seconds apart, and .* is 1800"):
+    with pytest.raises(TableError, match=r"most readings are 900 seconds apart, and .* is 1800"):
         read("dr_ensemble", export(tmp_path / "export.csv"), public(3 * 48 + 2, 1800), COLUMNS)
 
 
@@ -86,7 +86,7 @@ def test_columns_of_meters_in_kwh(tmp_path: Path) -> None:
 
 def test_a_total_below_the_meters_is_told_as_one(tmp_path: Path) -> None:
     path = export(tmp_path / "export.csv", below="Summe;;;;9.618,946;")
-    with pytest.raises(TableError, match="line 878, .*called like a total.*leave its line out, not 'Summe'"):
+    with pytest.raises(TableError, match=r"line 878, .*called like a total.*leave its line out, not 'Summe'"):
         read("dr_ensemble", path, public(), COLUMNS)
 
 
@@ -94,7 +94,7 @@ def test_who_forgot_the_hour_that_is_shown_twice_is_told_so(tmp_path: Path) -> N
     with pytest.raises(TableError, match=r"put back by then: with those 4 periods public\.steps is 292"):
         read("dr_ensemble", export(tmp_path / "export.csv"), public(3 * 96), COLUMNS)
     late = {**public(3 * 96), "meters": {"start": "2026-10-23T00:00:00+02:00", "interval_seconds": 900}}
-    with pytest.raises(TableError, match="where the last of the public.steps periods ends, not"):
+    with pytest.raises(TableError, match=r"where the last of the public\.steps periods ends, not"):
         read("dr_ensemble", export(tmp_path / "export.csv"), late, COLUMNS)
 
 

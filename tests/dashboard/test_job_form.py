@@ -305,5 +305,5 @@ def test_blocks_of_a_source_are_chosen_and_charged(service: Installation, browse
             assert not problems_of(seen, axe)
             page.get_by_role("button", name=re.compile("^Submit for")).press("Enter")
             page.get_by_role("heading", name="Result", exact=True).wait_for()
-        spent = [block["spent"]["epsilon"] > 0 for block in owner.sources.blocks(source["id"])]
+        spent = [block["spent"]["epsilon"] > 0 for block in owner.sources.get(source["id"])["blocks"] or []]
     assert spent == [True, True, False]

@@ -87,7 +87,7 @@ def test_visits_of_patients_become_a_dataset_on_the_page(
         assert "without any error" in seen.page.locator("main").inner_text()
         page = seen.page
         page.get_by_label("Name", exact=True).fill("trial")
-        assert page.get_by_label("States", exact=True).input_value() == ""  # what the example is made of is not asked of a file
+        assert page.get_by_label("States", exact=True).input_value() == ""  # an example's, and no own file's
         assert "topology" not in page.locator("#public").input_value()
         page.get_by_label("Horizon", exact=True).fill("4")
         page.get_by_label("Ranges: how").select_option(index=1)
@@ -447,7 +447,7 @@ def test_a_column_that_may_mean_the_treatment_is_asked_about(
     with tab(browser, service.url) as seen:
         seen.login(key)
         page = second_step(seen, "off_policy_evaluation", "arm", public, file)
-        page.get_by_text("Say whether “Arm” is the column that holds action, or that it is not in your file.").wait_for()
+        page.get_by_text("Say whether “Arm” is the column that holds action, or that it is not").wait_for()
         action = page.get_by_label("action (optional)", exact=True)
         assert action.input_value() == ""
         action.select_option("not in my file")

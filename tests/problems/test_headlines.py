@@ -68,8 +68,7 @@ def test_what_is_told_of_one_load_is_told_of_all_where_their_number_is_public() 
     one, every, *_ = headlines_of(asked, {**result, "uncertainty": {**said, "mostly_noise": False}})
     assert (
         "saves 5.0 (4.0 to 6.5, 90 %) for each load against no control, 1,000 (800 to 1,300, 90 %) for all 200, in the"
-        " money of the price"
-        in one.text
+        " money of the price" in one.text
     )
     assert one.unit == ("the money of the price, taken per kW and step of 30 minutes: the highest, 0.2, is 0.4 a kWh")
     assert every.text == (

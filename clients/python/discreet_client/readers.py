@@ -45,8 +45,8 @@ READERS = {
 
 
 def _joined(table: Table, names: Mapping[str, str]) -> Table:
-    """The table with one column for each name such as `Date+Time` that is none of its own: what stands in these columns,
-    with a space between; without a value where one of them has none. The parts are no columns of their own any more."""
+    """The table with one column for each name such as `Date+Time` that is none of its own: what stands in the two, with
+    a space between; without a value where one of them has none. The parts are no columns of their own any more."""
     columns = dict(table.columns)
     for name in names.values():
         parts = [part.strip() for part in name.split("+")]
@@ -54,7 +54,8 @@ def _joined(table: Table, names: Mapping[str, str]) -> Table:
             continue
         each = [table.columns[part] for part in parts]
         lacks = np.logical_or.reduce([missing(values) for values in each])
-        texts = [" ".join(str(value).strip() for value in row) for row in zip(*(one.tolist() for one in each), strict=True)]
+        rows = zip(*(values.tolist() for values in each), strict=True)
+        texts = [" ".join(str(value).strip() for value in row) for row in rows]
         columns[name] = np.array(texts, dtype=object)
         columns[name][lacks] = None
         for part in set(parts) - set(names.values()):

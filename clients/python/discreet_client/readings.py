@@ -132,10 +132,14 @@ def _as_power(
     named = _meters(table, rules, columns) if "participants" in rules else [columns.get("kw", "kw")]
     if energy := [name for name in named if is_energy(name)]:
         one = energy[0][:40]
-        way = '"units": "kWh" in public.reader' if "participants" in rules else f"--columns kwh={one!r} in the place of kw"
+        way = (
+            '"units": "kWh" in public.reader'
+            if "participants" in rules
+            else f"--columns kwh={one!r} in the place of kw"
+        )
         raise TableError(
-            f"column {one} is called like energy, and power is needed: say {way}, and each value is divided by the hours"
-            f' of a period; or "units": "kW" in public.reader, where it is power all the same'
+            f"column {one} is called like energy, and power is needed: say {way}, and each value is divided by the"
+            f' hours of a period; or "units": "kW" in public.reader, where it is power all the same'
         )
     return columns, rules
 
@@ -171,7 +175,9 @@ def _refuse_totals(table: Table) -> None:
     """TableError of a line below the meters, called like a total, which is nobody's meter."""
     values = table.columns["participant"]
     names = names_of(np.where(missing(values), "", values))
-    table.refuse(totals(names), "participant", "this is called like a total, and is no meter: leave its line out", values)
+    table.refuse(
+        totals(names), "participant", "this is called like a total, and is no meter: leave its line out", values
+    )
 
 
 def _shifted_blocks(public: Mapping[str, Any], rule: MeterRule, place: ZoneInfo | None) -> list[str]:
@@ -245,7 +251,7 @@ def _as_by_the_rule(
 
 
 def _change_of_clocks(rule: MeterRule, time: Ints, place: ZoneInfo | None) -> str:
-    """Where a reading is beyond the periods by no more than clocks were put back by: why, and how many periods it takes."""
+    """Where readings are beyond the periods by no more than clocks were put back by: why, and how many it takes."""
     if place is None or rule.steps is None:
         return ""
     first, last = _offsets_of(rule, place)
@@ -255,7 +261,8 @@ def _change_of_clocks(rule: MeterRule, time: Ints, place: ZoneInfo | None) -> st
     if not end <= time.max() < end + behind or behind % rule.interval:
         return ""
     more = behind // rule.interval
-    return f" (clocks in {place.key} are put back by then: with those {more} periods public.steps is {rule.steps + more:,})"
+    steps = f"with those {more} periods public.steps is {rule.steps + more:,}"
+    return f" (clocks in {place.key} are put back by then: {steps})"
 
 
 def _of_meters(table: Table, rows: Ints, says: str, values: NDArray[Any]) -> str:

@@ -29,7 +29,9 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
         found.append(Headline(limits["says"]))
     if "saving" in result:
         people, lost = result.get("states", {}).get("participants"), intervals.is_mostly_noise(result)
-        every = f", {figure(_times(result, people, 'saving'), 'saving')} for all {people:,}" if people and not lost else ""
+        every = (
+            f", {figure(_times(result, people, 'saving'), 'saving')} for all {people:,}" if people and not lost else ""
+        )
         after = f" for each load against no control{every}, in the money of the price, discomfort deducted"
         one = headline(DrEnsembleResult, result, "saving", "Following the released policy saves ", after)
         found.append(replace(one, unit=_money(problem, result)))
