@@ -149,7 +149,7 @@ def _hours(public: Mapping[str, Any], rules: Mapping[str, Any]) -> float:
     if units_of(rules) == POWER:
         return 1.0
     meters = public.get("meters")
-    seconds = meters.get("interval_seconds") if isinstance(meters, Mapping) else None
+    seconds: Any = meters.get("interval_seconds") if isinstance(meters, Mapping) else None
     if not is_figure(seconds) or not seconds > 0:
         raise TableError("kWh become kW by public.meters.interval_seconds, the length of a period, which is not said")
     return float(seconds) / 3600
