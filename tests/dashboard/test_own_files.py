@@ -414,11 +414,11 @@ def test_what_the_order_of_rows_does_not_tell_of_a_change_of_clocks(
     another length than the readings."""
     key = service.owner_of("clocks that are put back")
     hours = ["2026-10-25T00:00", "2026-10-25T01:00", "2026-10-25T02:00", "2026-10-25T03:00"]
-    file = written(tmp_path / "once.csv", ["meter", "time", "kw"], [["A", hour, 1] for hour in hours])
-    public = {**told_of_export(4, 3600), "participants": 1}
+    file = written(tmp_path / "once.csv", ["meter", "time", "kw"], [[one, hour, 1] for one in "AB" for hour in hours])
+    public = {**told_of_export(4, 3600), "participants": 2}
     with pytest.raises(TableError, match="clocks show this time twice on that day"):
         readers.read("dr_ensemble", file, public, {"participant": "meter"})
-    spring = written(tmp_path / "spring.csv", ["meter", "time", "kw"], [["A", "2026-03-29T02:30", 1]])
+    spring = written(tmp_path / "spring.csv", ["meter", "time", "kw"], [[one, "2026-03-29T02:30", 1] for one in "AB"])
     del public["reader"]
     with tab(browser, service.url) as seen:
         seen.login(key)
