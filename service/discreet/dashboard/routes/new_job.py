@@ -65,7 +65,7 @@ async def show_form(
     if source is not None:
         row = await sources.find(services, viewer.principal, source)
         blocks = await sources.blocks_of(services, viewer.principal, row)
-        left = blocks[-1]["largest_request"]["epsilon"] if blocks else 0.0
+        left = blocks[-1]["remaining"]["epsilon"] if blocks else 0.0
         text, named = await submissions.example_on(
             services, viewer.principal, row, left, {"source": {"id": row["id"], "last": 1}}
         )
