@@ -81,6 +81,9 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
     wrong = discreet("ask", job, "--set", "method=gradient", "--state", str(state))
     assert (wrong.returncode, "/problem/method: fixed when" in wrong.stderr) == (1, True)
     assert discreet("ask", job, "--set", "objective", "--state", str(state)).returncode == 2
+    named = discreet("ask", job, "--set", "network=roads.json", "--state", str(state))
+    assert named.returncode == 2
+    assert "network=@roads.json" in named.stderr
 
     links = bodies.network()["links"]
     busiest = max(range(len(links)), key=lambda place: answer["result"]["link_flows"][place])

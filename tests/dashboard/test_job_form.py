@@ -13,8 +13,9 @@ from playwright.sync_api import Browser, Page
 
 from discreet.problems import DATASETS, KINDS
 from tests import bodies
+from tests.api.test_sources import PUBLIC, day, filled, trips
 from tests.conftest import Installation
-from tests.dashboard.chromium import Watched, tab
+from tests.dashboard.chromium import Watched, problems_of, tab
 
 
 @pytest.fixture(scope="module")
@@ -272,3 +273,37 @@ def test_a_form_begins_with_the_newest_stored_network_that_fits(service: Install
         page.get_by_role("button", name="Submit for").click()
         page.get_by_role("heading", name="Result", exact=True).wait_for()
         assert stored[0]["id"] in page.locator("main").text_content()
+
+
+# Sources ------------------------------------------------------------------------------------------------------------
+
+
+def test_blocks_of_a_source_are_chosen_and_charged(service: Installation, browser: Browser, axe: str) -> None:
+    """From the page of a source to a job on two of its three days; a dataset of the kind is one choice away."""
+    key = service.owner_of("blocks of a source")
+    with service.client(key) as owner:
+        source = filled(owner, 3)
+        body = {"name": "one day", "kind": "routing", "public": PUBLIC, "content": trips(None), "cap": {"epsilon": 1}}
+        dataset = owner.register(body)["id"]
+        with tab(browser, service.url) as seen:
+            seen.login(key)
+            page = opened(seen, f"/jobs/new?dataset={dataset}")
+            assert written(page)["problem"]["dataset"] == dataset
+            page.get_by_label("Dataset or source").select_option(source["name"])
+            assert "dataset" not in written(page)["problem"]
+            assert written(page)["problem"]["source"] == {"id": source["id"], "last": 1}
+            seen.go(f"/sources/{source['id']}")
+            page.get_by_role("link", name="New job on its blocks").press("Enter")
+            page.get_by_label("How many of 3").fill("2")
+            assert written(page)["problem"]["source"] == {"id": source["id"], "last": 2}
+            page.get_by_label("Which blocks").select_option("from one to another")
+            assert written(page)["problem"]["source"] == {"id": source["id"], "blocks": day(3)}
+            page.get_by_label("First block").select_option(day(1))
+            page.get_by_label("Last block").select_option(day(2))
+            assert written(page)["problem"]["source"] == {"id": source["id"], "blocks": f"{day(1)}/{day(2)}"}
+            priced(page)
+            assert not problems_of(seen, axe)
+            page.get_by_role("button", name=re.compile("^Submit for")).press("Enter")
+            page.get_by_role("heading", name="Result", exact=True).wait_for()
+        spent = [block["spent"]["epsilon"] > 0 for block in owner.sources.get(source["id"])["blocks"] or []]
+    assert spent == [True, True, False]

@@ -199,7 +199,6 @@ def of_patients(hands: Hands, folder: Path) -> None:
     register(hands, "off_policy_evaluation", "trial")
     hands.fill("States", "3")
     hands.fill("Horizon", "4")
-    hands.fill("Topology", "")
     hands.follow("Next: the content")
     hands.take("Parquet, CSV or JSON", visits(folder))
     for column, own in (("time", "besuch"), ("state", "zustand"), ("reward", "gesund")):

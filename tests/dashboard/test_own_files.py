@@ -19,6 +19,8 @@ from playwright.sync_api import Browser, Page
 
 from discreet_client import readers
 from discreet_client.tables import TableError
+from tests.clients.test_exports_of_meters import export
+from tests.clients.test_exports_of_meters import public as told_of_export
 from tests.conftest import Installation
 from tests.dashboard.chromium import Watched, problems_of, tab
 
@@ -85,8 +87,8 @@ def test_visits_of_patients_become_a_dataset_on_the_page(
         assert "without any error" in seen.page.locator("main").inner_text()
         page = seen.page
         page.get_by_label("Name", exact=True).fill("trial")
-        page.get_by_label("States", exact=True).fill("")
-        page.get_by_label("Topology", exact=True).fill("")
+        assert page.get_by_label("States", exact=True).input_value() == ""  # an example's, and no own file's
+        assert "topology" not in page.locator("#public").input_value()
         page.get_by_label("Horizon", exact=True).fill("4")
         page.get_by_label("Ranges: how").select_option(index=1)
         page.get_by_label("Ranges: a row a line").fill("name,low,high\nseverity,0,10")
@@ -376,3 +378,78 @@ def test_a_column_for_each_meter(service: Installation, browser: Browser, axe: s
     everything["reader"]["except"] = ["Summe kW", "Außentemperatur"]
     decided = readers.read("dr_ensemble", file, everything, {"time": "Zeit"})
     assert of_client(service, key, "dr_ensemble", decided, dataset) == dataset
+
+
+def test_energy_across_a_change_of_clocks(service: Installation, browser: Browser, axe: str, tmp_path: Path) -> None:
+    """An export of quarters of an hour in kWh, over the end of summer time: the same as the client reads of it."""
+    key = service.owner_of("an export in kWh")
+    file = export(tmp_path / "export.csv", between=" ")
+    public = {name: value for name, value in told_of_export().items() if name != "reader"}
+    with tab(browser, service.url) as seen:
+        seen.login(key)
+        page = second_step(seen, "dr_ensemble", "export", public, file)
+        for column, own in (("participant", "Marktlokation"), ("time", "Datum Uhrzeit"), ("kw", "Verbrauch [kWh]")):
+            page.get_by_label(column, exact=True).select_option(own)
+        clocks, units = page.get_by_label("Your clocks against UTC"), page.get_by_label("The values are")
+        clocks.fill("Europe/Berlin")
+        page.get_by_text("Say whether the values are power or energy").wait_for()
+        assert units.input_value() == ""
+        units.select_option("kWh")
+        page.get_by_text(RIGHT).wait_for()
+        clocks.fill("Europe/Nowhere")
+        page.get_by_text("has no time zone", exact=False).first.wait_for()
+        clocks.fill("Europe/Berlin")
+        page.get_by_text(RIGHT).wait_for()
+        assert not problems_of(seen, axe)
+        dataset = registered(page)
+    columns = {"participant": "Marktlokation", "time": "Datum Uhrzeit", "kwh": "Verbrauch [kWh]"}
+    reading = readers.read("dr_ensemble", file, told_of_export(), columns)
+    assert of_client(service, key, "dr_ensemble", reading, dataset) == dataset
+
+
+def test_what_the_order_of_rows_does_not_tell_of_a_change_of_clocks(
+    service: Installation, browser: Browser, tmp_path: Path
+) -> None:
+    """The page refuses what the client refuses: an hour that is shown twice and stands once in the file, and periods of
+    another length than the readings."""
+    key = service.owner_of("clocks that are put back")
+    hours = ["2026-10-25T00:00", "2026-10-25T01:00", "2026-10-25T02:00", "2026-10-25T03:00"]
+    file = written(tmp_path / "once.csv", ["meter", "time", "kw"], [[one, hour, 1] for one in "AB" for hour in hours])
+    public = {**told_of_export(4, 3600), "participants": 2}
+    with pytest.raises(TableError, match="clocks show this time twice on that day"):
+        readers.read("dr_ensemble", file, public, {"participant": "meter"})
+    spring = written(tmp_path / "spring.csv", ["meter", "time", "kw"], [[one, "2026-03-29T02:30", 1] for one in "AB"])
+    del public["reader"]
+    with tab(browser, service.url) as seen:
+        seen.login(key)
+        page = second_step(seen, "dr_ensemble", "once", public, file)
+        page.get_by_label("Your clocks against UTC").fill("Europe/Berlin")
+        page.get_by_text("Line 4: clocks in Europe/Berlin show this hour twice").wait_for()
+        page.get_by_label("The values are").select_option("kWh")
+        page.get_by_text("seconds apart").wait_for(state="detached")
+        page.get_by_label("Parquet, CSV or JSON").set_input_files(spring)
+        page.get_by_text("is a time that clocks in Europe/Berlin skip").first.wait_for()
+        halves = {**public, "meters": {**public["meters"], "interval_seconds": 1800}}
+        page = second_step(seen, "dr_ensemble", "halves", halves, file)
+        page.get_by_label("Your clocks against UTC").fill("+01:00")
+        page.get_by_label("The values are").select_option("kWh")
+        page.get_by_text("Most readings are 3,600 seconds apart, and a period of the public part has 1,800").wait_for()
+
+
+def test_a_column_that_may_mean_the_treatment_is_asked_about(
+    service: Installation, browser: Browser, tmp_path: Path
+) -> None:
+    """`Arm` is an arm of a study, or German for poor."""
+    key = service.owner_of("an arm")
+    rows = [[f"P{one}", day, one % 2, "yes"] for one in range(3) for day in range(2)]
+    file = written(tmp_path / "arm.csv", ["patient", "day", "reward", "Arm"], rows)
+    public = {"unit": "trajectory", "reward_bound": 1, "horizon": 2}
+    with tab(browser, service.url) as seen:
+        seen.login(key)
+        page = second_step(seen, "off_policy_evaluation", "arm", public, file)
+        page.get_by_text("Say whether “Arm” is the column that holds action, or that it is not").wait_for()
+        action = page.get_by_label("action (optional)", exact=True)
+        assert action.input_value() == ""
+        action.select_option("not in my file")
+        page.get_by_text(RIGHT).wait_for()
+        registered(page)

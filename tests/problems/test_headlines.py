@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from discreet.cli.showing import _good_for
 from discreet.dashboard.answers import _read
 from discreet.problems import JOBS
 from discreet.problems.answers import LONGEST_STORED, headlines_of, stored_headline
@@ -66,8 +67,8 @@ def test_what_is_told_of_one_load_is_told_of_all_where_their_number_is_public() 
     said: dict[str, Any] = {"level": 0.9, "values": {"saving": {"lower": 4, "upper": 6.5}}, "noise_dominates": {}}
     one, every, *_ = headlines_of(asked, {**result, "uncertainty": {**said, "mostly_noise": False}})
     assert (
-        "saves 5.0 (4.0 to 6.5, 90 %) for each load against no control, 1,000 for all 200, in the money of the price"
-        in one.text
+        "saves 5.0 (4.0 to 6.5, 90 %) for each load against no control, 1,000 (800 to 1,300, 90 %) for all 200, in the"
+        " money of the price" in one.text
     )
     assert one.unit == ("the money of the price, taken per kW and step of 30 minutes: the highest, 0.2, is 0.4 a kWh")
     assert every.text == (
@@ -79,6 +80,37 @@ def test_what_is_told_of_one_load_is_told_of_all_where_their_number_is_public() 
     assert "5 (mostly noise) for each load against no control, in the money" in noise.text
     del states["participants"]
     assert "together" not in "".join(one.text for one in headlines_of(asked, result))
+
+
+def test_loads_of_which_no_saving_is_known_promise_no_energy_and_tell_how_far_noise_went() -> None:
+    """Of 60 homes at epsilon 3: the highest load without control may be three times what is told."""
+    asked = {"kind": "dr_ensemble"}
+    ends = {
+        "saving": {"lower": 0.0, "upper": 3.0},
+        "expected_power": {"lower": [0.5, 0.1], "upper": [1.0, 0.3]},
+        "default_power": {"lower": [0.5, 0.25], "upper": [1.0, 4.0]},
+    }
+    said: dict[str, Any] = {"level": 0.9, "values": ends, "noise_dominates": {}, "mostly_noise": False}
+    result: dict[str, Any] = {
+        "saving": 1.0,
+        "default_power": [0.75, 1.35],
+        "expected_power": [0.75, 0.2],
+        "states": {"power": [0, 3], "edges": [0, 1, 5], "participants": 60, "step_seconds": 900},
+        "uncertainty": said,
+    }
+    one, every, *others = headlines_of(asked, result)
+    assert "60 (0 to 180, 90 %) for all 60, in" in one.text
+    assert one.good_for == "This cannot be told from 0."
+    assert every.text.endswith(
+        "their highest load is 45 (30 to 60, 90 %) kW, and 80 (20 to 240, 90 %) kW without control"
+    )
+    assert not others
+    sure = {**said, "values": {**ends, "saving": {"lower": 0.5, "upper": 3.0}}}
+    assert "of the energy without" in headlines_of(asked, {**result, "uncertainty": sure})[-1].text
+    # The command says what the page says of it, of an answer that holds no problem.
+    assert _good_for("dr_ensemble", result, one.text) == one.good_for
+    assert _good_for("dr_ensemble", result, "a sentence with another figure") == ""
+    assert _good_for("no such kind", result, one.text) == ""
 
 
 def test_travel_times_have_the_unit_that_the_network_says() -> None:

@@ -177,6 +177,17 @@ def test_a_result_says_in_words_what_its_interval_covers(tmp_path: Path) -> None
     assert without == {name: value for name, value in found.items() if name != "uncertainty"}
 
 
+def test_an_effective_size_of_which_nothing_is_known_is_called_noise() -> None:
+    """Values may be told well where the sum of squared weights is lost in noise: its number would be that of all."""
+    for epsilon, known in ((0.05, False), (0.2, True)):
+        _, _, found = release(epsilon)
+        said = found["uncertainty"]
+        ends = said["values"]["effective_size"]
+        assert said["noise_dominates"]["effective_size"] != known
+        assert (ends["lower"] > 0.1 * ends["upper"]) == known
+        assert not said["noise_dominates"]["policy_value"]
+
+
 def test_noise_is_called_noise() -> None:
     _, _, found = release(0.001)
     said = found["uncertainty"]

@@ -216,6 +216,11 @@ def is_no_meter(name: str) -> bool:
     return any(word in (name if len(word) > LONGEST_WHOLE else words) for word in NO_METER)
 
 
+def is_energy(name: str) -> bool:
+    """Whether a column is called like energy: Wh, kWh or MWh is a word of its name, or its end."""
+    return re.search(r"(^|[^a-z])[km]?wh($|[^a-z])", name.lower()) is not None
+
+
 def bins_of(kw: Floats, edges: Floats) -> Ints:
     """State s of power edges[s] <= kw < edges[s + 1]; what is below the first or above the last counts to the outer."""
     return np.clip(np.searchsorted(edges, kw, side="right") - 1, 0, edges.size - 2).astype(np.int64)

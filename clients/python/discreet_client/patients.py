@@ -10,6 +10,7 @@ This runs where the data are; the service takes transitions.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -106,7 +107,14 @@ def transitions_of(
         state = _numbered(table, states or 1)
         found |= {"state": state[here], "next_state": state[there]}
     found |= {"reward": _rewards(table, public)[here], "terminal": terminal[here]}
-    found |= {name: chance[here] for name, chance in _chances(table, rules).items()}
+    chances = _chances(table, rules)
+    if not chances and "action" in columns:
+        notes.append(
+            f"column {columns['action']} is not used, and nothing is said of another policy: that needs the known"
+            " probabilities of what was done (columns probability and target, or reader.behaviour and reader.target)."
+            " What is evaluated is the policy that was followed"
+        )
+    found |= {name: chance[here] for name, chance in chances.items()}
     told = {**({"features": len(ranges)} if ranges else {}), **_largest_ratio(rules), **_in_words(rules), **public}
     return Reading(told, found, notes)
 
@@ -201,7 +209,9 @@ def _rewards(table: Table, public: Mapping[str, Any]) -> Floats:
     reward, most = table.numbers("reward", truths=True), bound(public, "reward_bound")
     table.refuse(np.abs(reward) > most, "reward", f"the public reward_bound is {most:g}", reward)
     if public.get("least_reward") is not None:
-        least = bound(public, "least_reward")
+        least = float(public["least_reward"]) if is_figure(public["least_reward"]) else math.nan
+        if math.isnan(least):
+            raise TableError(f"public.least_reward is a finite number, not {str(public['least_reward'])[:40]}")
         table.refuse(reward < least, "reward", f"the public least_reward is {least:g}", reward)
     return reward
 

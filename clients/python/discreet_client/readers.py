@@ -18,9 +18,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from discreet_client import episodes, openadr, patients, readings, trips
 from discreet_client.reading import Reading, check_rules
-from discreet_client.tables import DATES, Table, TableError, WrongCell, first_line, table_of, together
+from discreet_client.tables import DATES, Table, TableError, WrongCell, first_line, missing, table_of, together
 
 Checks = Callable[[Table, Mapping[str, Any], Mapping[str, Any], Mapping[str, str]], Iterable[Callable[[], Any]]]
 
@@ -40,6 +42,25 @@ READERS = {
     "off_policy_evaluation": Reader(patients.transitions_of, frozenset({"patient"}), patients.checks),
     "routing": Reader(trips.trips_of, frozenset({"time"}), trips.checks),
 }
+
+
+def _joined(table: Table, names: Mapping[str, str]) -> Table:
+    """The table with one column for each name such as `Date+Time` that is none of its own: what stands in the two, with
+    a space between; without a value where one of them has none. The parts are no columns of their own any more."""
+    columns = dict(table.columns)
+    for name in names.values():
+        parts = [part.strip() for part in name.split("+")]
+        if name in columns or len(parts) < 2 or not all(part in table.columns for part in parts):
+            continue
+        each = [table.columns[part] for part in parts]
+        lacks = np.logical_or.reduce([missing(values) for values in each])
+        rows = zip(*(values.tolist() for values in each), strict=True)
+        texts = [" ".join(str(value).strip() for value in row) for row in rows]
+        columns[name] = np.array(texts, dtype=object)
+        columns[name][lacks] = None
+        for part in set(parts) - set(names.values()):
+            columns.pop(part, None)
+    return replace(table, columns=columns)
 
 
 def needed(kind: str, file: Path, public: Mapping[str, Any], columns: Mapping[str, str] | None) -> bool:
@@ -62,7 +83,8 @@ def read(kind: str, source: Any, public: Mapping[str, Any], columns: Mapping[str
     reports, as objects or in a .json file; or from episodes, of which the rules `behaviour` and `target` may be
     functions (`episodes.Policy`).
 
-    columns: the table's name for each of the reader's columns; those that are called alike need no mention.
+    columns: the table's name for each of the reader's columns; those that are called alike need no mention. `Date+Time`
+        is what stands in the two, where no column is called so.
     Raises TableError, a ValueError, for what is wrong with the table.
     """
     told = dict(public)
@@ -90,7 +112,7 @@ def read(kind: str, source: Any, public: Mapping[str, Any], columns: Mapping[str
         table = episodes.table_of_episodes(episodes.episodes_of(source), told, by_column)
     else:
         table = table_of(source, encoding)
-    table = replace(table, dates=dates, encoding=encoding)
+    table = _joined(replace(table, dates=dates, encoding=encoding), names)
     if kind in READERS:
         try:
             return READERS[kind].read(table, told, rules, names)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -17,12 +18,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet_client import trips
-from discreet_client.meters import Floats, Ints, MeterRule, bins_of, in_zone, is_no_meter, is_shown_twice, times_of
-from discreet_client.reading import Reading, check_rules, counted
-from discreet_client.tables import MOST_NAMED, Table, TableError
+from discreet_client.meters import (
+    EPOCH,
+    SECOND,
+    Floats,
+    Ints,
+    MeterRule,
+    bins_of,
+    in_zone,
+    is_energy,
+    is_no_meter,
+    is_shown_twice,
+    times_of,
+)
+from discreet_client.names import names_of, totals
+from discreet_client.reading import Reading, check_rules, counted, is_figure
+from discreet_client.tables import MOST_NAMED, Table, TableError, missing
 
 MOST_STATES = 10**8
 """That a table's readings become here, with what is carried over."""
+POWER, ENERGY = "kW", "kWh"
 MOST_OFF = 0.05
 """Part of the power of a file by which middles of bins may be off without a word."""
 
@@ -34,6 +49,8 @@ def readings_of(
     is said by `public.edges` and `public.meters`. A reading without a value is none: a gap, as one that is not there.
 
     rules:
+        units: "kWh" where values are energy in the time between two readings of a meter, and no power (a column named
+            as `kwh` says the same): each is divided by the hours of a period, which is what a reading must be of
         time_zone: of local times, such as Europe/Berlin. A place's clocks show an hour twice a year; rows in order, as
             a meter writes them, are understood (`meters.in_zone`), also where some of them have no value
         participants: "columns", every column beside the time is a meter's and has its kW; or a list of those that are
@@ -42,7 +59,9 @@ def readings_of(
 
     What the service would refuse by the public rule is refused here, by line and meter.
     """
-    check_rules(rules, ["time_zone", "participants", "except"], "meters")
+    check_rules(rules, ["time_zone", "participants", "except", "units"], "meters")
+    columns, rules = _as_power(table, rules, columns)
+    hours = _hours(public, rules)
     if "participants" in rules:
         table = _a_row_each(table, rules, columns)
     else:
@@ -54,6 +73,7 @@ def readings_of(
                 ' "reader": {"participants": "columns"} in public'
             )
         table = table.named(columns, ["participant", "time", "kw"])
+        _refuse_totals(table)
     kw, notes = table.numbers("kw", may_lack=True), _advice(table, rules)
     place, lacks = trips.place_of(rules.get("time_zone")), np.isnan(kw)
     if lacks.any():
@@ -76,10 +96,111 @@ def readings_of(
     if lacks.any():
         table, kw, moments, owner = table.ordered(np.flatnonzero(~lacks)), kw[~lacks], moments[~lacks], owner[~lacks]
         _, owner = np.unique(owner, return_inverse=True)
+    kw = kw / hours
     if (rule := _rule_of(public)) is not None and all(moment.tzinfo or rule.offset is not None for moment in moments):
-        notes += _as_by_the_rule(table, rule, owner.ravel(), times_of(moments.tolist(), rule.offset), kw)
+        time = times_of(moments.tolist(), rule.offset)
+        if units_of(rules) == ENERGY:
+            _refuse_other_lengths(rule, owner.ravel(), time)
+        notes += _as_by_the_rule(table, rule, owner.ravel(), time, kw, place)
+        notes += _shifted_blocks(public, rule, place)
     times = np.array([moment.isoformat() for moment in moments])
     return Reading(dict(public), {"participant": owner.ravel(), "time": times, "kw": kw}, notes)
+
+
+def units_of(rules: Mapping[str, Any]) -> str:
+    """What values are: POWER, or ENERGY of a period."""
+    said = rules.get("units", POWER)
+    found = {unit.lower(): unit for unit in (POWER, ENERGY)}.get(str(said).lower())
+    if found is None:
+        raise TableError(f"reader.units is {POWER} or {ENERGY}, not {str(said)[:40]!r}")
+    return found
+
+
+def _as_power(
+    table: Table, rules: Mapping[str, Any], columns: Mapping[str, str]
+) -> tuple[Mapping[str, str], Mapping[str, Any]]:
+    """Columns and rules in which a column `kwh` is one of values in kWh. Refused are values that are called like energy
+    where nobody says which they are: taken for power they would be wrong by the length of a period, without a sign."""
+    is_called = "participants" not in rules and not {"kw"} & {*columns, *table.columns}
+    if is_called and "kwh" in (*columns, *table.columns):
+        if units_of({"units": ENERGY, **rules}) != ENERGY:
+            raise TableError(f"reader.units is {POWER}, and there is a column kwh: say one of both")
+        others = {role: name for role, name in columns.items() if role != "kwh"}
+        return {**others, "kw": columns.get("kwh", "kwh")}, {**rules, "units": ENERGY}
+    if "units" in rules:
+        return columns, rules
+    named = _meters(table, rules, columns) if "participants" in rules else [columns.get("kw", "kw")]
+    if energy := [name for name in named if is_energy(name)]:
+        one = energy[0][:40]
+        way = (
+            '"units": "kWh" in public.reader'
+            if "participants" in rules
+            else f"--columns kwh={one!r} in the place of kw"
+        )
+        raise TableError(
+            f"column {one} is called like energy, and power is needed: say {way}, and each value is divided by the"
+            f' hours of a period; or "units": "kW" in public.reader, where it is power all the same'
+        )
+    return columns, rules
+
+
+def _hours(public: Mapping[str, Any], rules: Mapping[str, Any]) -> float:
+    """What values are divided by to be kW."""
+    if units_of(rules) == POWER:
+        return 1.0
+    meters = public.get("meters")
+    seconds: Any = meters.get("interval_seconds") if isinstance(meters, Mapping) else None
+    if not is_figure(seconds) or not seconds > 0:
+        raise TableError("kWh become kW by public.meters.interval_seconds, the length of a period, which is not said")
+    return float(seconds) / 3600
+
+
+def _refuse_other_lengths(rule: MeterRule, owner: Ints, time: Ints) -> None:
+    """TableError where meters read energy more or less often than once a period: of which time a value is would be a
+    guess. It is told by the time that most often lies between two readings of a meter."""
+    order = np.lexsort((time, owner))
+    between = np.diff(time[order])[np.diff(owner[order]) == 0]
+    if not between.size:
+        return
+    lengths, count = np.unique(between, return_counts=True)
+    usual = int(lengths[np.argmax(count)])
+    if usual != rule.interval:
+        raise TableError(
+            f"most readings are {usual / SECOND:g} seconds apart, and public.meters.interval_seconds is"
+            f" {rule.interval / SECOND:g}: values in kWh are of one period each, so let it be {usual / SECOND:g}"
+        )
+
+
+def _refuse_totals(table: Table) -> None:
+    """TableError of a line below the meters, called like a total, which is nobody's meter."""
+    values = table.columns["participant"]
+    names = names_of(np.where(missing(values), "", values))
+    table.refuse(
+        totals(names), "participant", "this is called like a total, and is no meter: leave its line out", values
+    )
+
+
+def _shifted_blocks(public: Mapping[str, Any], rule: MeterRule, place: ZoneInfo | None) -> list[str]:
+    """A word to who has blocks of a day and readings from before and after a change of the clocks: public figures."""
+    if place is None or rule.steps is None or not public.get("day"):
+        return []
+    first, last = _offsets_of(rule, place)
+    if first == last:
+        return []
+    return [
+        f"clocks in {place.key} change between the first and the last period, and blocks of `day` go by steps of one"
+        " length: from then on they are off the clock by that much. Days before and after the change are better"
+        " registered apart (--same-people-as)"
+    ]
+
+
+def _offsets_of(rule: MeterRule, place: ZoneInfo) -> tuple[timedelta | None, timedelta | None]:
+    """Against UTC, of the place's clocks when the first period begins and when the last one ends."""
+    try:
+        moments = [EPOCH + timedelta(microseconds=rule.start + n * rule.interval) for n in (0, rule.steps or 0)]
+        return moments[0].astimezone(place).utcoffset(), moments[1].astimezone(place).utcoffset()
+    except OverflowError:
+        return None, None
 
 
 def _shown_twice(table: Table, lacks: NDArray[np.bool_], place: ZoneInfo) -> NDArray[np.bool_]:
@@ -105,7 +226,9 @@ def _rule_of(public: Mapping[str, Any]) -> MeterRule | None:
     return rule if known and rule.edges.size >= 3 else None
 
 
-def _as_by_the_rule(table: Table, rule: MeterRule, owner: Ints, time: Ints, kw: Floats) -> list[str]:
+def _as_by_the_rule(
+    table: Table, rule: MeterRule, owner: Ints, time: Ints, kw: Floats, place: ZoneInfo | None
+) -> list[str]:
     """What the service would refuse, refused by the lines and the meters of the file; what is to be said of its bins.
 
     The bins are looked at here and nowhere else: what is said of them is of private readings, for their owner alone.
@@ -114,7 +237,8 @@ def _as_by_the_rule(table: Table, rule: MeterRule, owner: Ints, time: Ints, kw: 
     for fault in rule.faults(owner, time, kw):
         if fault.rows.any():
             values = kw if fault.column == "kw" else table.columns["time"]
-            raise TableError(_of_meters(table, np.flatnonzero(fault.rows), f"{fault.detail}, not {{}}", values))
+            says = f"{fault.detail}{_change_of_clocks(rule, time, place)}, not {{}}"
+            raise TableError(_of_meters(table, np.flatnonzero(fault.rows), says, values))
     try:
         found = rule.states(owner, time, kw, max(10 * kw.size, MOST_STATES))
     except OverflowError:  # which the service words
@@ -124,6 +248,21 @@ def _as_by_the_rule(table: Table, rule: MeterRule, owner: Ints, time: Ints, kw: 
         says += " (`carry`: 2 fills two with the state before, `gaps`: leave_out leaves such meters out)"
         raise TableError(_of_meters(table, found.left_out, says, names))
     return _bins(rule, kw)
+
+
+def _change_of_clocks(rule: MeterRule, time: Ints, place: ZoneInfo | None) -> str:
+    """Where readings are beyond the periods by no more than clocks were put back by: why, and how many it takes."""
+    if place is None or rule.steps is None:
+        return ""
+    first, last = _offsets_of(rule, place)
+    if first is None or last is None or not (behind := (first - last) // timedelta(microseconds=1)) > 0:
+        return ""
+    end = rule.start + rule.steps * rule.interval
+    if not end <= time.max() < end + behind or behind % rule.interval:
+        return ""
+    more = behind // rule.interval
+    steps = f"with those {more} periods public.steps is {rule.steps + more:,}"
+    return f" (clocks in {place.key} are put back by then: {steps})"
 
 
 def _of_meters(table: Table, rows: Ints, says: str, values: NDArray[Any]) -> str:
@@ -157,6 +296,7 @@ def checks(
     table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], columns: Mapping[str, str]
 ) -> Iterator[Callable[[], Any]]:
     """Each column by itself, for who has to mend a file."""
+    columns, rules = _as_power(table, rules, columns)
     if "participants" in rules:
         names = _meters(table, rules, columns)
         yield lambda: table.moments(columns.get("time", "time"))
@@ -164,6 +304,7 @@ def checks(
             yield partial(table.numbers, name, may_lack=True)
         return
     named = table.named(columns, ["participant", "time", "kw"])
+    yield lambda: _refuse_totals(named)
     yield lambda: named.names("participant")
     yield lambda: named.moments("time")
     yield lambda: named.numbers("kw", may_lack=True)

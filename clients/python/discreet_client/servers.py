@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import platformdirs
 
 from discreet_client.errors import Unauthenticated, Unreachable
+
+LOOK_SECONDS = 0.5
 
 
 def state_folder() -> Path:
@@ -31,6 +35,28 @@ def running(state: Path) -> str | None:
     return str(ready["api"])
 
 
+def starting(state: Path) -> bool:
+    """Whether a `discreet up` holds this state folder that is not ready yet (or stops): it says in `lock` where it will
+    answer long before it does."""
+    try:
+        held = json.loads((state / "lock").read_bytes())
+        os.kill(held["pid"], 0)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return bool(held.get("address")) and running(state) is None
+
+
+def await_ready(state: Path, seconds: float, tell: Callable[[], None]) -> None:
+    """Until a `discreet up` that is starting on this state folder is ready or ends; for so long at most. `tell` is
+    called once, where there is something to wait for. Two small files are read every half second."""
+    if not starting(state):
+        return
+    tell()
+    deadline = time.monotonic() + seconds
+    while starting(state) and time.monotonic() < deadline:
+        time.sleep(LOOK_SECONDS)
+
+
 def kept_key(state: Path, role: str = "owner") -> str:
     """The key that `discreet up` left in its state folder. Unauthenticated where there is none to read."""
     path = state / f"{role}.key"
@@ -46,6 +72,8 @@ def found(server: str | None, key: str | None, state: Path | None = None, role: 
     folder = state or state_folder()
     here = running(folder)
     address = server if server is not None else os.environ.get("DISCREET_URL") or here
+    if address is None and starting(folder):
+        raise Unreachable(f"`discreet up` on {folder} is still starting: wait until it says that it is ready")
     if address is None:
         raise Unreachable(f"no server: set DISCREET_URL, or run `discreet up` on {folder} and wait until it is ready")
     key = key if key is not None else os.environ.get("DISCREET_KEY") or None

@@ -237,6 +237,9 @@ def _field(text: str) -> tuple[str, Any]:
     try:
         return name, strict(value.encode())
     except InvalidInput:  # text that needs no quotes
+        if value.endswith(".json"):
+            says = f"{text}: with an @ what the file holds is meant, {name}=@{value}"
+            raise typer.BadParameter(says, param_hint="--set") from None
         return name, value
 
 

@@ -10,10 +10,9 @@ import typer
 
 from discreet.cli.files import read_json
 from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption
-from discreet.cli.servers import client_of, settings_of
+from discreet.cli.servers import address_and_key, client_of, settings_of
 from discreet.cli.showing import counted, tell
 from discreet.errors import InvalidInput
-from discreet_client.servers import found
 
 if TYPE_CHECKING:
     from discreet.ledger.checkpoints import Checkpoint, Verifier
@@ -37,7 +36,7 @@ def log_key(
     from discreet.ledger.checkpoints import Verifier  # noqa: PLC0415
     from discreet.witness.remote import RemoteLog  # noqa: PLC0415
 
-    url, _ = found(server or None, key or None, settings_of(state).state, "owner")
+    url, _ = address_and_key(state, server, key)
     with client_of(state, server, key) as client, RemoteLog(url) as log:
         public = base64.b64decode(client.ledger_head()["public_key"])
         text = Verifier(log.checkpoint().origin, public).text

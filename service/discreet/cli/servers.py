@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discreet.cli.texts import printable
 from discreet.errors import InvalidInput
-from discreet_client.servers import found
+from discreet_client.servers import await_ready, found
 
 if TYPE_CHECKING:
     from discreet.settings import Settings
@@ -18,6 +20,8 @@ DATASET_ID = "dst_"
 NETWORK_ID = "net_"
 SOURCE_ID = "src_"
 MOST_NAMES = 20
+MOST_WAIT_SECONDS = 300.0
+"""For a `discreet up` that is starting."""
 
 
 def settings_of(state: Path | None) -> Settings:
@@ -30,7 +34,16 @@ def client_of(state: Path | None, server: str | None, key: str | None, role: str
     """The server of `--server`/DISCREET_URL with DISCREET_KEY, else that of the state folder with its own key."""
     from discreet_client.client import Client  # noqa: PLC0415 - with all models of the API; the service needs none
 
-    return Client(*found(server or None, key or None, settings_of(state).state, role))
+    return Client(*address_and_key(state, server, key, role))
+
+
+def address_and_key(state: Path | None, server: str | None, key: str | None, role: str = "owner") -> tuple[str, str]:
+    """Where to ask, and with which key. A `discreet up` that still starts is waited for, and stderr says so."""
+    folder = settings_of(state).state
+    if not server and not os.environ.get("DISCREET_URL"):
+        told = f"`discreet up` on {folder} is still starting, which takes a minute the first time: waiting for it"
+        await_ready(folder, MOST_WAIT_SECONDS, lambda: print(f"discreet: {told}", file=sys.stderr, flush=True))
+    return found(server or None, key or None, folder, role)
 
 
 def dataset_id(client: Client, given: str) -> str:

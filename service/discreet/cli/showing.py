@@ -111,6 +111,8 @@ def show_answer(
         screen.print(intervals.NOT_CONVERGED, style="bold yellow")
     if headline := answer["job"].get("headline"):
         screen.print(Text(headline, style="bold"))
+        if judgement := _good_for(answer["job"]["kind"], answer["result"], headline):
+            screen.print(judgement, highlight=False)
     if "reference_epsilon" in answer["result"]:
         show_rehearsal(answer["result"], out)
         return
@@ -160,6 +162,18 @@ def show_answer(
     _show_left(left, screen)
     if out is not None:
         screen.print(f"written to {out}", highlight=False, soft_wrap=True)
+
+
+def _good_for(kind: str, result: Mapping[str, Any], headline: str) -> str:
+    """What the interval in a job's sentence lets one say; empty where nothing is to be said. A sentence whose number is
+    the same says it: others of its words may follow from the problem, which the answer does not hold."""
+    from discreet.problems.answers import headlines_of  # noqa: PLC0415 - the kinds, which most commands do not need
+
+    try:
+        found = headlines_of({"kind": kind}, result)
+    except Exception:  # some sentences of some kinds need the problem; the answer is shown all the same
+        return ""
+    return next((one.good_for for one in found if one.figure and one.figure in headline), "")
 
 
 def show_rehearsal(result: Mapping[str, Any], out: Path | None) -> None:

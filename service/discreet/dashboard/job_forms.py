@@ -38,15 +38,20 @@ def choices(
     stored: Mapping[str, Sequence[Mapping[str, Any]]],
     refused: DiscreetError | None,
     fixed: Sequence[str] = (),
+    sources: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """What the form offers beside the schema, and what was wrong with which field, as JSON text. `stored`: public
-    objects by the field that may name one; `fixed`: fields that may not be changed, which have none in the form."""
+    objects by the field that may name one; `fixed`: fields that may not be changed, which have none in the form;
+    `sources`: those of the kind, each with its `blocks` that can be read, in their order."""
     issues = refused.issues if isinstance(refused, InvalidInput) else []
     return json.dumps(
         {
             "kind": kind,
             "datasets": [{"value": row["id"], "label": row["name"]} for row in datasets if row["kind"] == kind],
             "jobs": [_named(row) for row in jobs if row["kind"] == kind][:MOST_JOBS],
+            "sources": [
+                {"value": one["id"], "label": one["name"], "by": one["by"], "blocks": one["blocks"]} for one in sources
+            ],
             "stored": {field: [sized(row) for row in rows] for field, rows in stored.items()},
             "presets": {name: float(epsilon) for name, epsilon in PRESETS.items()},
             "issues": issues_view(issues),

@@ -42,10 +42,15 @@ def example_text(kind: str) -> str:
 
 
 async def example_on(
-    services: Services, principal: Principal, dataset: Mapping[str, Any], largest: float
+    services: Services,
+    principal: Principal,
+    dataset: Mapping[str, Any],
+    largest: float,
+    data: Mapping[str, Any] | None = None,
 ) -> tuple[str, list[str]]:
     """An example that fits the public part of a registered dataset, with stored objects where some do, and what these
-    are called; it asks for no more than half of the largest epsilon that still passes."""
+    are called; it asks for no more than half of the largest epsilon that still passes. `data`: what names the data in
+    the problem where that is not the dataset's id, as blocks of a source."""
     kind = KINDS[dataset["kind"]]
     stored = {
         field: await objects.page(services, principal, model, None, MOST_STORED)
@@ -61,7 +66,7 @@ async def example_on(
         problem, privacy = dict(body["problem"]), dict(body["privacy"])
         if SMALL < largest < 2 * privacy["epsilon"]:
             privacy["epsilon"] = float(rounding.down(largest / 2))
-        whole = {"kind": problem.pop("kind"), "dataset": dataset["id"], **problem}
+        whole = {"kind": problem.pop("kind"), **(data or {"dataset": dataset["id"]}), **problem}
         named = [value for field in kind.objects if isinstance(value := problem.get(field), str)]
         if not named or await _planned(services, principal, {"problem": whole, "privacy": privacy}):
             break

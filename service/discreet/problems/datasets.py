@@ -80,8 +80,13 @@ class Column:
     """Whether it says whose a row is: what hides one value of it hides all its rows."""
     gaps: bool = False
     """Whether a row without a value of it may be left out before anything is sent: what it lacks is a gap then."""
+    hours: float | None = None
+    """Of values that are power: how long the time is that each is of, so that a file may say energy."""
     scale: tuple[float, float] | None = None
     """What becomes 0 and 1 of its values before they are sent; what is beyond counts to the nearer end."""
+    doubtful: tuple[str, ...] = ()
+    """Words of names that may mean it or something else, as `arm` is a branch of a study or a German word for poor:
+    where a file has such a column and none that is called otherwise, whoever uploads it is asked."""
     never: tuple[str, ...] = ()
     """Words, in small letters, of names that are not proposed for it."""
 
@@ -115,6 +120,10 @@ class Dataset(DatasetSettings):
 
     USUAL: ClassVar[tuple[str, ...]] = ()
     """Public fields that need not be given and mostly are: forms show them first."""
+
+    MADE_UP: ClassVar[tuple[str, ...]] = ()
+    """Public fields of the kind's example that a form for own data leaves empty: they are of the example's making, need
+    not be said, and left standing they would ask a file for what it has not."""
 
     ASSUMES: ClassVar[str] = ""
     """What must be true of any content, and cannot be seen in it: said before it is registered."""

@@ -16,6 +16,7 @@ NEAR = 0.25
 ORDER = 10
 """The larger end of an interval in parts of the smaller, up to which the order of magnitude is told."""
 NO_SIGN = "This cannot tell the sign: 0 lies within the interval."
+NOT_FROM_ZERO = "This cannot be told from 0."
 SHOWN = 0.01
 """In parts of an interval's width: what is nearer to 0 than that is written as 0."""
 SIZES = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
@@ -76,7 +77,7 @@ def good_for_ends(value: float, lower: float, upper: float) -> str:
         return NO_SIGN
     near, far = sorted((abs(lower), abs(upper)))
     if lower <= 0 <= upper or near < SHOWN * (upper - lower):
-        return "This cannot be told from 0."
+        return NOT_FROM_ZERO
     # Of the interval's middle where the number lies near the end that is nearer to 0: ± 130 % would deny the sign.
     part = (upper - lower) / 2 / max(abs(value), (near + far) / 2)
     percent = f"{intervals.plain(100 * part)} %"

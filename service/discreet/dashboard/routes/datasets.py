@@ -58,19 +58,29 @@ async def show_datasets(
 
 
 @router.get("/datasets/new")
-async def show_form(request: Request, services: CurrentServices, viewer: Owner, kind: str = "") -> Response:
-    """Step one: name, public part, cap."""
+async def show_form(
+    request: Request, services: CurrentServices, viewer: Owner, kind: str = "", example: str = ""
+) -> Response:
+    """Step one: name, public part, cap; with all figures of the example for who wants to try that."""
     chosen = kind if kind in DATASETS else next(iter(DATASETS))
-    given = KINDS[chosen].example()["problem"]["dataset"]
+    given = _example(chosen)
+    made_up = () if example else DATASETS[chosen].MADE_UP
+    public = {name: figure for name, figure in given["public"].items() if name not in made_up}
     form = {
         "name": "",
-        "public": submissions.as_text(given["public"]),
+        "public": submissions.as_text(public),
         "mode": "private",
         "epsilon": str(min(Decimal(str(given["cap"]["epsilon"])), PRESETS["loose"])),
         "delta": str(given["cap"].get("delta", 0)),
         "account": "",
     }
     return await _form(request, services, viewer, chosen, form)
+
+
+def _example(kind: str) -> dict[str, Any]:
+    """The dataset of the kind's example, with its content."""
+    found: dict[str, Any] = KINDS[kind].example()["problem"]["dataset"]
+    return found
 
 
 @router.post("/datasets/new")
@@ -127,7 +137,7 @@ async def read_example(kind: str, viewer: Owner) -> Response:
     if kind not in DATASETS:
         raise NotFound()
     return answer(
-        KINDS[kind].example()["problem"]["dataset"]["content"],
+        _example(kind)["content"],
         headers={"Content-Disposition": f'attachment; filename="{kind}.json"'},
     )
 
@@ -190,6 +200,7 @@ async def _form(
         schema=schema_of(kind),
         usual=" ".join(DATASETS[kind].USUAL),
         assumes=DATASETS[kind].ASSUMES,
+        made_up=DATASETS[kind].MADE_UP,
         issues=json.dumps([dataclasses.asdict(issue) for issue in getattr(refused, "issues", ())]),
         form={
             **dict.fromkeys(
@@ -218,6 +229,7 @@ async def _content_page(
         public_text=public,
         layouts=layouts_of(kind, metadata.get("public")),
         assumes=DATASETS[kind].ASSUMES if kind in DATASETS else "",
+        takes_example=kind in DATASETS and _takes_example(kind, metadata.get("public")),
         hint=hint_of(kind, metadata.get("public")),
         fields=described(kind) if kind in DATASETS else {"public": [], "private": []},
         refused=refused,
@@ -233,6 +245,11 @@ def layouts_of(kind: str, public: Any) -> str:
     except (KeyError, ValueError):
         return "[]"
     return json.dumps([dataclasses.asdict(layout) for layout in DATASETS[kind].layouts(read)])
+
+
+def _takes_example(kind: str, public: Any) -> bool:
+    """Whether the content of the kind's example may be of this public part: it says what that was made with."""
+    return isinstance(public, dict) and all(name in public for name in DATASETS[kind].MADE_UP)
 
 
 def hint_of(kind: str, public: Any) -> str:

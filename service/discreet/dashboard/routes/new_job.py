@@ -18,7 +18,7 @@ from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.base import Problem
 from discreet.problems.reuse import WHERE_THE_DATA_ARE
-from discreet.usecases import asking, budgets, datasets, jobs, objects, rehearsals
+from discreet.usecases import asking, budgets, datasets, jobs, objects, rehearsals, sources
 from discreet.usecases.requests import JobRequest
 from discreet.usecases.services import Services
 from discreet.web import bodies
@@ -28,6 +28,8 @@ router = APIRouter(include_in_schema=False)
 
 MOST_DATASETS = 200
 """So many of the newest are offered."""
+MOST_SOURCES = 20
+"""So many of the newest are offered, with all of their blocks."""
 RECENT_JOBS = 50
 """Looked through for jobs of the same kind, of which a part of the problem may be taken."""
 
@@ -38,12 +40,13 @@ async def show_form(
     services: CurrentServices,
     viewer: Submitter,
     dataset: str | None = None,
+    source: str | None = None,
     kind: str | None = None,
     release: str | None = None,
     around: str | None = None,
 ) -> Response:
-    """The form of a job: an example of the kind on the chosen dataset, or the problem of a job that is asked again, or
-    around whose release another is planned."""
+    """The form of a job: an example of the kind on the chosen dataset or on a source's newest block, or the problem of
+    a job that is asked again, or around whose release another is planned."""
     rows = await datasets.page(services, viewer.principal, None, MOST_DATASETS)
     show = partial(_form, request, services, viewer, rows=rows)
     if release is not None:
@@ -59,6 +62,14 @@ async def show_form(
         text = await anyio.to_thread.run_sync(submissions.around_text, problem, around)
         offered = next((one for one in rows if one["id"] == row["dataset_id"]), None)
         return await show(kind=row["kind"], dataset=offered, text=text, around=around)
+    if source is not None:
+        row = await sources.find(services, viewer.principal, source)
+        blocks = await sources.blocks_of(services, viewer.principal, row)
+        left = blocks[-1]["remaining"]["epsilon"] if blocks else 0.0
+        text, named = await submissions.example_on(
+            services, viewer.principal, row, left, {"source": {"id": row["id"], "last": 1}}
+        )
+        return await show(kind=row["kind"], dataset=None, text=text, source=row, example=True, named=named)
     chosen = next((row for row in rows if row["id"] == dataset), None)
     if chosen is not None:
         kind = chosen["kind"]
@@ -148,6 +159,18 @@ async def price(request: Request, services: CurrentServices, viewer: Submitter) 
     return JSONResponse(body, headers=HEADERS)
 
 
+async def _sources(services: Services, viewer: Viewer, kind: str) -> list[dict[str, Any]]:
+    """The newest sources of a kind, each with the names of its blocks that can be read; none of a kind without."""
+    if "source" not in KINDS[kind].model_fields:
+        return []
+    rows = await sources.page(services, viewer.principal, None, MOST_SOURCES)
+    found = [sources.view(row) | {"block_by": row["block_by"]} for row in rows if row["kind"] == kind]
+    for one in found:
+        blocks = await sources.blocks_of(services, viewer.principal, one)
+        one["blocks"] = [block["block"] for block in blocks if not block["erased"]]
+    return found
+
+
 def _part(template: str, **shown: Any) -> str:
     return environment.get_template(template).render(**shown)
 
@@ -159,8 +182,12 @@ async def _priced(services: Services, viewer: Viewer, asked: JobRequest) -> tupl
 
 
 def _of_problem(problem: Problem, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    named = getattr(problem, "dataset", None)
-    return {"kind": problem.kind, "dataset": next((row for row in rows if row["id"] == named), None)}
+    named, blocks = getattr(problem, "dataset", None), getattr(problem, "source", None)
+    return {
+        "kind": problem.kind,
+        "dataset": next((row for row in rows if row["id"] == named), None),
+        "source": None if blocks is None else {"id": blocks.id, "name": blocks.id},
+    }
 
 
 def _names(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -185,6 +212,7 @@ async def _form(
     example: bool = False,
     named: Sequence[str] = (),
     leaves: list[dict[str, Any]] | None = None,
+    source: dict[str, Any] | None = None,
 ) -> Response:
     recent = await jobs.page(services, viewer.principal, state="succeeded", after=None, size=RECENT_JOBS)
     known = kind in KINDS
@@ -207,7 +235,12 @@ async def _form(
         datasets=[datasets.view(row) for row in rows],
         **_names(rows),
         schema=job_forms.schema_of(kind) if known else None,
-        choices=job_forms.choices(kind, rows, recent, stored, refused, fixed) if known else None,
+        choices=(
+            job_forms.choices(kind, rows, recent, stored, refused, fixed, await _sources(services, viewer, kind))
+            if known
+            else None
+        ),
+        source=source,
         stored=[row["name"] for rows_of in stored.values() for row in rows_of],
         leaves=leaves or [],
         live=False,

@@ -2,6 +2,7 @@
 // written. The JSON is what is sent: without this file it is written by hand.
 
 import { asText, element, Fields, fromText } from "./fields.js";
+import { dataField } from "./source_field.js";
 
 const PAUSE = 400; // milliseconds after the last change before the price is asked
 const LEAST = -2; // the slider's ends and its steps, in powers of ten
@@ -39,6 +40,12 @@ function write() {
   ask();
 }
 
+// Draws the form anew after a choice that other fields follow from; the focus stays where it was made.
+function redraw(label) {
+  draw();
+  [...panel.querySelectorAll("label")].find((one) => one.textContent === label)?.control.focus();
+}
+
 function draw() {
   job = read();
   privacy.replaceChildren();
@@ -55,10 +62,15 @@ function draw() {
   });
   const problem = job.problem;
   // Of two fields that exclude each other only the one that is given is asked.
-  const asked = "dataset" in problem || problem.release == null;
-  const hidden = asked ? ["release"] : ["dataset", ...choices.fixed];
+  const asked = "dataset" in problem || "source" in problem || problem.release == null;
+  const hasSources = choices.sources.length > 0;
+  const hidden = asked ? ["release", ...(hasSources ? ["source"] : [])] : ["dataset", ...choices.fixed];
   const top = Object.keys(schema.problem.properties).includes("dataset") && !hidden.includes("dataset");
-  const controls = top ? { dataset: () => fields.field("dataset", schema.problem.properties.dataset, problem, "/problem/dataset", true) } : {};
+  const data = () =>
+    hasSources
+      ? dataField(fields, choices, problem, write, redraw)
+      : fields.field("dataset", schema.problem.properties.dataset, problem, "/problem/dataset", true);
+  const controls = top ? { dataset: data } : {};
   panel.replaceChildren(
     fields.object(schema.problem, problem, "/problem", { hidden, controls }),
     element("details", {}, element("summary", {}, "Name and seed"), fields.object({ properties: schema.beside, required: Object.keys(schema.beside) }, job, "")),

@@ -67,7 +67,13 @@ function guess(columns, names) {
       chosen.set(column, String(place));
     }
   }
-  return columns.map((column) => chosen.get(column) ?? (column.needed ? (column.usual ? FIXED : "") : ABSENT));
+  const asked = (column) => doubted(column, names) !== null;
+  return columns.map((column) => chosen.get(column) ?? (column.needed ? (column.usual ? FIXED : "") : asked(column) ? "" : ABSENT));
+}
+
+// A name of the file that may mean the column or something else; null where there is none. It is asked for, not guessed.
+function doubted(column, names) {
+  return names.find((name) => plain(name).split("_").some((word) => column.doubtful.includes(word))) ?? null;
 }
 
 // The layout most of whose needed columns are found by name; the first of equals.
@@ -195,7 +201,7 @@ class Table {
     const option = (value, text) => made("option", { value, textContent: text });
     const select = made(
       "select",
-      { id, required: column.needed },
+      { id, required: column.needed || guessed === "" },
       option("", "choose …"),
       ...this.head.names.map((name, at) => option(String(at), name)),
       ...(column.owner ? [] : [option(FIXED, "the same in every row")]), // all would be one person
@@ -247,7 +253,9 @@ class Table {
       (text) => !Number.isNaN(number(text, this.head.separator)),
     );
     this.reader?.suit(plan, this.rules.dates.value);
-    const lacking = this.controls.filter(({ select, column }) => column.needed && select.value === "");
+    this.rules.begin();
+    const whose = plan.find(({ column }) => column.owner)?.place ?? null;
+    const lacking = this.controls.filter(({ select }) => select.value === "" && select.required);
     const wrong = new Map(plan.map((one) => [one, { count: 0, zeros: 0, high: -Infinity, first: null }]));
     const owners = new Map(plan.filter(({ column }) => column.owner).map((one) => [one, new Set()])); // until a name comes again
     const marked = []; // [line, cells, faults by place] of the rows that are shown
@@ -280,7 +288,8 @@ class Table {
             if (ragged.count === 0) Object.assign(ragged, { line, found: values.length });
             ragged.count += 1;
           }
-          const all = looked.map((one) => [one, this.rules.value(one.column, (values[one.place] ?? "").trim())]);
+          this.rules.row(whose === null ? "" : (values[whose] ?? "").trim(), line);
+          const all = looked.map((one) => [one, this.rules.value(one.column, (values[one.place] ?? "").trim(), this.head.separator)]);
           const read = all.filter(([, value]) => value !== LEFT_OUT);
           if (this.wide) leftOut += all.length - read.length;
           else if (read.length < all.length) {
@@ -319,6 +328,7 @@ class Table {
     }
     if (isStale()) return;
     const found = this.reader && isWhole && !lacking.length ? this.reader.conclude() : { sentences: (this.reader ?? this.wide)?.wrong ?? [], notes: [] };
+    found.sentences = [...found.sentences, ...this.rules.conclude()];
     this.conclude(plan, wrong, ragged, lacking, rows, leftOut, [...owners.keys()], found);
     this.show(marked, plan);
   }
@@ -329,7 +339,11 @@ class Table {
   }
 
   conclude(plan, wrong, ragged, lacking, rows, leftOut, alone, found) {
-    const sentences = [...lacking.map(({ column }) => `Choose the column that holds ${column.name}.`), ...found.sentences];
+    const asks = ({ column }) =>
+      column.needed
+        ? `Choose the column that holds ${column.name}.`
+        : `Say whether “${doubted(column, this.head.names)}” is the column that holds ${column.name}, or that it is not in your file.`;
+    const sentences = [...lacking.map(asks), ...found.sentences];
     const units = this.wide ? rows * plan.filter(({ box }) => box === null).length : rows; // that may be left out
     if (rows > 0 && leftOut === units) sentences.push("Every row is left out by your rules.");
     for (const [one, { count, zeros, high, first }] of wrong) {
@@ -527,6 +541,8 @@ class Table {
   // The rows that are sent, in batches, with the line of the file that each comes from and, in a wide one, its column.
   async *rows(plan, isStale) {
     const { separator, headless } = this.head;
+    const whose = plan.find(({ column }) => column.owner)?.place ?? null;
+    this.rules.begin();
     let skipped = headless;
     for await (const batch of batches(this.file, isStale)) {
       const rows = [];
@@ -536,6 +552,7 @@ class Table {
           continue;
         }
         const values = cells(record, separator);
+        this.rules.row(whose === null ? "" : (values[whose] ?? "").trim(), line);
         const found = plan.map((one) => cell(one, values, separator, this.rules));
         if (this.wide) {
           for (const [row, label] of this.wide.rows(plan, found, (one) => one === LEFT_OUT)) rows.push({ line, found: row, label });
@@ -566,7 +583,7 @@ class Table {
 
 function cell({ column, place, value, shift }, values, separator, rules) {
   const own = place === null ? value : (values[place] ?? "").trim();
-  const read = place === null ? own : rules.value(column, own);
+  const read = place === null ? own : rules.value(column, own, separator);
   if (read === LEFT_OUT) return LEFT_OUT;
   const text = read.says ? own : read;
   if (column.holds === "integers" || column.holds === "numbers") {

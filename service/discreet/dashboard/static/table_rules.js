@@ -3,10 +3,12 @@
 // alone: neighbouring datasets stay neighbours. Nothing here is sent but what the rules made.
 
 import { element } from "./fields.js";
-import { isMissing } from "./table_text.js";
+import { PlaceClock } from "./place_clock.js";
+import { isMissing, number } from "./table_text.js";
 
 export const LEFT_OUT = Symbol("left out");
 
+const ENERGY = /(^|[^a-z])[km]?wh($|[^a-z])/i; // as `meters.is_energy` of the client has it
 const MINUTE = 60_000;
 const EVERY = { day: 1440 * MINUTE, weekday: 1440 * MINUTE, week: 7 * 1440 * MINUTE };
 const OFFSET = /^(Z|[+-]\d\d:?\d\d)$/;
@@ -68,7 +70,15 @@ export class Rules {
       ["day_first", "1 February: the day first"],
       ["month_first", "January 2: the month first"],
     ]);
-    this.offset = element("input", { id: "rule-offset", placeholder: "+01:00" });
+    this.offset = element("input", { id: "rule-offset", placeholder: "+01:00 or Europe/Berlin" });
+    this.units = choice("rule-units", [
+      ["", "choose …"],
+      ["kW", "power, in kW"],
+      ["kWh", "energy of one period each, in kWh"],
+    ]);
+    this.place = null; // the clock of a place that was named in the stead of an offset
+    this.owner = ""; // whose row is being read, and its line
+    this.line = 0;
     this.elsewhere = element("input", { id: "rule-elsewhere", type: "checkbox" });
     const length = "Zone 1 is the first, and the network’s first node. Paste a column of your list of zones.";
     this.lacking = element("input", { id: "rule-lacking", type: "checkbox", "aria-describedby": "rule-lacking-note" });
@@ -77,7 +87,8 @@ export class Rules {
       zones: [labelled("Your zones by name, one a line", this.zones, length)],
       dates: [labelled("In your file 01/02/2026 is", this.dates)],
       clock: [labelled("Period 0 begins", this.start), labelled("The others begin", this.every)],
-      offset: [labelled("Your clocks against UTC", this.offset, "+01:00 is Berlin in winter, −05:00 New York.")],
+      offset: [labelled("Your clocks against UTC", this.offset, "+01:00 is Berlin in winter, −05:00 New York. Where clocks change in between, name the place: Europe/Berlin.")],
+      units: [labelled("The values are", this.units, "Energy is divided by the hours of a period, which then must be the time between two readings.")],
       elsewhere: [
         element("p", {}, this.elsewhere, " ", element("label", { htmlFor: "rule-elsewhere" }, "Leave out rows of other zones and other times")),
       ],
@@ -94,9 +105,11 @@ export class Rules {
       element("p", { className: "note" }, note),
       element("div", { className: "pair mapping" }, ...Object.values(this.parts).flat()),
     );
-    for (const control of [this.zones, this.start, this.every, this.dates, this.offset, this.elsewhere, this.lacking]) {
+    for (const control of [this.zones, this.start, this.every, this.dates, this.offset, this.units, this.elsewhere, this.lacking]) {
       control.addEventListener(control.tagName === "SELECT" || control.type === "checkbox" ? "change" : "input", () => {
         const names = this.zones.value.split("\n").map((one) => one.trim());
+        const place = this.offset.value.trim();
+        if (place !== this.place?.place) this.place = new PlaceClock(place);
         this.numbers = new Map(names.filter(Boolean).map((name, place) => [name, place + 1]));
         changed();
       });
@@ -107,6 +120,10 @@ export class Rules {
   suit(plan, first, isNumber) {
     this.ways.clear();
     let slashes = false;
+    this.hours = plan.find(({ column }) => column.hours !== null)?.column.hours ?? null;
+    const isDoubtful = plan.some(({ column, label }) => column.hours !== null && ENERGY.test(label));
+    if (this.hours !== null && isDoubtful !== this.isDoubtful) this.units.value = isDoubtful ? "" : "kW"; // as long as the columns stay
+    if (this.hours !== null) this.isDoubtful = isDoubtful;
     for (const { column, place } of plan) {
       const cells = place === null ? [] : first(place);
       const areWords = cells.filter(isNumber).length < cells.length / 2; // one wrong number does not make names
@@ -117,7 +134,7 @@ export class Rules {
       if (["clock", "offset", "moment"].includes(this.ways.get(column))) slashes ||= cells.some((cell) => cell.includes("/"));
     }
     const ways = new Set(this.ways.values());
-    const shown = { zones: ways.has("zones"), dates: slashes, clock: ways.has("clock"), offset: ways.has("offset") };
+    const shown = { zones: ways.has("zones"), dates: slashes, clock: ways.has("clock"), offset: ways.has("offset"), units: this.hours !== null };
     shown.elsewhere = shown.zones || shown.clock;
     this.gaps = plan.some(({ column }) => column.gaps);
     shown.gaps = this.gaps;
@@ -126,12 +143,58 @@ export class Rules {
   }
 
   get isNeeded() {
-    return this.ways.size > 0 || (this.gaps && this.lacking.checked);
+    return this.ways.size > 0 || (this.gaps && this.lacking.checked) || this.isEnergy;
+  }
+
+  get isEnergy() {
+    return this.hours !== null && this.units.value === "kWh";
+  }
+
+  // Before the first row of a file; each row says whose it is and where it stands.
+  begin() {
+    this.place?.begin();
+    this.between = new Map(); // by seconds between two readings of the first meter: how often
+    this.before = null;
+  }
+
+  row(owner, line) {
+    [this.owner, this.line] = [owner, line];
+  }
+
+  // What can only be said of all rows together, in sentences.
+  conclude() {
+    const found = this.hours !== null && this.units.value === "" ? ["Say whether the values are power or energy: a column is called like energy (kWh)."] : [];
+    const usual = [...this.between].reduce((best, one) => (one[1] > best[1] ? one : best), [null, 0])[0];
+    if (this.isEnergy && usual !== null && usual !== this.hours * 3600) {
+      found.push(`Most readings are ${usual.toLocaleString("en")} seconds apart, and a period of the public part has ${(this.hours * 3600).toLocaleString("en")}: values in kWh are of one period each.`);
+    }
+    return [...found, ...(this.place?.isKnown ? this.place.conclude() : [])];
+  }
+
+  // How far the readings of the first meter are apart.
+  apart(text) {
+    const at = this.isEnergy ? instant(text, "") : null;
+    if (at === null) return;
+    if (this.before === null) this.before = { owner: this.owner, at: at.at };
+    if (this.before.owner !== this.owner || this.before.at === at.at) return;
+    const seconds = (at.at - this.before.at) / 1000;
+    this.between.set(seconds, (this.between.get(seconds) ?? 0) + 1);
+    this.before.at = at.at;
   }
 
   // What is sent for a cell: a text, LEFT_OUT for its whole row, or {says} where a rule is missing or broken.
-  value(column, text) {
+  value(column, text, separator) {
+    const read = this.read(column, text, separator);
+    if (column.holds === "times" && typeof read === "string") this.apart(read);
+    return read;
+  }
+
+  read(column, text, separator) {
     if (column.gaps && this.lacking.checked && isMissing(text)) return LEFT_OUT;
+    if (column.hours !== null && this.isEnergy) {
+      const energy = number(text, separator);
+      return Number.isNaN(energy) ? text : String(energy / column.hours);
+    }
     if (text === "" || !this.ways.has(column) || this.ways.get(column) === "moment") return text;
     if (this.ways.get(column) === "zones") return this.zoneOf(text);
     const time = clock(text, this.dates.value);
@@ -148,6 +211,10 @@ export class Rules {
   momentOf(text, time) {
     if (ZONED.test(text)) return text;
     if (time === null) return { says: "is not a time such as 2026-11-21 15:00 or 21.11.2026 15:00" };
+    if (this.place?.isKnown) {
+      const { says, text: zoned } = this.place.moment(time, this.owner, this.line);
+      return says ? { says } : zoned;
+    }
     const offset = this.offset.value.trim().replace("−", "-");
     if (!OFFSET.test(offset)) return { says: "has no time zone: say above how your clocks stand against UTC" };
     return `${new Date(time).toISOString().slice(0, 19)}${offset}`;

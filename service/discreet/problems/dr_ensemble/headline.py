@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from discreet.problems.dr_ensemble.clock import hours_of
 from discreet.problems.dr_ensemble.measurements import price_in_words
 from discreet.problems.dr_ensemble.result import MONEY, DrEnsembleResult
-from discreet.problems.headlines import Headline, counted, figure, headline, only_noise
+from discreet.problems.headlines import NO_SIGN, NOT_FROM_ZERO, Headline, counted, figure, headline, only_noise
 from discreet_client import intervals
 from discreet_client.intervals import percent, plain
 
+UNKNOWN = (NO_SIGN, NOT_FROM_ZERO)
+"""Said of a saving of which it is not known whether there is one: then nothing is said of how much energy it takes."""
 LESS = 0.95
 """Of the energy without control: where it is less, control sheds load more than it moves it."""
 
@@ -25,13 +29,15 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
         found.append(Headline(limits["says"]))
     if "saving" in result:
         people, lost = result.get("states", {}).get("participants"), intervals.is_mostly_noise(result)
-        every = f", {plain(people * result['saving'], 3)} for all {people:,}" if people and not lost else ""
+        every = (
+            f", {figure(_times(result, people, 'saving'), 'saving')} for all {people:,}" if people and not lost else ""
+        )
         after = f" for each load against no control{every}, in the money of the price, discomfort deducted"
         one = headline(DrEnsembleResult, result, "saving", "Following the released policy saves ", after)
         found.append(replace(one, unit=_money(problem, result)))
         if people and not lost and "edges" in result["states"]:
             found.append(_together(result, people))
-        if share := _energy(result):
+        if (share := _energy(result)) and one.good_for not in UNKNOWN:
             less = "; what is not drawn then is not drawn later: loads are shed, not moved" if share < LESS else ""
             found.append(Headline("With control a load takes some ", percent(share), f" of the energy without{less}"))
     if limits and limits["kept"]:
@@ -41,8 +47,7 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
     noise, states = only_noise(result, "block_transitions" if "block_transitions" in result else "transitions")
     if noise:
         what = counted(states, "state") if "transitions" in result else f"{states:,} states in blocks of the day"
-        counts = f"{noise:,} of {what}"
-        found.append(Headline("How loads move from ", counts, " on is only noise"))
+        found.append(Headline("How loads go on from ", f"{noise:,} of {what}", " is only noise"))
     if {"achieved_saving", "true_saving"} <= result.keys():
         best = f", where the best policy would save {figure(result, 'true_saving')} (simulation)"
         found.append(Headline("Of the true loads it saves ", figure(result, "achieved_saving"), best))
@@ -57,15 +62,27 @@ def _money(problem: Mapping[str, Any], result: Mapping[str, Any]) -> str:
 
 def _together(result: Mapping[str, Any], people: int) -> Headline:
     """Of all participants what is told of one, with their highest loads where these are told."""
-    said = result.get("uncertainty") or {}
-    ends = said.get("values", {}).get("saving") or {}
-    values = {"saving": {end: people * one for end, one in ends.items()}} if ends else {}
-    scaled = {"saving": people * result["saving"], "uncertainty": {**said, "values": values}}
     after = ""
     if {"default_power", "expected_power"} <= result.keys():
-        before, now = (plain(people * max(result[name]), 3) for name in ("default_power", "expected_power"))
+        before, now = (
+            figure(_times(result, people, name, int(np.argmax(result[name]))), name)
+            for name in ("default_power", "expected_power")
+        )
         after = f"; their highest load is {now} kW, and {before} kW without control"
-    return Headline(f"All {people:,} participants together save ", figure(scaled, "saving"), after)
+    saved = figure(_times(result, people, "saving"), "saving")
+    return Headline(f"All {people:,} participants together save ", saved, after)
+
+
+def _times(result: Mapping[str, Any], people: int, name: str, step: int | None = None) -> dict[str, Any]:
+    """A number of one load, or that of one step, as one of all loads, with its interval where it has one."""
+    said = result.get("uncertainty") or {}
+    value, ends = result[name], said.get("values", {}).get(name) or {}
+    if step is not None:
+        value, ends = value[step], {end: one[step] for end, one in ends.items()}
+    values = {name: {end: people * one for end, one in ends.items()}} if ends and None not in ends.values() else {}
+    lost = said.get("noise_dominates", {}) if step is None else {}
+    known = {"uncertainty": {**said, "values": values, "noise_dominates": lost}} if said else {}
+    return {name: people * value, **known}
 
 
 def _event(problem: Mapping[str, Any], result: Mapping[str, Any]) -> Headline:

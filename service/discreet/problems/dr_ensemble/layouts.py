@@ -60,4 +60,5 @@ def _power(public: DrEnsemblePublic) -> Column:
     assert public.meters is not None
     low, high = (public.edges[0], public.edges[-1]) if public.meters.outside == "refuse" else (None, None)
     words = ("power", "load", "value", "kilowatt")
-    return Column("kw", "numbers", "Power in kW", low, high, words=words, gaps=True, never=NO_METER)
+    hours = public.meters.interval_seconds / 3600
+    return Column("kw", "numbers", "Power in kW", low, high, words=words, gaps=True, never=NO_METER, hours=hours)

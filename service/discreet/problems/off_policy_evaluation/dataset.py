@@ -70,6 +70,7 @@ class OffPolicyDataset(DatasetInBlocks):
     ROWS: ClassVar[Mapping[str, Any]] = {"transitions": TransitionRow}
     OWNER: ClassVar[str] = "trajectory"
     USUAL: ClassVar[tuple[str, ...]] = ("states", "features", "ranges")
+    MADE_UP: ClassVar[tuple[str, ...]] = ("states", "topology")
     ASSUMES: ClassVar[str] = layouts.ASSUMES
     ROW_BYTES: ClassVar[int] = 17  # two states of 4, a reward of 8, the end
 

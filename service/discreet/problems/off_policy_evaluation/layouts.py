@@ -78,7 +78,7 @@ def visits(public: OffPolicyPublic) -> list[Column]:
             for told in public.ranges
         ]
     chances = (
-        Column("action", "names", "What was done", needed=False, words=("treatment", "arm", "a")),
+        Column("action", "names", "What was done", needed=False, words=("treatment", "a"), doubtful=("arm",)),
         Column(
             "probability",
             "numbers",

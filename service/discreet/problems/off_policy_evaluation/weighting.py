@@ -52,6 +52,8 @@ TOOK = {"policy_value": (0.54, 0.74), "difference": (0.52, 0.68)}
 """`Expected.took`."""
 DROWNED = 0.25
 """Of the range of returns: a half width by noise alone beyond which an answer is mostly noise."""
+TELLING = 0.1
+"""The lower end of an effective size in parts of the upper, up to which its interval tells nothing of it."""
 MUCH_CUT = 0.5
 """Of the weights: beyond what may be cut off so, a plan warns."""
 
@@ -273,6 +275,9 @@ class ImportanceSampling(Method):
             drowned = sums.noise_half_width() >= DROWNED
             noise = {"policy_value": drowned, "behaviour_value": sums.behaviour_noise_half_width() >= DROWNED}
             noise |= dict.fromkeys(("difference", "effective_size", "clipped_mass"), drowned)
+            # The sum of squared weights may be lost in noise where values are not: then the number says nothing.
+            told = plainly["effective_size"].ends
+            noise["effective_size"] = drowned or bool(told.lower <= TELLING * told.upper)
             found["uncertainty"] = Uncertainty(
                 level=LEVEL,
                 values={
