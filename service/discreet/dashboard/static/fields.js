@@ -222,6 +222,7 @@ export class Fields {
     const group = !single || ["object", "parts", "table", "json"].includes(this.sort(single));
     let box;
     if (this.choices[name]) box = this.one(context, this.chosen(context, this.choices[name]), help);
+    else if (whole["x-choices"] && inWords(whole, holder[name]) >= 0) box = this.words(ways, context, help);
     else if (single && !group && (holder[name] == null || this.fits(single, holder[name]) || typeof holder[name] === "string"))
       box = this.one(context, this.control(single, context), help);
     else if (ways.every((one) => ["const", "enum", "boolean"].includes(this.sort(one))) && this.known(ways, holder[name]))
@@ -317,6 +318,24 @@ export class Fields {
     const options = known.map((one) => [one.value, one.label]);
     if (!options.some(([known]) => known === value)) options.unshift([value, value === "" ? "Choose one" : value]);
     return this.options(context, options, value, (picked) => context.set(picked === "" ? ABSENT : picked));
+  }
+
+  // A choice among whole values that the schema says in words; another one is given as usual.
+  words(ways, context, help) {
+    const known = context.schema["x-choices"];
+    const options = [...known.map((one, place) => [String(place), firstUp(one.says)]), ["other", "With figures of its own"]];
+    const chosen = String(inWords(context.schema, context.holder[context.name]));
+    const box = this.one(context, this.options(context, options, chosen, (picked) => {
+      if (picked !== "other") {
+        context.set(structuredClone(known[Number(picked)].value));
+        return;
+      }
+      context.holder[context.name] ??= structuredClone(context.schema.default);
+      const own = this.alternatives(ways, { ...context, needed: true }, help);
+      box.replaceChildren(own, context.error);
+      own.querySelector("select, input")?.focus();
+    }), help);
+    return box;
   }
 
   // A value that can be given in several ways, or has fields of its own.
@@ -559,6 +578,15 @@ export class Fields {
     }
     return others;
   }
+}
+
+// Which of the values that a schema says in words this is, or its default where there is none; -1 for another.
+function inWords(schema, value) {
+  const given = value ?? schema.default;
+  const same = (one, other) => isObject(one) && isObject(other)
+    ? Object.keys({ ...one, ...other }).every((key) => same(one[key], other[key]))
+    : one === other;
+  return schema["x-choices"].findIndex((one) => same(one.value, given));
 }
 
 // Numbers with commas or spaces between them; with decimal commas where semicolons part them, or spaces alone.
