@@ -82,9 +82,7 @@ def links_of(network: Mapping[str, Any], names: Sequence[str]) -> Closing:
         raise UnknownLink("no link would be left")
     ways = {(links[place]["head"], links[place]["tail"]) for place in gone}
     twins = [
-        labels[place]
-        for place, link in enumerate(links)
-        if place not in gone and (link["tail"], link["head"]) in ways
+        labels[place] for place, link in enumerate(links) if place not in gone and (link["tail"], link["head"]) in ways
     ]
     return Closing(sorted(gone), [labels[place] for place in sorted(gone)], twins)
 

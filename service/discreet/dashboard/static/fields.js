@@ -495,6 +495,13 @@ export class Fields {
     const sources = element("div", { className: "pair" });
     const hourly = schema["x-file"]?.hourly;
     const minutes = hourly && element("input", { id: `${context.id}-minutes`, inputMode: "decimal" });
+    const doubled = schema["x-file"]?.doubled;
+    const twice = doubled && element(
+      "select", { id: `${context.id}-twice` },
+      element("option", { value: "refuse" }, "Refuse the file, and name them"),
+      element("option", { value: "keep-first" }, "Take the first line of each"),
+      element("option", { value: "sum" }, `Make one of them, with ${doubled.sum} added up`),
+    );
     const file = element("input", {
       id: `${context.id}-file`, type: "file",
       onchange: async (event) => {
@@ -507,7 +514,7 @@ export class Fields {
           const numeric = (column) => this.numeric(column);
           const { inUtf8 } = await import(new URL("table_text.js", import.meta.url));
           const plain = await inUtf8(chosen);
-          const value = read(await plain.file.text(), { schema, table, item, numeric, minutes: minutes?.value.trim() ?? "" });
+          const value = read(await plain.file.text(), { schema, table, item, numeric, minutes: minutes?.value.trim() ?? "", twice: twice?.value });
           taken(value.object, `Read from ${chosen.name}: ${value.object[table].length} rows. ${value.note}`);
         } catch (problem) {
           status.textContent = `${chosen.name} was not read: ${problem.message}`;
@@ -518,6 +525,10 @@ export class Fields {
     if (minutes) {
       const says = `Empty: the file’s ${hourly.columns.join(", ")} is of a period already. Say it before you choose the file.`;
       sources.append(element("div", {}, element("label", { htmlFor: minutes.id }, "Minutes of a period, where the file’s figures are of an hour"), element("p", { className: "note" }, says), minutes));
+    }
+    if (twice) {
+      const says = "A street with the same ends and figures on two lines would carry twice as much.";
+      sources.append(element("div", {}, element("label", { htmlFor: twice.id }, "What stands twice in the file"), element("p", { className: "note" }, says), twice));
     }
     sources.append(element("div", {}, element("label", { htmlFor: file.id }, "Read it from a file"), element("p", { className: "note" }, ...withCode(`${formats}. It stays in this browser until its price is asked.`)), file));
     if (this.jobs.length) {

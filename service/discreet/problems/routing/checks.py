@@ -44,7 +44,11 @@ def issues(asked: Any, public: RoutingPublic) -> list[FieldIssue]:
         (not affine(asked.roads, asked.latency), "latency", "the method gradient needs affine latencies"),
         (asked.objective != "system_optimum", "objective", "the method gradient finds the system optimum only"),
         (bool(asked.select_links), "select_links", "gradient releases no trips: unit_flows says who uses a link"),
-        (bool(asked.closed_links), "closed_links", "gradient releases a routing on all links, and no trips to send on others"),
+        (
+            bool(asked.closed_links),
+            "closed_links",
+            "gradient releases a routing on all links, and no trips to send on others",
+        ),
         (asked.skims, "skims", "gradient releases no flows, so no travel times"),
     ):
         if wrong:

@@ -33,8 +33,8 @@ from discreet.problems.results import Output, Result
 from discreet.problems.road_network import AffineLatency, BprLatency, NetworkOrId, RoadNetwork
 from discreet.problems.routing import checks, closures, examples, laws
 from discreet.problems.routing.advice import clip_advice, expectations, expected_shares, model_advice, norm_advice, told
-from discreet.problems.routing.assigned import assigned
 from discreet.problems.routing.around import roads_around
+from discreet.problems.routing.assigned import assigned
 from discreet.problems.routing.counts import clip, demand_of, shorten, sums_by_pair
 from discreet.problems.routing.dataset import MAX_TRIPS, RoutingDataset, RoutingPublic
 from discreet.problems.routing.gradient import PROJECTION_TOLERANCE, assumptions, gradient_plan
