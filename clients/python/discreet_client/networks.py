@@ -819,7 +819,7 @@ def _one_way(roads: Sequence[_Road], *, said: bool) -> list[str]:
 
 
 def _once(roads: Sequence[_Road], doubled: str) -> tuple[list[_Road], list[str]]:
-    """Each street once, as `doubled` says, and in a sentence what that changed. Doubled is what is the same in all, ends,
+    """Each street once, as `doubled` says, and in a sentence what that changed. Doubled is what is the same in ends,
     name and figures; links side by side that differ are kept."""
     alike: dict[tuple[Any, ...], list[_Road]] = {}
     for road in roads:
@@ -828,14 +828,13 @@ def _once(roads: Sequence[_Road], doubled: str) -> tuple[list[_Road], list[str]]
     if not more:
         return list(roads), []
     streets = [f"{same[0].tail} to {same[0].head}{f', {same[0].name}' if same[0].name else ''}" for same in more]
-    listed = "; ".join(streets[:MOST_FAULTS]) + (
-        f"; and {len(more) - MOST_FAULTS:,} more" if more[MOST_FAULTS:] else ""
-    )
+    rest = len(more) - MOST_FAULTS
+    listed = "; ".join(streets[:MOST_FAULTS]) + (f"; and {rest:,} more" if rest > 0 else "")
     link = "1 link stands" if len(more) == 1 else f"{len(more):,} links stand"
     if doubled == "refuse":
         raise TableError(
-            f"{link} more than once with the same ends, name and figures: {listed}. As they stand"
-            " they would carry twice as much. --doubled keep-first takes each once, --doubled sum makes one link of them"
+            f"{link} more than once with the same ends, name and figures: {listed}. So they"
+            " would carry twice as much. --doubled keep-first takes each once, --doubled sum makes one link of them"
             " with their capacities together (doubled= in Python)"
         )
     if doubled == "keep-first":

@@ -118,7 +118,7 @@ def network_map(
     left_out = "" if drawn.size == flow.size else f" The {drawn.size} links with the largest flows of {flow.size}."
     links = (
         "Each link is a half arrow on the right of its direction: the wider, the more flow a period; its colour says "
-        "how full it is (flow / capacity), the darker on a light page the fuller; the colours are the same in every map."
+        "how full it is (flow / capacity), the darker on a light page the fuller: the same colours in all maps."
         if paths is None and counted
         else "Each link is a half arrow on the right of its direction: the wider and the darker on a light page, the "
         "more of the pairs' ways lead over it, if every pair of zones had one trip."

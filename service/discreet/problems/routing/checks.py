@@ -47,7 +47,7 @@ def issues(asked: Any, public: RoutingPublic) -> list[FieldIssue]:
         (
             bool(asked.closed_links),
             "closed_links",
-            "gradient releases a routing on all links, and no trips to send on others",
+            "gradient releases no trips to send on other links",
         ),
         (asked.skims, "skims", "gradient releases no flows, so no travel times"),
     ):
