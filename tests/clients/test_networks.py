@@ -407,7 +407,7 @@ def test_a_street_that_stands_twice_is_refused_taken_once_or_summed(tmp_path: Pa
     (file,) = written(tmp_path, {"town.csv": rows.replace("a,b,1,10,Mill St\n", "a,b,1,11,Mill St\n", 1)})
     assert len(read(file).network["links"]) == 4
     (file,) = written(tmp_path, {"town.csv": rows + "b,a,1,10,Mill St\n"})
-    with pytest.raises(TableError, match="2 links stand more than once .*: a to b, Mill St; b to a, Mill St"):
+    with pytest.raises(TableError, match=r"2 links stand more than once .*: a to b, Mill St; b to a, Mill St"):
         read(file)
 
 

@@ -21,8 +21,8 @@ ON_THIS_POLICY = " Intervals hold what the true trips do on this policy, with 90
 
 
 def selection_charts(roads: RoadNetwork, result: Mapping[str, Any], names: Sequence[str] | None = None) -> list[Chart]:
-    """Of the fields `link_flow_changes`, `select_link` and `skims`, where the result has them. `names`: of the zones, where
-    they have some."""
+    """Of the fields `link_flow_changes`, `select_link` and `skims`, where the result has them. `names`: of the zones
+    that have some."""
     charts = []
     if result.get("link_flow_changes"):
         charts.append(_changes(roads, result))
