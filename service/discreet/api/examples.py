@@ -62,35 +62,28 @@ def networks() -> dict[str, Any]:
 
 def sources() -> dict[str, Any]:
     """A source of the first kind whose example may come in blocks; none where no kind's may."""
-    return {
-        "days": {
-            "name": "One day after the other",
-            **{name: dataset[name] for name in ("kind", "public", "cap")},
-            "by": "day",
-        }
-        for dataset in _in_blocks()
-    }
+    if (dataset := _in_blocks()) is None:
+        return {}
+    said = {name: dataset[name] for name in ("kind", "public", "cap")}
+    return {"days": {"name": "One day after the other", **said, "by": "day"}}
 
 
 def blocks() -> dict[str, Any]:
     """A block of it, with one record."""
+    if (dataset := _in_blocks()) is None:
+        return {}
     day = "2026-10-01"
-    return {
-        "day": {
-            "block": day,
-            "content": {name: [{"date": day, **items[0]}] for name, items in dataset["content"].items()},
-        }
-        for dataset in _in_blocks()
-    }
+    content = {name: [{"date": day, **items[0]}] for name, items in dataset["content"].items()}
+    return {"day": {"block": day, "content": content}}
 
 
-def _in_blocks() -> list[dict[str, Any]]:
-    """The first kind's example that may come in blocks, alone; nothing where no kind's may."""
+def _in_blocks() -> dict[str, Any] | None:
+    """The first kind's example that may come in blocks; None where no kind's may."""
     for kind, model in DATASETS.items():
         dataset: dict[str, Any] = _example(kind)["problem"]["dataset"]
         if issubclass(model, DatasetInBlocks) and not model.not_in_blocks(model.read_public(dataset["public"])):
-            return [dataset]
-    return []
+            return dataset
+    return None
 
 
 def datasets() -> dict[str, Any]:
