@@ -84,11 +84,11 @@ def uncertainty_of(
             noise = noise and bool(2 * np.count_nonzero(noisy) >= np.count_nonzero(noisy | (flows > 0)))
         if reopened is not None and reopened.solution.relative_gap <= LARGEST_GAP:
             before = derivative(reopened.network, latency, objective, reopened.solution, links=links)
-            told = _of_closing(slopes, before, solution, reopened.solution, change, spread)
+            changes = _of_closing(slopes, before, solution, reopened.solution, change, spread)
             if "total_travel_time" not in values:  # noise as large as that leaves nothing linear
-                told.pop("total_travel_time_change", None)
-            values |= told
-            for name, (low, high) in told.items():
+                changes.pop("total_travel_time_change", None)
+            values |= changes
+            for name, (low, high) in changes.items():
                 dominates[name] = np.asarray(low < 0) & np.asarray(high > 0)
     room = results.MAX_JSON_NUMBERS - 2 * (demand.size + (1 if reopened is None else 2) * network.tail.size)
     noised = Noised(raw, demand, reach, spread)

@@ -11,7 +11,7 @@ from typing import Any
 
 from discreet.problems.road_network import AffineLatency, BprLatency, RoadNetwork
 
-CHOICES: list[dict[str, Any]] = [
+CHOICES: list[Any] = [
     {
         "says": "BPR: 0.15, power 4 of flow over capacity",
         "value": {"type": "bpr", "b": 0.15, "power": 4},
