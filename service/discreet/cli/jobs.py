@@ -105,14 +105,17 @@ def plan(
     elif around is not None:
         raise typer.BadParameter("only with --within", param_hint="--around")
     body = _asked(file, epsilon, preset, accuracy)
-    answer: Mapping[str, Any]
     named = _of_problem(body, "release") or _of_problem(body, "source")
-    if not (named or isinstance(_of_problem(body, "dataset"), str)):  # the data stand in the file, or are the agents'
-        answer = local.plan(body)
+    data = _of_problem(body, "dataset")
+    if not (named or isinstance(data, str)):  # the data stand in the file, or are the agents'
+        answer: Mapping[str, Any] = local.plan(body)
+        mode = data.get("mode") if isinstance(data, dict) else None
     else:
         with client_of(state, server, key) as client:
-            answer = client.plan(with_id(client, body))
-    tell(answer, as_json, lambda: show_plan(answer))
+            body = with_id(client, body)
+            answer = client.plan(body)
+            mode = None if named or as_json else client.dataset(_of_problem(body, "dataset"))["mode"]
+    tell(answer, as_json, lambda: show_plan(answer, simulation=mode == "simulation"))
     if not answer.get("admitted", True):
         raise typer.Exit(1)
 
