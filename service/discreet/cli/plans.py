@@ -55,10 +55,8 @@ def show_plan(answer: Mapping[str, Any], *, simulation: bool = False) -> None:
         out.print(f"privacy: epsilon {privacy['epsilon']}, delta {privacy['delta']}, to be sent with a job")
     price = f"epsilon {answer['price']['epsilon']}, delta {answer['price']['delta']}"
     if simulation:
-        says = (
-            "nothing, as a simulation on public data: epsilon only says how much noise is added. Of private data it is"
-        )
-        out.print(f"price: {says} {price}, and would protect {answer['plan']['neighbours']}", highlight=False)
+        says = "price: nothing, as a simulation on public data, of which epsilon only says how much noise is added"
+        out.print(f"{says}; of private data {price}, to protect {answer['plan']['neighbours']}", highlight=False)
     else:
         out.print(f"price: {price}")
         out.print(f"protects: {answer['plan']['neighbours']}")
