@@ -35,9 +35,9 @@ function separated(text, layout, item, numeric) {
   const known = names.map((one) => (Object.hasOwn(item.properties, one) ? one : meant(one)));
   const [rows] = fromCsv([known.join(","), ...lines].join("\n"), item.properties, numeric);
   const left = known.filter((one) => !Object.hasOwn(item.properties, one));
-  const names = rows.map((row) => row.name ?? row.street ?? "");
+  const streets = rows.map((row) => row.name ?? row.street ?? "");
   for (const row of rows) for (const name of left) delete row[name];
-  return [rows, left.length ? `Columns left out: ${left.join(", ")}.` : "", names];
+  return [rows, left.length ? `Columns left out: ${left.join(", ")}.` : "", streets];
 }
 
 const MOST_NAMED = 20;
