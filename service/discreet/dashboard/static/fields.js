@@ -518,6 +518,7 @@ export class Fields {
           taken(value.object, `Read from ${chosen.name}: ${value.object[table].length} rows. ${value.note}`);
         } catch (problem) {
           status.textContent = `${chosen.name} was not read: ${problem.message}`;
+          event.target.value = ""; // so that the same file may be chosen again
         }
       },
     });
