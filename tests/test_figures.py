@@ -60,15 +60,15 @@ def test_colour_tells_flow_over_capacity(tmp_path: Path) -> None:
     strip = column(drawn(network, [50, 50], tmp_path / "a.png", coordinates=FLAT), 4)
     below, above = strip[len(strip) // 2 + 8], strip[len(strip) // 2 - 8]
     assert above == pytest.approx(figures.COLOURS(1.0)[:3], abs=0.01)  # 2.0, the most there is
-    assert below == pytest.approx(figures.COLOURS(0.25)[:3], abs=0.02)
+    assert below == pytest.approx(figures.COLOURS(0.5 / 1.5)[:3], abs=0.02)
 
 
 def test_a_network_that_is_nearly_empty_is_not_dark(tmp_path: Path) -> None:
-    """The darkest colour is a full link, not the fullest there is."""
+    """The darkest colour is 150 % of capacity, not the fullest there is."""
     network = Network(2, 2, 0, *np.array(EAST_WEST).T, np.ones(2), np.array([100.0, 100.0]))
     strip = column(drawn(network, [15, 15], tmp_path / "a.png", coordinates=FLAT), 4)
     for row in (len(strip) // 2 + 8, len(strip) // 2 - 8):
-        assert strip[row] == pytest.approx(figures.COLOURS(0.15)[:3], abs=0.02)
+        assert strip[row] == pytest.approx(figures.COLOURS(0.15 / 1.5)[:3], abs=0.02)
 
 
 def test_parallel_links_lie_side_by_side(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_the_larger_coordinate_is_above_and_to_the_right(tmp_path: Path) -> None
     """A link of full load in the corner that the coordinates say; equal aspect makes the map square."""
     corners = [(0, 0), (10, 0), (10, 10), (0, 10)]
     picture = drawn(ring(4), [0, 100, 0, 0], tmp_path / "a.png", coordinates=corners)
-    red = (np.abs(picture - figures.COLOURS(1.0)[:3]) < 0.02).all(axis=2)
+    red = (np.abs(picture - figures.COLOURS(1.0 / 1.5)[:3]) < 0.02).all(axis=2)
     rows, columns = np.nonzero(red[:, : round((8 + 2 * figures.MARGIN) * INCH)])
     assert abs(columns.mean() / INCH - figures.MARGIN - 8) < 0.2
     assert np.ptp(rows) / INCH == pytest.approx(8, abs=0.6)  # from node to node

@@ -240,14 +240,14 @@ def test_intervals_are_whiskers_and_rows_of_noise_are_named(routed: Solved) -> N
 
 def test_the_map_has_every_link_once_as_wide_as_its_flow_in_the_class_of_its_load(routed: Solved) -> None:
     chart = by_name(result_charts(*routed))["network"]
-    classes = [trace for trace in chart.figure["data"] if trace.get("fill") == "toself"]
+    classes = [trace for trace in chart.figure["data"] if trace.get("fill") == "toself" and trace["x"] != [None]]
     flows = np.array(routed[2]["link_flows"])
     assert sum(len(polygons(trace)) for trace in classes) == flows.size
     colours = [trace["fillcolor"] for trace in classes]
     assert colours == [one for one in LOADS if one in colours]
     found: list[tuple[float, float]] = []
     for trace in classes:
-        low, high = map(float, re.match(r"(\S+)\u2013(\S+) % of capacity", trace["name"]).groups())  # type: ignore[union-attr]
+        low, high = map(float, [*re.findall(r"\d+", trace["name"]), "inf"][:2])
         inside = flows[(flows >= low) & (flows < high + 1e-9 * (trace is classes[-1]))]
         assert len(polygons(trace)) == inside.size
         found += zip(sorted(map(width, polygons(trace))), np.sort(inside).tolist(), strict=True)
@@ -255,21 +255,30 @@ def test_the_map_has_every_link_once_as_wide_as_its_flow_in_the_class_of_its_loa
     assert np.ptp(wide[:, 0] / wide[:, 1]) < 0.01 * (wide[:, 0] / wide[:, 1]).mean()
 
 
-@pytest.mark.parametrize(
-    ("most", "names", "last"),
-    [
-        (0.15, ["0–20 % of capacity"], LOADS[0]),
-        (1.0, ["0–20 % of capacity", "80–100 % of capacity"], LOADS[-1]),
-        (1.7, ["0–25 % of capacity", "150–175 % of capacity"], LOADS[-1]),
-    ],
-)
-def test_dark_is_full(routed: Solved, most: float, names: list[str], last: str) -> None:
+@pytest.mark.parametrize("most", [0.15, 1.0, 1.7])
+def test_all_maps_have_the_same_scale(routed: Solved, most: float) -> None:
+    """Whatever the fullest link: a colour means the same on two maps side by side, and the legend names all of them."""
     problem, plan, result = routed
     flows = [100 * most, *([2.0] * 11)]
     chart = by_name(result_charts(problem, plan, {**result, "link_flows": flows}))["network"]
     classes = [trace for trace in chart.figure["data"] if trace.get("fill") == "toself"]
-    assert [trace["name"] for trace in classes] == names
-    assert classes[-1]["fillcolor"] == last
+    assert [trace["fillcolor"] for trace in classes] == list(LOADS)
+    names = [trace["name"] for trace in classes]
+    assert (names[0], names[3], names[-1]) == (
+        "0–25 % of capacity",
+        "75–100 % of capacity",
+        "150 % of capacity and more",
+    )
+    filled = [trace["name"] for trace in classes if trace["x"] != [None]]
+    assert filled == [names[0], *([] if most < 0.25 else [names[min(int(4 * most), 6)]])]
+
+
+def test_closed_links_are_dotted(routed: Solved) -> None:
+    problem, plan, result = routed
+    charts = by_name(result_charts({**problem, "closed_links": [3]}, plan, result))
+    (closed,) = [trace for trace in charts["network"].figure["data"] if trace.get("name") == "closed"]
+    assert closed["line"]["dash"] == "dot"
+    assert np.isfinite(np.array(closed["x"], dtype=float)).sum() == 2
 
 
 def test_links_are_called_by_their_names(routed: Solved) -> None:
@@ -595,6 +604,14 @@ def test_shades_tell_more_from_less_without_colour(dark: bool) -> None:
     levels = [luminance(ON_DARK[colour] if dark else colour) for colour in SHADES]
     steps = np.diff(levels)
     assert (steps > 0).all() if dark else (steps < 0).all()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_loads_are_told_apart_by_lightness_alone(dark: bool) -> None:
+    """Full from empty in print and for every pair of eyes: each is at least 7 of CIELAB's 100 from the next."""
+    light = [lab(ON_DARK[colour] if dark else colour, "all cones")[0] for colour in LOADS]
+    steps = np.diff(light)
+    assert (steps > 7).all() if dark else (steps < -7).all()
 
 
 def test_neighbouring_curves_differ_in_more_than_colour() -> None:

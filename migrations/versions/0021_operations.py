@@ -11,7 +11,7 @@ import psycopg
 from alembic import context, op
 
 revision = "0021"
-down_revision = "0019"
+down_revision = "0020"
 
 DOWNGRADE = "DROP TABLE backups, processes"
 GRANTS = """

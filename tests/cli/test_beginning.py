@@ -108,10 +108,12 @@ def test_a_job_of_a_dataset_that_is_called_by_its_name(
         made = client.register({**bodies.dataset(), "name": "trips that have a name"})
         offered = [one["id"] for one in client.datasets() if one["kind"] == "routing"]
     place = str(list(KINDS).index("routing") + 1)
-    said = answered(place, str(offered.index(made["id"]) + 1), "", "2", "strict", "job.toml", **here)
+    said = answered(place, str(offered.index(made["id"]) + 1), "", "2", "2", "strict", "job.toml", **here)
+    assert "1. BPR: 0.15, power 4 of flow over capacity" in said
     assert f"trips that have a name ({made['id']}), epsilon 1 is left" in " ".join(said.split())
     body = read_body(tmp_path / "job.toml")
     assert body["problem"]["objective"] == "user_equilibrium"  # the second of its words
+    assert body["problem"]["latency"] == {"type": "affine", "factor": 1}  # in proportion, the second as well
     assert body["problem"]["dataset"] == made["id"]
     named = {**body, "problem": {**body["problem"], "dataset": made["name"]}}
     (tmp_path / "named.json").write_text(json.dumps(named))
@@ -137,7 +139,7 @@ def test_a_job_begins_with_the_newest_stored_network_that_fits(
             client.networks.add({"nodes": nodes, "links": links}, name=name)
             for nodes, links, name in ((3, both, "older"), (2, both, "fits"), (2, both[:1], "no way"), (1, [], "small"))
         ]
-    said = answered(str(list(KINDS).index("routing") + 1), "1", "", "", "strict", "job.toml", **here)
+    said = answered(str(list(KINDS).index("routing") + 1), "1", "", "", "", "strict", "job.toml", **here)
     assert "With what is stored as fits." in said
     assert read_body(tmp_path / "job.toml")["problem"]["network"] == stored[1]["id"]
     assert "made up" not in (tmp_path / "job.toml").read_text()

@@ -94,8 +94,12 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
     assert f"closed: {road.replace('->', ' → ')}" in closed.stderr
     third = json.loads(out.read_text())
     assert third["result"]["demand"] == answer["result"]["demand"]
-    assert len(third["result"]["link_flows"]) == len(links) - 1
-    assert "The 10 busiest of 11 links" in closed.stdout
+    assert third["result"]["link_flows"][busiest] == 0
+    assert third["job"]["headline"].startswith("With ")
+    assert "closed, all trips of a period together take" in " ".join(closed.stdout.split())
+    assert "Travel times grow by the BPR law: 0.2, power 4 of flow over capacity" in " ".join(closed.stdout.split())
+    assert "Closing adds " in closed.stdout
+    assert f"The 10 busiest of {len(links)} links" in closed.stdout
     assert third["job"]["price"]["epsilon"] == 0
     assert third["job"]["name"] == f"Without {road}"
     unknown = discreet("ask", job, "--close", "Hauptstr.", "--state", str(state))

@@ -389,18 +389,26 @@ def test_links_without_an_opposite_one_are_counted_and_made(tmp_path: Path) -> N
         read(tntp, both_ways=True)
 
 
-def test_a_street_that_stands_twice_is_warned_of(tmp_path: Path) -> None:
-    """Two links side by side carry twice as much; that they are the same in all may be a line too many."""
+def test_a_street_that_stands_twice_is_refused_taken_once_or_summed(tmp_path: Path) -> None:
+    """Two links side by side carry twice as much; those that differ in a figure are links side by side."""
     rows = "tail,head,free_flow_time,capacity,name\na,b,1,10,Mill St\na,b,1,10,Mill St\nb,a,1,10,Mill St\na,b,2,10,By\n"
     (file,) = written(tmp_path, {"town.csv": rows})
-    reading = read(file)
-    assert len(reading.network["links"]) == 4
-    (warning,) = reading.warnings
-    assert warning.startswith("the link from a to b, Mill St stands 2 times with the same figures: they are taken for")
+    says = "1 link stands more than once with the same ends, name and figures: a to b, Mill St. So they would carry"
+    with pytest.raises(TableError, match=says) as refused:
+        read(file)
+    assert "--doubled keep-first takes each once, --doubled sum makes one link" in str(refused.value)
+    for doubled, capacity in (("keep-first", 10), ("sum", 20)):
+        reading = read(file, doubled=doubled)
+        assert [link["capacity"] for link in reading.network["links"]] == [capacity, 10, 10]
+        assert reading.network["link_names"] == ["Mill St (a → b)", "Mill St (b → a)", "By"]
+        assert "1 link stands more than once" in " ".join(reading.notes)
+    with pytest.raises(TableError, match="doubled is refuse, keep-first, sum, not both"):
+        read(file, doubled="both")
     (file,) = written(tmp_path, {"town.csv": rows.replace("a,b,1,10,Mill St\n", "a,b,1,11,Mill St\n", 1)})
-    assert read(file).warnings == []
+    assert len(read(file).network["links"]) == 4
     (file,) = written(tmp_path, {"town.csv": rows + "b,a,1,10,Mill St\n"})
-    assert "same figures; so does 1 other: they are taken" in read(file).warnings[0]
+    with pytest.raises(TableError, match=r"2 links stand more than once .*: a to b, Mill St; b to a, Mill St"):
+        read(file)
 
 
 def test_all_that_is_wrong_with_a_file_of_links_is_said_at_once(tmp_path: Path) -> None:
@@ -482,7 +490,7 @@ def test_capacities_that_a_town_does_not_have_follow_from_lanes(tmp_path: Path) 
 
 def test_a_street_may_be_several_links(tmp_path: Path) -> None:
     """And some have no name: all are told apart by their ends."""
-    rows = "A,B,1,5,High\nB,A,1,5,High\nA,B,1,5,High\nB,C,1,5,\nC,B,1,5,Low\n"
+    rows = "A,B,1,5,High\nB,A,1,5,High\nA,B,2,5,High\nB,C,1,5,\nC,B,1,5,Low\n"
     (path,) = written(tmp_path, {"l.csv": "tail,head,free_flow_time,capacity,name\n" + rows})
     reading = read(path)
     assert reading.network["link_names"] == ["High (A → B)", "High (B → A)", "High (A → B) 2", "(B → C)", "Low"]

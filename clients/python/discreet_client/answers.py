@@ -205,12 +205,15 @@ class RoutingAnswer(Answer):
     KIND: ClassVar[str] = "routing"
     AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "demand": ("origin", "destination"),
+        "link_flow_changes": ("link",),
         "link_flows": ("link",),
         "policy": ("origin", "destination", "share"),
         "select_link": ("link", "origin", "destination", "share"),
         "skims": ("origin", "destination"),
         "unit_flows": ("pair", "link"),
     }
+    closed: list[str]
+    """The links of `closed_links`, as people call them: nobody can take these"""
     combined: models.Combined
     """Of several releases: what it brought to ask them together"""
     demand: Floats
@@ -218,6 +221,11 @@ class RoutingAnswer(Answer):
     period; [origin, destination]"""
     iterations: int
     """Steps that the assignment took"""
+    latency_law: str
+    """By which law travel times grow with flows, in a sentence"""
+    link_flow_changes: Floats
+    """What closing adds to the flow of each link, in the order of the request; with closed_links;
+    unit: trips a period; [link]"""
     link_flows: Floats
     """Flow of each link, in the order of the request; of the method counts; unit: trips a period;
     [link]"""
@@ -236,6 +244,9 @@ class RoutingAnswer(Answer):
     total_travel_time: float
     """Of the released demand, fixed costs of links among it; of the method counts; unit: trips a
     period times the unit of free_flow_time"""
+    total_travel_time_change: float
+    """What closing adds to the total travel time of the same released demand on all roads; with
+    closed_links; unit: trips a period times the unit of free_flow_time"""
     true_best_total_travel_time: float
     """What the best policy costs on the true mean demand; of simulations; unit: trips a period
     times the unit of free_flow_time"""

@@ -1,7 +1,7 @@
-"""Roads that are closed: a network without some of its links, which are called as people call them.
+"""Roads that are closed: links of a network, which are called as people call them, or the network without them.
 
-    closed = without(network, ["Hauptstr."])
-    client.ask_again(answer, network=closed.network)
+    closed = links_of(network, ["Hauptstr."])
+    client.ask_again(answer, closed_links=closed.links)
 
 A link is called by its name in `link_names`, and by the nodes at its ends: `Mill → Inn`, or `Mill->Inn` where that is
 easier to type. Large and small letters, blanks, dots and hyphens are the same where no two names differ by them alone.
@@ -30,6 +30,17 @@ class UnknownLink(ValueError):
     """A name of no link, or of several, in a sentence with those that may be meant."""
 
 
+class Closing(NamedTuple):
+    """Links that are closed."""
+
+    links: list[int]
+    """Their positions in the network, from 0."""
+    names: list[str]
+    """What people call them."""
+    open_ways: list[str]
+    """Their other ways, which stay open."""
+
+
 class Closed(NamedTuple):
     """What is left of a network."""
 
@@ -55,9 +66,10 @@ def streets_of(network: Mapping[str, Any]) -> list[str]:
     return [street for street, count in counts.items() if count > 1 and street not in labels]
 
 
-def without(network: Mapping[str, Any], names: Sequence[str]) -> Closed:
-    """The network without these links; the name of a street stands for both of its ways and all of its links, and
-    one that ends with `*` for all that begin so. UnknownLink for a name of no link, or of several."""
+def links_of(network: Mapping[str, Any], names: Sequence[str]) -> Closing:
+    """The links of these names, as a problem has them in `closed_links`; the name of a street stands for both of its
+    ways and all of its links, and one that ends with `*` for all that begin so. UnknownLink for a name of no link, or
+    of several."""
     labels, ends = names_of(network), _ends(network)
     gone: set[int] = set()
     for name in names:
@@ -65,17 +77,27 @@ def without(network: Mapping[str, Any], names: Sequence[str]) -> Closed:
         gone.update(found)
         if labels != ends and not _is_an_end(name, ends):
             gone.update(_ways_back(found, labels, network["links"]))
-    kept = [place for place in range(len(labels)) if place not in gone]
-    if not kept:
+    links = network["links"]
+    if len(gone) == len(links):
         raise UnknownLink("no link would be left")
+    ways = {(links[place]["head"], links[place]["tail"]) for place in gone}
+    twins = [
+        labels[place] for place, link in enumerate(links) if place not in gone and (link["tail"], link["head"]) in ways
+    ]
+    return Closing(sorted(gone), [labels[place] for place in sorted(gone)], twins)
+
+
+def without(network: Mapping[str, Any], names: Sequence[str]) -> Closed:
+    """The network without the links of these names, which `links_of` finds: another network, on which positions of
+    links are others."""
+    closing = links_of(network, names)
+    gone = set(closing.links)
+    kept = [place for place in range(len(network["links"])) if place not in gone]
     changed = {**network, "links": [network["links"][place] for place in kept]}
     for field in ("link_names", "link_shapes"):
         if network.get(field) is not None:
             changed[field] = [network[field][place] for place in kept]
-    links = network["links"]
-    ways = {(links[place]["head"], links[place]["tail"]) for place in gone}
-    twins = [labels[place] for place in kept if (links[place]["tail"], links[place]["head"]) in ways]
-    return Closed(changed, kept, [labels[place] for place in sorted(gone)], twins)
+    return Closed(changed, kept, closing.names, closing.open_ways)
 
 
 def moved(closed: Closed, links: Sequence[int], before: int) -> list[int] | None:

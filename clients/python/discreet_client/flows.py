@@ -67,18 +67,27 @@ def busiest(result: Mapping[str, Any], network: Mapping[str, Any], most: int) ->
     ]
 
 
-def changes(
-    first: Mapping[str, Any], roads: Mapping[str, Any], second: Mapping[str, Any], others: Mapping[str, Any], most: int
-) -> list[Json]:
-    """The links whose flows differ most between two results, each on its network, at most so many: name, before and
-    after. A link that one of the networks has not is none; NotWritten as of `link_flows`."""
-    before, after = (
-        dict(zip(names_of(network), (row["flow"] for row in _rows(result, network)), strict=True))
-        for result, network in ((first, roads), (second, others))
-    )
-    moved = [{"name": name, "before": flow, "after": after[name]} for name, flow in before.items() if name in after]
-    moved.sort(key=lambda one: -abs(one["after"] - one["before"]))
-    return moved[:most]
+def changes(result: Mapping[str, Any], network: Mapping[str, Any], most: int) -> list[Json]:
+    """The open links whose flows closing others changes most, at most so many, of a result with `closed_links`: name,
+    before, after, level, and where told change_lower and change_upper. NotWritten where the result says no changes."""
+    moved, names = result.get("link_flow_changes"), names_of(network)
+    if moved is None:
+        raise NotWritten("this result has no link_flow_changes: no links were closed (closed_links)")
+    rows, closed, ends = _rows(result, network), set(result.get("closed") or ()), _ends(result, "link_flow_changes")
+    level = (result.get("uncertainty") or {}).get("level", 0.9)
+    ways = [f"{row['link_id']} ({row['from_node_id']} → {row['to_node_id']})" for row in rows]
+    there = [place for place, way in enumerate(ways) if not {way, names[place]} & closed]
+    there.sort(key=lambda place: -abs(moved[place]))
+    return [
+        {
+            "name": names[place],
+            "before": rows[place]["flow"] - moved[place],
+            "after": rows[place]["flow"],
+            "level": level,
+            **{f"change_{end}": ends[end][place] for end in ends},
+        }
+        for place in there[:most]
+    ]
 
 
 _FIGURES = ("flow", "flow_over_capacity", "flow_lower", "flow_upper")

@@ -65,6 +65,8 @@ FASTEST, SLOW = 250.0, 2.0
 MEASURED = "free_flow_time is length / speed, in minutes"
 BACK = " (back)"
 """After the name of a link that was made of one that is not directed: its other way."""
+DOUBLED = ("refuse", "keep-first", "sum")
+"""What may be made of a street that stands twice."""
 TIME_UNITS = ("seconds", "minutes", "hours")
 CARS = re.compile(r"\b(auto|autos|car|cars|sov|hov|vehicle|vehicles|all)\b", re.IGNORECASE)
 _LINESTRING = re.compile(r"LINESTRING\s*(?:Z\s*)?\((.*)\)", re.IGNORECASE | re.DOTALL)
@@ -97,6 +99,7 @@ def read(
     encoding: str | None = None,
     lane_capacity: float | None = None,
     speed: float | None = None,
+    doubled: str = "refuse",
 ) -> NetworkReading:
     """The network of these files, of which the names and first lines tell the format.
 
@@ -112,7 +115,8 @@ def read(
     where it follows from lengths and speeds it is minutes. encoding: what CSV files are written in, where that is not
     UTF-8, as which each file is tried first: Excel's is cp1252. lane_capacity: of one lane, where CSV or GeoJSON has no
     capacity; times a column `lanes`, or 1 where there is none. speed: of all links, where CSV or GeoJSON has lengths
-    and no speeds.
+    and no speeds. doubled: what is made of a street that stands twice with the same ends, name and figures (DOUBLED):
+    `refuse` names them all; `keep-first` takes one line of each; `sum` makes one link with their capacities together.
     period_minutes: the file's capacities are per hour, those of the network are made per period of this length, and
     the network says so: jobs on periods of another length refuse it. Without it GMNS's stay those of an hour, and those
     of other files are taken for those of a period, however long. The weights are minutes for a unit of toll or length.
@@ -121,8 +125,10 @@ def read(
     paths = _listed(files)
     options = _Options(
         *(dict(columns or {}), units, toll_weight, distance_weight, through_zones, both_ways, time_unit),
-        *(lane_capacity, speed),
+        *(lane_capacity, speed, doubled),
     )
+    if doubled not in DOUBLED:
+        raise TableError(f"doubled is {', '.join(DOUBLED)}, not {str(doubled)[:40]}")
     if lane_capacity is not None and not (is_figure(lane_capacity) and lane_capacity > 0):
         raise TableError(f"lane_capacity is a number of vehicles above 0, not {str(lane_capacity)[:40]}")
     if speed is not None and not (is_figure(speed) and speed > 0):
@@ -161,6 +167,7 @@ class _Options:
     time_unit: str | None = None
     lane_capacity: float | None = None
     speed: float | None = None
+    doubled: str = "refuse"
 
     def refuse(self, of: str, *names: str) -> None:
         """Options that say nothing of a format are a mistake."""
@@ -239,6 +246,8 @@ def _name_of(paths: Sequence[Path]) -> str:
 
 
 def _tntp(paths: Sequence[Path], options: _Options) -> Made:
+    if options.doubled != "refuse":
+        raise TableError("doubled says nothing of TNTP, whose links have numbers: all of them are kept")
     options.refuse("TNTP", "columns", "units", "both_ways", "lane_capacity", "speed")
     texts = {path: path.read_text(encoding="utf-8", errors="replace") for path in paths}
     nets = [path for path, text in texts.items() if "<NUMBER OF NODES>" in text.upper()]
@@ -318,12 +327,13 @@ def _gmns(tables: Mapping[Path, Table], options: _Options) -> Made:
     names = {"node": "node_id", "x": "x_coord", "y": "y_coord"}
     places = _places(nodes, {role: name for role, name in names.items() if role in NODE or name in nodes.columns})
     zones = _zones(nodes, "zone_id", list(places))
-    roads, directed = _both_ways(roads, table, options), "directed" in table.columns
+    roads, once = _once(_both_ways(roads, table, options), options.doubled)
+    directed = "directed" in table.columns
     network, notes = _assembled(roads, places, zones, options, directed=directed)
     notes.append("free_flow_time is in minutes, capacity in vehicles, of all lanes")
     notes.append("links have no b and power of their own: a problem's `latency` says them (BPR: 0.15 and 4)")
     network["time_unit"] = "minutes"
-    return Made(network, notes, left_out, [*_alike(roads), *_doubts(table, lengths * length, speeds * speed)])
+    return Made(network, [*notes, *once], left_out, [*_doubts(table, lengths * length, speeds * speed)])
 
 
 def _check_gmns(table: Table, nodes: Table, options: _Options) -> None:
@@ -464,9 +474,10 @@ def _csv(tables: Mapping[Path, Table], options: _Options) -> Made:
             roads = [replace(road, tail=called[road.tail], head=called[road.head]) for road in roads]
             places = {called[node]: place for node, place in places.items()}
             zones = zones and {called[node]: zone for node, zone in zones.items()}
-    roads, directed = _both_ways(roads, table, options), "directed" in table.columns
+    roads, once = _once(_both_ways(roads, table, options), options.doubled)
+    directed = "directed" in table.columns
     network, told = _assembled(roads, places, zones, options, directed=directed)
-    return Made(_in_minutes(network, notes), [*notes, *told], left_out, [*_alike(roads), *warnings])
+    return Made(_in_minutes(network, notes), [*notes, *told, *once], left_out, warnings)
 
 
 def _in_minutes(network: Json, notes: Sequence[str]) -> Json:
@@ -677,9 +688,10 @@ def _geojson(paths: Sequence[Path], options: _Options) -> Made:
         for tail, head, figures, name, shape in zip(tails, heads, _figures(table), _names(table), shapes, strict=True)
     ]
     zones = _zones_of_points(points, options, places, {point: node for node, point in places.items()})
-    roads, directed = _both_ways(roads, table, options), "directed" in table.columns
+    roads, once = _once(_both_ways(roads, table, options), options.doubled)
+    directed = "directed" in table.columns
     network, told = _assembled(roads, places, zones, options, directed=directed)
-    return Made(_in_minutes(network, notes), [*notes, *told], left_out, [*_alike(roads), *warnings])
+    return Made(_in_minutes(network, notes), [*notes, *told, *once], left_out, warnings)
 
 
 def _features(path: Path) -> list[Any]:
@@ -806,19 +818,32 @@ def _one_way(roads: Sequence[_Road], *, said: bool) -> list[str]:
     ]
 
 
-def _alike(roads: Sequence[_Road]) -> list[str]:
-    """Of links side by side those that are the same in all: one street that stands twice would carry twice as much."""
-    figures = [(road.tail, road.head, road.name, *sorted(road.figures.items())) for road in roads]
-    more = [(one, count) for one, count in Counter(figures).items() if count > 1]
+def _once(roads: Sequence[_Road], doubled: str) -> tuple[list[_Road], list[str]]:
+    """Each street once, as `doubled` says, and in a sentence what that changed. Doubled is what is the same in ends,
+    name and figures; links side by side that differ are kept."""
+    alike: dict[tuple[Any, ...], list[_Road]] = {}
+    for road in roads:
+        alike.setdefault((road.tail, road.head, road.name, *sorted(road.figures.items())), []).append(road)
+    more = [same for same in alike.values() if len(same) > 1]
     if not more:
-        return []
-    (tail, head, name, *_), count = more[0]
-    called = f", {name}" if name else ""
-    others = "" if len(more) == 1 else f"; so {'does 1 other' if len(more) == 2 else f'do {len(more) - 1:,} others'}"
-    return [
-        f"the link from {tail} to {head}{called} stands {count} times with the same figures{others}: they are taken for"
-        " links side by side, which carry as much each. One street is one line"
+        return list(roads), []
+    streets = [f"{same[0].tail} to {same[0].head}{f', {same[0].name}' if same[0].name else ''}" for same in more]
+    rest = len(more) - MOST_FAULTS
+    listed = "; ".join(streets[:MOST_FAULTS]) + (f"; and {rest:,} more" if rest > 0 else "")
+    link = "1 link stands" if len(more) == 1 else f"{len(more):,} links stand"
+    if doubled == "refuse":
+        raise TableError(
+            f"{link} more than once with the same ends, name and figures: {listed}. So they"
+            " would carry twice as much. --doubled keep-first takes each once, --doubled sum makes one link of them"
+            " with their capacities together (doubled= in Python)"
+        )
+    if doubled == "keep-first":
+        return [same[0] for same in alike.values()], [f"{link} more than once, taken once each: {listed}"]
+    summed = [
+        replace(same[0], figures={**same[0].figures, "capacity": same[0].figures["capacity"] * len(same)})
+        for same in alike.values()
     ]
+    return summed, [f"{link} more than once, made one link each with their capacities together: {listed}"]
 
 
 def _link_names(roads: Sequence[_Road]) -> list[str] | None:

@@ -152,9 +152,17 @@ class Answer:
 
     def __repr__(self) -> str:
         alone = {one.name: one.text for one in stated(self.document["result"]) if np.isscalar(one.value)}
-        shown = [f"{name} = {alone[name]}" if name in alone else name for name in self.fields]
+        said = {name: value for name in self.fields if isinstance(value := self._sentence(name), str)}
+        shown = [f"{name} = {(alone | said)[name]}" if name in alone or name in said else name for name in self.fields]
         first = ["mostly noise"] if self.mostly_noise else []
         return f"<{type(self).__name__} {self.id}: {', '.join([*first, *shown])}>"
+
+    def _sentence(self, name: str) -> str | None:
+        """A field that is a sentence, or a list of names; None for any other."""
+        value = self.document["result"].get(name)
+        if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+            return ", ".join(value)
+        return value if isinstance(value, str) and " " in value else None
 
     def _repr_html_(self) -> str:
         """What a notebook shows: how good it is, every single number with its interval, the arrays, the price."""
@@ -169,6 +177,8 @@ class Answer:
                 alone[name] = single.get(name, figure(value))
             elif isinstance(value, str):
                 alone[name] = value
+            elif (said := self._sentence(name)) is not None:
+                alone[name] = said
         rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in alone.items())
         noise = f"<p><strong>{escape(MOSTLY_NOISE)}</strong></p>" if self.mostly_noise else ""
         paid = f"epsilon {figure(self.price.epsilon)}, delta {self.price.delta:.3g}"

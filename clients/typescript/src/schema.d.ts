@@ -4142,6 +4142,12 @@ export interface components {
          */
         Routing: {
             /**
+             * Closed Links
+             * @description Links that nobody can take, by their positions from 0: the result then says what that changes too
+             * @default []
+             */
+            closed_links?: number[];
+            /**
              * Dataset
              * @description Id of a dataset of this kind; or else `release`
              * @default null
@@ -4154,6 +4160,7 @@ export interface components {
             kind: "routing";
             /**
              * Latency
+             * @description How travel times grow with flows, on links of which the network says no b and power itself
              * @default {
              *       "factor": 1,
              *       "type": "affine"
@@ -4368,6 +4375,11 @@ export interface components {
          * @description What follows from the released trips, or of the method gradient from the released routing.
          */
         RoutingResult: {
+            /**
+             * Closed roads
+             * @description The links of `closed_links`, as people call them: nobody can take these
+             */
+            closed?: string[];
             /** @description Of several releases: what it brought to ask them together */
             combined?: components["schemas"]["Combined"];
             /**
@@ -4380,6 +4392,16 @@ export interface components {
              * @description Steps that the assignment took
              */
             iterations?: number;
+            /**
+             * Travel times
+             * @description By which law travel times grow with flows, in a sentence
+             */
+            latency_law?: string;
+            /**
+             * Changes of link flows by closing
+             * @description What closing adds to the flow of each link, in the order of the request; with closed_links
+             */
+            link_flow_changes?: number[];
             /**
              * Link Flows
              * @description Flow of each link, in the order of the request; of the method counts
@@ -4421,6 +4443,11 @@ export interface components {
              * @description Of the released demand, fixed costs of links among it; of the method counts
              */
             total_travel_time?: number;
+            /**
+             * Change of the total travel time by closing
+             * @description What closing adds to the total travel time of the same released demand on all roads; with closed_links
+             */
+            total_travel_time_change?: number;
             /**
              * The best there is on the true demand (simulation)
              * @description What the best policy costs on the true mean demand; of simulations

@@ -1,4 +1,4 @@
-"""`discreet init`: six questions, and a job file that says what each field means."""
+"""`discreet init`: a few questions, and a job file that says what each field means."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def init(
     server: ServerOption = None,
     key: KeyOption = None,
 ) -> None:
-    """Ask six questions and write a job file with comments, which `plan`, `rehearse`, `submit` and `solve` take."""
+    """Ask a few questions and write a job file with comments, which `plan`, `rehearse`, `submit` and `solve` take."""
     from discreet.problems import DATASETS, KINDS  # noqa: PLC0415 - loads SciPy
 
     if file is not None and not _can_be_read(file):
         raise InvalidInput(f"{file.name}: {NAMES}")
-    print("Six questions; Enter takes what stands in brackets.\n")
+    print("A few questions; Enter takes what stands in brackets.\n")
     there = partial(client_of, state, server, key)
     datasets = [one for one in _datasets(there) if one["kind"] in DATASETS]
     newest = max(datasets, key=lambda one: one["created_at"])["kind"] if datasets else None
@@ -69,9 +69,11 @@ def init(
     body = _body(name, kind, datasets, there)
     body["name"] = typer.prompt("What do you call the job?", default=kind.title)
     problem = body["problem"]
-    for field, schema in _asked(kind, problem).items():
+    for field, schema in _asked(kind, problem, there).items():
         question = f"{_title(field, schema)}?"
-        if "enum" in schema:
+        if "x-choices" in schema:
+            problem[field] = _in_words(question, schema["x-choices"], problem.get(field))
+        elif "enum" in schema:
             problem[field] = _chosen(question, {one: one for one in schema["enum"]}, schema["default"])
         else:
             problem[field] = _figures(question, problem[field])
@@ -229,16 +231,28 @@ def _body(
     return body
 
 
-def _asked(kind: type[Problem], problem: Mapping[str, Any]) -> dict[str, Any]:
+def _asked(kind: type[Problem], problem: Mapping[str, Any], there: Callable[[], Client]) -> dict[str, Any]:
     """Fields whose value is one number, a range or one of a few words, and that only the asker knows."""
     schema = kind.model_json_schema()
     properties = schema["properties"]
-    needed = (*schema.get("required", ()), *kind.known_to_who_asks)
+    whole = dict(problem)
+    for field, model in kind.objects.items():
+        if isinstance(named := problem.get(field), str):
+            with there() as client:
+                whole[field] = getattr(client, f"{model.type}s").get(named)[model.type]
+    own = kind.asks(whole)
     return {
         field: properties[field]
-        for field in needed
-        if _is_figures(problem.get(field)) or (field in kind.known_to_who_asks and "enum" in properties[field])
+        for field in (*schema.get("required", ()), *own)
+        if _is_figures(problem.get(field)) or (field in own and {"enum", "x-choices"} & properties[field].keys())
     }
+
+
+def _in_words(question: str, choices: Sequence[Mapping[str, Any]], given: Any) -> Any:
+    """One of the values that the schema says in words; by default the one that is given, or the first."""
+    at = next((place for place, one in enumerate(choices) if one["value"] == given), 0)
+    picked = _chosen(question, {str(place): one["says"] for place, one in enumerate(choices)}, str(at))
+    return choices[int(picked)]["value"]
 
 
 def _is_figures(value: Any) -> bool:

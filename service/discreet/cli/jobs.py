@@ -28,7 +28,7 @@ from discreet.cli.options import (
     number,
 )
 from discreet.cli.plans import offered, show_plan
-from discreet.cli.roads import in_the_fields_form, roads_of, roads_of_answer, show_changes
+from discreet.cli.roads import in_the_fields_form, roads_of, roads_of_answer
 from discreet.cli.servers import client_of, settings_of, with_id, with_network
 from discreet.cli.showing import progress_bar, show_answer, show_jobs, tell
 from discreet.errors import DiscreetError, InvalidInput
@@ -105,14 +105,17 @@ def plan(
     elif around is not None:
         raise typer.BadParameter("only with --within", param_hint="--around")
     body = _asked(file, epsilon, preset, accuracy)
-    answer: Mapping[str, Any]
     named = _of_problem(body, "release") or _of_problem(body, "source")
-    if not (named or isinstance(_of_problem(body, "dataset"), str)):  # the data stand in the file, or are the agents'
-        answer = local.plan(body)
+    data = _of_problem(body, "dataset")
+    if not (named or isinstance(data, str)):  # the data stand in the file, or are the agents'
+        answer: Mapping[str, Any] = local.plan(body)
+        mode = data.get("mode") if isinstance(data, dict) else None
     else:
         with client_of(state, server, key) as client:
-            answer = client.plan(with_id(client, body))
-    tell(answer, as_json, lambda: show_plan(answer))
+            body = with_id(client, body)
+            answer = client.plan(body)
+            mode = None if named or as_json else client.dataset(_of_problem(body, "dataset"))["mode"]
+    tell(answer, as_json, lambda: show_plan(answer, simulation=mode == "simulation"))
     if not answer.get("admitted", True):
         raise typer.Exit(1)
 
@@ -179,17 +182,20 @@ def ask(
     release = {"dataset": None, "release": job_ids[0] if len(job_ids) == 1 else job_ids}
 
     roads: Any = None
-    before: tuple[Any, Any] | None = None
 
-    def question(problem: Mapping[str, Any]) -> dict[str, Any]:
+    def question(problem: Mapping[str, Any], network: str | None = None) -> dict[str, Any]:
+        """`network`: the id by which it is named, where the problem holds it as a whole."""
         nonlocal roads
         asked = questions.changed({name: value for name, value in problem.items() if name != "source"}, others)
+        if network is not None:
+            asked["network"] = problem["network"]
         roads = roads_of(asked)
         if not close:
             return {"problem": {**asked, **release}}
         asked, told = questions.closed(asked, close)
-        roads = roads_of(asked)
         typer.echo(told, err=True)
+        if network is not None:
+            asked["network"] = network
         return {"problem": {**asked, **release}, "name": f"Without {', '.join(close)}"[: questions.LONGEST_NAME]}
 
     settings = settings_of(state)
@@ -199,17 +205,14 @@ def ask(
     else:
         with client_of(state, server, key) as client:
             problem: Mapping[str, Any] = client.job(job_ids[0])["problem"] or {}
+            named = dict(one for one in others if one[0] == "network").get("network", problem.get("network"))
             if close:
-                problem = with_network(client, {**problem, **dict(one for one in others if one[0] == "network")})
-            answer = _submit(client, question(problem), wait=True)
+                problem = with_network(client, {**problem, "network": named})
+            answer = _submit(client, question(problem, named if close and isinstance(named, str) else None), wait=True)
             roads = None if as_json else roads or roads_of_answer(client, answer)
-            if close and roads and not as_json:
-                before = client.result(job_ids[0])["result"], roads_of(problem)
     if out is not None:
         out.write_text(json.dumps(answer, separators=(",", ":")))
     tell(answer, as_json, lambda: show_answer(answer, out, roads))
-    if before is not None and before[1] is not None:
-        show_changes(*before, answer["result"], roads)
 
 
 def _without_a_server(settings: Settings) -> Any:

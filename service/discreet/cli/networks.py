@@ -72,6 +72,13 @@ def add(
     speed: Annotated[
         float | None, typer.Option(help="CSV and GeoJSON with lengths and no speeds: that of all links")
     ] = None,
+    doubled: Annotated[
+        str,
+        typer.Option(
+            help="Of streets that stand twice with the same ends, name and figures: refuse, keep-first, or sum (one "
+            "link with their capacities together)"
+        ),
+    ] = "refuse",
     encoding: EncodingOption = None,
     time_unit: Annotated[
         str | None,
@@ -104,6 +111,7 @@ def add(
             encoding=encoding,
             lane_capacity=lane_capacity,
             speed=speed,
+            doubled=doubled,
         )
     except TableError as error:
         raise InvalidInput(str(error)) from None

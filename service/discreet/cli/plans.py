@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from discreet.cli.showing import console
+from discreet.cli.texts import printable
 from discreet.errors import DiscreetError
 
 
@@ -37,7 +38,8 @@ def _warning(planned: Mapping[str, Any]) -> str:
     return "; its answer is mostly noise, and so may be what follows from it" if noisy else ""
 
 
-def show_plan(answer: Mapping[str, Any]) -> None:
+def show_plan(answer: Mapping[str, Any], *, simulation: bool = False) -> None:
+    """`simulation`: the data are declared public, so that the price is of private data that there are not."""
     if reusable := answer.get("reusable"):
         Console().print(
             f'{reusable[0]} has released this already: discreet ask {reusable[0]}, or "release": "{reusable[0]}"'
@@ -51,8 +53,17 @@ def show_plan(answer: Mapping[str, Any]) -> None:
     out.print(table)
     if privacy := answer.get("privacy"):
         out.print(f"privacy: epsilon {privacy['epsilon']}, delta {privacy['delta']}, to be sent with a job")
-    out.print(f"price: epsilon {answer['price']['epsilon']}, delta {answer['price']['delta']}")
-    out.print(f"protects: {answer['plan']['neighbours']}")
+    price = f"epsilon {answer['price']['epsilon']}, delta {answer['price']['delta']}"
+    if simulation:
+        says = "price: nothing, as a simulation on public data, of which epsilon only says how much noise is added"
+        out.print(f"{says}; of private data {price}, to protect {answer['plan']['neighbours']}", highlight=False)
+    else:
+        out.print(f"price: {price}")
+        out.print(f"protects: {answer['plan']['neighbours']}")
+    if taken := answer["plan"].get("assumptions"):
+        out.print("taken for true:")
+    for sentence in taken or ():
+        out.print(f"- {printable(sentence)}", markup=False, highlight=False)
     if exposure := answer["plan"].get("exposure"):
         out.print(f"exposure: {exposure['sentence']}")
     if advice := answer["plan"]["advice"]:

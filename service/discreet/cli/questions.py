@@ -35,23 +35,18 @@ def _within(own: Any, path: Sequence[str], value: Any, name: str) -> dict[str, A
 
 
 def closed(problem: Mapping[str, Any], names: Sequence[str]) -> tuple[dict[str, Any], str]:
-    """The problem on its network without the links of these names, and a sentence on what is closed. Chosen links keep
-    their meaning, though positions move up. InvalidInput for names of no link, or of several."""
+    """The problem, which holds its network as a whole, with the links of these names closed beside those that are, and
+    a sentence on what is closed. InvalidInput for names of no link, or of several."""
     from discreet_client import closing  # noqa: PLC0415 - for this alone
 
     network = problem.get("network")
     if not isinstance(network, Mapping):
         raise InvalidInput("--close is for problems on a network, of kind routing")
     try:
-        found = closing.without(network, names)
+        found = closing.links_of(network, names)
     except closing.UnknownLink as error:
         raise InvalidInput(f"--close: {printable(str(error))}") from None
-    chosen = problem.get("select_links") or ()
-    now = closing.moved(found, chosen, len(network["links"]))
-    if now is None:
-        raise InvalidInput("select_links asks who uses a link that is closed: --set select_links=[…]")
-    asked = {**problem, "network": found.network, **({"select_links": now} if chosen else {})}
     told = f"closed: {', '.join(found.names)}"
     if found.open_ways:
         told += f"; open stays {', '.join(found.open_ways)}, the other way: --close that too, where it is closed"
-    return asked, printable(told)
+    return {**problem, "closed_links": sorted({*(problem.get("closed_links") or ()), *found.links})}, printable(told)

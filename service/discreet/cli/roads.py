@@ -64,31 +64,37 @@ def show_busiest(result: Mapping[str, Any], roads: Mapping[str, Any], screen: Co
     screen.print(table)
 
 
-def show_changes(
-    first: Mapping[str, Any], roads: Mapping[str, Any], second: Mapping[str, Any], others: Mapping[str, Any]
-) -> None:
-    """What a second answer on other roads changes: the total, and the links whose flows change most."""
+def show_law(result: Mapping[str, Any], screen: Console) -> None:
+    """By which law the travel times of a result grow, in its own sentence."""
+    if law := result.get("latency_law"):
+        screen.print(Text(f"{printable(str(law))}. Another law can be asked of what was released, for free."))
+
+
+def show_changes(result: Mapping[str, Any], roads: Mapping[str, Any], screen: Console) -> None:
+    """What closing some links changes: the total, and the links whose flows change most, with intervals."""
     from discreet_client import flows  # noqa: PLC0415 - for this alone
 
-    screen, name = Console(), "total_travel_time"
-    if first.get(name) and name in second:
-        before, after = first[name], second[name]
-        more = f"{intervals.percent(abs(after / before - 1))} {'more' if after >= before else 'less'}"
-        says = f"All trips take {intervals.plain(after, 4)} instead of {intervals.plain(before, 4)}: {more}"
-        screen.print(says, highlight=False, soft_wrap=True)
+    change, now = result.get("total_travel_time_change"), result.get("total_travel_time")
+    if change is None or now is None:
+        return
+    said = next((one for one in intervals.stated(result) if one.name == "total_travel_time_change"), None)
+    told = intervals.plain(change, 4) if said is None or said.lower is None else said.text
+    part = f": {intervals.percent(abs(change) / (now - change))} {'more' if change >= 0 else 'less'}"
+    before = f"Closing adds {told} to the {intervals.plain(now - change, 4)} that the same trips take on all roads"
+    screen.print(f"{before}{part if now > change else ''}", highlight=False, soft_wrap=True)
     try:
-        rows = flows.changes(first, roads, second, others, MOST_CHANGED)
+        rows = flows.changes(result, roads, MOST_CHANGED)
     except flows.NotWritten:
         return
+    table = Table(Column("link", overflow="fold"), title="The flows that change most")
+    for column in ("before", "now", "change"):
+        table.add_column(column, justify="right")
+    for row in rows:
+        figures = [intervals.plain(row["before"], 3), intervals.plain(row["after"], 3)]
+        moved, ends = row["after"] - row["before"], (row.get("change_lower"), row.get("change_upper"))
+        text = intervals.with_interval(moved, *ends, row["level"]) if ends[0] is not None else intervals.plain(moved, 3)
+        table.add_row(Text(printable(str(row["name"]))), *figures, text if moved < 0 else f"+{text}")
     if rows:
-        table = Table(Column("link", overflow="fold"), title="The flows that change most")
-        for column in ("before", "now", "change"):
-            table.add_column(column, justify="right")
-        for row in rows:
-            change = row["after"] - row["before"]
-            sign = "+" if change > 0 else "-" if change < 0 else ""
-            figures = [intervals.plain(row["before"], 3), intervals.plain(row["after"], 3)]
-            table.add_row(Text(printable(str(row["name"]))), *figures, f"{sign}{intervals.plain(abs(change), 3)}")
         screen.print(table)
 
 

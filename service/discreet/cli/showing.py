@@ -16,7 +16,7 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
-from discreet.cli.roads import show_busiest
+from discreet.cli.roads import show_busiest, show_changes, show_law
 from discreet.cli.texts import printable
 from discreet.ledger.words import ENTRIES
 from discreet_client import intervals
@@ -113,13 +113,14 @@ def show_answer(
         screen.print(Text(headline, style="bold"))
         if judgement := _good_for(answer["job"]["kind"], answer["result"], headline):
             screen.print(judgement, highlight=False)
+    show_law(answer["result"], screen)
     if "reference_epsilon" in answer["result"]:
         show_rehearsal(answer["result"], out)
         return
     table = Table("field", "value", title=f"Job {answer['job']['id']}")
     told = {one.name: one for one in intervals.stated(answer["result"])}
     for name, value in answer["result"].items():
-        if name == "uncertainty" or value == []:
+        if name in ("uncertainty", "latency_law") or value == []:
             continue
         if name == "combined":
             table.add_row(name, intervals.combined(answer["result"]))
@@ -132,6 +133,8 @@ def show_answer(
         elif isinstance(value, list) and len(value) <= FEW and all(isinstance(one, int | float) for one in value):
             apart = f" ({told[name].text})" if name in told else ""
             table.add_row(name, ", ".join(f"{one:.6g}" for one in value) + apart)
+        elif isinstance(value, list) and len(value) <= FEW and all(isinstance(one, str) for one in value):
+            table.add_row(name, printable(", ".join(value)))
         elif isinstance(value, Mapping) and value.keys() == {"lower", "upper"}:
             table.add_row(name, f"{intervals.figure(value['lower'])} to {intervals.figure(value['upper'])}")
         elif isinstance(value, Mapping):
@@ -142,6 +145,7 @@ def show_answer(
     screen.print(table)
     if roads is not None:
         show_busiest(answer["result"], roads, screen)
+        show_changes(answer["result"], roads, screen)
     if guarantee["type"] == "none":
         screen.print("certificate: none; this is a simulation on data declared public")
     elif guarantee["type"] == "post_processing":

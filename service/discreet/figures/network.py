@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput
 from discreet.figures.geometry import POINT, Floats, beside, half_arrows, inches, layout, zone_radius
-from discreet.figures.style import DOTS_PER_INCH, INK, LOADS, QUIET, picture_format, save
+from discreet.figures.style import DOTS_PER_INCH, INK, LOAD_STEP, LOADS, QUIET, picture_format, save
 from discreet.solvers.traffic.traffic_assignment import Network
 
 MARGIN, KEYS = 0.35, 1.55  # inches
@@ -26,6 +26,8 @@ NAME_POINTS = 7.0
 LONGEST_NAME = 16
 """Characters of a name in a picture."""
 COLOURS = LinearSegmentedColormap.from_list("load", LOADS)
+DARKEST = LOAD_STEP * (len(LOADS) - 1)
+"""Of capacity: the same in all pictures, so that two of them compare."""
 
 
 def draw_link_flows(
@@ -40,8 +42,8 @@ def draw_link_flows(
     """Draw the network as a picture file: .png, .svg or .pdf.
 
     `link_flows`: float64[m], >= 0, in the unit of the capacities. Every link is half an arrow on the right of the line
-    from tail to head, as wide as its flow and coloured by flow / capacity: darkest is full, or where links carry more
-    than their capacity the fullest of these. Links without flow are hairlines. Zones are circles with their numbers, or
+    from tail to head, as wide as its flow and coloured by flow / capacity: darkest is 150 % or more, in every
+    picture. Links without flow are hairlines. Zones are circles with their numbers, or
     what `names` (one a node) calls them; other nodes dots. `coordinates`:
     float64[nodes, 2], any unit, x to the right and y upward; without them a layout of the network by distances in
     links, always the same. Raises InvalidInput where a length does not fit, a figure is not finite or negative, or the
@@ -76,8 +78,7 @@ def draw_link_flows(
     most = float(flow.max(initial=0.0)) or 1.0
     widths = np.maximum(0.8 * POINT, widest * flow / most)
     ratio = flow / network.capacity
-    fullest = max(1.0, float(ratio.max(initial=0.0)))  # so that dark never means a road that is nearly empty
-    shades = Normalize(0, fullest)
+    shades = Normalize(0, DARKEST)
     order = np.argsort(flow, kind="stable")  # large flows above small ones where drawings cross
     arrows = half_arrows(where, network.tail, network.head, widths, beside(network, widths), radius)
     links = PolyCollection(list(arrows[order]), array=ratio[order], cmap=COLOURS, norm=shades, linewidths=0, zorder=2)
@@ -126,7 +127,7 @@ def _plain(text: str) -> str:
 
 
 def _draw_load_key(figure: Figure, links: PolyCollection, left: float, height: float) -> None:
-    bar = figure.colorbar(links, cax=_axes(figure, left + 0.1, 2.0, 0.2, height - 2.0 - MARGIN))
+    bar = figure.colorbar(links, extend="max", cax=_axes(figure, left + 0.1, 2.0, 0.2, height - 2.0 - MARGIN))
     bar.set_label("how full: flow in % of capacity", fontsize=11, color=INK)
     bar.ax.yaxis.set_major_locator(MaxNLocator(6))
     bar.ax.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))

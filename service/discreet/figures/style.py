@@ -49,15 +49,18 @@ def save(figure: Figure, path: Path, kind: str) -> None:
     figure.savefig(path, format=kind)
 
 
-LOADS = ("#b9d3e6", "#79add2", "#4a7fb5", "#43307a", "#a63a79", "#d62a4a", "#8f0d2b")
-"""From an empty link to the fullest one."""
+LOADS = ("#b8d8e6", "#8db4da", "#728dca", "#7f5fc7", "#8c3993", "#7d1762", "#4c062f")
+"""From an empty link to the fullest one: each is darker than the one before, so that no eye needs their hue."""
+LOAD_STEP = 0.25
+"""Of capacity, from one of them to the next: the same in all maps, so that two of them side by side compare. The last
+stands for all from 150 % on."""
 SHADES = ("#f4f7fa", "#c9dcea", "#8fb6d4", "#4a88b7", "#1f5a8a", "#0b2f52")
 """From nothing to much of one quantity: lightness alone tells them apart."""
 
 ON_DARK = {
     INK: "#e6edf3",
     **dict(zip(LINES, ("#6fb1e6", "#ff6f88", "#e6deff", "#2f9460", "#f2c14e", "#aab4bf"), strict=True)),
-    **dict(zip(LOADS, ("#35506a", "#2f6a9c", "#6fb1e6", "#e6deff", "#e07fb8", "#ff6f88", "#ffe0cc"), strict=True)),
+    **dict(zip(LOADS, ("#35506a", "#41659b", "#7084a4", "#a08fe5", "#cfa3de", "#f0bcd6", "#ffe9dc"), strict=True)),
     **dict(zip(SHADES, ("#17202b", "#1d3a55", "#26598a", "#4389c4", "#8fbfe6", "#e6f2fb"), strict=True)),
 }
 """What takes the place of these colours on a dark page."""

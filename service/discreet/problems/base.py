@@ -91,6 +91,11 @@ class Problem(Frozen):
     """Fields that hold a public object, or as text the id of one that is stored. Whoever plans or runs the problem
     puts the objects in the place of their ids first (`with_objects`)."""
 
+    @classmethod
+    def asks(cls, problem: Mapping[str, Any]) -> tuple[str, ...]:
+        """Those of `known_to_who_asks` that a problem, as JSON has it and with its public objects, leaves open."""
+        return cls.known_to_who_asks
+
     def named(self) -> dict[str, tuple[str, type[PublicObject]]]:
         """The ids of stored objects that it names, and what they must be, by field."""
         return {

@@ -73,10 +73,12 @@ FILES: dict[str, Any] = {
     "headings": {"NUMBER OF NODES": "nodes", "FIRST THRU NODE": "first_through_node"},
     "largest": {"nodes": ["tail", "head"]},
     "hourly": {"field": "period_minutes", "columns": ["capacity"]},
+    "doubled": {"ends": ["tail", "head"], "sum": "capacity"},
 }
 """How a browser reads a network's file into `links` and the fields beside them: other names of CSV's columns; columns
 by position, weighted sums of them and headings in files with `<NAME> value`; fields that are the largest of a column;
-columns that may be of an hour in the file, and the field with the minutes of the period that they are made of.
+columns that may be of an hour in the file, and the field with the minutes of the period that they are made of; by what
+lines that stand twice are named, and the column that adds up where they are made one.
 """
 
 

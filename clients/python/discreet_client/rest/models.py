@@ -2158,11 +2158,19 @@ class Routing(TypedDict):
     gradient step a period; how far one request moves them is `unit_flow_descent.sensitivity`.
     """
 
+    closed_links: NotRequired[list[int]]
+    """
+    Links that nobody can take, by their positions from 0: the result then says what that
+    changes too; length <= 10000, each >= 0, <= 1000000000; default `[]`
+    """
     dataset: NotRequired[str | None]
     """Id of a dataset of this kind; or else `release`"""
     kind: Literal["routing"]
     latency: NotRequired[AffineLatency | BprLatency]
-    """default `{"factor": 1.0, "type": "affine"}`"""
+    """
+    How travel times grow with flows, on links of which the network says no b and power itself;
+    default `{"factor": 1.0, "type": "affine"}`
+    """
     max_norm_per_person: NotRequired[int | None]
     """
     Bound on the l2 norm of a person's trips by pair (500 trips spread over 20 pairs: 112),
@@ -2242,12 +2250,21 @@ class RoutingPair(TypedDict):
 class RoutingResult(TypedDict):
     """What follows from the released trips, or of the method gradient from the released routing."""
 
+    closed: NotRequired[list[str]]
+    """The links of `closed_links`, as people call them: nobody can take these"""
     combined: NotRequired[Combined]
     """Of several releases: what it brought to ask them together"""
     demand: NotRequired[list[list[float]]]
     """Released mean demand of a period, zones by zones; of the method counts; unit: trips a period"""
     iterations: NotRequired[int]
     """Steps that the assignment took"""
+    latency_law: NotRequired[str]
+    """By which law travel times grow with flows, in a sentence"""
+    link_flow_changes: NotRequired[list[float]]
+    """
+    What closing adds to the flow of each link, in the order of the request; with closed_links;
+    unit: trips a period
+    """
     link_flows: NotRequired[list[float]]
     """Flow of each link, in the order of the request; of the method counts; unit: trips a period"""
     policy: NotRequired[list[RoutingPair]]
@@ -2270,6 +2287,11 @@ class RoutingResult(TypedDict):
     """
     Of the released demand, fixed costs of links among it; of the method counts; unit: trips a
     period times the unit of free_flow_time
+    """
+    total_travel_time_change: NotRequired[float]
+    """
+    What closing adds to the total travel time of the same released demand on all roads; with
+    closed_links; unit: trips a period times the unit of free_flow_time
     """
     true_best_total_travel_time: NotRequired[float]
     """

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from discreet.dashboard import forms, job_forms, submissions
 from discreet.dashboard.pages import HEADERS
 from discreet.dashboard.sessions import Submitter, Viewer
-from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
+from discreet.errors import Conflict, DiscreetError, FieldIssue, InvalidInput, NotFound
 from discreet.intake.strict_json import loads
 from discreet.problems import KINDS
 from discreet.problems.base import Problem
@@ -128,14 +128,17 @@ async def _asked(
     firsts = row["released_by"] or [row["id"]]
     release = firsts[0] if len(firsts) == 1 else firsts
     stored = jobs.problem_view(row, viewer.principal)
-    own, changed = module_of(row["kind"], "left_out"), dict(changes)
+    own, changed, left_out = module_of(row["kind"], "left_out"), dict(changes), dict[str, str]()
     for field in KINDS[row["kind"]].objects:
         said = changes.get(field)
         if own is not None and isinstance(said, str) and said.startswith(WITHOUT):
             async with drawings.turns() if objects.names_any(stored) else nullcontext():
                 whole = await objects.filled_text(services, viewer.principal, stored)
             turned = {**whole, **changes, field: whole[field]}
-            changed |= await anyio.to_thread.run_sync(own.without, turned, said.removeprefix(WITHOUT))
+            del changed[field]
+            others = await anyio.to_thread.run_sync(own.without, turned, said.removeprefix(WITHOUT))
+            changed |= others
+            left_out |= dict.fromkeys((f"/problem/{name}" for name in others), f"/problem/{field}")
 
     name = called(changes)
 
@@ -151,16 +154,20 @@ async def _asked(
         return row
     digest = canonical.digest(json.loads(text))
     for number in range(MOST_TRIES):
-        found = await jobs.submit(
-            services,
-            viewer.principal,
-            idempotency_key=f"asked/{digest}/{number}",
-            request=text,
-            problem=asked.problem,
-            privacy=None,
-            seed=None,
-            name=asked.name,
-        )
+        try:
+            found = await jobs.submit(
+                services,
+                viewer.principal,
+                idempotency_key=f"asked/{digest}/{number}",
+                request=text,
+                problem=asked.problem,
+                privacy=None,
+                seed=None,
+                name=asked.name,
+            )
+        except InvalidInput as error:  # is said beside what was turned
+            issues = [FieldIssue(left_out.get(one.pointer, one.pointer), one.detail) for one in error.issues]
+            raise InvalidInput(issues, code=error.code, limit=error.limit) from None
         if found["state"] not in ("failed", "cancelled"):
             return found
     raise Conflict("this was asked often, and failed each time", code="job_ended")

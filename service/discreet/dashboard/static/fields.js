@@ -222,6 +222,7 @@ export class Fields {
     const group = !single || ["object", "parts", "table", "json"].includes(this.sort(single));
     let box;
     if (this.choices[name]) box = this.one(context, this.chosen(context, this.choices[name]), help);
+    else if (whole["x-choices"] && inWords(whole, holder[name]) >= 0) box = this.words(ways, context, help);
     else if (single && !group && (holder[name] == null || this.fits(single, holder[name]) || typeof holder[name] === "string"))
       box = this.one(context, this.control(single, context), help);
     else if (ways.every((one) => ["const", "enum", "boolean"].includes(this.sort(one))) && this.known(ways, holder[name]))
@@ -317,6 +318,24 @@ export class Fields {
     const options = known.map((one) => [one.value, one.label]);
     if (!options.some(([known]) => known === value)) options.unshift([value, value === "" ? "Choose one" : value]);
     return this.options(context, options, value, (picked) => context.set(picked === "" ? ABSENT : picked));
+  }
+
+  // A choice among whole values that the schema says in words; another one is given as usual.
+  words(ways, context, help) {
+    const known = context.schema["x-choices"];
+    const options = [...known.map((one, place) => [String(place), firstUp(one.says)]), ["other", "With figures of its own"]];
+    const chosen = String(inWords(context.schema, context.holder[context.name]));
+    const box = this.one(context, this.options(context, options, chosen, (picked) => {
+      if (picked !== "other") {
+        context.set(structuredClone(known[Number(picked)].value));
+        return;
+      }
+      context.holder[context.name] ??= structuredClone(context.schema.default);
+      const own = this.alternatives(ways, { ...context, needed: true }, help);
+      box.replaceChildren(own, context.error);
+      own.querySelector("select, input")?.focus();
+    }), help);
+    return box;
   }
 
   // A value that can be given in several ways, or has fields of its own.
@@ -476,6 +495,13 @@ export class Fields {
     const sources = element("div", { className: "pair" });
     const hourly = schema["x-file"]?.hourly;
     const minutes = hourly && element("input", { id: `${context.id}-minutes`, inputMode: "decimal" });
+    const doubled = schema["x-file"]?.doubled;
+    const twice = doubled && element(
+      "select", { id: `${context.id}-twice` },
+      element("option", { value: "refuse" }, "Refuse the file, and name them"),
+      element("option", { value: "keep-first" }, "Take the first line of each"),
+      element("option", { value: "sum" }, `Make one of them, with ${doubled.sum} added up`),
+    );
     const file = element("input", {
       id: `${context.id}-file`, type: "file",
       onchange: async (event) => {
@@ -488,10 +514,11 @@ export class Fields {
           const numeric = (column) => this.numeric(column);
           const { inUtf8 } = await import(new URL("table_text.js", import.meta.url));
           const plain = await inUtf8(chosen);
-          const value = read(await plain.file.text(), { schema, table, item, numeric, minutes: minutes?.value.trim() ?? "" });
+          const value = read(await plain.file.text(), { schema, table, item, numeric, minutes: minutes?.value.trim() ?? "", twice: twice?.value });
           taken(value.object, `Read from ${chosen.name}: ${value.object[table].length} rows. ${value.note}`);
         } catch (problem) {
           status.textContent = `${chosen.name} was not read: ${problem.message}`;
+          event.target.value = ""; // so that the same file may be chosen again
         }
       },
     });
@@ -499,6 +526,10 @@ export class Fields {
     if (minutes) {
       const says = `Empty: the file’s ${hourly.columns.join(", ")} is of a period already. Say it before you choose the file.`;
       sources.append(element("div", {}, element("label", { htmlFor: minutes.id }, "Minutes of a period, where the file’s figures are of an hour"), element("p", { className: "note" }, says), minutes));
+    }
+    if (twice) {
+      const says = "A street with the same ends and figures on two lines would carry twice as much.";
+      sources.append(element("div", {}, element("label", { htmlFor: twice.id }, "What stands twice in the file"), element("p", { className: "note" }, says), twice));
     }
     sources.append(element("div", {}, element("label", { htmlFor: file.id }, "Read it from a file"), element("p", { className: "note" }, ...withCode(`${formats}. It stays in this browser until its price is asked.`)), file));
     if (this.jobs.length) {
@@ -559,6 +590,15 @@ export class Fields {
     }
     return others;
   }
+}
+
+// Which of the values that a schema says in words this is, or its default where there is none; -1 for another.
+function inWords(schema, value) {
+  const given = value ?? schema.default;
+  const same = (one, other) => isObject(one) && isObject(other)
+    ? Object.keys({ ...one, ...other }).every((key) => same(one[key], other[key]))
+    : one === other;
+  return schema["x-choices"].findIndex((one) => same(one.value, given));
 }
 
 // Numbers with commas or spaces between them; with decimal commas where semicolons part them, or spaces alone.

@@ -5,11 +5,12 @@ import { fromCsv } from "./fields.js";
 
 // The object of the schema: its table from the rows, its other fields from what the file says or the rows tell. Where
 // `minutes` are given, columns that are of an hour in the file (`hourly`) become those of a period of so many minutes.
-export function read(text, { schema, table, item, numeric, minutes = "" }) {
+// What stands twice in a file of comma separated values (`doubled`) is refused, taken once, or made one row.
+export function read(text, { schema, table, item, numeric, minutes = "", twice = "refuse" }) {
   const layout = schema["x-file"] ?? {};
   const said = {};
   for (const [, name, value] of text.matchAll(/^\s*<([^<>]+)>\s*(\S*)/gm)) said[name.trim().toUpperCase()] = Number(value);
-  const [rows, note] = Object.keys(said).length ? marked(text, layout, item, said) : separated(text, layout, item, numeric);
+  const [rows, note] = Object.keys(said).length ? marked(text, layout, item, said) : once(separated(text, layout, item, numeric), layout.doubled, twice);
   if (!rows.length) throw new Error("it has no rows");
   const missing = (item.required ?? []).filter((name) => !(name in rows[0]));
   if (missing.length) throw new Error(`no column is ${missing.join(", ")}`);
@@ -34,8 +35,33 @@ function separated(text, layout, item, numeric) {
   const known = names.map((one) => (Object.hasOwn(item.properties, one) ? one : meant(one)));
   const [rows] = fromCsv([known.join(","), ...lines].join("\n"), item.properties, numeric);
   const left = known.filter((one) => !Object.hasOwn(item.properties, one));
+  const streets = rows.map((row) => row.name ?? row.street ?? "");
   for (const row of rows) for (const name of left) delete row[name];
-  return [rows, left.length ? `Columns left out: ${left.join(", ")}.` : ""];
+  return [rows, left.length ? `Columns left out: ${left.join(", ")}.` : "", streets];
+}
+
+const MOST_NAMED = 20;
+
+// Each row once, as `twice` says, with what that changed in the note.
+function once([rows, note, names = []], doubled, twice) {
+  if (!doubled) return [rows, note];
+  const alike = new Map();
+  rows.forEach((row, place) => {
+    const key = JSON.stringify([Object.entries(row).sort(), names[place] ?? ""]);
+    alike.set(key, [...(alike.get(key) ?? []), place]);
+  });
+  const more = [...alike.values()].filter((places) => places.length > 1);
+  if (!more.length) return [rows, note];
+  const called = (place) => doubled.ends.map((end) => rows[place][end]).join(" to ") + (names[place] ? `, ${names[place]}` : "");
+  const listed = more.slice(0, MOST_NAMED).map(([place]) => called(place)).join("; ") + (more.length > MOST_NAMED ? `; and ${more.length - MOST_NAMED} more` : "");
+  const says = `${more.length === 1 ? "1 row stands" : `${more.length} rows stand`} more than once`;
+  if (twice === "refuse") throw new Error(`${says} with the same figures: ${listed}. Say above what is made of them, and choose the file again`);
+  const kept = [...alike.values()].map((places) => {
+    const row = { ...rows[places[0]] };
+    if (twice === "sum" && typeof row[doubled.sum] === "number") row[doubled.sum] *= places.length;
+    return row;
+  });
+  return [kept, `${note} ${says}, ${twice === "sum" ? `made one each with ${doubled.sum} together` : "taken once each"}: ${listed}.`.trim()];
 }
 
 // Rows by position, of which weighted columns add up to one of ours.

@@ -242,14 +242,14 @@ def clip_advice(trips: int) -> tuple[str, ...]:
     return (says,)
 
 
-def model_advice(objective: str, latency: AffineLatency | BprLatency) -> tuple[str, ...]:
+def model_advice(objective: str, roads: RoadNetwork, latency: AffineLatency | BprLatency) -> tuple[str, ...]:
     """What is assumed of drivers and roads where that is not how people drive on roads by themselves: of that the
     interval says nothing, and noise is the smaller part of what an answer may be off."""
     said, other = [], []
     if objective == "system_optimum":
         said.append("trips are sent so that all together lose least")
         other.append("objective=user_equilibrium")
-    if isinstance(latency, AffineLatency):
+    if isinstance(latency, AffineLatency) and any(link.power is None for link in roads.links):
         said.append("travel times grow in proportion to flows")
         other.append("latency.type=bpr")
     if not said:

@@ -12,11 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidInput
 from discreet.figures.charts import Blocks, Chart, Table, interval_of, largest, noise_of
-from discreet.figures.geometry import beside, half_arrows, inches, layout, round_step, zone_radius
+from discreet.figures.geometry import beside, half_arrows, inches, layout, zone_radius
 from discreet.figures.series import field
-from discreet.figures.style import INK, LOADS, PAPER, QUIET
+from discreet.figures.style import INK, PAPER, QUIET
 from discreet.figures.traces import Figure, Trace, bars, figure, heat, matrix_axes, plain, rounded
 from discreet.problems.road_network import RoadNetwork
+from discreet.problems.routing import map_traces
 from discreet.problems.routing.selection_charts import selection_charts
 from discreet.solvers.traffic.traffic_assignment import Network
 
@@ -26,8 +27,6 @@ SHOWN = (
     "map of the network with its flows, how full the links are, released demand; the "
     "paths of any pair of zones, on the map and in words"
 )
-UP_TO_FULL = (LOADS[0], LOADS[1], LOADS[2], LOADS[4], LOADS[6])
-"""Of classes of 20 % of capacity."""
 MAX_NODES = 10_000
 """A larger network is not drawn: finding places for its nodes would take seconds."""
 MAX_LINKS = 4000
@@ -35,7 +34,6 @@ MAX_LINKS = 4000
 NAMED_ZONES = 300
 NAMED_ORIGINS = 20
 WHISKERS = " Whiskers: what the noise leaves open, with 90 %."
-PATH_COLOURS = ("#d62a4a", "#2f6f9f", "#b7791f", "#43307a", "#3d8f5f", "#7b8794")
 
 
 def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
@@ -43,12 +41,12 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
     charts = []
     roads = RoadNetwork.model_validate(problem["network"])
     if roads.nodes <= MAX_NODES and {"link_flows", "unit_flows"} & result.keys():
-        charts.append(network_map(roads, result, plan))
+        charts.append(network_map(roads, result, plan, closed=problem.get("closed_links") or ()))
     if "link_flows" in result:
         charts.append(_loads(roads, np.array(result["link_flows"]), interval_of(result, "link_flows")))
     if (demand := np.array(result.get("demand", ()))).size:
         charts.append(_demand(demand, plan, result, zone_names(problem, result)))
-    return [*charts, *selection_charts(roads, result)]
+    return [*charts, *selection_charts(roads, result, zone_names(problem, result))]
 
 
 def row_names(problem: dict[str, Any], result: dict[str, Any], field: str) -> list[str] | None:
@@ -56,7 +54,9 @@ def row_names(problem: dict[str, Any], result: dict[str, Any], field: str) -> li
     if field == "demand":
         roads = RoadNetwork.model_validate(problem["network"])
         return [f"zone {roads.called(zone)}" for zone in range(1, roads.nodes + 1)]  # the first nodes are the zones
-    if field == "link_flows":
+    if field == "skims" and (called := zone_names(problem, result)):
+        return [f"zone {name}" for name in called]
+    if field in ("link_flows", "link_flow_changes"):
         roads = RoadNetwork.model_validate(problem["network"])
         return [roads.way(link) for link in range(len(roads.links))]
     return None
@@ -80,6 +80,7 @@ def network_map(
     result: dict[str, Any],
     plan: dict[str, Any],
     paths: Sequence[dict[str, Any]] | None = None,
+    closed: Sequence[int] = (),
 ) -> Chart:
     """Half arrows as wide as the flow, coloured by flow / capacity; `paths` of one pair are drawn above in colours of
     their own, wide as their shares, with all other links in grey."""
@@ -100,10 +101,12 @@ def network_map(
     arrows = half_arrows(where, network.tail, network.head, widths, beside(network, widths), radius)
     drawn = np.argsort(-flow, kind="stable")[:MAX_LINKS]
     if paths is None:
-        data = _classes(arrows, ratio, drawn, full=1.0 if counted else None)
+        data = map_traces.classes(arrows, ratio, drawn, counted=counted)
     else:
-        data = [_polygons("all other links", arrows[drawn], QUIET, opacity=0.35)]
-        data += _paths(where, network, radius, paths, widest)
+        data = [map_traces.polygons("all other links", arrows[drawn], QUIET, opacity=0.35)]
+        data += map_traces.paths_of(where, network, radius, paths, widest)
+    if closed:
+        data += [map_traces.closed(where, network, closed)]
     ends = interval_of(result, "link_flows") if counted else None
     data += [_hover(where, network, roads, flow, ratio if counted else None, ends, drawn)]
     data += _nodes(where, network, roads, radius)
@@ -115,7 +118,7 @@ def network_map(
     left_out = "" if drawn.size == flow.size else f" The {drawn.size} links with the largest flows of {flow.size}."
     links = (
         "Each link is a half arrow on the right of its direction: the wider, the more flow a period; its colour says "
-        "how full it is (flow / capacity): the last is full, or more where links carry more than their capacity."
+        "how full it is (flow / capacity), the darker on a light page the fuller: the same colours in all maps."
         if paths is None and counted
         else "Each link is a half arrow on the right of its direction: the wider and the darker on a light page, the "
         "more of the pairs' ways lead over it, if every pair of zones had one trip."
@@ -165,59 +168,6 @@ def _map_figure(data: list[Trace], shape: float) -> Figure:
         uirevision="map",
         meta={"shape": shape},
     )
-
-
-def _classes(arrows: Floats, ratio: Floats, drawn: NDArray[np.int64], full: float | None) -> list[Trace]:
-    """One trace of polygons a class of `ratio`, empty classes left out. Where no link is more than `full` the classes
-    end there, so that the last colour never means a road that is nearly empty."""
-    most = float(ratio.max(initial=0.0))
-    within = full is not None and most <= full
-    colours = UP_TO_FULL if within else LOADS
-    step = full / len(colours) if full is not None and within else round_step(most / len(colours))
-    place = np.minimum(ratio / step + 1e-9, len(colours) - 1).astype(np.int64)
-    scale, unit = (1.0, "trips") if full is None else (100 / full, "% of capacity")
-    traces = []
-    for k, colour in enumerate(colours):
-        chosen = drawn[place[drawn] == k]
-        if chosen.size:
-            name = f"{k * step * scale:g}\u2013{(k + 1) * step * scale:g} {unit}"
-            traces.append(_polygons(name, arrows[chosen], colour))
-    return traces
-
-
-def _polygons(name: str, arrows: Floats, colour: str, opacity: float = 1.0) -> Trace:
-    """Many polygons of one colour: float[k, corners, 2]."""
-    gap = np.full((len(arrows), 1, 2), np.nan)
-    corners = rounded(np.concatenate([arrows, arrows[:, :1], gap], axis=1).reshape(-1, 2).T, 5)
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": plain(name),
-        "x": corners[0],
-        "y": corners[1],
-        "fill": "toself",
-        "fillcolor": colour,
-        "line": {"color": colour, "width": 0.5},
-        "opacity": opacity,
-        "hoverinfo": "skip",
-    }
-
-
-def _paths(
-    where: Floats, network: Network, radius: Floats, paths: Sequence[dict[str, Any]], widest: float
-) -> list[Trace]:
-    traces = []
-    taken = np.zeros(network.tail.size)
-    for place, path in enumerate(paths):
-        links = np.array(path["links"], dtype=np.int64)
-        if not links.size:
-            continue
-        widths = np.full(links.size, max(0.25, float(path["share"])) * widest)
-        arrows = half_arrows(where, network.tail[links], network.head[links], widths, taken[links] + 0.02, radius)
-        taken[links] += widths[0] + 0.01
-        name = f"path {place + 1}: {100 * path['share']:.4g} %"
-        traces.append(_polygons(name, arrows, PATH_COLOURS[place % len(PATH_COLOURS)]))
-    return traces
 
 
 def _hover(
@@ -377,7 +327,8 @@ def pair_map(
     problem: Mapping[str, Any], plan: dict[str, Any], result: dict[str, Any], paths: Sequence[dict[str, Any]]
 ) -> Chart:
     """The map with the paths of one pair above it."""
-    return network_map(RoadNetwork.model_validate(problem["network"]), result, plan, paths)
+    closed = problem.get("closed_links") or ()
+    return network_map(RoadNetwork.model_validate(problem["network"]), result, plan, paths, closed)
 
 
 def pair_paths(problem: Mapping[str, Any], paths: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from discreet.errors import FieldIssue
 from discreet.problems.road_network import affine
+from discreet.problems.routing import closures
 from discreet.problems.routing.dataset import RoutingPublic
 
 MAX_UNIT_FLOWS = 2 * 10**7
@@ -19,6 +20,8 @@ def issues(asked: Any, public: RoutingPublic) -> list[FieldIssue]:
     if public.zones < 2:
         issues.append(FieldIssue("/problem/dataset", "trips within its one zone use no link: two zones are needed"))
     issues += _of_persons(asked, public)
+    if not found:
+        issues += closures.issues(asked.roads, asked.closed_links, public.zones)
     links = len(asked.roads.links)
     if beyond := [link for link in asked.select_links if link >= links]:
         says = f"the network has {links} links, counted from 0; found {beyond[0]}"
@@ -41,6 +44,11 @@ def issues(asked: Any, public: RoutingPublic) -> list[FieldIssue]:
         (not affine(asked.roads, asked.latency), "latency", "the method gradient needs affine latencies"),
         (asked.objective != "system_optimum", "objective", "the method gradient finds the system optimum only"),
         (bool(asked.select_links), "select_links", "gradient releases no trips: unit_flows says who uses a link"),
+        (
+            bool(asked.closed_links),
+            "closed_links",
+            "gradient releases no trips to send on other links",
+        ),
         (asked.skims, "skims", "gradient releases no flows, so no travel times"),
     ):
         if wrong:

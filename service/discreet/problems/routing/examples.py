@@ -6,6 +6,7 @@ from typing import Any
 
 from discreet.problems.base import Neighbours, Problem
 from discreet.problems.numbers import Budget
+from discreet.problems.routing import laws
 from discreet.problems.routing.dataset import RoutingContent, RoutingDataset, RoutingPublic, Trip
 from discreet.problems.routing.synthesis import trips_a_period
 
@@ -61,6 +62,7 @@ def example_for(public: RoutingPublic) -> dict[str, Any]:
                 for tail, head in ((one, other), (other, one))
             ],
         }
+    problem["latency"] = dict(laws.CHOICES[0]["value"])
     if public.unit == "person":
         problem["max_trips_per_person"] = TRIPS_A_PERSON if public.max_person is None else "auto"
     return {**body, "privacy": {**body["privacy"], "delta": "auto"}}
@@ -163,6 +165,7 @@ def otherwise(problem: Any) -> dict[str, dict[str, Any]]:
         "max_trips_per_person": {"max_trips_per_person": 1 + (problem.max_trips_per_person or 0)},
         "max_norm_per_person": {"max_norm_per_person": 1 + (problem.max_norm_per_person or 0)},
         "relative_gap": {"relative_gap": 1e-3},
+        "closed_links": {"closed_links": [] if problem.closed_links else [0]},
         "select_links": {"select_links": [] if problem.select_links else [0]},
         "skims": {"skims": not problem.skims},
         "uncertainty": {"uncertainty": not problem.uncertainty},

@@ -8,7 +8,8 @@ from discreet.errors import InvalidInput
 from discreet.privacy import calibration
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
-from discreet.problems.road_network import RoadNetwork
+from discreet.problems.road_network import AffineLatency, BprLatency, RoadNetwork
+from discreet.problems.routing import laws
 from discreet.problems.routing.dataset import RoutingPublic
 from discreet.solvers.traffic import unit_flow_descent as descent
 from discreet.solvers.traffic.traffic_assignment import Network
@@ -87,9 +88,11 @@ def gradient_plan(
     )
 
 
-def assumptions(public: RoutingPublic, roads: RoadNetwork) -> tuple[str, str]:
+def assumptions(public: RoutingPublic, roads: RoadNetwork, latency: AffineLatency | BprLatency) -> tuple[str, ...]:
     """Of both methods."""
+    law = laws.sentence(roads, latency)
     return (
         f"the {public.periods} periods, the {public.zones} zones and the network are public",
         roads.of_periods(public.period_minutes),
+        law[0].lower() + law[1:],
     )

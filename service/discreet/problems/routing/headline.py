@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from discreet.problems.headlines import Headline, counted, figure, headline, only_noise
+from discreet.problems.routing import closures
 from discreet.problems.routing.result import RoutingResult
 from discreet_client.intervals import percent
 
@@ -16,6 +17,12 @@ CHOICES = {
 }
 
 
+OTHER_LAW = "Another law can be asked of what was released, for free."
+NO_INTERVAL = (
+    "It has no interval: one takes an assignment to a gap below 1e-8, of a user equilibrium on at most 3,000 links."
+)
+
+
 def time_unit(problem: Mapping[str, Any]) -> str:
     """Of travel times, where the network says it; else, or where the problem names a stored network, empty."""
     network = problem.get("network")
@@ -23,23 +30,30 @@ def time_unit(problem: Mapping[str, Any]) -> str:
 
 
 def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
-    """The total travel time, links that are only noise, and of simulations what the truth costs."""
+    """The total travel time and on which roads, what closing some changes, the law of travel times, links that are
+    only noise, and of simulations what the truth costs."""
+    law = [Headline(str(result["latency_law"]))] if "latency_law" in result else []
     if "total_travel_time" not in result:  # the method gradient, which releases no trips
-        return [Headline("Every pair of zones has its paths; how many trips there are, and how long, was not released")]
+        says = "Every pair of zones has its paths; how many trips there are, and how long, was not released"
+        return [Headline(says), *law]
     unit = time_unit(problem)
     told = f" {unit} of travel time" if unit else " of travel time"
     unknown = "" if unit else ", in the unit of the links' times"
+    closed = f"With {closures.told(result['closed'])} closed, all" if result.get("closed") else "All"
     found = [
         headline(
             RoutingResult,
             result,
             "total_travel_time",
-            "All trips of a period together take ",
+            f"{closed} trips of a period together take ",
             f"{told}, {CHOICES.get(problem.get('objective', ''), 'as the routing sends them')}{unknown}",
         )
     ]
     if unit:
         found = [replace(one, unit=f"{unit}, of all trips of a period") for one in found]
+    if "total_travel_time_change" in result:
+        found.append(_change(result, unit))
+    found += [replace(one, good_for=OTHER_LAW) for one in law]
     noise, links = only_noise(result, "link_flows")
     if noise:
         found.append(Headline("The flows of ", f"{noise:,} of {counted(links, 'link')}", " are only noise"))
@@ -54,3 +68,15 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
             )
         )
     return found
+
+
+def _change(result: Mapping[str, Any], unit: str) -> Headline:
+    """What closing does to the total travel time of the same trips."""
+    name = "total_travel_time_change"
+    change, now = result[name], result["total_travel_time"]
+    before = now - change
+    part = f", {percent(abs(change) / before)} {'more' if change >= 0 else 'less'}" if before > 0 else ""
+    after = f"{unit and ' '}{unit} to what the same trips take on all roads{part}"
+    found = headline(RoutingResult, result, name, "Closing adds ", after)
+    told = ((result.get("uncertainty") or {}).get("values") or {}).get(name)
+    return found if told or not result.get("uncertainty") else replace(found, good_for=NO_INTERVAL)

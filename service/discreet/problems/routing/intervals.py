@@ -13,9 +13,10 @@ from discreet.privacy.events import Event
 from discreet.problems import results
 from discreet.problems.accuracy import LEVEL
 from discreet.problems.results import Output
+from discreet.problems.routing import closures
 from discreet.problems.routing.dataset import Ints, RoutingPublic
 from discreet.problems.routing.selections import Noised, Selected, skims_interval
-from discreet.solvers.traffic.sensitivity import derivative
+from discreet.solvers.traffic.sensitivity import Derivative, derivative
 from discreet.solvers.traffic.traffic_assignment import Assignment, Latency, Network, Objective
 
 Floats = NDArray[np.float64]
@@ -41,6 +42,7 @@ def uncertainty_of(
     objective: Objective,
     chosen: Selected | None = None,
     skims: Floats | None = None,
+    reopened: closures.Reopened | None = None,
 ) -> Output:
     """The field `uncertainty` of the method counts, an `accuracy.Uncertainty`.
 
@@ -52,6 +54,8 @@ def uncertainty_of(
     `mostly_noise`: what the pairs' noise adds up to is `NOISE_SHARE` of all trips or more, and half of the links
     that are used or more are noise too (or have no interval): flows of links may be known well where no single pair is.
     What was chosen beside it (`selections`) has its intervals as long as all of them are not too many numbers.
+    `reopened`: the same demand on all roads, where some are closed. What closing changes is a function of the same
+    trips, so its derivative is the difference of both, and far less noise goes through that than through either.
     """
     apart = ~np.eye(public.zones, dtype=bool)
     raw = trips_between(public, trips) / public.counts_a_mean_trip
@@ -78,7 +82,15 @@ def uncertainty_of(
             noisy = (widths >= flows) & (widths > UNUSED * spread)
             dominates["link_flows"] = noisy
             noise = noise and bool(2 * np.count_nonzero(noisy) >= np.count_nonzero(noisy | (flows > 0)))
-    room = results.MAX_JSON_NUMBERS - 2 * (demand.size + network.tail.size)
+        if reopened is not None and reopened.solution.relative_gap <= LARGEST_GAP:
+            before = derivative(reopened.network, latency, objective, reopened.solution, links=links)
+            changes = _of_closing(slopes, before, solution, reopened.solution, change, spread)
+            if "total_travel_time" not in values:  # noise as large as that leaves nothing linear
+                changes.pop("total_travel_time_change", None)
+            values |= changes
+            for name, (low, high) in changes.items():
+                dominates[name] = np.asarray(low < 0) & np.asarray(high > 0)
+    room = results.MAX_JSON_NUMBERS - 2 * (demand.size + (1 if reopened is None else 2) * network.tail.size)
     noised = Noised(raw, demand, reach, spread)
     if chosen is not None and 2 * chosen.trips.size <= room:
         ends = chosen.interval(noised)
@@ -91,6 +103,28 @@ def uncertainty_of(
             values["skims"] = _around(*told, skims)
             dominates["skims"] = ((told[1] >= skims) & apart).any(axis=1)
     return _output(values, dominates, noise)
+
+
+def _of_closing(
+    slopes: Derivative, before: Derivative, now: Assignment, then: Assignment, change: Floats, spread: float
+) -> dict[str, tuple[Any, Any]]:
+    """Intervals of what closing changes, as far as it is linear in the trips; both signs are possible."""
+    values: dict[str, tuple[Any, Any]] = {}
+    if slopes.total is not None and before.total is not None:
+        row, value = slopes.total - before.total, now.total_travel_time - then.total_travel_time
+        middle, width = value + row @ change, spread * float(np.linalg.norm(row))
+        values["total_travel_time_change"] = min(middle - width, value), max(middle + width, value)
+    if slopes.moves is not None and before.moves is not None:
+        moved = now.link_flows - then.link_flows
+        lower, upper, seen = moved.copy(), moved.copy(), False
+        for some, rows in closures.flow_rows(slopes, before):
+            middles, widths = moved[some] + rows @ change, spread * np.linalg.norm(rows, axis=1)
+            lower[some] = np.minimum(middles - widths, moved[some])
+            upper[some] = np.maximum(middles + widths, moved[some])
+            seen = True
+        if seen:
+            values["link_flow_changes"] = lower, upper
+    return values
 
 
 def pairs_are_noise(public: RoutingPublic, event: Event, trips: Ints) -> bool:

@@ -25,14 +25,10 @@ def choices(problem: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def without(problem: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The fields of the problem that are others without this link: its network, and chosen links, which keep their
-    meaning. InvalidInput for a name of no link, or of several, and for a link that is chosen."""
-    network = problem["network"]
+    """The fields of the problem that are others without the link of this name: its closed links. InvalidInput for a
+    name of no link, or of several."""
     try:
-        found = closing.without(network, [name])
+        found = closing.links_of(problem["network"], [name])
     except closing.UnknownLink as error:
         raise InvalidInput(str(error), pointer="/problem/network") from None
-    chosen = closing.moved(found, problem.get("select_links") or (), len(network["links"]))
-    if chosen is None:
-        raise InvalidInput("who uses this link is asked for in select_links", pointer="/problem/network")
-    return {"network": found.network, **({"select_links": chosen} if chosen else {})}
+    return {"closed_links": sorted({*(problem.get("closed_links") or ()), *found.links})}

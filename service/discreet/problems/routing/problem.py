@@ -31,21 +31,16 @@ from discreet.problems.objects import PublicObject
 from discreet.problems.plans import NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Output, Result
 from discreet.problems.road_network import AffineLatency, BprLatency, NetworkOrId, RoadNetwork
-from discreet.problems.routing import checks, examples
+from discreet.problems.routing import checks, closures, examples, laws
 from discreet.problems.routing.advice import clip_advice, expectations, expected_shares, model_advice, norm_advice, told
 from discreet.problems.routing.around import roads_around
+from discreet.problems.routing.assigned import assigned
 from discreet.problems.routing.counts import clip, demand_of, shorten, sums_by_pair
 from discreet.problems.routing.dataset import MAX_TRIPS, RoutingDataset, RoutingPublic
 from discreet.problems.routing.gradient import PROJECTION_TOLERANCE, assumptions, gradient_plan
-from discreet.problems.routing.intervals import (
-    MAX_LINKS,
-    pairs_are_noise,
-    uncertainty_of,
-    uncertainty_of_routing,
-)
+from discreet.problems.routing.intervals import MAX_LINKS, pairs_are_noise, uncertainty_of_routing
 from discreet.problems.routing.policies import policy_json, policy_table
 from discreet.problems.routing.result import RoutingResult
-from discreet.problems.routing.selections import Selected, skims
 from discreet.problems.routing.synthesis import SYNTHESIS
 from discreet.problems.sources import ProblemOnBlocks
 from discreet.problems.synthesis import Synthesis
@@ -55,6 +50,7 @@ from discreet.solvers.traffic.unit_flow_projection import UnitFlows
 
 MAX_ITERATIONS = 1000
 MAX_SELECTED = 100
+MAX_CLOSED = 10_000
 STARTING_GAP = 1e-4
 INTERVAL_BYTES = 32
 """Of links by links: what intervals of their flows take in memory."""
@@ -87,15 +83,19 @@ class Routing(ProblemOnBlocks):
         **dict.fromkeys(("objective", "latency", "network"), "with the method counts"),
         "relative_gap": ALWAYS,
         "uncertainty": ALWAYS,
-        **dict.fromkeys(("select_links", "skims"), "with the method counts"),
+        **dict.fromkeys(("closed_links", "select_links", "skims"), "with the method counts"),
     }
 
-    known_to_who_asks: ClassVar[tuple[str, ...]] = ("objective",)
+    known_to_who_asks: ClassVar[tuple[str, ...]] = ("objective", "latency")
     objects: ClassVar[Mapping[str, type[PublicObject]]] = {"network": RoadNetwork}
 
     kind: Literal["routing"]
     network: NetworkOrId
-    latency: Annotated[AffineLatency | BprLatency, Field(discriminator="type")] = AffineLatency(type="affine")
+    latency: Annotated[AffineLatency | BprLatency, Field(discriminator="type")] = Field(
+        default=AffineLatency(type="affine"),
+        description="How travel times grow with flows, on links of which the network says no b and power itself",
+        json_schema_extra={"x-choices": laws.CHOICES},
+    )
     objective: Literal["system_optimum", "user_equilibrium"] = Field(
         default="system_optimum",
         description="system_optimum: ways that make all trips together as short as can be; user_equilibrium: each "
@@ -120,6 +120,10 @@ class Routing(ProblemOnBlocks):
         description="Links, by their positions from 0, of which the result says which pairs' trips use them",
     )
     skims: Flag = Field(default=False, description="Whether the result has the travel time of every pair of zones")
+    closed_links: Annotated[tuple[Count, ...], InPieces(max_length=MAX_CLOSED)] = Field(
+        default=(),
+        description="Links that nobody can take, by their positions from 0: the result then says what that changes too",
+    )
     uncertainty: Flag = INTERVALS
 
     @property
@@ -127,6 +131,17 @@ class Routing(ProblemOnBlocks):
         """The network, where `with_objects` has put it in the place of an id."""
         assert isinstance(self.network, RoadNetwork)
         return self.network
+
+    @property
+    def open_roads(self) -> RoadNetwork:
+        """The same, on which nobody can take the closed links."""
+        return closures.without(self.roads, self.closed_links)
+
+    @classmethod
+    def asks(cls, problem: Mapping[str, Any]) -> tuple[str, ...]:
+        """Not of a law that the network says of every link."""
+        stated = isinstance(network := problem.get("network"), Mapping) and laws.stated(network)
+        return tuple(field for field in cls.known_to_who_asks if not (stated and field == "latency"))
 
     @classmethod
     def example(cls) -> dict[str, Any]:
@@ -161,7 +176,7 @@ class Routing(ProblemOnBlocks):
         plan = self.draft(public, budget)
         sentences = [one.sentence for one in self.expected(public, plan, LEVEL)]
         return plan.model_copy(
-            update={"advice": (*sentences, *plan.advice, *model_advice(self.objective, self.latency))}
+            update={"advice": (*sentences, *plan.advice, *model_advice(self.objective, self.roads, self.latency))}
         )
 
     def draft(self, public: RoutingPublic, budget: Budget) -> Plan:
@@ -169,7 +184,7 @@ class Routing(ProblemOnBlocks):
             raise InvalidInput(issues)
         if self.method == "gradient":
             network = self.roads.arrays(public.zones)
-            terms, said = self._terms(public, network), assumptions(public, self.roads)
+            terms, said = self._terms(public, network), assumptions(public, self.roads, self.latency)
             return gradient_plan(public, budget, network, terms, self._row_seconds(public), said)
         return self._plan_counts(public, budget)
 
@@ -198,11 +213,11 @@ class Routing(ProblemOnBlocks):
             return (expected_shares(event, confidence),)
         if around is not None:
             deviation = event.deviation() / public.counts_a_mean_trip
-            roads, kept = roads_around(self.roads, self.latency, self.objective, around, deviation)
+            roads, kept = roads_around(self.open_roads, self.latency, self.objective, around, deviation)
             mean = float(around["demand"].sum()) / (public.zones * (public.zones - 1))
             unit = self.roads.time_unit
             return tuple(told(public, roads, event, confidence, mean, around=True, kept=kept, times=unit))
-        return tuple(expectations(public, self.roads, self.latency, self.objective, event, confidence))
+        return tuple(expectations(public, self.open_roads, self.latency, self.objective, event, confidence))
 
     def _clip(self, public: RoutingPublic) -> int | None:
         return public.max_person if self.max_trips_per_person == "auto" else self.max_trips_per_person
@@ -244,13 +259,14 @@ class Routing(ProblemOnBlocks):
                 memory_bytes=(1 << 28)
                 + 64 * pairs * 16
                 + 200 * len(self.roads.links)
-                + INTERVAL_BYTES * min(len(self.roads.links), MAX_LINKS) ** 2,
+                + INTERVAL_BYTES * min(len(self.roads.links), MAX_LINKS) ** 2 * (2 if self.closed_links else 1),
                 steps=MAX_ITERATIONS,
             ),
             unit=public.unit,
             neighbours=neighbours,
             assumptions=(
-                *assumptions(public, self.roads),
+                *assumptions(public, self.roads, self.latency),
+                *closures.assumption(self.roads, self.closed_links),
                 sized(f"{public.most_rows} cells with trips"),
                 *(["who a trip's person is, is recorded truly"] if public.unit == "person" else []),
             ),
@@ -320,7 +336,7 @@ class Routing(ProblemOnBlocks):
             return np.bincount(pair[part], weights=trips[part, 3], minlength=flows.pairs).astype(np.float64)
 
         evenly = np.full((public.zones, public.zones), terms.max_total / max(1, flows.pairs))
-        start = flows.of_policy(self._assign(network, evenly, STARTING_GAP).paths)
+        start = flows.of_policy(self.routed(network, evenly, STARTING_GAP).paths)
         steps = terms.step_sizes(public.periods)
         try:
             return descent.descend(flows, terms, steps, demand, start, tolerance=PROJECTION_TOLERANCE)
@@ -340,52 +356,33 @@ class Routing(ProblemOnBlocks):
         return public.zones * (public.zones - 1)
 
     def finish(self, public: RoutingPublic, plan: Plan, released: Released, progress: Progress) -> Result:
-        network = self.roads.arrays(public.zones)
-        (event,) = plan.events
+        values: dict[str, Any] = {"latency_law": laws.sentence(self.roads, self.latency)}
         if plan.parameters["method"] == "gradient":
-            flows = UnitFlows.of_pairs(network)
+            (event,) = plan.events
+            flows = UnitFlows.of_pairs(self.roads.arrays(public.zones))
             near = flows.project(released["unit_flows"]).flow
             policy = flows.policy(near)
-            values: dict[str, Any] = {"unit_flows": near}
+            values["unit_flows"] = near
             if self.uncertainty:
                 values["uncertainty"] = uncertainty_of_routing(event, released["unit_flows"], near)
             progress(1, 1)
         else:
-            demand = demand_of(public, released["trips"])
-            solution = self._assign(network, demand, self.relative_gap, plan.iterations["assignment"], progress)
-            policy = solution.paths
-            values = {
-                "link_flows": solution.link_flows,
-                "demand": demand,
-                "total_travel_time": solution.total_travel_time,
-                "relative_gap": solution.relative_gap,
-                "iterations": solution.iterations,
-                "status": solution.status,
-            }
-            latency = self.roads.latencies(self.latency)
-            chosen = Selected.of(solution, demand, self.select_links) if self.select_links else None
-            if chosen is not None:
-                values["select_link"] = chosen.field()
-            if self.skims:
-                values["skims"] = skims(network, latency, solution)
-            if self.uncertainty:
-                trips = released["trips"]
-                asked = (solution, network, latency, self.objective, chosen, values.get("skims"))
-                values["uncertainty"] = uncertainty_of(public, event, trips, demand, *asked)
+            policy, told = assigned(self, public, plan, released, progress)
+            values |= told
         values["policy"] = Output(
             lambda: policy_json(policy),
             numbers=int(policy.links.size + policy.share.size + 2 * policy.origin.size),
             table=lambda: policy_table(policy),
         )
         if "true_trips" in released:
-            demand = demand_of(public, released["true_trips"])
+            network, demand = self.open_roads.arrays(public.zones), demand_of(public, released["true_trips"])
             latency = self.roads.latencies(self.latency)
             reached = total_travel_time(network, latency, link_flows_of(policy, demand))
-            best = self._assign(network, demand, self.relative_gap).total_travel_time
+            best = self.routed(network, demand, self.relative_gap).total_travel_time
             values |= {"true_total_travel_time": reached, "true_best_total_travel_time": best}
         return Result.of(self.Fields, values)
 
-    def _assign(
+    def routed(
         self,
         network: Network,
         demand: NDArray[np.float64],
@@ -393,5 +390,6 @@ class Routing(ProblemOnBlocks):
         iterations: int = MAX_ITERATIONS,
         progress: Progress | None = None,
     ) -> Assignment:
+        """A demand on a network of these links, as the objective sends it."""
         latency = self.roads.latencies(self.latency)
         return assign(network, latency, demand, self.objective, gap=gap, max_iterations=iterations, progress=progress)

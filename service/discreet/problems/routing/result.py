@@ -71,6 +71,31 @@ class RoutingResult(SummedFields, total=False):
             table=("link", "origin", "destination", "share", "trips"),
         ),
     ]
+    latency_law: Annotated[
+        str,
+        shown("By which law travel times grow with flows, in a sentence", title="Travel times"),
+    ]
+    closed: Annotated[
+        list[str],
+        shown("The links of `closed_links`, as people call them: nobody can take these", title="Closed roads"),
+    ]
+    total_travel_time_change: Annotated[
+        float,
+        shown(
+            "What closing adds to the total travel time of the same released demand on all roads; with closed_links",
+            unit="trips a period times the unit of free_flow_time",
+            title="Change of the total travel time by closing",
+        ),
+    ]
+    link_flow_changes: Annotated[
+        list[float],
+        shown(
+            "What closing adds to the flow of each link, in the order of the request; with closed_links",
+            unit="trips a period",
+            title="Changes of link flows by closing",
+            table=("link", "change"),
+        ),
+    ]
     skims: Annotated[
         list[list[float]],
         shown(

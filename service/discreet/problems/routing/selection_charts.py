@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,16 +14,22 @@ from discreet.problems.headlines import counted
 from discreet.problems.road_network import RoadNetwork
 
 SHOWN_PAIRS = 40
+SHOWN_LINKS = 30
+NO_CHANGE = 1e-9
+"""In parts of the largest flow: what the assignment's gap leaves."""
 ON_THIS_POLICY = " Intervals hold what the true trips do on this policy, with 90 %."
 
 
-def selection_charts(roads: RoadNetwork, result: Mapping[str, Any]) -> list[Chart]:
-    """Of the fields `select_link` and `skims`, where the result has them in itself."""
+def selection_charts(roads: RoadNetwork, result: Mapping[str, Any], names: Sequence[str] | None = None) -> list[Chart]:
+    """Of the fields `link_flow_changes`, `select_link` and `skims`, where the result has them. `names`: of the zones
+    that have some."""
     charts = []
+    if result.get("link_flow_changes"):
+        charts.append(_changes(roads, result))
     if result.get("select_link"):
         charts.append(_users(roads, result))
     if "skims" in result:
-        charts.append(_times(roads, np.array(result["skims"]), result))
+        charts.append(_times(roads, np.array(result["skims"]), result, names))
     return charts
 
 
@@ -71,14 +77,44 @@ def _users(roads: RoadNetwork, result: Mapping[str, Any]) -> Chart:
     )
 
 
-def _times(roads: RoadNetwork, times: NDArray[np.float64], result: Mapping[str, Any]) -> Chart:
+def _changes(roads: RoadNetwork, result: Mapping[str, Any]) -> Chart:
+    moved, ends = np.array(result["link_flow_changes"]), interval_of(result, "link_flow_changes")
+    flows = np.array(result["link_flows"])
+    order = np.argsort(-np.abs(moved), kind="stable")
+    most = order[: min(SHOWN_LINKS, int(np.count_nonzero(np.abs(moved) > NO_CHANGE * np.abs(flows).max(initial=1.0))))]
+    interval = None if ends is None else (ends[0][most], ends[1][most])
+    trace = bars("change", list(range(1, len(most) + 1)), moved[most], interval=interval)
+    texts = [f"{plain(roads.way(k))}: {moved[k]:+,.6g} trips" for k in most.tolist()]
+    trace |= {"text": texts, "textposition": "none", "hovertemplate": "%{text}<extra></extra>"}
+    rows = (
+        (
+            *(roads.way(k), float(flows[k] - moved[k]), float(flows[k]), float(moved[k])),
+            *(() if ends is None else (float(ends[0][k]), float(ends[1][k]))),
+        )
+        for k in order.tolist()
+    )
+    columns = ("link", "all roads open", "now", "change", *(() if ends is None else ("from", "to")))
+    told = "" if ends is None else " Whiskers: what the noise leaves open of the change itself, with 90 %."
+    return Chart(
+        name="closing",
+        title="What closing changes",
+        caption=f"Trips a period that {counted(len(most), 'link')} carry more or less than with all roads open, of the "
+        f"same released trips, the largest changes first.{told}",
+        figure=figure([trace], x="links, largest change first", y="trips a period, change", height=320),
+        table=Table.of(columns, rows),
+    )
+
+
+def _times(
+    roads: RoadNetwork, times: NDArray[np.float64], result: Mapping[str, Any], names: Sequence[str] | None
+) -> Chart:
     ends = interval_of(result, "skims")
-    blocks = Blocks.of(len(times), first=1)
+    blocks = Blocks.of(len(times), names=names) if names else Blocks.of(len(times), first=1)
     pairs = blocks.sums(~np.eye(len(times), dtype=bool))
     trace = heat(
         blocks.sums(times) / np.maximum(pairs, 1.0),
-        x=blocks.labels,
-        y=blocks.labels,
+        x=[plain(one) for one in blocks.labels],
+        y=[plain(one) for one in blocks.labels],
         hover="from %{y} to %{x}: %{z}",
         title="travel time",
     )

@@ -1,0 +1,104 @@
+"""Links that are closed: the roads without them, their names, and what closing them changes.
+
+A closed link keeps its position and begins at a node that nobody reaches: so it carries nothing, and positions, flows,
+policies and intervals of the network with and without it are of the same links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import FieldIssue
+from discreet.problems.road_network import RoadNetwork
+from discreet.solvers.traffic.sensitivity import Derivative
+from discreet.solvers.traffic.traffic_assignment import Assignment, Network
+
+Floats = NDArray[np.float64]
+
+NAMED = 4
+"""Closed links that a sentence names one by one."""
+LONGEST_NAME = 60
+NOWHERE = "(closed)"
+"""The node that closed links begin at, which no path leads to."""
+MOST_WORK = 2e9
+"""Links times entries of both policies' shares of links: a second. The changes of more flows have no interval."""
+LINKS_AT_ONCE = 128
+
+
+class Reopened(NamedTuple):
+    """The same demand on all roads, beside which a closure is told."""
+
+    network: Network
+    solution: Assignment
+
+
+def without(roads: RoadNetwork, closed: Sequence[int]) -> RoadNetwork:
+    """The roads on which nobody can take these links, by their positions."""
+    if not closed:
+        return roads
+    links = list(roads.links)
+    for place in closed:
+        links[place] = replace(links[place], tail=roads.nodes + 1)
+    beside: dict[str, Any] = {}
+    if roads.node_names is not None:
+        beside["node_names"] = (*roads.node_names, NOWHERE)
+    if roads.nodes_xy is not None:
+        beside["nodes_xy"] = (*roads.nodes_xy, (0.0, 0.0))
+    return roads.model_copy(update={"nodes": roads.nodes + 1, "links": tuple(links), **beside})
+
+
+def issues(roads: RoadNetwork, closed: Sequence[int], zones: int) -> Iterator[FieldIssue]:
+    """What keeps these links of a good network from being closed: a position of none, one that stands twice, or zones
+    that nothing joins any more."""
+    links = len(roads.links)
+    if beyond := [place for place, link in enumerate(closed) if link >= links]:
+        says = f"the network has {links} links, counted from 0; found {closed[beyond[0]]}"
+        yield FieldIssue(f"/problem/closed_links/{beyond[0]}", says)
+    elif len(set(closed)) < len(closed):
+        yield FieldIssue("/problem/closed_links", "a link stands twice")
+    elif closed:
+        for issue in without(roads, closed).issues(zones):
+            yield FieldIssue("/problem/closed_links", f"with these closed {issue.detail}")
+
+
+def names(roads: RoadNetwork, closed: Sequence[int]) -> list[str]:
+    """What people call closed links, with the nodes at their ends, as they lead."""
+    return [roads.way(link) for link in sorted(closed)]
+
+
+def assumption(roads: RoadNetwork, closed: Sequence[int]) -> tuple[str, ...]:
+    """What a plan says of closed links."""
+    return (f"closed, so that nobody can take them: {told(names(roads, closed))}",) if closed else ()
+
+
+def told(called: Sequence[str]) -> str:
+    """Names of closed links for a sentence."""
+    few = [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…" for name in called[:NAMED]]
+    if len(called) > NAMED:
+        return f"{', '.join(few)} and {len(called) - NAMED:,} more links"
+    return few[0] if len(few) == 1 else f"{', '.join(few[:-1])} and {few[-1]}"
+
+
+def changes(now: Assignment, reopened: Reopened) -> Mapping[str, Any]:
+    """Fields of the result: what closing does to the same demand."""
+    before = reopened.solution
+    return {
+        "total_travel_time_change": now.total_travel_time - before.total_travel_time,
+        "link_flow_changes": now.link_flows - before.link_flows,
+    }
+
+
+def flow_rows(now: Derivative, before: Derivative) -> Iterator[tuple[slice, Floats]]:
+    """Rows of the derivative of the changes of link flows in the demand, float64[k, pairs], some links at a time; none
+    where that would take long."""
+    size = now.shares.shape[1]
+    if size * (now.shares.nnz + before.shares.nnz) > MOST_WORK:
+        return
+    for first in range(0, size, LINKS_AT_ONCE):
+        some = np.arange(first, min(first + LINKS_AT_ONCE, size))
+        yield slice(first, first + some.size), now.flow_rows(some) - before.flow_rows(some)

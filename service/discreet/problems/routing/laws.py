@@ -1,0 +1,56 @@
+"""By which law travel times grow with flows: in one sentence of the field, and as choices of forms.
+
+Intervals are of the noise alone, and the law moves answers more than noise does: the trips of a town took a quarter
+longer by one than by the other. So plans, answers and forms all name it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from discreet.problems.road_network import AffineLatency, BprLatency, RoadNetwork
+
+CHOICES: list[Any] = [
+    {
+        "says": "BPR: 0.15, power 4 of flow over capacity",
+        "value": {"type": "bpr", "b": 0.15, "power": 4},
+    },
+    {
+        "says": "travel time grows in proportion to the flow (a road at its capacity takes twice as long as empty)",
+        "value": {"type": "affine", "factor": 1},
+    },
+]
+"""What forms offer, first what traffic engineers expect where capacities are known; the contract's own default, which
+bodies without a law have always had, stays the other."""
+
+
+def stated(network: Mapping[str, Any]) -> bool:
+    """Whether a network, as JSON has it, says the law of each of its links itself."""
+    links = network.get("links") or ()
+    return bool(links) and all(link.get("b") is not None and link.get("power") is not None for link in links)
+
+
+def sentence(roads: RoadNetwork, latency: AffineLatency | BprLatency) -> str:
+    """The law of all links in a sentence without its point."""
+    own = [(link.b, link.power) for link in roads.links if link.b is not None and link.power is not None]
+    partly = sum((link.b is None) != (link.power is None) for link in roads.links)
+    if len(own) == len(roads.links) and own:
+        if len(set(own)) == 1 and (figures := own[0])[0] is not None:
+            return f"Travel times grow by {_bpr(*figures)}, as the network says of every link"
+        return "Travel times grow by the BPR law, with the b and power that the network says of each link"
+    says = f"Travel times grow {_common(latency)}"
+    if own or partly:
+        links = len(own) + partly
+        says += f", but for {links:,} of {len(roads.links):,} links, of which the network says its own figures"
+    return says
+
+
+def _common(latency: AffineLatency | BprLatency) -> str:
+    if isinstance(latency, BprLatency):
+        return f"by {_bpr(latency.b, latency.power)}"
+    return f"in proportion to the flow: at capacity {latency.factor:g} times the time on the empty road is added"
+
+
+def _bpr(b: float | None, power: float | None) -> str:
+    return f"the BPR law: {b:g}, power {power:g} of flow over capacity"
