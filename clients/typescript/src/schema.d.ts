@@ -652,6 +652,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/operations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Operations
+         * @description Queue, processes with their walls, log and witnesses, last backup, versions, and whose jobs wait (operators).
+         */
+        get: operations["read_operations"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/people": {
         parameters: {
             query?: never;
@@ -1071,6 +1091,16 @@ export interface components {
             };
         };
         /**
+         * ArchiveState
+         * @description PostgreSQL's archive of its write-ahead log.
+         */
+        ArchiveState: {
+            /** Archived At */
+            archived_at: string | null;
+            /** Failed At */
+            failed_at: string | null;
+        };
+        /**
          * AuditEntry
          * @description A change, and who made it.
          */
@@ -1136,6 +1166,39 @@ export interface components {
             changes: components["schemas"]["AuditEntry"][];
             /** Next Page Token */
             next_page_token: string | null;
+        };
+        /**
+         * BackupNote
+         * @description A backup that is known.
+         */
+        BackupNote: {
+            /**
+             * Made At
+             * Format: date-time
+             * @description The time whose state it holds
+             */
+            made_at: string;
+            /**
+             * Made With
+             * @description `discreet backup` wrote it, or `discreet note-backup` told of it
+             * @enum {string}
+             */
+            made_with: "discreet" | "other";
+            /**
+             * Schema Version
+             * @description The schema of the database then
+             */
+            schema_version: string;
+        };
+        /**
+         * BackupState
+         * @description What is known of backups.
+         */
+        BackupState: {
+            /** @description null: the server archives nothing */
+            archive: components["schemas"]["ArchiveState"] | null;
+            /** @description null: none is known */
+            last: components["schemas"]["BackupNote"] | null;
         };
         /**
          * Ball
@@ -1575,6 +1638,19 @@ export interface components {
         ChartList: {
             /** Charts */
             charts: components["schemas"]["ChartAnswer"][];
+        };
+        /**
+         * CheckpointState
+         * @description The newest checkpoint of the transparency log.
+         */
+        CheckpointState: {
+            /**
+             * Signed At
+             * Format: date-time
+             */
+            signed_at: string;
+            /** Size */
+            size: number;
         };
         /**
          * Combined
@@ -2503,6 +2579,27 @@ export interface components {
             upper: unknown;
         };
         /**
+         * IsolationState
+         * @description How well the children of a process are shut in, as one of them tried.
+         */
+        IsolationState: {
+            /**
+             * Level
+             * @enum {string}
+             */
+            level: "full" | "partial" | "none";
+            /**
+             * Reached
+             * @description What it reached and should not
+             */
+            reached: string[];
+            /**
+             * Walls
+             * @description The walls that stood around it
+             */
+            walls: string[];
+        };
+        /**
          * Issue
          * @description One bad field.
          */
@@ -2853,6 +2950,22 @@ export interface components {
              * @default null
              */
             ramp?: number | null;
+        };
+        /**
+         * LogState
+         * @description The transparency log and its witnesses.
+         */
+        LogState: {
+            checkpoint: components["schemas"]["CheckpointState"] | null;
+            /**
+             * Pending
+             * @description Ledger entries that it does not hold yet; 10000 where there are more
+             */
+            pending: number;
+            /** Witnesses */
+            witnesses: components["schemas"]["WitnessState"][];
+            /** Witnesses Needed */
+            witnesses_needed: number;
         };
         /**
          * Meters
@@ -3529,6 +3642,35 @@ export interface components {
             unit: "trajectory";
         };
         /**
+         * OperationsAnswer
+         * @description The state of the installation. Of tenants it tells names and how long their jobs wait, and nothing else.
+         */
+        OperationsAnswer: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            backup: components["schemas"]["BackupState"];
+            /**
+             * Checks
+             * @description `ok`, or why not, by check of `/readyz`
+             */
+            checks: {
+                [key: string]: string;
+            };
+            log: components["schemas"]["LogState"];
+            /** Processes */
+            processes: components["schemas"]["ProcessState"][];
+            queue: components["schemas"]["QueueState"];
+            /**
+             * Tenants
+             * @description Those whose jobs wait, who have waited most first; 20 at most
+             */
+            tenants: components["schemas"]["WaitingTenant"][];
+            versions: components["schemas"]["Versions"];
+        };
+        /**
          * OperatorData
          * @description What the operator holds: c of the coupled objective, d of the constraints. Not published, nor told to agents.
          */
@@ -3872,6 +4014,55 @@ export interface components {
             type: string;
         };
         /**
+         * ProcessState
+         * @description A process of the service, as it says of itself.
+         */
+        ProcessState: {
+            /**
+             * Alive
+             * @description It was heard of within 60 s
+             */
+            alive: boolean;
+            /**
+             * Busy
+             * @description Of a worker, how many it runs now
+             */
+            busy: number | null;
+            /** Host */
+            host: string;
+            /** @description null: it has started no child yet */
+            isolation: components["schemas"]["IsolationState"] | null;
+            /**
+             * Part
+             * @enum {string}
+             */
+            part: "api" | "rpc" | "worker";
+            /**
+             * Places
+             * @description Of a worker, how many jobs it runs at once
+             */
+            places: number | null;
+            /**
+             * Schema Version
+             * @description The schema that its code knows
+             */
+            schema_version: string;
+            /**
+             * Seen At
+             * Format: date-time
+             */
+            seen_at: string;
+            /** Silent Seconds */
+            silent_seconds: number;
+            /**
+             * Started At
+             * Format: date-time
+             */
+            started_at: string;
+            /** Version */
+            version: string;
+        };
+        /**
          * QpSteps
          * @description Steps of the shrunken primal-dual subgradient method.
          */
@@ -3902,6 +4093,28 @@ export interface components {
              * @default 1
              */
             shrink?: number;
+        };
+        /**
+         * QueueState
+         * @description Jobs that have not ended.
+         */
+        QueueState: {
+            /** Awaiting Agents */
+            awaiting_agents: number;
+            /**
+             * Leases Over
+             * @description Of those that run: whose worker was silent for too long
+             */
+            leases_over: number;
+            /**
+             * Oldest Wait Seconds
+             * @description null: none waits
+             */
+            oldest_wait_seconds: number | null;
+            /** Queued */
+            queued: number;
+            /** Running */
+            running: number;
         };
         /**
          * Range
@@ -5062,6 +5275,45 @@ export interface components {
             sentence: string;
         };
         /**
+         * Versions
+         * @description Versions of what answers, and of the database.
+         */
+        Versions: {
+            /** Database Schema Version */
+            database_schema_version: string;
+            /** Postgres */
+            postgres: string;
+            /**
+             * Schema Version
+             * @description The schema that this process's code knows
+             */
+            schema_version: string;
+            /** Service */
+            service: string;
+        };
+        /**
+         * WaitingTenant
+         * @description A tenant whose jobs wait.
+         */
+        WaitingTenant: {
+            /** Oldest Wait Seconds */
+            oldest_wait_seconds: number;
+            /** Queued */
+            queued: number;
+            /** Running */
+            running: number;
+            /**
+             * Share
+             * @description Of the time that all waiting jobs have waited until now, in 0..1
+             */
+            share: number;
+            /**
+             * Tenant
+             * @description Its name
+             */
+            tenant: string;
+        };
+        /**
          * WebhookAnswer
          * @description A webhook. Its secret is never returned again.
          */
@@ -5153,6 +5405,31 @@ export interface components {
              * @description https://…
              */
             url: string;
+        };
+        /**
+         * WitnessState
+         * @description A witness that the installation names.
+         */
+        WitnessState: {
+            /**
+             * Behind Seconds
+             * @description For how long there has been a checkpoint that it has not signed
+             */
+            behind_seconds: number;
+            /** Name */
+            name: string;
+            /**
+             * Signed At
+             * @description When that signature came
+             */
+            signed_at: string | null;
+            /** Signed Newest */
+            signed_newest: boolean;
+            /**
+             * Size
+             * @description Of the largest checkpoint that it has signed; null: of none
+             */
+            size: number | null;
         };
     };
     responses: never;
@@ -8353,6 +8630,70 @@ export interface operations {
             };
             /** @description `object_in_use`: A job names this object */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    read_operations: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OperationsAnswer"];
+                };
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };

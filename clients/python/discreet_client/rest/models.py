@@ -65,6 +65,15 @@ class Agreement(TypedDict):
     signatures: dict[str, str]
 
 
+class ArchiveState(TypedDict):
+    """PostgreSQL's archive of its write-ahead log."""
+
+    archived_at: str | None
+    """date-time"""
+    failed_at: str | None
+    """date-time"""
+
+
 class AuditEntry(TypedDict):
     """A change, and who made it."""
 
@@ -119,6 +128,26 @@ class AuditLogPage(TypedDict):
 
     changes: list[AuditEntry]
     next_page_token: str | None
+
+
+class BackupNote(TypedDict):
+    """A backup that is known."""
+
+    made_at: str
+    """The time whose state it holds; date-time"""
+    made_with: Literal["discreet", "other"]
+    """`discreet backup` wrote it, or `discreet note-backup` told of it"""
+    schema_version: str
+    """The schema of the database then"""
+
+
+class BackupState(TypedDict):
+    """What is known of backups."""
+
+    archive: ArchiveState | None
+    """null: the server archives nothing"""
+    last: BackupNote | None
+    """null: none is known"""
 
 
 class Ball(TypedDict):
@@ -249,6 +278,14 @@ class ChartList(TypedDict):
     """The pictures of a result, the first of them first on its page."""
 
     charts: list[ChartAnswer]
+
+
+class CheckpointState(TypedDict):
+    """The newest checkpoint of the transparency log."""
+
+    signed_at: str
+    """date-time"""
+    size: int
 
 
 class Combined(TypedDict):
@@ -535,6 +572,16 @@ class Interval(TypedDict):
 
     lower: Any
     upper: Any
+
+
+class IsolationState(TypedDict):
+    """How well the children of a process are shut in, as one of them tried."""
+
+    level: Literal["full", "partial", "none"]
+    reached: list[str]
+    """What it reached and should not"""
+    walls: list[str]
+    """The walls that stood around it"""
 
 
 class Issue(TypedDict):
@@ -1005,6 +1052,29 @@ class ProblemDocument(TypedDict):
     """urn:discreet:problem: and the code"""
 
 
+class ProcessState(TypedDict):
+    """A process of the service, as it says of itself."""
+
+    alive: bool
+    """It was heard of within 60 s"""
+    busy: int | None
+    """Of a worker, how many it runs now"""
+    host: str
+    isolation: IsolationState | None
+    """null: it has started no child yet"""
+    part: Literal["api", "rpc", "worker"]
+    places: int | None
+    """Of a worker, how many jobs it runs at once"""
+    schema_version: str
+    """The schema that its code knows"""
+    seen_at: str
+    """date-time"""
+    silent_seconds: float
+    started_at: str
+    """date-time"""
+    version: str
+
+
 class QpSteps(TypedDict):
     """Steps of the shrunken primal-dual subgradient method."""
 
@@ -1018,6 +1088,18 @@ class QpSteps(TypedDict):
     """Added curvature; moves the answer by as much; >= 0; default `0.0`"""
     shrink: NotRequired[float]
     """tau; > 0, <= 1; default `1.0`"""
+
+
+class QueueState(TypedDict):
+    """Jobs that have not ended."""
+
+    awaiting_agents: int
+    leases_over: int
+    """Of those that run: whose worker was silent for too long"""
+    oldest_wait_seconds: float | None
+    """null: none waits"""
+    queued: int
+    running: int
 
 
 class Range(TypedDict):
@@ -1485,6 +1567,28 @@ class UntilSpent(TypedDict):
     """The same for people"""
 
 
+class Versions(TypedDict):
+    """Versions of what answers, and of the database."""
+
+    database_schema_version: str
+    postgres: str
+    schema_version: str
+    """The schema that this process's code knows"""
+    service: str
+
+
+class WaitingTenant(TypedDict):
+    """A tenant whose jobs wait."""
+
+    oldest_wait_seconds: float
+    queued: int
+    running: int
+    share: float
+    """Of the time that all waiting jobs have waited until now, in 0..1"""
+    tenant: str
+    """Its name"""
+
+
 class WebhookAnswer(TypedDict):
     """A webhook. Its secret is never returned again."""
 
@@ -1539,6 +1643,19 @@ class WebhookRequest(TypedDict):
     """`whsec_` and 24 to 64 bytes in base64; made and shown once when absent; length <= 100"""
     url: str
     """https://…; length >= 9, length <= 2000"""
+
+
+class WitnessState(TypedDict):
+    """A witness that the installation names."""
+
+    behind_seconds: float
+    """For how long there has been a checkpoint that it has not signed"""
+    name: str
+    signed_at: str | None
+    """When that signature came; date-time"""
+    signed_newest: bool
+    size: int | None
+    """Of the largest checkpoint that it has signed; null: of none"""
 
 
 class AgentFigures(TypedDict):
@@ -1890,6 +2007,16 @@ class EnvelopeAnswer(TypedDict):
     signatures: list[EnvelopeSignature]
 
 
+class LogState(TypedDict):
+    """The transparency log and its witnesses."""
+
+    checkpoint: CheckpointState | None
+    pending: int
+    """Ledger entries that it does not hold yet; 10000 where there are more"""
+    witnesses: list[WitnessState]
+    witnesses_needed: int
+
+
 class MultiAgent(TypedDict):
     """
     Minimize the sum of the agents' objectives subject to `constraints` <= 0, by a noised
@@ -2124,6 +2251,25 @@ class OffPolicyEvaluationResult(TypedDict):
     """The value of each state, of tabular features; unit: the unit of rewards"""
     weights: NotRequired[list[float]]
     """Theta, one number a feature; unit: the unit of rewards"""
+
+
+class OperationsAnswer(TypedDict):
+    """
+    The state of the installation. Of tenants it tells names and how long their jobs wait, and
+    nothing else.
+    """
+
+    at: str
+    """date-time"""
+    backup: BackupState
+    checks: dict[str, str]
+    """`ok`, or why not, by check of `/readyz`"""
+    log: LogState
+    processes: list[ProcessState]
+    queue: QueueState
+    tenants: list[WaitingTenant]
+    """Those whose jobs wait, who have waited most first; 20 at most"""
+    versions: Versions
 
 
 class PlanBody(TypedDict):
