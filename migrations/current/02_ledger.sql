@@ -315,7 +315,10 @@ BEGIN
     RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
   END IF;
   lasts := ledger_ends(held);
-  passes := coalesce((SELECT bool_and(ledger_passes(ledger_add(l.totals, _price, 1), l.filters)) FROM unnest(lasts) AS l), false);
+  IF cardinality(lasts) <> cardinality(held) THEN
+    RAISE EXCEPTION 'an account has no entry' USING ERRCODE = 'DL002';
+  END IF;
+  passes := (SELECT bool_and(coalesce(ledger_passes(ledger_add(l.totals, _price, 1), l.filters), false)) FROM unnest(lasts) AS l);
   IF passes THEN
     PERFORM ledger_write_all(lasts, held, 'reserve', _job, _actor, _events, _price, 1, 1);
   END IF;

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import uuid
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.cli import questions
+from discreet.cli import questions, submissions
 from discreet.cli.files import read_body, strict
 from discreet.cli.options import (
     AnewFlag,
@@ -36,7 +35,6 @@ from discreet_client.servers import kept_key, running
 
 if TYPE_CHECKING:
     from discreet.settings import Settings
-    from discreet_client.client import Client
 
 app = typer.Typer()
 
@@ -55,12 +53,14 @@ def solve(
     """Run one job with no server left behind; the ledger is in the state folder."""
     settings = settings_of(state)
     local = _without_a_server(settings)
-    body = _asked(file, epsilon, preset, name=name)
+    body = submissions.asked(file, epsilon, preset, name=name)
     holder = running(settings.state)
     if holder is not None:
         with client_of(state, holder, kept_key(settings.state)) as client:
-            answer = _submit(client, body, wait=True, anew=anew)
-            roads, left = (None, []) if as_json else (roads_of_answer(client, answer), _charged(client, answer))
+            answer = submissions.submitted(client, body, wait=True, anew=anew)
+            roads, left = (
+                (None, []) if as_json else (roads_of_answer(client, answer), submissions.charged(client, answer))
+            )
     else:
         answer, left = local.solve(settings, body, progress_bar, partial(offered, anew=anew))
         roads = roads_of(body.get("problem"))
@@ -104,9 +104,9 @@ def plan(
         accuracy = {"quantity": quantity, "within": near, "confidence": confidence, "around": around}
     elif around is not None:
         raise typer.BadParameter("only with --within", param_hint="--around")
-    body = _asked(file, epsilon, preset, accuracy)
-    named = _of_problem(body, "release") or _of_problem(body, "source")
-    data = _of_problem(body, "dataset")
+    body = submissions.asked(file, epsilon, preset, accuracy)
+    named = submissions.of_problem(body, "release") or submissions.of_problem(body, "source")
+    data = submissions.of_problem(body, "dataset")
     if not (named or isinstance(data, str)):  # the data stand in the file, or are the agents'
         answer: Mapping[str, Any] = local.plan(body)
         mode = data.get("mode") if isinstance(data, dict) else None
@@ -114,7 +114,7 @@ def plan(
         with client_of(state, server, key) as client:
             body = with_id(client, body)
             answer = client.plan(body)
-            mode = None if named or as_json else client.dataset(_of_problem(body, "dataset"))["mode"]
+            mode = None if named or as_json else client.dataset(submissions.of_problem(body, "dataset"))["mode"]
     tell(answer, as_json, lambda: show_plan(answer, simulation=mode == "simulation"))
     if not answer.get("admitted", True):
         raise typer.Exit(1)
@@ -135,11 +135,11 @@ def submit(
     as_json: JsonFlag = False,
 ) -> None:
     """Submit a job to a server. What an earlier job has released already is offered first, at price 0."""
-    body = _asked(file, epsilon, preset, name=name)
+    body = submissions.asked(file, epsilon, preset, name=name)
     with client_of(state, server, key) as client:
-        answer = _submit(client, body, wait=wait, anew=anew)
+        answer = submissions.submitted(client, body, wait=wait, anew=anew)
         told = wait and not as_json
-        roads, left = (roads_of_answer(client, answer), _charged(client, answer)) if told else (None, [])
+        roads, left = (roads_of_answer(client, answer), submissions.charged(client, answer)) if told else (None, [])
     if out is not None and wait:
         out.write_text(json.dumps(answer, separators=(",", ":")))
     if wait:
@@ -208,7 +208,9 @@ def ask(
             named = dict(one for one in others if one[0] == "network").get("network", problem.get("network"))
             if close:
                 problem = with_network(client, {**problem, "network": named})
-            answer = _submit(client, question(problem, named if close and isinstance(named, str) else None), wait=True)
+            answer = submissions.submitted(
+                client, question(problem, named if close and isinstance(named, str) else None), wait=True
+            )
             roads = None if as_json else roads or roads_of_answer(client, answer)
     if out is not None:
         out.write_text(json.dumps(answer, separators=(",", ":")))
@@ -345,59 +347,3 @@ def draw(
     if "kind" not in asked:
         raise InvalidInput("the server does not know any more what was asked: say the job file, --problem")
     draw_result(asked, answer["result"], out, coordinates=places)
-
-
-def _of_problem(body: dict[str, Any], field: str) -> Any:
-    problem = body.get("problem")
-    return problem.get(field) if isinstance(problem, dict) else None
-
-
-def _asked(
-    file: Path,
-    epsilon: str | None,
-    preset: str | None,
-    accuracy: dict[str, Any] | None = None,
-    *,
-    name: str | None = None,
-) -> dict[str, Any]:
-    """The body in the file; of epsilon, preset and accuracy the one that is given takes the place of what it says, and
-    so does a name."""
-    from discreet_client.calls import job_body  # noqa: PLC0415
-
-    body: dict[str, Any] = {**read_body(file), **({} if name is None else {"name": name})}
-    given: dict[str, Any] = {"epsilon": epsilon, "preset": preset, "accuracy": accuracy}
-    given = {name: value for name, value in given.items() if value is not None}
-    if not given:
-        return body
-    if len(given) > 1:
-        raise typer.BadParameter("one of them, and not several", param_hint="--epsilon, --preset, --within")
-    if epsilon is not None:
-        given["epsilon"] = strict(f"{number(epsilon, '--epsilon'):f}".encode())  # with the digits that were typed
-    return job_body(body, **given)
-
-
-def _submit(client: Client, body: dict[str, Any], *, wait: bool, anew: bool = False) -> Mapping[str, Any]:
-    """Register an inline dataset, submit, and wait for the result if asked to."""
-    body = with_id(client, body)
-    dataset = _of_problem(body, "dataset")
-    if isinstance(dataset, dict):
-        body = {**body, "problem": {**body["problem"], "dataset": client.register(dataset)["id"]}}
-    planned = client.plan(body)
-    if planned["reusable"]:
-        source = _of_problem(body, "source")
-        data = client.sources.get(source["id"]) if source else client.dataset(_of_problem(body, "dataset"))
-        offered(planned, data["mode"], anew=anew)
-    job = client.submit(body, idempotency_key=str(uuid.uuid4()))
-    if not wait:
-        return job
-    with progress_bar() as on_progress:
-        ended = client.wait(job["id"], on_progress)
-    if ended["state"] != "succeeded":
-        error = ended.get("error")
-        raise DiscreetError(f"job {ended['id']} {ended['state']}: {error['detail'] if error else ''}")
-    return client.result(job["id"])
-
-
-def _charged(client: Client, answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The budgets that the job of an answer was charged to, as they are now."""
-    return [client.budget(entry["account"]) for entry in answer["certificate"]["ledger_entry"]]
