@@ -94,7 +94,7 @@ def tenants(api_only: Installation) -> Tenants:
         job = owner.submit(bodies.job(dataset["id"], 0.01))
         session = owner.submit(bodies.federated())
         network = roads(owner)
-        source = owner.sources.create(examples.source())["id"]
+        source = owner.sources.create(examples.sources()["days"])["id"]
         request = owner.request_budget(dataset["account"], epsilon=1, reason="walk")["id"]
         spare = owner.create_key(role="auditor", principal="spare")
     made.objects = {

@@ -83,7 +83,7 @@ def test_few_numbers_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
         "largest_weight": 12.42916707075908,
         "tables": [],
     }
-    job = {"id": JOB, "headline": "The dearest has a price of 2.5"}
+    job = {"id": JOB, "kind": "multi_agent", "headline": "The dearest has a price of 2.5"}
     showing.show_answer({"job": job, "result": result, "certificate": {"guarantee": guarantee}}, None)
     shown = capsys.readouterr().out
     assert shown.startswith("The dearest has a price of 2.5\n")
