@@ -92,7 +92,7 @@ def test_a_job_from_its_form_to_its_drawn_result(people: Tenant, kind: str, tmp_
         seen.login(people.keys["owner"])
         if kind in DATASETS:
             seen.go(f"/datasets/new?kind={kind}")
-            page.get_by_label("Name", exact=True).fill(f"{kind} {EVIL}")
+            page.locator("#name").fill(f"{kind} {EVIL}")  # agents have names too
             seen.other_people()
             page.get_by_role("button", name="Next: the content").click()
             content = tmp_path / "content.json"

@@ -1,4 +1,4 @@
-"""The alerts of docs/alerts: each fires on what it is for, is silent beside it, and names metrics that are there."""
+"""The alerts of docs/deployment: each fires on what it is for, is silent beside it, and names metrics that are there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.conftest import Installation
 from tests.observability.test_telemetry import LABELS, names
 
 ROOT = Path(__file__).parents[2]
-RULES = ROOT / "docs" / "alerts" / "discreet.rules.yml"
+RULES = ROOT / "docs" / "deployment" / "alerts.rules.yml"
 
 CHECKS = "discreet_check_passed{check="
 CASES: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
