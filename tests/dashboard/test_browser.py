@@ -91,7 +91,7 @@ def test_a_job_from_its_form_to_its_drawn_result(people: Tenant, kind: str, tmp_
         page = seen.page
         seen.login(people.keys["owner"])
         if kind in DATASETS:
-            seen.go(f"/datasets/new?kind={kind}")
+            seen.go(f"/datasets/new?kind={kind}&example=1")
             page.locator("#name").fill(f"{kind} {EVIL}")  # agents have names too
             seen.other_people()
             page.get_by_role("button", name="Next: the content").click()

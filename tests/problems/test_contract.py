@@ -6,6 +6,8 @@ import ast
 import inspect
 import json
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -204,6 +206,17 @@ def check_fields(kind: str, result: Result) -> set[str]:
     return body.keys() - {"tables"}
 
 
+def asked_otherwise(cases: list[Neighbours]) -> Iterator[Neighbours]:
+    """The first of them with another value of each field that is free to ask again."""
+    one = cases[0]
+    free = one.problem.free(one.public)
+    for name, update in one.problem.otherwise(one.public).items():
+        if name in free:
+            other = type(one.problem).model_validate({**one.problem.model_dump(mode="json"), **update})
+            budget = Budget(epsilon=one.plan.total.epsilon, delta=one.plan.total.delta)
+            yield replace(one, problem=other, plan=other.plan(one.public, budget))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_results_are_what_the_kind_declares(kind: str) -> None:
     """Over all methods, in private and in simulation: nothing else, and nothing declared that never comes."""
@@ -214,13 +227,13 @@ def test_results_are_what_the_kind_declares(kind: str) -> None:
     else:
         problem, public, content, budget = example(kind)
         cases = [Neighbours("example", problem, public, problem.plan(public, budget), content, content)]
-    private = set().union(*(check_fields(kind, finished(one)) for one in cases))
+    private = set().union(*(check_fields(kind, finished(one)) for one in [*cases, *asked_otherwise(cases)]))
     simulated = set().union(*(check_fields(kind, finished(one, simulated=True)) for one in cases))
     for name in simulated - private:
         assert "of simulations" in properties[name]["description"]
     federated = {name for name in properties if "of protocol federated" in properties[name].get("description", "")}
     several = {name for name in properties if "Of several releases" in properties[name].get("description", "")}
-    assert simulated | federated | several | {"tables"} == properties.keys()
+    assert private | simulated | federated | several | {"tables"} == properties.keys()
     assert all(properties[name].get("description") for name in properties)
     always = set(TypeAdapter(fields).json_schema()["required"])
     for one in cases:

@@ -402,7 +402,7 @@ def test_more_couplings_than_are_certified_are_refused() -> None:
     with pytest.raises(InvalidInput, match=f"more than {MOST_ENTRIES}"):
         problem(constraints=[f"({total})^2 - 10000"]).plan(public(agents=agents), BUDGET)
     with pytest.raises(ValidationError, match="500000"):
-        problem(constraints=[total + " " * 99_000] * 6)
+        problem(constraints=[total + " " * 98_000] * 6)
 
 
 def test_the_sparse_split_is_that_of_all_pairs() -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 from discreet.problems.base import Neighbours, Problem
 from discreet.problems.numbers import Budget
-from discreet.problems.routing import laws
+from discreet.problems.road_network import RoadNetwork
+from discreet.problems.routing import closures, laws
 from discreet.problems.routing.dataset import RoutingContent, RoutingDataset, RoutingPublic, Trip
 from discreet.problems.routing.synthesis import trips_a_period
 
@@ -151,7 +152,17 @@ def _gradient_case(kind: type[Problem]) -> Neighbours:
     return Neighbours("routing, gradient", problem, public, plan, left, right)
 
 
-def otherwise(problem: Any) -> dict[str, dict[str, Any]]:
+def _closing(roads: RoadNetwork, zones: int) -> dict[str, Any]:
+    """A link closed that zones can do without; where there is none, one that is new beside the first."""
+    spare = [link for link in range(len(roads.links)) if not any(closures.issues(roads, [link], zones))]
+    if spare:
+        return {"closed_links": spare[:1]}
+    network = roads.model_dump(mode="json")
+    network["links"].append(network["links"][0])
+    return {"closed_links": [len(roads.links)], "network": network}
+
+
+def otherwise(problem: Any, zones: int) -> dict[str, dict[str, Any]]:
     """Another value of each field of the request."""
     network = problem.roads.model_dump(mode="json")
     network["links"][0]["free_flow_time"] += 1
@@ -165,7 +176,7 @@ def otherwise(problem: Any) -> dict[str, dict[str, Any]]:
         "max_trips_per_person": {"max_trips_per_person": 1 + (problem.max_trips_per_person or 0)},
         "max_norm_per_person": {"max_norm_per_person": 1 + (problem.max_norm_per_person or 0)},
         "relative_gap": {"relative_gap": 1e-3},
-        "closed_links": {"closed_links": [] if problem.closed_links else [0]},
+        "closed_links": {"closed_links": []} if problem.closed_links else _closing(problem.roads, zones),
         "select_links": {"select_links": [] if problem.select_links else [0]},
         "skims": {"skims": not problem.skims},
         "uncertainty": {"uncertainty": not problem.uncertainty},

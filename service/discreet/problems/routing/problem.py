@@ -168,7 +168,7 @@ class Routing(ProblemOnBlocks):
         return super().free(public) if self.method == "gradient" else frozenset(self.asked_again)
 
     def otherwise(self, public: RoutingPublic) -> dict[str, dict[str, Any]]:
-        return examples.otherwise(self)
+        return examples.otherwise(self, public.zones)
 
     # Planning -------------------------------------------------------------------------------------------------------
 
