@@ -12,7 +12,6 @@ import typer
 
 from discreet.cli.datasets import pairs_of, public_part
 from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption, number
-from discreet.cli.renaming import renamed
 from discreet.cli.servers import client_of, source_id
 from discreet.cli.showing import show_block, show_source, show_sources, tell
 
@@ -100,6 +99,8 @@ def add(
         if block is None:
             block = _named(source["by"], file)
         if names and file is not None:
+            from discreet.cli.renaming import renamed  # noqa: PLC0415 - loads NumPy
+
             file = stack.enter_context(renamed(file, names, _known(source)))
         made = client.sources.add(source["id"], block, file)
     tell(made, as_json, lambda: show_block(made))
