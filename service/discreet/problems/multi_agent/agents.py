@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 MAX_DIMENSION = 1000
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,31}$")]
 Bound = Annotated[Real, Field(ge=-1e6, le=1e6)]
-Vector = Annotated[list[Bound], Field(min_length=1, max_length=MAX_DIMENSION)]
+Vector = Annotated[list[Bound], Field(min_length=1, max_length=MAX_DIMENSION, fail_fast=True)]
 SumBound = Annotated[Real, Field(ge=-1e9, le=1e9)]
 
 

@@ -103,7 +103,7 @@ class MultiAgentContent(Frozen):
     """The private content: each agent's objective, of its own state alone, and where it starts."""
 
     objectives: dict[Name, Text]
-    initial: dict[Name, Real | list[Real]] | None = Field(
+    initial: dict[Name, Real | Annotated[list[Real], Field(fail_fast=True)]] | None = Field(
         default=None, description="By agent; of a vector a number for all coordinates, or a list. Absent: the middle"
     )
 
