@@ -1,4 +1,4 @@
-"""The alerts of docs/deployment: each fires on what it is for, is silent beside it, and names metrics that are there."""
+"""The alerts of docs/deployment: each fires on what it is for, is silent beside it, and names metrics that exist."""
 
 from __future__ import annotations
 
