@@ -137,11 +137,12 @@ def test_ways_in_lead_to_a_picture(way: str, service: Installation, tmp_path: Pa
     assert len(way.splitlines()) <= 10
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / ".venv").symlink_to(sys.prefix)
+    owner = service.owner_of(f"way of {tmp_path}")  # other tests have datasets of these names
     kept = {name: value for name, value in os.environ.items() if not name.startswith("DISCREET_")}
     done = subprocess.run(
         ["/bin/bash", "-e", "-c", way],
         cwd=tmp_path,
-        env={**kept, "DISCREET_URL": service.url, "DISCREET_KEY": service.owner_key},
+        env={**kept, "DISCREET_URL": service.url, "DISCREET_KEY": owner},
         capture_output=True,
         text=True,
         timeout=DEADLINE_SECONDS,
