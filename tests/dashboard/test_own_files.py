@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from discreet_client import readers
 from discreet_client.tables import TableError
@@ -279,7 +279,8 @@ def test_what_is_no_text_is_said(service: Installation, browser: Browser, tmp_pa
         seen.other_people()
         page.get_by_role("button", name="Next: the content").press("Enter")
         page.get_by_label("Parquet, CSV or JSON").set_input_files(file)
-        page.get_by_text("This file cannot be read as CSV: it is no text").wait_for()
+        expect(page.get_by_text("This file cannot be read as CSV: it is no text")).to_be_visible()
+        expect(page.get_by_text(RIGHT)).to_have_count(0)
 
 
 # Trips --------------------------------------------------------------------------------------------------------------

@@ -81,6 +81,7 @@ def test_an_answer_belongs_to_the_browser_that_asked(trusted: Installation, op: 
             code = parse_qs(urlsplit(third.to_the_answer("mallory")).query)["code"][0]
         mixed = with_parameters(answer, state=state, code=code)
         refused(victim.ask("GET", mixed), 401, "invalid_grant")
+        assert victim.status() == 303  # and nobody is logged in there
 
 
 def test_an_answer_counts_once(trusted: Installation, op: RunningProvider) -> None:
@@ -116,6 +117,7 @@ def test_a_parameter_that_comes_twice_is_no_answer(trusted: Installation, op: Ru
     with Visitor(trusted) as visitor:
         answer = visitor.to_the_answer("ada")
         refused(visitor.ask("GET", f"{answer}&code=another"), 403, "another browser")
+        assert visitor.status() == 303
 
 
 def test_cookies_that_nobody_here_made(trusted: Installation, op: RunningProvider) -> None:
@@ -123,10 +125,12 @@ def test_cookies_that_nobody_here_made(trusted: Installation, op: RunningProvide
     with Visitor(trusted) as visitor:
         answer = visitor.to_the_answer("ada")
         cookie = visitor.own.cookies["discreet_sign_in"]
+    asked = op.asked("token")
     word, until, place, mac = cookie.split(".")
     for forged in ("", "x", "...", f"{word}.{int(until) + 9}.{place}.{mac}", f"{word}.{until}.Ly9ldmls.{mac}"):
         page = httpx.get(answer, headers={**HTML, "Cookie": f"discreet_sign_in={forged}"}, trust_env=False)
         refused(page, 403, "another browser")
+    assert op.asked("token") == asked  # no code goes anywhere before
 
 
 FAULTS: list[tuple[dict[str, Any], int, str]] = [
