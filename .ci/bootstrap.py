@@ -25,7 +25,9 @@ LOCKS = ("runtime", "test", "all")  # each contains the one before
 PROJECT = ("pyproject.toml", "clients/python/pyproject.toml")
 
 ENVIRONMENT = {
-    name: value for name, value in os.environ.items() if name not in ("PYTHONHOME", "PYTHONPATH", "PIP_TARGET")
+    name: value
+    for name, value in os.environ.items()
+    if name not in ("PYTHONHOME", "PYTHONPATH", "PIP_TARGET")
 } | {
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     "PIP_NO_INPUT": "1",
@@ -63,7 +65,9 @@ def bootstrap(kind: str) -> None:
     stamp = read_stamp()
     digests = {name: digest((ROOT / ".ci/lock" / f"{name}.txt").read_bytes()) for name in LOCKS}
     project = digest(json.dumps([metadata(name) for name in PROJECT]).encode())
-    stamp["locks"] = {name: value for name, value in stamp["locks"].items() if digests[name] == value}
+    stamp["locks"] = {
+        name: value for name, value in stamp["locks"].items() if digests[name] == value
+    }
     if not any(name in stamp["locks"] for name in LOCKS[LOCKS.index(kind) :]):
         lock = f".ci/lock/{kind}.txt"
         count = sum("==" in line for line in (ROOT / lock).read_text().splitlines())
@@ -73,7 +77,18 @@ def bootstrap(kind: str) -> None:
         write_stamp(stamp)
     if stamp["project"] != project:
         say("installing discreet and discreet-client (editable)")
-        pip(stamp, 2, "install", "--no-index", "--no-build-isolation", "--no-deps", "-e", "clients/python", "-e", ".")
+        pip(
+            stamp,
+            2,
+            "install",
+            "--no-index",
+            "--no-build-isolation",
+            "--no-deps",
+            "-e",
+            "clients/python",
+            "-e",
+            ".",
+        )
         stamp["project"] = project
         write_stamp(stamp)
         say("ready")
@@ -127,7 +142,9 @@ def make_venv() -> None:
     """A virtual environment; without ensurepip (Debian without python3.11-venv) this interpreter's pip serves it."""
     say(f"making .venv with Python {sys.version.split()[0]}")
     if importlib.util.find_spec("venv") is None:
-        raise Failed("this Python has no module venv; install it (Debian: apt install python3.11-venv)")
+        raise Failed(
+            "this Python has no module venv; install it (Debian: apt install python3.11-venv)"
+        )
     done = call([sys.executable, "-m", "venv", "--clear", VENV])
     if done.returncode != 0:
         done = call([sys.executable, "-m", "venv", "--clear", "--without-pip", VENV])
@@ -157,7 +174,13 @@ def pip(stamp: dict, count: int, *arguments: str) -> None:
             log.write(line)
             lines = [*lines[-14:], line.rstrip()]
             word = line.split()[:1]
-            if word and word[0] in ("Collecting", "Processing", "Requirement", "Obtaining", "Ignoring"):
+            if word and word[0] in (
+                "Collecting",
+                "Processing",
+                "Requirement",
+                "Obtaining",
+                "Ignoring",
+            ):
                 seen += 1
                 progress(seen, count)
             elif line.startswith("Installing collected"):

@@ -65,7 +65,9 @@ class Stage:
 
 def read_dockerfile(text: str) -> list[Stage]:
     """Its stages. ValueError for an instruction that this rehearsal does not know."""
-    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    lines = [
+        line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")
+    ]
     stages: list[Stage] = []
     for part in re.sub(r"\\\n", "", "\n".join(lines)).splitlines():
         match = INSTRUCTION.match(part)
@@ -106,7 +108,11 @@ def read_dockerfile(text: str) -> list[Stage]:
 
 def context_files(root: Path) -> list[str]:
     """What `.dockerignore` lets into the context: the last line that matches a path or a folder above it counts."""
-    rules = [line for line in (root / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
+    rules = [
+        line
+        for line in (root / ".dockerignore").read_text().splitlines()
+        if line and not line.startswith("#")
+    ]
 
     def taken(path: str) -> bool:
         parts = path.split("/")
@@ -121,7 +127,9 @@ def context_files(root: Path) -> list[str]:
 
     found = [
         str(path.relative_to(root))
-        for top in sorted({rule.lstrip("!").split("/")[0] for rule in rules if rule.startswith("!")})
+        for top in sorted(
+            {rule.lstrip("!").split("/")[0] for rule in rules if rule.startswith("!")}
+        )
         for path in ([root / top] if (root / top).is_file() else sorted((root / top).rglob("*")))
         if path.is_file()
     ]
@@ -157,7 +165,9 @@ def build(stages: list[Stage], work: Path) -> Path:
     first, last = stages
     opt = work / "build" / "opt"
     opt.mkdir(parents=True)
-    base = {name: os.environ[name] for name in os.environ if name.startswith(("PIP_", "SSL_", "LANG"))}
+    base = {
+        name: os.environ[name] for name in os.environ if name.startswith(("PIP_", "SSL_", "LANG"))
+    }
     path = f"{sys.base_prefix}/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
     folder = "/"
     for name, rest in first.steps:
@@ -171,13 +181,25 @@ def build(stages: list[Stage], work: Path) -> Path:
         else:
             say(f"build: {rest[:100]}")
             inner = f"mount --bind {shlex.quote(str(opt))} /opt && cd {folder} && exec /bin/sh -ec {shlex.quote(rest)}"
-            environment = {**base, **first.environment, "PATH": path, "HOME": os.environ.get("HOME", "/root")}
+            environment = {
+                **base,
+                **first.environment,
+                "PATH": path,
+                "HOME": os.environ.get("HOME", "/root"),
+            }
             run(["unshare", "--mount", "/bin/sh", "-ec", inner], env=environment)
     root = make_root(work / "image")
     for name, rest in last.steps:
         if name == "COPY":
             source, target = rest.removeprefix(f"--from={first.name} ").split()
-            run(["cp", "-a", str(work / "build" / source.lstrip("/")), str(root / target.lstrip("/"))])
+            run(
+                [
+                    "cp",
+                    "-a",
+                    str(work / "build" / source.lstrip("/")),
+                    str(root / target.lstrip("/")),
+                ]
+            )
         elif name == "RUN":
             run(
                 [
@@ -207,7 +229,16 @@ def make_root(root: Path) -> Path:
     for name in ("bin", "lib", "lib64", "sbin"):
         if Path("/", name).is_symlink():
             (root / name).symlink_to(os.readlink(Path("/", name)))
-    for name in ("passwd", "group", "shadow", "gshadow", "login.defs", "nsswitch.conf", "ld.so.cache", "localtime"):
+    for name in (
+        "passwd",
+        "group",
+        "shadow",
+        "gshadow",
+        "login.defs",
+        "nsswitch.conf",
+        "ld.so.cache",
+        "localtime",
+    ):
         if Path("/etc", name).exists():
             shutil.copy2(Path("/etc", name), root / "etc" / name)
     (root / "etc" / "hosts").write_text("127.0.0.1 localhost\n127.0.0.2 postgres\n")
@@ -219,11 +250,11 @@ def make_root(root: Path) -> Path:
 
 def mounts(root: Path) -> str:
     prefix = (
-        "" if sys.base_prefix.startswith("/usr") else f"mount --bind -o ro {sys.base_prefix} {root}{sys.base_prefix}"
+        ""
+        if sys.base_prefix.startswith("/usr")
+        else f"mount --bind -o ro {sys.base_prefix} {root}{sys.base_prefix}"
     )
-    return (
-        f"mount --bind -o ro /usr {root}/usr\n{prefix}\nmount -t proc proc {root}/proc\nmount --rbind /dev {root}/dev"
-    )
+    return f"mount --bind -o ro /usr {root}/usr\n{prefix}\nmount -t proc proc {root}/proc\nmount --rbind /dev {root}/dev"
 
 
 # Its containers -----------------------------------------------------------------------------------------------------
@@ -243,13 +274,26 @@ class Container:
 class Engine:
     """Runs services of compose.yaml from the root of an image, each with an address of loopback."""
 
-    def __init__(self, image: Stage, root: Path, compose: dict[str, Any], work: Path, network: list[str]) -> None:
-        self.image, self.root, self.compose, self.work, self.network = image, root, compose, work, network
+    def __init__(
+        self, image: Stage, root: Path, compose: dict[str, Any], work: Path, network: list[str]
+    ) -> None:
+        self.image, self.root, self.compose, self.work, self.network = (
+            image,
+            root,
+            compose,
+            work,
+            network,
+        )
         self.running: list[Container] = []
         self._addresses = iter(f"127.0.0.{number}" for number in range(10, 100))
 
     def command(
-        self, service: dict[str, Any], state: Path, address: str, command: list[str], entrypoint: bool = True
+        self,
+        service: dict[str, Any],
+        state: Path,
+        address: str,
+        command: list[str],
+        entrypoint: bool = True,
     ) -> list[str]:
         """What runs `command` as this service would."""
         assert service["read_only"] is True
@@ -261,7 +305,10 @@ class Engine:
         root = self.root
         secrets = ""
         for name in service.get("secrets", ()):
-            source, target = self.work / self.compose["secrets"][name]["file"], root / "run/secrets" / name
+            source, target = (
+                self.work / self.compose["secrets"][name]["file"],
+                root / "run/secrets" / name,
+            )
             secrets += f"touch {target} && mount --bind -o ro {source} {target}\n"
         script = f"""
             mount --bind {root} {root}
@@ -291,7 +338,9 @@ class Engine:
     def once(self, name: str, command: list[str], entrypoint: bool = True) -> str:
         """`docker compose run --rm`: the output; Failed unless it exits with 0."""
         service = self.compose["services"][name]
-        return run(self.command(service, self.state("keys"), next(self._addresses), command, entrypoint))
+        return run(
+            self.command(service, self.state("keys"), next(self._addresses), command, entrypoint)
+        )
 
     def up(self, name: str) -> None:
         service = self.compose["services"][name]
@@ -300,18 +349,26 @@ class Engine:
             log = self.work / f"{label}.log"
             with log.open("wb") as stream:
                 process = subprocess.Popen(
-                    self.command(service, self.state(label), address, service["command"]), stdout=stream, stderr=stream
+                    self.command(service, self.state(label), address, service["command"]),
+                    stdout=stream,
+                    stderr=stream,
                 )
             self.running.append(Container(label, address, process, log, service))
 
     def await_health(self) -> None:
         for one in self.running:
             words = one.service.get("healthcheck", {}).get("test", ["CMD", *self.image.health])[1:]
-            probe = self.command(one.service, self.state(one.name), one.address, words, entrypoint=False)
+            probe = self.command(
+                one.service, self.state(one.name), one.address, words, entrypoint=False
+            )
             deadline = time.monotonic() + WAIT_SECONDS
-            while (done := subprocess.run(probe, capture_output=True, text=True, check=False)).returncode != 0:
+            while (
+                done := subprocess.run(probe, capture_output=True, text=True, check=False)
+            ).returncode != 0:
                 if one.process.poll() is not None or time.monotonic() > deadline:
-                    raise Failed(f"{one.name} is not healthy: {done.stderr}\n{one.log.read_text()[-3000:]}")
+                    raise Failed(
+                        f"{one.name} is not healthy: {done.stderr}\n{one.log.read_text()[-3000:]}"
+                    )
                 time.sleep(1)
             say(f"{one.name} is healthy at {one.address}")
 
@@ -327,11 +384,15 @@ class Engine:
                 one.process.wait()
                 status = -9
             if check and status not in (0, -signal.SIGTERM):
-                raise Failed(f"{one.name} ended with status {status}\n{one.log.read_text()[-3000:]}")
+                raise Failed(
+                    f"{one.name} ended with status {status}\n{one.log.read_text()[-3000:]}"
+                )
         self.running.clear()
 
 
-def start_postgres(compose: dict[str, Any], work: Path, python: Path, network: list[str]) -> subprocess.Popen[bytes]:
+def start_postgres(
+    compose: dict[str, Any], work: Path, python: Path, network: list[str]
+) -> subprocess.Popen[bytes]:
     """A server of its own, not embedded, as its image would start it: on TCP, with the roles script run once."""
     find = "from discreet.installation.binaries import Binaries; print(Binaries.find().folder)"
     programs = Path(run([str(python), "-c", find]).strip()) / "bin"
@@ -343,12 +404,31 @@ def start_postgres(compose: dict[str, Any], work: Path, python: Path, network: l
     own = work / "password"
     shutil.copy(password, own)
     shutil.chown(own, "nobody", "nogroup")
-    initdb = [f"{programs}/initdb", "--pgdata", str(data), "--username", "postgres", "--pwfile", str(own)]
+    initdb = [
+        f"{programs}/initdb",
+        "--pgdata",
+        str(data),
+        "--username",
+        "postgres",
+        "--pwfile",
+        str(own),
+    ]
     run([*nobody, *initdb, "--auth", "scram-sha-256"])
     own.unlink()
     settings = compose["services"]["postgres"]["command"][1:]
     server = subprocess.Popen(
-        [*network, *nobody, str(programs / "postgres"), "-D", str(data), "-k", str(data), "-h", "127.0.0.2", *settings],
+        [
+            *network,
+            *nobody,
+            str(programs / "postgres"),
+            "-D",
+            str(data),
+            "-k",
+            str(data),
+            "-h",
+            "127.0.0.2",
+            *settings,
+        ],
         stdout=(work / "postgres.log").open("wb"),
         stderr=subprocess.STDOUT,
     )
@@ -372,7 +452,9 @@ def start_postgres(compose: dict[str, Any], work: Path, python: Path, network: l
 # The rehearsal ------------------------------------------------------------------------------------------------------
 
 
-def ask(network: list[str], url: str, key: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+def ask(
+    network: list[str], url: str, key: str, body: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """One request from inside of the network."""
     request = {"url": url, "key": key, "body": body, "idempotency": str(uuid.uuid4())}
     answer = run([*network, sys.executable, __file__, "--ask"], input=json.dumps(request))
@@ -381,7 +463,10 @@ def ask(network: list[str], url: str, key: str, body: dict[str, Any] | None = No
 
 def asked() -> None:
     request = json.load(sys.stdin)
-    headers = {"Authorization": f"Bearer {request['key']}", "Idempotency-Key": request["idempotency"]}
+    headers = {
+        "Authorization": f"Bearer {request['key']}",
+        "Idempotency-Key": request["idempotency"],
+    }
     body = None if request["body"] is None else json.dumps(request["body"]).encode()
     if body is not None:
         headers["Content-Type"] = "application/json"
@@ -399,14 +484,24 @@ def scenario(engine: Engine, network: list[str]) -> None:
     for name in ("api", "rpc", "worker"):
         engine.up(name)
     engine.await_health()
-    first, second = (f"http://{one.address}:8080" for one in engine.running if one.name.startswith("api"))
+    first, second = (
+        f"http://{one.address}:8080" for one in engine.running if one.name.startswith("api")
+    )
     network_ = {
         "nodes": 3,
         "links": [
-            {"tail": a, "head": b, "free_flow_time": 1, "capacity": 50} for a in (1, 2, 3) for b in (1, 2, 3) if a != b
+            {"tail": a, "head": b, "free_flow_time": 1, "capacity": 50}
+            for a in (1, 2, 3)
+            for b in (1, 2, 3)
+            if a != b
         ],
     }
-    trips = [{"period": 0, "origin": a, "destination": b, "count": 20} for a in (1, 2, 3) for b in (1, 2, 3) if a != b]
+    trips = [
+        {"period": 0, "origin": a, "destination": b, "count": 20}
+        for a in (1, 2, 3)
+        for b in (1, 2, 3)
+        if a != b
+    ]
     public = {"unit": "request", "zones": 3, "periods": 1, "period_minutes": 60}
     dataset = {
         "name": "rehearsal",
@@ -425,7 +520,10 @@ def scenario(engine: Engine, network: list[str]) -> None:
     }
     job = ask(network, f"{first}/v1/jobs", key, {"problem": problem, "privacy": {"epsilon": 0.5}})
     deadline = time.monotonic() + WAIT_SECONDS
-    while (found := ask(network, f"{second}/v1/jobs/{job['id']}", key))["state"] not in ("succeeded", "failed"):
+    while (found := ask(network, f"{second}/v1/jobs/{job['id']}", key))["state"] not in (
+        "succeeded",
+        "failed",
+    ):
         if time.monotonic() > deadline:
             raise Failed(f"the job does not end: {found}")
         time.sleep(0.5)
@@ -435,7 +533,10 @@ def scenario(engine: Engine, network: list[str]) -> None:
         raise Failed(str(found))
     export = f"{engine.image.volumes[0]}/ledger.jsonl"
     api = engine.running[0]
-    engine.once("migrate", ["ledger", "export", export, "--server", f"http://{api.address}:8080", "--key", key])
+    engine.once(
+        "migrate",
+        ["ledger", "export", export, "--server", f"http://{api.address}:8080", "--key", key],
+    )
     say(engine.once("migrate", ["ledger", "verify", export]).strip())
 
 
@@ -444,14 +545,20 @@ BEGAN = time.monotonic()
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--keep", type=Path, help="A folder that keeps the image for the next rehearsal, and its logs")
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        help="A folder that keeps the image for the next rehearsal, and its logs",
+    )
     parser.add_argument("--ask", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.ask:
         asked()
         return 0
     if os.geteuid() != 0:
-        print("the rehearsal needs root: it mounts folders and becomes other users", file=sys.stderr)
+        print(
+            "the rehearsal needs root: it mounts folders and becomes other users", file=sys.stderr
+        )
         return 1
     stages = read_dockerfile((ROOT / "Dockerfile").read_text())
     with tempfile.TemporaryDirectory(prefix="discreet-rehearsal-") as temporary:
@@ -489,7 +596,9 @@ def rehearse(stages: list[Stage], work: Path) -> int:
     )
     # A network of its own: fixed ports are free, and nothing but loopback can be reached.
     lonely = "ip link set lo up; echo up; exec sleep 86400"
-    holder = subprocess.Popen(["/usr/bin/unshare", "--net", "/bin/sh", "-ec", lonely], stdout=subprocess.PIPE)
+    holder = subprocess.Popen(
+        ["/usr/bin/unshare", "--net", "/bin/sh", "-ec", lonely], stdout=subprocess.PIPE
+    )
     assert holder.stdout is not None
     holder.stdout.readline()
     network = ["nsenter", f"--net=/proc/{holder.pid}/ns/net", "--"]

@@ -30,13 +30,22 @@ def on_files(files: Files, config: Any) -> Files:
     """Add the page of the HTTP API."""
     from mkdocs.structure.files import File  # noqa: PLC0415 - tests read this file where mkdocs is not installed
 
-    files.append(File.generated(config, "reference/api.md", content=api_page(json.loads(CONTRACT.read_text()))))
+    files.append(
+        File.generated(
+            config, "reference/api.md", content=api_page(json.loads(CONTRACT.read_text()))
+        )
+    )
     return files
 
 
 def api_page(contract: dict[str, Any]) -> str:
     """Every operation with its parameters, bodies and answers, and every schema with its fields."""
-    lines = [f"# HTTP API {contract['info']['version']}", "", contract["info"].get("description", ""), ""]
+    lines = [
+        f"# HTTP API {contract['info']['version']}",
+        "",
+        contract["info"].get("description", ""),
+        "",
+    ]
     for path, operations in contract["paths"].items():
         for method, operation in operations.items():
             if method in ("parameters", "summary"):
@@ -59,7 +68,10 @@ def api_page(contract: dict[str, Any]) -> str:
                 lines += [f"Body `{kind}`: {_type(content.get('schema', {}))}", ""]
             lines += ["| answer | | |", "|---|---|---|"]
             for status, answer in operation["responses"].items():
-                types = ", ".join(_type(content.get("schema", {})) for content in answer.get("content", {}).values())
+                types = ", ".join(
+                    _type(content.get("schema", {}))
+                    for content in answer.get("content", {}).values()
+                )
                 lines.append(f"| {status} | {_line(answer.get('description'))} | {types} |")
             lines.append("")
     lines += ["# Schemas", ""]

@@ -44,7 +44,9 @@ async def main(times: int) -> None:
     for name, zygote in zygotes.items():
         one = sorted(taken[name])
         tenth, median, late = (1e3 * one[len(one) * part // 10] for part in (1, 5, 9))
-        print(f"{name:10} p10 {tenth:.2f}  median {median:.2f}  p90 {late:.2f}  mean {1e3 * statistics.mean(one):.2f}")
+        print(
+            f"{name:10} p10 {tenth:.2f}  median {median:.2f}  p90 {late:.2f}  mean {1e3 * statistics.mean(one):.2f}"
+        )
         await zygote.stop()
 
 

@@ -38,11 +38,36 @@ DISTRIBUTIONS = {
 """What each wheel is built from."""
 EPOCH = "1767225600"  # 2026-01-01, when a wheel's files were made as far as the wheel says
 AUDIT_SERVICE = ("api.osv.dev", 443)
-AUDIT_ARGUMENTS = ("--vulnerability-service", "osv", "--disable-pip", "--require-hashes", "--progress-spinner", "off")
+AUDIT_ARGUMENTS = (
+    "--vulnerability-service",
+    "osv",
+    "--disable-pip",
+    "--require-hashes",
+    "--progress-spinner",
+    "off",
+)
 
 COMPATIBLE = {
-    *("0BSD", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT"),
-    *("GPL-3.0-only", "GPL-3.0-or-later", "LGPL-3.0-only", "LGPL-3.0-or-later", "MIT-0", "MIT-CMU", "MPL-2.0", "NCSA"),
+    *(
+        "0BSD",
+        "Apache-2.0",
+        "Apache-2.0 WITH LLVM-exception",
+        "BSD-2-Clause",
+        "BSD-3-Clause",
+        "CC0-1.0",
+        "ISC",
+        "MIT",
+    ),
+    *(
+        "GPL-3.0-only",
+        "GPL-3.0-or-later",
+        "LGPL-3.0-only",
+        "LGPL-3.0-or-later",
+        "MIT-0",
+        "MIT-CMU",
+        "MPL-2.0",
+        "NCSA",
+    ),
     *("PSF-2.0", "Zlib"),
 }
 """SPDX names of licences whose code may be part of a work under GPL-3.0-or-later (list of the FSF)."""
@@ -98,8 +123,20 @@ def sbom(*, validate: bool = True) -> None:
     SBOM.parent.mkdir(exist_ok=True)
     made = subprocess.run(
         [
-            *(sys.executable, "-m", "cyclonedx_py", "requirements", "--output-reproducible", "--short-PURLs"),
-            *("--validate" if validate else "--no-validate", "--pyproject", str(ROOT / "pyproject.toml"), str(LOCK)),
+            *(
+                sys.executable,
+                "-m",
+                "cyclonedx_py",
+                "requirements",
+                "--output-reproducible",
+                "--short-PURLs",
+            ),
+            *(
+                "--validate" if validate else "--no-validate",
+                "--pyproject",
+                str(ROOT / "pyproject.toml"),
+                str(LOCK),
+            ),
         ],
         env={**os.environ, "PYTHONWARNINGS": "ignore"},
         check=True,
@@ -113,7 +150,11 @@ def sbom(*, validate: bool = True) -> None:
         pin = known.pop((component["name"], component["version"]), None)
         if pin is None:
             raise Wrong(f"{component['name']} {component['version']} is not in the lock")
-        hashes = [one for place in component.pop("externalReferences", []) for one in place.get("hashes", [])]
+        hashes = [
+            one
+            for place in component.pop("externalReferences", [])
+            for one in place.get("hashes", [])
+        ]
         if len(hashes) != pin.hashes:
             raise Wrong(f"{pin.name}: {len(hashes)} hashes of {pin.hashes}")
         component["hashes"] = sorted(hashes, key=lambda one: str(one["content"]))
@@ -142,10 +183,23 @@ def audit() -> None:
     try:
         socket.create_connection(AUDIT_SERVICE, timeout=10).close()
     except OSError as error:
-        say(f"NOT AUDITED: the vulnerability database {AUDIT_SERVICE[0]} cannot be reached from here ({error}).")
-        say(f"NOT AUDITED: nothing is known about the {len(pins())} packages; run `make supply` with a network.")
+        say(
+            f"NOT AUDITED: the vulnerability database {AUDIT_SERVICE[0]} cannot be reached from here ({error})."
+        )
+        say(
+            f"NOT AUDITED: nothing is known about the {len(pins())} packages; run `make supply` with a network."
+        )
         return
-    command = [sys.executable, "-m", "pip_audit", *AUDIT_ARGUMENTS, "--format", "json", "-r", str(LOCK)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip_audit",
+        *AUDIT_ARGUMENTS,
+        "--format",
+        "json",
+        "-r",
+        str(LOCK),
+    ]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     try:
         answer = json.loads(done.stdout)["dependencies"]
@@ -153,7 +207,11 @@ def audit() -> None:
         last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         say(f"NOT AUDITED: pip-audit did not come to an end: {last}")
         return
-    known = [f"{one['name']} {one['version']}: {bug['id']}" for one in answer for bug in one.get("vulns", [])]
+    known = [
+        f"{one['name']} {one['version']}: {bug['id']}"
+        for one in answer
+        for bug in one.get("vulns", [])
+    ]
     skipped = [one["name"] for one in answer if "skip_reason" in one]
     if skipped:
         say("NOT AUDITED: " + ", ".join(skipped))
@@ -169,7 +227,11 @@ def licence(name: str) -> str:
     said = [about.get("License-Expression") or ""]
     if not said[0]:
         short = [(about.get("License") or "").strip()]
-        labels = [one.split(" :: ")[-1] for one in about.get_all("Classifier") or [] if one.startswith("License ::")]
+        labels = [
+            one.split(" :: ")[-1]
+            for one in about.get_all("Classifier") or []
+            if one.startswith("License ::")
+        ]
         said = [one for one in (*short, *labels) if one in NAMES or one in COMPATIBLE]
     names = list(dict.fromkeys(NAMES.get(one, one) for one in said if one))
     if not names:
@@ -180,7 +242,8 @@ def licence(name: str) -> str:
 def fits(expression: str) -> bool:
     """Whether code under this SPDX expression may be part of a work under GPL-3.0-or-later."""
     return any(
-        all(part.strip("() ") in COMPATIBLE for part in choice.split(" AND ")) for choice in expression.split(" OR ")
+        all(part.strip("() ") in COMPATIBLE for part in choice.split(" AND "))
+        for choice in expression.split(" OR ")
     )
 
 
@@ -193,7 +256,9 @@ def licences_page() -> str:
             continue
         installed = _installed(pin.name)
         if installed != pin.version:
-            wrong.append(f"{pin.name} {pin.version} is in the lock, {installed or 'nothing'} is installed")
+            wrong.append(
+                f"{pin.name} {pin.version} is in the lock, {installed or 'nothing'} is installed"
+            )
             continue
         found = licence(pin.name)
         if not fits(found):
@@ -238,7 +303,9 @@ def build(distribution: str, place: Path, umask: int) -> Path:
             else:
                 copy.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, copy / name)
-        folder = copy if (copy / "pyproject.toml").exists() else copy / DISTRIBUTIONS[distribution][0]
+        folder = (
+            copy if (copy / "pyproject.toml").exists() else copy / DISTRIBUTIONS[distribution][0]
+        )
         subprocess.run(
             [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(place / "out")],
             cwd=folder,
@@ -272,13 +339,17 @@ def say(text: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("part", choices=["sbom", "audit", "licences", "wheels", "all"])
-    parser.add_argument("--check", action="store_true", help="compare the page of licences instead of writing it")
+    parser.add_argument(
+        "--check", action="store_true", help="compare the page of licences instead of writing it"
+    )
     parser.add_argument("--distribution", choices=sorted(DISTRIBUTIONS), help="only this wheel")
     chosen = parser.parse_args()
     parts = {
         "sbom": sbom,
         "licences": lambda: licences(chosen.check),
-        "wheels": lambda: wheels([chosen.distribution] if chosen.distribution else sorted(DISTRIBUTIONS)),
+        "wheels": lambda: wheels(
+            [chosen.distribution] if chosen.distribution else sorted(DISTRIBUTIONS)
+        ),
         "audit": audit,
     }
     try:

@@ -50,7 +50,9 @@ def main() -> None:
         default=argparse.SUPPRESS,
     )
     parser.add_argument(
-        "--kinds", help="of coverage, inverse and advice: only these, with commas between", default=argparse.SUPPRESS
+        "--kinds",
+        help="of coverage, inverse and advice: only these, with commas between",
+        default=argparse.SUPPRESS,
     )
     parser.add_argument(
         "--truths",
@@ -61,12 +63,18 @@ def main() -> None:
     chosen = tuple(options.pop("names")) or ALL
     unknown = set(chosen) - {*ALL, *ON_REQUEST}
     if unknown:
-        raise SystemExit(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join((*ALL, *ON_REQUEST))}")
+        raise SystemExit(
+            f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join((*ALL, *ON_REQUEST))}"
+        )
     if options and not set(chosen) <= {"coverage", "inverse", "advice"}:
         raise SystemExit("--releases and --kinds are of coverage, inverse and advice alone")
     if "truths" in options and set(chosen) != {"coverage"}:
         raise SystemExit("--truths is of coverage alone")
-    rows = [_cells(row) for name in chosen for row in importlib.import_module(f"benchmarks.{name}").run(**options)]
+    rows = [
+        _cells(row)
+        for name in chosen
+        for row in importlib.import_module(f"benchmarks.{name}").run(**options)
+    ]
     table = Table(*COLUMNS)
     for row in rows:
         table.add_row(*row)

@@ -20,7 +20,11 @@ from discreet.privacy.noise import Noise
 from discreet.problems.accuracy import LEVEL
 
 RELEASES, LEAST_KEPT = 5, 5
-OF: Mapping[str, Callable[[Floats], float]] = {"values": np.median, "link_flows": np.max, "demand": np.max}
+OF: Mapping[str, Callable[[Floats], float]] = {
+    "values": np.median,
+    "link_flows": np.max,
+    "demand": np.max,
+}
 """What of a quantity's half widths a plan speaks of; of others their mean."""
 OFF = 4 / 3
 TRUTHS = 12
@@ -58,15 +62,24 @@ def run(releases: int = RELEASES, kinds: str = "") -> list[dict[str, Any]]:
 
 def ratios(case: Case, releases: int) -> dict[str, float]:
     """By quantity, of the releases in which it had an interval the median."""
-    known = {one.quantity: one.within for one in case.problem.expected(case.public, case.plan, LEVEL)}
+    known = {
+        one.quantity: one.within for one in case.problem.expected(case.public, case.plan, LEVEL)
+    }
     found: dict[str, list[float]] = {}
     for seed in range(releases):
         values = finished(case, Noise.seeded(seed))["uncertainty"].value()["values"]
-        for quantity in values.keys() & {name for name, within in known.items() if np.isfinite(within)}:
-            lower, upper = (np.asarray(values[quantity][end], dtype=np.float64).ravel() for end in ("lower", "upper"))
+        for quantity in values.keys() & {
+            name for name, within in known.items() if np.isfinite(within)
+        }:
+            lower, upper = (
+                np.asarray(values[quantity][end], dtype=np.float64).ravel()
+                for end in ("lower", "upper")
+            )
             half = (upper - lower)[np.isfinite(upper - lower)] / 2
             if half.size:
-                found.setdefault(quantity, []).append(float(OF.get(quantity, np.mean)(half)) / known[quantity])
+                found.setdefault(quantity, []).append(
+                    float(OF.get(quantity, np.mean)(half)) / known[quantity]
+                )
     return {quantity: float(np.median(each)) for quantity, each in sorted(found.items())}
 
 
@@ -76,7 +89,13 @@ def keep(found: Mapping[Name, list[float]]) -> None:
     sections = {text.split("\n", 1)[0].strip(): text.split("\n", 1)[1].strip() for text in written}
     for kind in dict.fromkeys(name[0] for name in found):
         rows = [
-            (*name[1:], f"{len(each):,}", f"{np.median(each):.2f}", _spread(each), f"{_near(each):.0%}")
+            (
+                *name[1:],
+                f"{len(each):,}",
+                f"{np.median(each):.2f}",
+                _spread(each),
+                f"{_near(each):.0%}",
+            )
             for name, each in found.items()
             if name[0] == kind
         ]

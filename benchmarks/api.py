@@ -87,7 +87,9 @@ def get(path: str, key: str | None = None) -> bytes:
     return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{authorization}\r\n".encode()
 
 
-async def turn(measured: Measured, crowd: list[Connection], question: Question, seconds: float) -> None:
+async def turn(
+    measured: Measured, crowd: list[Connection], question: Question, seconds: float
+) -> None:
     """All connections ask for some time, each its next question after the last answer."""
     count = 0
     begun = time.perf_counter()
@@ -103,7 +105,9 @@ async def turn(measured: Measured, crowd: list[Connection], question: Question, 
     measured.rates.append(count / (time.perf_counter() - begun))
 
 
-async def submissions(url: str, key: str, body: dict[str, Any], crowd: int, prefix: str) -> Measured:
+async def submissions(
+    url: str, key: str, body: dict[str, Any], crowd: int, prefix: str
+) -> Measured:
     """The whole of `POST /v1/jobs`, many times."""
     text = json.dumps(body).encode()
     numbers = itertools.count()
@@ -133,7 +137,9 @@ async def submissions(url: str, key: str, body: dict[str, Any], crowd: int, pref
     return measured
 
 
-async def measure(ours: str, bare: str, key: str, account: str, body: dict[str, Any]) -> list[dict[str, Any]]:
+async def measure(
+    ours: str, bare: str, key: str, account: str, body: dict[str, Any]
+) -> list[dict[str, Any]]:
     budget, plain = get(f"/v1/budgets/{account}", key), get(f"/rows/{account}")
     deltas = itertools.count(1)
     questions: dict[str, tuple[str, Question]] = {
@@ -152,7 +158,10 @@ async def measure(ours: str, bare: str, key: str, account: str, body: dict[str, 
             for _ in range(ROUNDS):
                 for name, (url, question) in questions.items():
                     await turn(found[name, crowd], opened[url], question, SECONDS)
-    alone, together = await submissions(ours, key, body, 1, "one"), await submissions(ours, key, body, CROWD, "many")
+    alone, together = (
+        await submissions(ours, key, body, 1, "one"),
+        await submissions(ours, key, body, CROWD, "many"),
+    )
 
     def against(title: str, name: str, crowd: int) -> dict[str, Any]:
         measured, peer = found[name, crowd], found["bare", crowd]
@@ -161,7 +170,9 @@ async def measure(ours: str, bare: str, key: str, account: str, body: dict[str, 
             f" p99 {measured.percentile(0.99):.2f} ms"
         )
         answer = row(title, measured.rate, "1/s", note, BARE, peer.rate)
-        answer["ratio"] = statistics.median(a / b for a, b in zip(measured.rates, peer.rates, strict=True))
+        answer["ratio"] = statistics.median(
+            a / b for a, b in zip(measured.rates, peer.rates, strict=True)
+        )
         return answer
 
     def submitted(measured: Measured, share: float, note: str) -> dict[str, Any]:
@@ -187,7 +198,9 @@ def bare_server(settings: Settings) -> Iterator[str]:
         number = listener.fileno()
         environment = {**os.environ, "DISCREET_DATABASE_URL": settings.database_url or ""}
         process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.api", "bare", str(number)], env=environment, pass_fds=(number,)
+            [sys.executable, "-m", "benchmarks.api", "bare", str(number)],
+            env=environment,
+            pass_fds=(number,),
         )
         try:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -242,7 +255,9 @@ def run() -> list[dict[str, Any]]:
             assert settings.migration_database_url is not None
             with psycopg.connect(libpq_url(settings.migration_database_url)) as connection:
                 connection.execute(TABLE.encode())
-                connection.execute("INSERT INTO bench_rows VALUES (%s, %s)", (registered["account"], text))
+                connection.execute(
+                    "INSERT INTO bench_rows VALUES (%s, %s)", (registered["account"], text)
+                )
             body["problem"]["dataset"] = registered["id"]
             body["privacy"] = {"epsilon": 0.001}
             return asyncio.run(measure(ready["api"], bare, key, registered["account"], body))
@@ -257,7 +272,9 @@ def main() -> None:
     for one in run():
         peer = f"{one['peer_value']:.4g} {one['unit']} ({one['peer']})" if "peer" in one else ""
         ratio = f"{one['ratio']:.3g}" if "ratio" in one else ""
-        table.add_row(one["benchmark"], f"{one['ours']:.4g} {one['unit']}", peer, ratio, one["note"])
+        table.add_row(
+            one["benchmark"], f"{one['ours']:.4g} {one['unit']}", peer, ratio, one["note"]
+        )
     Console(width=160).print(table)
 
 

@@ -23,7 +23,13 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from discreet.reproduce.networks import sioux_falls
-from discreet.solvers.traffic.traffic_assignment import Assignment, Latency, Network, Objective, assign
+from discreet.solvers.traffic.traffic_assignment import (
+    Assignment,
+    Latency,
+    Network,
+    Objective,
+    assign,
+)
 
 Floats = NDArray[np.float64]
 AFFINE, BPR = Latency(1.0, 1.0), Latency(0.15, 4.0)
@@ -85,7 +91,9 @@ def main() -> None:
     for row in run():
         peer = f"{row['peer_value']:.4g} {row['unit']} ({row['peer']})" if row.get("peer") else ""
         ratio = f"{row['ratio']:.3g}" if row.get("ratio") is not None else ""
-        table.add_row(row["benchmark"], f"{row['ours']:.4g} {row['unit']}", peer, ratio, row["note"])
+        table.add_row(
+            row["benchmark"], f"{row['ours']:.4g} {row['unit']}", peer, ratio, row["note"]
+        )
     Console(width=180).print(table)
 
 
@@ -110,7 +118,9 @@ def chicago_size(seed: int = 1933, least_time: float = 0.0) -> tuple[Network, Fl
             rng.permutation(diagonals)[:43],
         ]
     )
-    place = np.stack(np.divmod(np.arange(crossings), columns), axis=1) + rng.uniform(-0.3, 0.3, (crossings, 2))
+    place = np.stack(np.divmod(np.arange(crossings), columns), axis=1) + rng.uniform(
+        -0.3, 0.3, (crossings, 2)
+    )
     access = rng.permutation(crossings)[:zones]
     fast = rng.random(len(streets)) < 0.15
     length = np.linalg.norm(place[streets[:, 0]] - place[streets[:, 1]], axis=1)
@@ -158,7 +168,13 @@ def city_size(seed: int = 2026, trips: float = 800_000.0) -> tuple[Network, Floa
     capacity = np.where(fast, 4000.0, 1000.0) * rng.integers(1, 4, len(streets))
     both = np.concatenate
     network = Network(
-        side * side, zones, 0, both([one, other]), both([other, one]), both([minutes] * 2), both([capacity] * 2)
+        side * side,
+        zones,
+        0,
+        both([one, other]),
+        both([other, one]),
+        both([minutes] * 2),
+        both([capacity] * 2),
     )
     apart = np.linalg.norm(place[:zones, None] - place[None, :zones], axis=2)
     demand = np.outer(rng.lognormal(size=zones), rng.lognormal(size=zones)) * np.exp(-apart / 25)
@@ -235,9 +251,7 @@ def by_threads() -> list[dict[str, Any]]:
     assert np.array_equal(flows[0], flows[1])
     assert gaps[0] == gaps[1] <= 1e-4
     full = flows[0] / network.capacity
-    note = (
-        f"{network.nodes:,} nodes, {network.tail.size:,} links, {np.count_nonzero(demand):,} pairs, gap {gaps[0]:.1e}"
-    )
+    note = f"{network.nodes:,} nodes, {network.tail.size:,} links, {np.count_nonzero(demand):,} pairs, gap {gaps[0]:.1e}"
     note += f", {found.iterations} iterations; flow over capacity {np.quantile(full, 0.9):.2f} on one link in ten"
     return [
         {
@@ -265,16 +279,25 @@ def chicago_run(objective: Objective, gap: float) -> tuple[float, float, int, fl
     # The resource usage of a child begins at its parent's; the high-water mark of the memory map is its own.
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     memory = int(status["VmHWM"].split()[0]) / 1024
-    return seconds, memory, found.iterations, relative_gap(network, BPR, demand, found.link_flows, objective)
+    return (
+        seconds,
+        memory,
+        found.iterations,
+        relative_gap(network, BPR, demand, found.link_flows, objective),
+    )
 
 
-def relative_gap(network: Network, latency: Latency, demand: Floats, flows: Floats, objective: Objective) -> float:
+def relative_gap(
+    network: Network, latency: Latency, demand: Floats, flows: Floats, objective: Objective
+) -> float:
     """`(sum_a c_a y_a - sum_w d_w u_w) / sum_a c_a y_a`, for any solver's link flows."""
     factor = latency.coefficient * (latency.power + 1 if objective == "system_optimum" else 1)
     cost = network.free_flow_time * (1 + factor * (flows / network.capacity) ** latency.power)
     # SciPy knows no centroids: their links lead to copies of them, which no link leaves. Its graphs have no parallel
     # links either, nor has any network here.
-    head = np.where(network.head < network.first_through_node, network.head + network.nodes, network.head)
+    head = np.where(
+        network.head < network.first_through_node, network.head + network.nodes, network.head
+    )
     graph = csr_array((cost, (network.tail, head)), shape=(2 * network.nodes, 2 * network.nodes))
     target = np.arange(network.zones)
     target[: network.first_through_node] += network.nodes
@@ -296,7 +319,10 @@ def by_clarabel(
     nodes, links, zones = network.nodes, network.tail.size, network.zones
     each = np.arange(links)
     incidence = csr_array(
-        (np.repeat([1.0, -1.0], links), (np.concatenate([network.tail, network.head]), np.tile(each, 2))),
+        (
+            np.repeat([1.0, -1.0], links),
+            (np.concatenate([network.tail, network.head]), np.tile(each, 2)),
+        ),
         shape=(nodes, links),
     )
     sent = np.zeros((nodes, zones))
@@ -304,18 +330,27 @@ def by_clarabel(
     share = 1.0 if objective == "system_optimum" else 1 / (latency.power + 1)
     # In units of the mean demand of a zone: interior-point methods want figures near one.
     unit = float(demand.sum()) / zones
-    scale = share * latency.coefficient * network.free_flow_time * (unit / network.capacity) ** latency.power
+    scale = (
+        share
+        * latency.coefficient
+        * network.free_flow_time
+        * (unit / network.capacity) ** latency.power
+    )
     begun = time.process_time()
     flows = cp.Variable((links, zones), nonneg=True)
     total = cp.sum(flows, axis=1)
-    spent = network.free_flow_time @ total + cp.sum(cp.multiply(scale, cp.power(total, latency.power + 1)))
+    spent = network.free_flow_time @ total + cp.sum(
+        cp.multiply(scale, cp.power(total, latency.power + 1))
+    )
     problem = cp.Problem(cp.Minimize(spent), [incidence @ flows == sent / unit])
     problem.solve(solver=cp.CLARABEL)
     seconds = time.process_time() - begun
     return np.asarray(total.value) * unit, seconds, float(problem.solver_stats.solve_time)
 
 
-def by_aequilibrae(network: Network, latency: Latency, demand: Floats, gap: float) -> tuple[Floats, float]:
+def by_aequilibrae(
+    network: Network, latency: Latency, demand: Floats, gap: float
+) -> tuple[Floats, float]:
     """Link flows and CPU seconds of the bi-conjugate Frank–Wolfe algorithm, its graph and matrix in memory."""
     import pandas as pd
 

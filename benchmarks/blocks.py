@@ -29,7 +29,12 @@ BLOCKS, ROUNDS, SUBMITTERS = 30, 5, (1, 16)
 JOBS = {1: 40, 16: 160}
 """A round has of each number of accounts."""
 CAP = Cap(10**15, 0)
-EVENT = {"mechanism": "discrete_laplace", "sensitivity": 1.0, "scale": 10.0, "neighbours": "one trip added or removed"}
+EVENT = {
+    "mechanism": "discrete_laplace",
+    "sensitivity": 1.0,
+    "scale": 10.0,
+    "neighbours": "one trip added or removed",
+}
 
 
 def run() -> list[dict[str, Any]]:

@@ -39,7 +39,9 @@ def fitting(price: Price, cap: Cap) -> int:
         budget = one.budget(cap)
         if budget is not None:
             columns = price.columns()
-            most = max(most, min(most // columns[name] for name, most in budget.items() if columns[name]))
+            most = max(
+                most, min(most // columns[name] for name, most in budget.items() if columns[name])
+            )
     return most
 
 
@@ -58,11 +60,25 @@ def jobs() -> Iterator[Job]:
         after = calibration.least_variance(number, norm, 0, DELTA, neighbours="one", rho=rho)
         yield Job(kind, what, before.price(), after.price())
     point: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "neighbours": "one"}
-    steps = partial(calibration.poisson_subsampled_gaussian, 1.0, probability=1e-3, steps=20_000, **point)
+    steps = partial(
+        calibration.poisson_subsampled_gaussian, 1.0, probability=1e-3, steps=20_000, **point
+    )
     found: tuple[tuple[str, str, MechanismEvent], ...] = (
-        ("dr_ensemble", "dirichlet, row change 0.2, prior 2", calibration.dirichlet(0.2, 0.0, offset=2.0, **point)),
-        ("off_policy_evaluation", "minibatch, 20,000 steps at 0.001, replaced", steps(relation="replace")),
-        ("off_policy_evaluation", "minibatch, 20,000 steps at 0.001, added", steps(relation="add_remove")),
+        (
+            "dr_ensemble",
+            "dirichlet, row change 0.2, prior 2",
+            calibration.dirichlet(0.2, 0.0, offset=2.0, **point),
+        ),
+        (
+            "off_policy_evaluation",
+            "minibatch, 20,000 steps at 0.001, replaced",
+            steps(relation="replace"),
+        ),
+        (
+            "off_policy_evaluation",
+            "minibatch, 20,000 steps at 0.001, added",
+            steps(relation="add_remove"),
+        ),
         (
             "off_policy_evaluation",
             "gradient, 2,000 steps of 2,000 trajectories",
@@ -77,7 +93,12 @@ def jobs() -> Iterator[Job]:
     )
     for kind, what, event in found:
         gaussian = event.mechanism == "gaussian"
-        yield Job(kind, what, event.price() if gaussian else Price.approximate(EPSILON, DELTA), event.price())
+        yield Job(
+            kind,
+            what,
+            event.price() if gaussian else Price.approximate(EPSILON, DELTA),
+            event.price(),
+        )
 
 
 def run() -> list[dict[str, Any]]:

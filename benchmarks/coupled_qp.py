@@ -39,8 +39,14 @@ def run() -> list[dict[str, Any]]:
             parts, c, d = _vehicles(count, changed)
             best = _optimum(parts, c, d)
             rounds = {"auto": _auto(parts, c, d, best), "spds": _spds(parts, c, d, best)}
-            sizes = {name: _bytes(count, c.size + d.size + (name == "auto"), taken) for name, taken in rounds.items()}
-            for what, unit, found in (("rounds", "rounds", rounds), ("bytes of an agent", "kB", sizes)):
+            sizes = {
+                name: _bytes(count, c.size + d.size + (name == "auto"), taken)
+                for name, taken in rounds.items()
+            }
+            for what, unit, found in (
+                ("rounds", "rounds", rounds),
+                ("bytes of an agent", "kB", sizes),
+            ):
                 rows.append(
                     {
                         "benchmark": f"coupled_qp auto, {family}, {count} agents: {what} to 1e-4",
@@ -60,7 +66,10 @@ def _vehicles(count: int, changed: bool) -> tuple[list[Part], Floats, Floats]:
     c, d = np.array(problem.operator.c), np.array(problem.operator.d)
     if changed:
         random = np.random.RandomState(EXAMPLE["SEED"])
-        parts = [Part(part.A_u, part.A_g, _hourly(random, part.cost.a_l.size), part.domain) for part in parts]
+        parts = [
+            Part(part.A_u, part.A_g, _hourly(random, part.cost.a_l.size), part.domain)
+            for part in parts
+        ]
     return parts, c, d
 
 
@@ -81,11 +90,15 @@ def _optimum(parts: Sequence[Part], c: Floats, d: Floats) -> float:
     return float(problem.value)
 
 
-def _near(parts: Sequence[Part], c: Floats, d: Floats, best: float) -> Callable[[Sequence[Floats]], bool]:
+def _near(
+    parts: Sequence[Part], c: Floats, d: Floats, best: float
+) -> Callable[[Sequence[Floats]], bool]:
     def near(x: Sequence[Floats]) -> bool:
         u = sum((part.A_u @ one for part, one in zip(parts, x, strict=True)), c)
         over = float(np.max(sum((part.A_g @ one for part, one in zip(parts, x, strict=True)), d)))
-        cost = float(u @ u) / 2 + sum(part.cost.value(one) for part, one in zip(parts, x, strict=True))
+        cost = float(u @ u) / 2 + sum(
+            part.cost.value(one) for part, one in zip(parts, x, strict=True)
+        )
         return abs(cost - best) <= NEAR * abs(best) and over <= NEAR * float(np.max(np.abs(d)))
 
     return near
@@ -138,5 +151,7 @@ def _bytes(count: int, dimension: int, rounds: int) -> float:
         done = secure_sum.run_in_process(
             [_Zeros(dimension, few) for _ in range(count)], np.zeros(dimension), parameters
         )
-        sizes.append(max(sent + received for sent, received in zip(done.sent, done.received, strict=True)))
+        sizes.append(
+            max(sent + received for sent, received in zip(done.sent, done.received, strict=True))
+        )
     return (sizes[0] + (rounds - 1) * (sizes[1] - sizes[0])) / 1000

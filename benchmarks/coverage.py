@@ -126,7 +126,9 @@ def run(releases: int = RELEASES, kinds: str = "", truths: str = "") -> list[dic
     found: dict[tuple[Any, ...], Pooled] = {}
     made: Counter[tuple[str, str]] = Counter()
     for case in all_cases():
-        if (not asked or case.kind in asked) and (not words or any(word in case.truth for word in words)):
+        if (not asked or case.kind in asked) and (
+            not words or any(word in case.truth for word in words)
+        ):
             key = case.kind, case.method, case.truth, case.epsilon
             found.setdefault(key, Pooled()).add(case, case.repeats * releases)
             made[case.kind, case.method] += case.repeats * releases
@@ -163,9 +165,16 @@ class Pooled:
         exact = case.exact
         if exact is None:
             exact = {name: output.value() for name, output in finished(case, Silent()).items()}
-        self.start = {"kind": case.kind, "method": case.method, "truth": case.truth, "epsilon": case.epsilon}
+        self.start = {
+            "kind": case.kind,
+            "method": case.method,
+            "truth": case.truth,
+            "epsilon": case.epsilon,
+        }
         own: dict[str, Held] = {}
-        first = zlib.crc32(f"{case.kind} {case.method} {case.truth} {case.part} {case.epsilon:g}".encode())
+        first = zlib.crc32(
+            f"{case.kind} {case.method} {case.truth} {case.part} {case.epsilon:g}".encode()
+        )
         for seed in range(first, first + releases):  # no two cases have the same noise
             uncertainty = finished(case, Noise.seeded(seed))["uncertainty"].value()
             self.noise += uncertainty["mostly_noise"]
@@ -182,7 +191,10 @@ class Pooled:
         start = {**self.start, "releases": self.releases, "noise": self.noise / self.releases}
         rows = []
         for name, each in self.quantities.items():
-            given, holding = (np.concatenate([getattr(held, field) for held in each]) for field in ("given", "holding"))
+            given, holding = (
+                np.concatenate([getattr(held, field) for held in each])
+                for field in ("given", "holding")
+            )
             widths = [width for held in each for width in held.widths]
             mean = float(np.mean([held.numbers for held in each]))
             row = {"quantity": name, "numbers": given.size, "worst": _worst(given, holding)}

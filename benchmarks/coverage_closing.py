@@ -35,14 +35,20 @@ def cases(truths: int) -> Iterator[Case]:
     apart = ~np.eye(25, dtype=bool)
     for number in range(truths):
         rng = np.random.RandomState(2000 + number)
-        network, means = (city, table) if number % 2 else (grid(5), rng.lognormal(0, SPREAD, (25, 25)) * apart)
+        network, means = (
+            (city, table) if number % 2 else (grid(5), rng.lognormal(0, SPREAD, (25, 25)) * apart)
+        )
         means = means * rng.lognormal(0, SPREAD, means.shape)
         total = rng.poisson(TRIPS * means / means.sum())
-        public = RoutingPublic(unit="request", zones=network.zones, periods=PERIODS, period_minutes=60)
+        public = RoutingPublic(
+            unit="request", zones=network.zones, periods=PERIODS, period_minutes=60
+        )
         factor = TRIPS / PERIODS / (table.sum() if network is city else 20_000)
         body = network_body(network, factor)
         closed = rng.randint(network.tail.size)
-        back = np.flatnonzero((network.tail == network.head[closed]) & (network.head == network.tail[closed]))
+        back = np.flatnonzero(
+            (network.tail == network.head[closed]) & (network.head == network.tail[closed])
+        )
         law, objective = LAWS[number // 2 % 2], OBJECTIVES[number // 4 % 2]
         problem = Routing.model_validate(
             {
@@ -55,9 +61,13 @@ def cases(truths: int) -> Iterator[Case]:
             }
         )
         for epsilon in EPSILONS:
-            plan = problem.plan(public, Privacy.model_validate({"epsilon": epsilon, "delta": 0}).budget)
+            plan = problem.plan(
+                public, Privacy.model_validate({"epsilon": epsilon, "delta": 0}).budget
+            )
             content, told = trips_content(total, None), f"a road closed, {law['type']}"
-            yield Case("routing", "counts", told, epsilon, problem, public, plan, content, part=number)
+            yield Case(
+                "routing", "counts", told, epsilon, problem, public, plan, content, part=number
+            )
 
 
 def main(truths: int) -> None:
@@ -65,10 +75,14 @@ def main(truths: int) -> None:
     found: dict[tuple[str, float], Pooled] = {}
     for case in cases(truths):
         found.setdefault((case.truth, case.epsilon), Pooled()).add(case, 1)
-    for pooled in sorted(found.values(), key=lambda one: (one.start["truth"], -one.start["epsilon"])):
+    for pooled in sorted(
+        found.values(), key=lambda one: (one.start["truth"], -one.start["epsilon"])
+    ):
         for row in pooled.rows():
             if row["quantity"] in (*OF_CLOSING, "total_travel_time"):
-                width = "" if math.isnan(row["width"]) else f", width {row['width']:.2g} of the value"
+                width = (
+                    "" if math.isnan(row["width"]) else f", width {row['width']:.2g} of the value"
+                )
                 print(
                     f"{row['truth']}, epsilon {row['epsilon']:g}, {row['quantity']}: {row['coverage']:.3f} of"
                     f" {row['releases']} truths{width}; {row['none']:.0%} without; {row['noise']:.0%} called noise",

@@ -11,7 +11,11 @@ import numpy as np
 from benchmarks.coverage import Case, Floats
 from discreet.privacy.noise import Noise
 from discreet.problems.dr_ensemble import estimates
-from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset, DrEnsemblePublic
+from discreet.problems.dr_ensemble.dataset import (
+    DrEnsembleContent,
+    DrEnsembleDataset,
+    DrEnsemblePublic,
+)
 from discreet.problems.dr_ensemble.problem import DrEnsemble
 from discreet.problems.numbers import Budget
 
@@ -45,7 +49,9 @@ def chain(kind: str, states: int, rng: np.random.Generator) -> Floats:
     return matrix
 
 
-def trajectories(matrix: Floats, participants: int, steps: int, rng: np.random.Generator) -> list[list[int]]:
+def trajectories(
+    matrix: Floats, participants: int, steps: int, rng: np.random.Generator
+) -> list[list[int]]:
     """State sequences of so many loads, which begin anywhere."""
     cumulated = matrix.cumsum(axis=1)
     found = np.empty((participants, steps), dtype=np.int64)
@@ -53,7 +59,9 @@ def trajectories(matrix: Floats, participants: int, steps: int, rng: np.random.G
     found[:, 0] = rng.choice(states, participants, p=rng.dirichlet(np.ones(states.size)))
     for step in range(1, steps):
         u = rng.random(participants)[:, None]
-        found[:, step] = np.minimum((u > cumulated[found[:, step - 1]]).sum(axis=1), len(matrix) - 1)
+        found[:, step] = np.minimum(
+            (u > cumulated[found[:, step - 1]]).sum(axis=1), len(matrix) - 1
+        )
     rows: list[list[int]] = found.tolist()
     return rows
 
@@ -74,7 +82,13 @@ def problem(states: int = STATES, **fields: Any) -> DrEnsemble:
 
 
 def case(
-    kind: str, participants: int, epsilon: float, seed: int = 0, delta: int = 0, known: bool = True, **fields: Any
+    kind: str,
+    participants: int,
+    epsilon: float,
+    seed: int = 0,
+    delta: int = 0,
+    known: bool = True,
+    **fields: Any,
 ) -> Case:
     """known: whether the numbers of participants and steps are public."""
     rng = np.random.default_rng([seed, CHAINS.index(kind), participants])
@@ -91,18 +105,27 @@ def case(
 
 
 def case_of(
-    said: str, part: dict[str, Any], rows: list[list[int]], epsilon: float, delta: int = 0, **fields: Any
+    said: str,
+    part: dict[str, Any],
+    rows: list[list[int]],
+    epsilon: float,
+    delta: int = 0,
+    **fields: Any,
 ) -> Case:
     """Of these state sequences."""
     public = DrEnsemblePublic.model_validate(part)
     content = DrEnsembleDataset.read_rows(public, DrEnsembleContent(trajectories=rows))
-    asked = problem(**{"states": public.states, "initial": [1 / public.states] * public.states, **fields})
+    asked = problem(
+        **{"states": public.states, "initial": [1 / public.states] * public.states, **fields}
+    )
     plan = asked.plan(public, Budget(epsilon=round(epsilon * 1e9), delta=delta))
     released = asked.diagnose(public, plan, content, Noise.seeded(0))
     true = estimates.unnoised(public, plan, released)
     control, start = (
         asked.control(public, plan),
-        asked.control(public, plan).start(true.visits) if asked.initial == "released" else np.array(asked.initial),
+        asked.control(public, plan).start(true.visits)
+        if asked.initial == "released"
+        else np.array(asked.initial),
     )
     exact = {public.matrix: true.transitions}
     exact |= control.answer(true.transitions, control.solve(true.transitions), start)
@@ -120,8 +143,16 @@ def day_case(epsilon: float) -> Case:
         u = rng.random(1000)[:, None]
         drawn = (u > matrices[block[step - 1], states[:, step - 1]]).sum(axis=1)
         states[:, step] = np.minimum(drawn, STATES - 1)
-    public = {"unit": "participant", "states": STATES, "steps": STEPS, "participants": 1000, "day": day}
-    return case_of("four blocks of the day, 1,000 loads", public, states.tolist(), epsilon, first_step=14)
+    public = {
+        "unit": "participant",
+        "states": STATES,
+        "steps": STEPS,
+        "participants": 1000,
+        "day": day,
+    }
+    return case_of(
+        "four blocks of the day, 1,000 loads", public, states.tolist(), epsilon, first_step=14
+    )
 
 
 def cases() -> Iterator[Case]:
@@ -129,7 +160,9 @@ def cases() -> Iterator[Case]:
         for participants in PARTICIPANTS:
             for epsilon in EPSILONS:
                 found = case(kind, participants, epsilon)
-                yield replace(found, repeats=SELDOM if (kind, participants) == ("one seldom", 1000) else 1)
+                yield replace(
+                    found, repeats=SELDOM if (kind, participants) == ("one seldom", 1000) else 1
+                )
     for epsilon in EPSILONS:
         for seed in OTHERS:
             found = case("one seldom", 1000, epsilon, seed)

@@ -21,7 +21,18 @@ KIND = "off_policy_evaluation"
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0)
 TRUTHS = 4
 STACKED_EPSILONS, STACKED_TRUTHS, STACKED_PEOPLE = (0.1, 0.5, 1.0, 2.0, 8.0), 2, 3_000
-POINTS = ("trajectory", "step", "x_0", "x_1", "x_2", "x_next_0", "x_next_1", "x_next_2", "reward", "terminal")
+POINTS = (
+    "trajectory",
+    "step",
+    "x_0",
+    "x_1",
+    "x_2",
+    "x_next_0",
+    "x_next_1",
+    "x_next_2",
+    "reward",
+    "terminal",
+)
 STATES, PEOPLE, HORIZON, DISCOUNT = 12, 3000, 20, 0.9
 
 
@@ -30,14 +41,19 @@ def cases() -> Iterator[Case]:
         for rewards in ("each step", "ends"):
             table, topology, start = patients(seed, rewards)
             name = f"{STATES} states, {PEOPLE:,} trajectories, rewards at {rewards}, seed {seed}"
-            for known, extra in (("topology public", {"topology": topology}), ("nothing public", {})):
+            for known, extra in (
+                ("topology public", {"topology": topology}),
+                ("nothing public", {}),
+            ):
                 data = read(table, {"trajectories": PEOPLE, **extra})
                 for epsilon in EPSILONS:
                     yield tabular(f"{name}, {known}", data, start.tolist(), epsilon)
     table, topology, start = patients(1, "ends")
     data = read(table, {"topology": topology})
     for epsilon in EPSILONS:
-        yield tabular("private number of trajectories, Gaussian noise", data, start.tolist(), epsilon, 1e-2)
+        yield tabular(
+            "private number of trajectories, Gaussian noise", data, start.tolist(), epsilon, 1e-2
+        )
         yield tabular("rewards public", chain(), [1.0] + [0.0] * 39, epsilon)
     data = read(table, {"trajectories": PEOPLE})
     for epsilon in EPSILONS:
@@ -60,15 +76,30 @@ def patients(seed: int, rewards: str) -> tuple[dict[str, Any], list[list[int]], 
     steps: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     people, state = np.arange(PEOPLE), rng.choice(STATES, PEOPLE, p=start)
     for step in range(HORIZON):
-        following = (rng.random(people.size)[:, None] > P.cumsum(axis=1)[state]).sum(axis=1).clip(max=STATES)
+        following = (
+            (rng.random(people.size)[:, None] > P.cumsum(axis=1)[state])
+            .sum(axis=1)
+            .clip(max=STATES)
+        )
         ends = following == STATES
         lucky = np.where(rng.random(people.size) < 0.5 + mean[state] / 2, 1.0, -1.0)
         reward = np.where(ends, lucky, 0.0) if rewards == "ends" else lucky
-        row = (people, np.full(people.size, step), state, np.minimum(following, STATES - 1), reward, ends)
+        row = (
+            people,
+            np.full(people.size, step),
+            state,
+            np.minimum(following, STATES - 1),
+            reward,
+            ends,
+        )
         for name, values in zip(COLUMNS, row, strict=True):
             steps[name].append(values)
         people, state = people[~ends], following[~ends]
-    return {name: np.concatenate(values) for name, values in steps.items()}, np.argwhere(P > 0).tolist(), start
+    return (
+        {name: np.concatenate(values) for name, values in steps.items()},
+        np.argwhere(P > 0).tolist(),
+        start,
+    )
 
 
 COLUMNS = ("trajectory", "step", "state", "next_state", "reward", "terminal")
@@ -84,7 +115,10 @@ def read(table: dict[str, Any], part: dict[str, Any]) -> tuple[OffPolicyPublic, 
 def chain() -> tuple[OffPolicyPublic, Content]:
     rows = simulators.chain(100_000, np.random.default_rng(11))
     part = {"states": 40, "horizon": 1000, "trajectories": 100_000}
-    part |= {"topology": simulators.chain_topology().tolist(), "rewards": simulators.chain_cell_rewards().tolist()}
+    part |= {
+        "topology": simulators.chain_topology().tolist(),
+        "rewards": simulators.chain_cell_rewards().tolist(),
+    }
     return read({name: getattr(rows, name) for name in COLUMNS}, part)
 
 
@@ -104,7 +138,13 @@ def stacked(seed: int, epsilon: float) -> Case:
             steps[name].append(values)
         person, x = person[~ends], onward[~ends]
     public = OffPolicyPublic.model_validate(
-        {"unit": "trajectory", "features": 3, "reward_bound": 1, "horizon": 10, "trajectories": STACKED_PEOPLE}
+        {
+            "unit": "trajectory",
+            "features": 3,
+            "reward_bound": 1,
+            "horizon": 10,
+            "trajectories": STACKED_PEOPLE,
+        }
     )
     content = OffPolicyDataset.read_table(
         public, pa.table({name: np.concatenate(each) for name, each in steps.items()})
@@ -114,11 +154,18 @@ def stacked(seed: int, epsilon: float) -> Case:
     asked = problem(method="moments", features={"type": "identity", "bound": 1}, initial=initial)
     plan = asked.plan(public, Privacy.model_validate({"epsilon": epsilon, "delta": 1e-5}).budget)
     said = f"{STACKED_TRUTHS} walks in a square, 3 features, {STACKED_PEOPLE:,} trajectories"
-    return Case(KIND, "moments, stacked", said, epsilon, asked, public, plan, content, None, seed, 17)
+    return Case(
+        KIND, "moments, stacked", said, epsilon, asked, public, plan, content, None, seed, 17
+    )
 
 
 def problem(**values: Any) -> OffPolicyEvaluation:
-    fixed = {"kind": KIND, "dataset": "benchmark", "features": {"type": "tabular"}, "discount": DISCOUNT}
+    fixed = {
+        "kind": KIND,
+        "dataset": "benchmark",
+        "features": {"type": "tabular"},
+        "discount": DISCOUNT,
+    }
     return OffPolicyEvaluation.model_validate({**fixed, **values})
 
 
@@ -142,19 +189,25 @@ def tabular(
         gained = sums[len(cells) :]
     else:
         gained = np.bincount(cells[:, 0], sums * np.array(public.rewards), minlength=states)
-    values = np.linalg.solve(np.diag(np.maximum(onward.sum(axis=1), 1.0)) - discount * onward[:, :states], gained)
+    values = np.linalg.solve(
+        np.diag(np.maximum(onward.sum(axis=1), 1.0)) - discount * onward[:, :states], gained
+    )
     exact = {"values": values, "weights": values, "policy_value": values @ start}
     return Case(KIND, "moments", truth, epsilon, asked, public, plan, content, exact)
 
 
-def regressed(method: str, data: tuple[OffPolicyPublic, Content], start: list[float], epsilon: float) -> Case:
+def regressed(
+    method: str, data: tuple[OffPolicyPublic, Content], start: list[float], epsilon: float
+) -> Case:
     public, content = data
     asked = problem(method=method, initial=start)
     plan = asked.plan(public, Privacy.model_validate({"epsilon": epsilon, "delta": 1e-5}).budget)
     shared: dict[str, Any] = {"smoothing": 0.01, "reward_bound": 1.0, "horizon": HORIZON}
     if method == "dp_lsl":
         shared["penalty"] = float(PEOPLE)
-    found = getattr(regression, method)(transitions_of(content, 1.0), np.eye(STATES), DISCOUNT, **shared).theta
+    found = getattr(regression, method)(
+        transitions_of(content, 1.0), np.eye(STATES), DISCOUNT, **shared
+    ).theta
     exact = {"values": found, "weights": found, "policy_value": found @ start}
     said = f"{STATES} states, {PEOPLE:,} trajectories"
     return Case(KIND, method, said, epsilon, asked, public, plan, content, exact, repeats=34)

@@ -48,13 +48,20 @@ def dr_ensemble(seed: int, epsilon: float) -> Case:
     if rng.random() < 0.7:
         public |= {"participants": participants, "steps": steps}
     begins = np.bincount(rows[:, 0], minlength=states) / participants
-    first = (np.round(begins * 10) / 10 + 0.02) / (np.round(begins * 10) / 10 + 0.02).sum()  # told about, by a plan
+    first = (np.round(begins * 10) / 10 + 0.02) / (
+        np.round(begins * 10) / 10 + 0.02
+    ).sum()  # told about, by a plan
     initial: Any = ["released", [1 / states] * states, first.tolist()][int(rng.integers(3))]
     fields = {"initial": initial, "discomfort_weight": float(rng.choice([0.5, 1.0, 3.0]))}
-    return replace(case_of(f"{HELD_BACK} random ensembles", public, rows.tolist(), epsilon, **fields), part=seed)
+    return replace(
+        case_of(f"{HELD_BACK} random ensembles", public, rows.tolist(), epsilon, **fields),
+        part=seed,
+    )
 
 
-def _loads(family: str, states: int, participants: int, steps: int, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
+def _loads(
+    family: str, states: int, participants: int, steps: int, rng: np.random.Generator
+) -> tuple[Any, np.ndarray]:
     """int64[participants, steps], and bool[states, states] of what moves there are."""
     P = np.zeros((states, states))
     first = rng.dirichlet(np.ones(states))
@@ -77,7 +84,9 @@ def _loads(family: str, states: int, participants: int, steps: int, rng: np.rand
             P[s, s] += 0.1
     elif family == "sticky":
         stay = rng.uniform(0.5, 0.98)
-        P = stay * np.eye(states) + (1 - stay) * rng.dirichlet(np.full(states, rng.uniform(0.2, 1)), states)
+        P = stay * np.eye(states) + (1 - stay) * rng.dirichlet(
+            np.full(states, rng.uniform(0.2, 1)), states
+        )
     elif family == "near":
         for s in each:
             some = range(max(0, s - 1), min(states, s + 2))
@@ -116,9 +125,15 @@ def off_policy(seed: int, epsilon: float) -> Case:
     steps: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     person, state = np.arange(people), rng.choice(states, people, p=first)
     for step in range(horizon):
-        to = (rng.random(person.size)[:, None] > P.cumsum(axis=1)[state]).sum(axis=1).clip(max=states)
+        to = (
+            (rng.random(person.size)[:, None] > P.cumsum(axis=1)[state])
+            .sum(axis=1)
+            .clip(max=states)
+        )
         ends = to == states
-        lucky = np.where(rng.random(person.size) < 0.5 + mean[state] / 2, 1.0, -1.0) * (mean[state] != 0)
+        lucky = np.where(rng.random(person.size) < 0.5 + mean[state] / 2, 1.0, -1.0) * (
+            mean[state] != 0
+        )
         reward = worth[state, to] if "rewards" in part else lucky
         row = (person, np.full(person.size, step), state, np.minimum(to, states - 1), reward, ends)
         for name, values in zip(COLUMNS, row, strict=True):
@@ -127,7 +142,8 @@ def off_policy(seed: int, epsilon: float) -> Case:
     data = read({name: np.concatenate(values) for name, values in steps.items()}, part)
     discount = float(rng.choice([0.5, 0.9, 0.98]))
     return replace(
-        tabular(f"{HELD_BACK} random processes", data, first.tolist(), epsilon, discount=discount), part=seed
+        tabular(f"{HELD_BACK} random processes", data, first.tolist(), epsilon, discount=discount),
+        part=seed,
     )
 
 

@@ -29,13 +29,21 @@ def cases() -> Iterator[Case]:
     city, table = sioux_falls()
     rng = np.random.RandomState(18)  # the same in every version of numpy (NEP 19)
     apart = ~np.eye(24, dtype=bool)
-    sparse = np.where(rng.random_sample(table.shape) < 0.3, rng.lognormal(0, 1.5, table.shape), 0.0) * apart
+    sparse = (
+        np.where(rng.random_sample(table.shape) < 0.3, rng.lognormal(0, 1.5, table.shape), 0.0)
+        * apart
+    )
     shaken = grid(5)
     even = rng.lognormal(0, 0.5, (25, 25)) * ~np.eye(25, dtype=bool)
     bpr = {"latency": {"type": "bpr"}}
     truths: tuple[tuple[str, Network, Any, dict[str, Any]], ...] = (
         ("Sioux Falls, table", city, table, {}),
-        ("Sioux Falls, table, BPR equilibrium", city, table, {**bpr, "objective": "user_equilibrium"}),
+        (
+            "Sioux Falls, table, BPR equilibrium",
+            city,
+            table,
+            {**bpr, "objective": "user_equilibrium"},
+        ),
         ("Sioux Falls, 3 of 10 pairs", city, sparse, {}),
         ("Sioux Falls, 3 of 10 pairs, BPR", city, sparse, bpr),
         ("grid, lognormal", shaken, even, bpr),
@@ -55,20 +63,47 @@ def cases() -> Iterator[Case]:
         # As full as with the table's own trips of an hour, whatever the number of trips.
         factor = trips / PERIODS / table.sum() if network is city else trips / PERIODS / 20_000
         problem = Routing.model_validate(
-            {"kind": "routing", "dataset": "dst_x", "network": network_body(network, factor), **fields}
+            {
+                "kind": "routing",
+                "dataset": "dst_x",
+                "network": network_body(network, factor),
+                **fields,
+            }
         )
         for epsilon in EPSILONS:
-            budget = Privacy.model_validate({"epsilon": epsilon, "delta": 1e-6 if persons else 0}).budget
+            budget = Privacy.model_validate(
+                {"epsilon": epsilon, "delta": 1e-6 if persons else 0}
+            ).budget
             plan = problem.plan(public, budget)
-            yield Case("routing", "counts", name, epsilon, problem, public, plan, trips_content(total, persons))
+            yield Case(
+                "routing",
+                "counts",
+                name,
+                epsilon,
+                problem,
+                public,
+                plan,
+                trips_content(total, persons),
+            )
 
 
 def network_body(network: Network, factor: float) -> dict[str, Any]:
-    ends = zip(network.tail.tolist(), network.head.tolist(), network.free_flow_time, network.capacity, strict=True)
+    ends = zip(
+        network.tail.tolist(),
+        network.head.tolist(),
+        network.free_flow_time,
+        network.capacity,
+        strict=True,
+    )
     return {
         "nodes": network.nodes,
         "links": [
-            {"tail": tail + 1, "head": head + 1, "free_flow_time": float(time), "capacity": float(capacity * factor)}
+            {
+                "tail": tail + 1,
+                "head": head + 1,
+                "free_flow_time": float(time),
+                "capacity": float(capacity * factor),
+            }
             for tail, head, time, capacity in ends
         ],
     }
@@ -77,7 +112,9 @@ def network_body(network: Network, factor: float) -> dict[str, Any]:
 def trips_content(total: Ints, clip: int | None) -> dict[str, Ints]:
     """All trips, evenly over the periods; of persons with up to `clip` trips of one pair each: none is cut."""
     period, origin, destination = np.indices((PERIODS, *total.shape)).reshape(3, -1)
-    counts = (total // PERIODS)[origin, destination] + (period < (total % PERIODS)[origin, destination])
+    counts = (total // PERIODS)[origin, destination] + (
+        period < (total % PERIODS)[origin, destination]
+    )
     trips = np.stack([period, origin + 1, destination + 1, counts], axis=1)[counts > 0]
     if clip is None:
         return {"trips": trips}

@@ -52,7 +52,11 @@ def run() -> list[dict[str, Any]]:
         curves.append(Curve(f"{name} ({unit})", sizes, times))
     line = np.array([1e2, 1e6])
     draw_curves(
-        [*curves, Curve("as the size", line, 1e-6 * line, dashed=True)], PICTURE, x="size", y="CPU s", scale="loglog"
+        [*curves, Curve("as the size", line, 1e-6 * line, dashed=True)],
+        PICTURE,
+        x="size",
+        y="CPU s",
+        scale="loglog",
     )
     return rows
 
@@ -71,11 +75,22 @@ def grid(side: int) -> Network:
     """side² crossings, all zones, streets in both directions."""
     node = np.arange(side * side).reshape(side, side)
     ends = np.concatenate(
-        [np.stack([node[:, :-1].ravel(), node[:, 1:].ravel()], 1), np.stack([node[:-1].ravel(), node[1:].ravel()], 1)]
+        [
+            np.stack([node[:, :-1].ravel(), node[:, 1:].ravel()], 1),
+            np.stack([node[:-1].ravel(), node[1:].ravel()], 1),
+        ]
     )
     tail, head = np.concatenate([ends, ends[:, ::-1]]).T
     rng = np.random.default_rng(side)
-    return Network(side**2, side**2, 0, tail, head, rng.uniform(1, 2, tail.size), rng.uniform(50, 150, tail.size))
+    return Network(
+        side**2,
+        side**2,
+        0,
+        tail,
+        head,
+        rng.uniform(1, 2, tail.size),
+        rng.uniform(50, 150, tail.size),
+    )
 
 
 def _assignments() -> Iterator[tuple[int, Callable[[], Any]]]:
@@ -112,7 +127,10 @@ def _evaluation() -> Iterator[tuple[int, Callable[[], Any]]]:
 def _coupled() -> Iterator[tuple[int, Callable[[], Any]]]:
     for agents in (10, 30, 100, 300):
         one = np.eye(1)
-        parts = [Part(one, one, QuadraticCost(one, np.array([-1.0 - k % 3])), Box(0, 5)) for k in range(agents)]
+        parts = [
+            Part(one, one, QuadraticCost(one, np.array([-1.0 - k % 3])), Box(0, 5))
+            for k in range(agents)
+        ]
         steps = Steps(0.4 / agents, 0.2 / agents)
         limit = np.array([-float(agents)])
         yield (

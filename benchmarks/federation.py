@@ -47,7 +47,10 @@ TURNS = 3
 def run() -> list[dict[str, Any]]:
     """Messages a second, processor time and bytes a message, the echo's, and what signatures take."""
     sign, verify = _signature_seconds()
-    with tempfile.TemporaryDirectory(prefix="discreet-bench-") as folder, _service(Path(folder)) as service:
+    with (
+        tempfile.TemporaryDirectory(prefix="discreet-bench-") as folder,
+        _service(Path(folder)) as service,
+    ):
         turns = [(service.session(), _echo(service.bytes_each_way)) for _ in range(TURNS)]
     turns.sort(key=lambda turn: turn[0].rate / turn[1].rate)
     ours, echo = turns[TURNS // 2]
@@ -107,7 +110,11 @@ def _signature_seconds() -> tuple[float, float]:
     statement = signing.message("ses_" + "0" * 26, bytes(32), 1, 1, 1, bytes(64))
     signature = key.sign(statement)
     sign = min(timeit.repeat(lambda: key.sign(statement), number=100, repeat=10))
-    verify = min(timeit.repeat(lambda: signing.is_signed(key.public_key, statement, signature), number=100, repeat=10))
+    verify = min(
+        timeit.repeat(
+            lambda: signing.is_signed(key.public_key, statement, signature), number=100, repeat=10
+        )
+    )
     return sign / 100, verify / 100
 
 
@@ -139,11 +146,14 @@ class Service:
             owner = await access.local_owner(services)
             key = Identity.generate()
             job = await _submit(services, owner)
-            made = await enrolment.create_tokens(services, owner, job, owner=key.fingerprint, count=AGENTS, group=None)
+            made = await enrolment.create_tokens(
+                services, owner, job, owner=key.fingerprint, count=AGENTS, group=None
+            )
             agents = [_Agent(Link.parse(link)) for link in made["links"]]
             address = f"127.0.0.1:{self._port}"
             channels = [
-                grpc.aio.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)]) for _ in "1234"
+                grpc.aio.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)])
+                for _ in "1234"
             ]
             try:
                 stubs = [rpc.FederationStub(channel) for channel in channels]
@@ -164,7 +174,9 @@ class Service:
                 used: list[float] = []
                 spans = await asyncio.gather(
                     *(
-                        agent.participate(stubs[number % 4], lambda: used.append(_processor_seconds(self._pid)))
+                        agent.participate(
+                            stubs[number % 4], lambda: used.append(_processor_seconds(self._pid))
+                        )
                         for number, agent in enumerate(agents)
                     )
                 )
@@ -185,7 +197,9 @@ async def _submit(services: Any, owner: Any) -> str:
     from tests.rpc.kinds import NoisySum
 
     terms = {"agents": AGENTS, "round_seconds": 60.0}
-    problem = NoisySum.model_validate({"protocol": "federated", "federation": terms, "rounds": ROUNDS})
+    problem = NoisySum.model_validate(
+        {"protocol": "federated", "federation": terms, "rounds": ROUNDS}
+    )
     row = await jobs.submit(
         services,
         owner,
@@ -212,7 +226,12 @@ class _Agent:
 
     async def enroll(self, stub: Any) -> None:
         content = pb.Enrolment(
-            token=self.link.token, name="agent", unit="trajectory", cap_epsilon="1", cap_delta="0", announcement=b"{}"
+            token=self.link.token,
+            name="agent",
+            unit="trajectory",
+            cap_epsilon="1",
+            cap_delta="0",
+            announcement=b"{}",
         ).SerializeToString()
         nonce, now = os.urandom(16), time.time_ns() // 1_000_000
         await stub.Enroll(
@@ -222,7 +241,9 @@ class _Agent:
                 nonce=nonce,
                 timestamp_ms=now,
                 content=content,
-                signature=self.identity.sign(signing.enrolment(self.link.session, nonce, now, content)),
+                signature=self.identity.sign(
+                    signing.enrolment(self.link.session, nonce, now, content)
+                ),
             )
         )
 
@@ -232,7 +253,9 @@ class _Agent:
         first = await call.read()
         challenge = pb.OperatorContent.FromString(first.content).challenge
         self._sequence, self._statement = 0, signing.messages(session, challenge.nonce)
-        hello = pb.Hello(session=session, public_key=self.identity.public_key, nonce=challenge.nonce)
+        hello = pb.Hello(
+            session=session, public_key=self.identity.public_key, nonce=challenge.nonce
+        )
         await call.write(self._signed(0, hello=hello))
         begun = 0.0
         while True:
@@ -257,7 +280,8 @@ class _Agent:
                     note()
                 answers = signing.digest(content.round.broadcast)
                 answer = self._signed(
-                    content.round.number, contribution=pb.Contribution(body=bytes(8), answers=answers)
+                    content.round.number,
+                    contribution=pb.Contribution(body=bytes(8), answers=answers),
                 )
                 self.sizes = (answer.ByteSize(), message.ByteSize())
                 await call.write(answer)
@@ -306,7 +330,9 @@ def _service(folder: Path) -> Iterator[Service]:
         )
         try:
             _await(port)
-            yield Service(ready.model_copy(update={"rpc_address": f"127.0.0.1:{port}"}), port, process.pid)
+            yield Service(
+                ready.model_copy(update={"rpc_address": f"127.0.0.1:{port}"}), port, process.pid
+            )
         finally:
             end(process, (signal.SIGTERM, 30.0))
 
@@ -329,7 +355,9 @@ def _echo(sizes: tuple[int, int]) -> Run:
 
 
 async def _drive(port: int, pid: int, message: bytes) -> Run:
-    channels = [grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=OWN_CONNECTION) for _ in "1234"]
+    channels = [
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=OWN_CONNECTION) for _ in "1234"
+    ]
 
     async def one(channel: Any, rounds: int) -> None:
         call = channel.stream_stream("/bench.Echo/Echo")()
@@ -358,7 +386,9 @@ async def _serve_echo(port: int, size: int) -> None:
             await context.write(answer)
 
     server = grpc.aio.server()
-    handler = grpc.method_handlers_generic_handler("bench.Echo", {"Echo": grpc.stream_stream_rpc_method_handler(echo)})
+    handler = grpc.method_handlers_generic_handler(
+        "bench.Echo", {"Echo": grpc.stream_stream_rpc_method_handler(echo)}
+    )
     server.add_generic_rpc_handlers((handler,))
     server.add_insecure_port(f"127.0.0.1:{port}")
     await server.start()
@@ -372,7 +402,10 @@ def _free_port() -> int:
 
 def _await(port: int) -> None:
     for _ in range(600):
-        with contextlib.suppress(OSError), closing(socket.create_connection(("127.0.0.1", port), timeout=1)):
+        with (
+            contextlib.suppress(OSError),
+            closing(socket.create_connection(("127.0.0.1", port), timeout=1)),
+        ):
             return
         time.sleep(0.1)
     raise TimeoutError("the server does not answer")

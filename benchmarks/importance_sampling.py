@@ -74,16 +74,31 @@ def plainly(content: dict[str, Any]) -> float:
 
 def public(known: bool) -> OffPolicyPublic:
     part: dict[str, Any] = {"trajectories": PATIENTS} if known else {}
-    fixed = {"unit": "trajectory", "states": 1, "reward_bound": 1, "horizon": STEPS, "off_policy": True}
+    fixed = {
+        "unit": "trajectory",
+        "states": 1,
+        "reward_bound": 1,
+        "horizon": STEPS,
+        "off_policy": True,
+    }
     return OffPolicyPublic.model_validate({**fixed, **part})
 
 
 def measured(
-    square: float, epsilon: float, known: bool, repetitions: int = REPETITIONS, effect: str = "strong"
+    square: float,
+    epsilon: float,
+    known: bool,
+    repetitions: int = REPETITIONS,
+    effect: str = "strong",
 ) -> dict[str, Any]:
     """Errors and coverage of one cell, over repetitions of patients and noise."""
     people, part = Patients(square, effect), public(known)
-    body = {"kind": "off_policy_evaluation", "dataset": "benchmark", "discount": 0, "return_bounds": [0, 1]}
+    body = {
+        "kind": "off_policy_evaluation",
+        "dataset": "benchmark",
+        "discount": 0,
+        "return_bounds": [0, 1],
+    }
     problem = OffPolicyEvaluation.model_validate({**body, "discount": 1 - 1e-12})
     plan = problem.plan(part, Privacy.model_validate({"epsilon": epsilon}).budget)
     rng = np.random.default_rng([int(square), int(1000 * epsilon), known])
@@ -96,7 +111,9 @@ def measured(
         said = found["uncertainty"]["values"]
         clipped = people.worth(found["largest_weight"])
 
-        def holds(name: str, number: float, ends: dict[str, Any] | None = None, said: Any = said) -> bool:
+        def holds(
+            name: str, number: float, ends: dict[str, Any] | None = None, said: Any = said
+        ) -> bool:
             interval = said[name] if ends is None else ends
             return bool(interval["lower"] <= number <= interval["upper"])
 

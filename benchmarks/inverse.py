@@ -69,7 +69,17 @@ done, in parts of the one that was found (below 1: more is paid than needed); fr
 demand by releases at others. A quantile of 200 errors is itself some 6 % off (10 to 90 %: 8 %), which is in the spread
 of each row. *From*: what the plan knew. No two accuracies have the same noise.
 """
-COLUMNS = ("method", "quantity", "from", "asked", "not met", "kept - asked", "all", "smallest / found", "10 to 90 %")
+COLUMNS = (
+    "method",
+    "quantity",
+    "from",
+    "asked",
+    "not met",
+    "kept - asked",
+    "all",
+    "smallest / found",
+    "10 to 90 %",
+)
 
 
 @dataclass(frozen=True)
@@ -95,7 +105,9 @@ def _chance(told: list[Told]) -> float:
     """That no more releases keep all of these accuracies, were each kept as often as was asked."""
     chances = np.ones(1)
     for one in told:
-        chances = np.convolve(chances, binom.pmf(np.arange(one.looked + 1), one.looked, one.confidence))
+        chances = np.convolve(
+            chances, binom.pmf(np.arange(one.looked + 1), one.looked, one.confidence)
+        )
     return float(min(1.0, chances[: sum(one.kept for one in told) + 1].sum()))
 
 
@@ -180,7 +192,9 @@ def _weighted() -> Iterator[Case]:
             plan = problem.plan(public, _budget(1))
             content = Patients(square, effect).draw(np.random.default_rng(18))
             truth = f"{effect} effect, weights of mean square {square:g}"
-            yield Case("off_policy_evaluation", "importance", truth, 1.0, problem, public, plan, content)
+            yield Case(
+                "off_policy_evaluation", "importance", truth, 1.0, problem, public, plan, content
+            )
 
 
 def _budget(epsilon: float) -> Budget:
@@ -227,7 +241,9 @@ def _exact(case: Case, plan: Plan, seeds: range, quantity: str) -> Floats | None
 def _asked_of(case: Case, releases: int) -> Iterator[Told]:
     """Of every accuracy that is asked of a truth; the same of all sources."""
     delta = _budget(1).delta
-    others = {name: _earlier(case, one) for name, one in OTHER.get(case.kind, {AROUND: 0.0}).items()}
+    others = {
+        name: _earlier(case, one) for name, one in OTHER.get(case.kind, {AROUND: 0.0}).items()
+    }
     for source, around in ((PUBLIC, None), *others.items()):
         if source != PUBLIC and around is None:
             continue
@@ -246,7 +262,9 @@ def _asked_of(case: Case, releases: int) -> Iterator[Told]:
                 if within is None:
                     continue
                 asked = f"{within / of:.3%}" if part else within
-                accuracy = Accuracy.model_validate({"quantity": quantity, "within": asked, "confidence": confidence})
+                accuracy = Accuracy.model_validate(
+                    {"quantity": quantity, "within": asked, "confidence": confidence}
+                )
                 found = smallest(case.problem, case.public, accuracy, delta, around)
                 said = f"{quantity}, per cent" if part else quantity
                 first = zlib.crc32(f"{case.truth} {case.method} {source} {said} {number}".encode())
@@ -255,9 +273,13 @@ def _asked_of(case: Case, releases: int) -> Iterator[Told]:
                 def errors(plan: Plan, quantity: str = quantity, seeds: range = seeds) -> Floats:
                     exact = _exact(case, plan, seeds, quantity)
                     assert exact is not None
-                    return np.abs(np.array([_released(case, plan, seed, quantity) for seed in seeds]) - exact)
+                    return np.abs(
+                        np.array([_released(case, plan, seed, quantity) for seed in seeds]) - exact
+                    )
 
-                yield _told(case, source, said, found.plan, found.budget, within, confidence, errors)
+                yield _told(
+                    case, source, said, found.plan, found.budget, within, confidence, errors
+                )
 
 
 def _told(
@@ -277,8 +299,13 @@ def _told(
         low, high = 0.25, 4.0
         for _ in range(BISECTIONS):
             part = math.sqrt(low * high)
-            other = case.problem.draft(case.public, budget.model_copy(update={"epsilon": int(part * budget.epsilon)}))
-            enough = np.mean(_keeps(_looked_at(errors(other), quantity, confidence), within)) >= confidence
+            other = case.problem.draft(
+                case.public, budget.model_copy(update={"epsilon": int(part * budget.epsilon)})
+            )
+            enough = (
+                np.mean(_keeps(_looked_at(errors(other), quantity, confidence), within))
+                >= confidence
+            )
             low, high = (low, part) if enough else (part, high)
         part = math.sqrt(low * high)
     else:
@@ -321,5 +348,7 @@ def _released(case: Case, plan: Plan, seed: int, quantity: str) -> Any:
     profile = case.problem.profile(case.public, plan, released) if quantity in EXACT else None
     if profile is not None:
         return np.asarray(profile[quantity], dtype=np.float64).ravel()
-    value = case.problem.finish(case.public, plan, released, lambda *_: None).outputs[quantity].value()
+    value = (
+        case.problem.finish(case.public, plan, released, lambda *_: None).outputs[quantity].value()
+    )
     return np.asarray(value, dtype=np.float64).ravel()

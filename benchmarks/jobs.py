@@ -56,8 +56,19 @@ def run() -> list[dict[str, Any]]:
     one = statistics.median(seconds)
     note = f"of which {quantum} s are padding: the time that opening and touching data take, whatever they are"
     return [
-        _row("job, submit to result", one, "s", note, ("the same release and finish in one process", direct)),
-        _row("job, what the service adds beside the padding", one - quantum - direct, "s", "API, queue, ledger, forks"),
+        _row(
+            "job, submit to result",
+            one,
+            "s",
+            note,
+            ("the same release and finish in one process", direct),
+        ),
+        _row(
+            "job, what the service adds beside the padding",
+            one - quantum - direct,
+            "s",
+            "API, queue, ledger, forks",
+        ),
         _row("jobs a second, one worker of two slots", rate, "1/s", ""),
         _row("discreet up, first start", start_cold, "s", "initdb and migrations included"),
         _row("discreet up, warm start", start_warm, "s", ""),
@@ -78,7 +89,9 @@ def _direct(problem: Problem, dataset: Dataset | None, budget: Budget) -> float:
     return statistics.median(seconds)
 
 
-def _row(name: str, ours: float, unit: str, note: str, peer: tuple[str, float] | None = None) -> dict[str, Any]:
+def _row(
+    name: str, ours: float, unit: str, note: str, peer: tuple[str, float] | None = None
+) -> dict[str, Any]:
     row: dict[str, Any] = {"benchmark": name, "ours": ours, "unit": unit, "note": note}
     if peer is not None:
         row.update(peer=peer[0], peer_value=peer[1], ratio=ours / peer[1])

@@ -96,8 +96,15 @@ class Measured:
 class Submissions:
     """One registered dataset, one request on it, planned once."""
 
-    def __init__(self, services: Services, principal: Principal, problem: Routing, privacy: Privacy) -> None:
-        self.services, self.principal, self.problem, self.privacy = services, principal, problem, privacy
+    def __init__(
+        self, services: Services, principal: Principal, problem: Routing, privacy: Privacy
+    ) -> None:
+        self.services, self.principal, self.problem, self.privacy = (
+            services,
+            principal,
+            problem,
+            privacy,
+        )
         self.draw = random.Random(1)
         self.keys = itertools.count()
 
@@ -232,7 +239,9 @@ async def measure(settings: Settings, problem: Routing, url: str, key: str) -> l
         note = "one submitter" if crowd == 1 else f"{crowd} submitters at once"
         ours, theirs = found[name, crowd], found[peer, crowd]
         answer = row(title, ours.rate, "1/s", note, peer_name, theirs.rate)
-        answer["ratio"] = statistics.median(a / b for a, b in zip(ours.rates, theirs.rates, strict=True))
+        answer["ratio"] = statistics.median(
+            a / b for a, b in zip(ours.rates, theirs.rates, strict=True)
+        )
         return answer
 
     contended, free = found["one", CROWD], found["bare", CROWD]
@@ -247,8 +256,17 @@ async def measure(settings: Settings, problem: Routing, url: str, key: str) -> l
         against("accept a job, one account, contended, by round trip", "one", CROWD, "at once"),
         against("the whole use case, one account", "whole", CROWD),
         row("accept a job, p50", contended.percentile(0.5), "ms", note, BARE, free.percentile(0.5)),
-        row("accept a job, p99", contended.percentile(0.99), "ms", note, BARE, free.percentile(0.99)),
-        row("GET a budget, p50", http.percentile(0.5), "ms", "one client", "the use case", direct.percentile(0.5)),
+        row(
+            "accept a job, p99", contended.percentile(0.99), "ms", note, BARE, free.percentile(0.99)
+        ),
+        row(
+            "GET a budget, p50",
+            http.percentile(0.5),
+            "ms",
+            "one client",
+            "the use case",
+            direct.percentile(0.5),
+        ),
     ]
 
 
@@ -276,7 +294,9 @@ async def reads(
     return over_http, direct
 
 
-def row(name: str, ours: float, unit: str, note: str, peer: str, peer_value: float) -> dict[str, Any]:
+def row(
+    name: str, ours: float, unit: str, note: str, peer: str, peer_value: float
+) -> dict[str, Any]:
     return {
         "benchmark": name,
         "ours": ours,
@@ -299,7 +319,9 @@ def run() -> list[dict[str, Any]]:
         assert settings.migration_database_url is not None
         with psycopg.connect(libpq_url(settings.migration_database_url)) as connection:
             connection.execute(TABLES.encode())
-        served = settings.model_copy(update={"state": Path(folder) / "served", "secrets_file": settings.secrets_path})
+        served = settings.model_copy(
+            update={"state": Path(folder) / "served", "secrets_file": settings.secrets_path}
+        )
         with running(served) as ready:
             key = (served.state / "owner.key").read_text().strip()
             with Client(ready["api"], key) as client:
@@ -321,10 +343,18 @@ def _written_to(path: str) -> Iterator[None]:
 
 
 def main() -> None:
-    table = Table("benchmark", "ours", "peer", "ratio", "note", title="the ledger, durable settings")
+    table = Table(
+        "benchmark", "ours", "peer", "ratio", "note", title="the ledger, durable settings"
+    )
     for one in run():
         peer = f"{one['peer_value']:.4g} {one['unit']} ({one['peer']})"
-        table.add_row(one["benchmark"], f"{one['ours']:.4g} {one['unit']}", peer, f"{one['ratio']:.3g}", one["note"])
+        table.add_row(
+            one["benchmark"],
+            f"{one['ours']:.4g} {one['unit']}",
+            peer,
+            f"{one['ratio']:.3g}",
+            one["note"],
+        )
     Console(width=160).print(table)
 
 

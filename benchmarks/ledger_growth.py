@@ -54,8 +54,16 @@ def run(jobs: int = JOBS) -> list[dict[str, Any]]:
                 migrate(settings, "0016", down=True)
             found = measure(settings, count, jobs)
         for step, (first, last) in found.items():
-            row = {"benchmark": f"ledger, {step} a job on {count} account{'s' if count > 1 else ''}, {jobs} jobs later"}
-            times = {"ours": last, "unit": "ms", "peer": "its first jobs", "peer_value": first, "ratio": last / first}
+            row = {
+                "benchmark": f"ledger, {step} a job on {count} account{'s' if count > 1 else ''}, {jobs} jobs later"
+            }
+            times = {
+                "ours": last,
+                "unit": "ms",
+                "peer": "its first jobs",
+                "peer_value": first,
+                "ratio": last / first,
+            }
             rows.append({**row, **times, "note": note})
     return rows
 
@@ -89,11 +97,16 @@ def measure(settings: Settings, count: int, jobs: int) -> dict[str, tuple[float,
                 connection.execute(statement, values)
                 seconds[step].append(time.perf_counter() - began)
     return {
-        step: (1e3 * statistics.median(found[10 : 10 + ENDS]), 1e3 * statistics.median(found[-ENDS:]))
+        step: (
+            1e3 * statistics.median(found[10 : 10 + ENDS]),
+            1e3 * statistics.median(found[-ENDS:]),
+        )
         for step, found in seconds.items()
     }
 
 
 if __name__ == "__main__":
     for row in run(int(sys.argv[1]) if len(sys.argv) > 1 else JOBS):
-        print(f"{row['benchmark']}: {row['peer_value']:.3g} -> {row['ours']:.3g} ms ({row['ratio']:.3g}) {row['note']}")
+        print(
+            f"{row['benchmark']}: {row['peer_value']:.3g} -> {row['ours']:.3g} ms ({row['ratio']:.3g}) {row['note']}"
+        )

@@ -26,7 +26,9 @@ RUNS = 9
 
 def run() -> list[dict[str, Any]]:
     """One row a comparison, in the form of `benchmarks.__main__`, from a process of one thread."""
-    single = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}  # read when NumPy is imported
+    single = {
+        f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")
+    }  # read when NumPy is imported
     with patch.dict(os.environ, single), multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(measured)
 
@@ -39,7 +41,9 @@ def measured() -> list[dict[str, Any]]:
     for states in (100, 300, 2000):
         rows.append(alone(f"LS-MDP, {states:,} states x 96 steps, dense", *dense(states, 96)))
     rows.append(alone("LS-MDP, 1,000 states x 1,000 steps, dense", *dense(1000, 1000)))
-    rows.append(alone("LS-MDP, 1,000 states x 1,000 steps, 3 transitions a state", *walk(1000, 1000)))
+    rows.append(
+        alone("LS-MDP, 1,000 states x 1,000 steps, 3 transitions a state", *walk(1000, 1000))
+    )
     P, U = dense(100, 96)
     utilities = U + np.random.default_rng(1).normal(0, 1, (100, *U.shape))
     ours, one = (
@@ -124,7 +128,9 @@ def seconds(work: Callable[[], object], runs: int = RUNS) -> float:
 # The loops ----------------------------------------------------------------------------------------------------------
 
 
-def python_rows(P: Floats, utility: Floats, log_z: Floats, rows: range, with_policy: bool) -> list[float]:
+def python_rows(
+    P: Floats, utility: Floats, log_z: Floats, rows: range, with_policy: bool
+) -> list[float]:
     """One step of the recursion for some states: nothing but Python."""
     after = log_z.tolist()
     found = []

@@ -63,7 +63,10 @@ def run() -> list[dict[str, Any]]:
     proof = {"account": ENTRY["account"], "seq": ENTRY["seq"], "number": NUMBER}
     proof |= {"salt": base64.b64encode(salt).decode(), "path": hashes_text(tree.inclusion(NUMBER))}
     whole = {**body, "proofs": {"checkpoint": point.cosigned(lines).note, "entries": [proof]}}
-    proofs, beside = _bytes(whole["proofs"]), _bytes({name: one for name, one in whole.items() if name != "events"})
+    proofs, beside = (
+        _bytes(whole["proofs"]),
+        _bytes({name: one for name, one in whole.items() if name != "events"}),
+    )
     asked = offline.Beside(public_keys=[body["public_key"]], witnesses=known)
     stranger = _stranger()
     keys = [stranger.Key.read(one.text) for one in known]
@@ -77,7 +80,9 @@ def run() -> list[dict[str, Any]]:
     signature, public = key.sign(message), key.public_key()
     bare = _milliseconds(lambda: public.verify(signature, message))
     ours = _milliseconds(lambda: offline.check_all(whole, asked))
-    theirs = _milliseconds(lambda: stranger.check_whole(whole, [body["public_key"]], witnesses=keys))
+    theirs = _milliseconds(
+        lambda: stranger.check_whole(whole, [body["public_key"]], witnesses=keys)
+    )
     peer = {"peer": "a bare Ed25519 verification", "peer_value": bare, "unit": "ms"}
     log = f"log of {LEAVES:,} entries"
     return [
@@ -87,8 +92,18 @@ def run() -> list[dict[str, Any]]:
             "unit": "bytes",
             "note": f"3 cosignatures; {beside} bytes with all of the certificate but its events; tree in {built:.1f} s",
         },
-        {"benchmark": f"check a certificate whole, {log}", "ours": ours, "ratio": ours / bare, **peer},
-        {"benchmark": f"the same, by the verifier of one file, {log}", "ours": theirs, "ratio": theirs / bare, **peer},
+        {
+            "benchmark": f"check a certificate whole, {log}",
+            "ours": ours,
+            "ratio": ours / bare,
+            **peer,
+        },
+        {
+            "benchmark": f"the same, by the verifier of one file, {log}",
+            "ours": theirs,
+            "ratio": theirs / bare,
+            **peer,
+        },
     ]
 
 

@@ -51,7 +51,9 @@ class Found:
 
 def places() -> Iterator[Place]:
     """The whole grid."""
-    for rate, steps, (epsilon, delta), relation in itertools.product(RATES, STEPS, POINTS, RELATIONS):
+    for rate, steps, (epsilon, delta), relation in itertools.product(
+        RATES, STEPS, POINTS, RELATIONS
+    ):
         yield Place(rate, steps, epsilon, delta, relation)
 
 
@@ -87,17 +89,25 @@ def peer_delta(place: Place, scale: float) -> float:
         scale,
         value_discretization_interval=interval,
         sampling_prob=place.rate,
-        neighboring_relation=(NeighboringRelation.REPLACE_ONE if replace else NeighboringRelation.ADD_OR_REMOVE_ONE),
+        neighboring_relation=(
+            NeighboringRelation.REPLACE_ONE if replace else NeighboringRelation.ADD_OR_REMOVE_ONE
+        ),
         log_mass_truncation_bound=math.log(place.delta) - math.log(place.steps) - 14,
     )
-    return float(step.self_compose(place.steps, 1e-5 * place.delta).get_delta_for_epsilon(place.epsilon))
+    return float(
+        step.self_compose(place.steps, 1e-5 * place.delta).get_delta_for_epsilon(place.epsilon)
+    )
 
 
 def run() -> list[dict[str, Any]]:
     """One row a relation: the largest and least ratio of our noise to dp_accounting's, and where."""
     rows = []
     for relation in RELATIONS:
-        found = [(place, one) for place in places() if place.relation == relation and (one := compare(place))]
+        found = [
+            (place, one)
+            for place in places()
+            if place.relation == relation and (one := compare(place))
+        ]
         worst, most = max(found, key=lambda one: one[1].ratio)
         least = min(one.ratio for _, one in found)
         rows.append(

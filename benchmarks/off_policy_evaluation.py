@@ -49,7 +49,10 @@ def run() -> list[dict[str, Any]]:
             "ratio": ours / theirs,
             "note": f"{theirs / ours:,.0f} times faster; mean length {data.lengths.mean():.0f} transitions",
         }
-        for peer, theirs in (("NumPy, vectorized", vectorized), ("NumPy, Algorithm 1 forming A_i", transcribed))
+        for peer, theirs in (
+            ("NumPy, vectorized", vectorized),
+            ("NumPy, Algorithm 1 forming A_i", transcribed),
+        )
     ]
     return [*rows, from_file()]
 
@@ -60,12 +63,16 @@ def main() -> None:
     for row in run():
         peer = f"{row['peer_value']:.4g} {row['unit']} ({row['peer']})" if row.get("peer") else ""
         ratio = f"{row['ratio']:.3g}" if row.get("ratio") is not None else ""
-        table.add_row(row["benchmark"], f"{row['ours']:.4g} {row['unit']}", peer, ratio, row["note"])
+        table.add_row(
+            row["benchmark"], f"{row['ours']:.4g} {row['unit']}", peer, ratio, row["note"]
+        )
     Console(width=180).print(table)
 
 
 def transitions_of(rows: Any) -> Transitions:
-    return grouped(rows.trajectory, rows.step, rows.state, rows.next_state, rows.reward, None, rows.terminal)
+    return grouped(
+        rows.trajectory, rows.step, rows.state, rows.next_state, rows.reward, None, rows.terminal
+    )
 
 
 # Steps of GPOPE -----------------------------------------------------------------------------------------------------
@@ -161,7 +168,9 @@ def from_file(trajectories: int = 500_000) -> dict[str, Any]:
 def write(path: str, trajectories: int) -> int:
     rows = simulators.chain(trajectories, np.random.default_rng(3))
     names = ("trajectory", "step", "state", "reward", "next_state", "terminal")
-    pq.write_table(pa.table({name: getattr(rows, name) for name in names}), path, row_group_size=1 << 20)
+    pq.write_table(
+        pa.table({name: getattr(rows, name) for name in names}), path, row_group_size=1 << 20
+    )
     return int(rows.state.size)
 
 
@@ -187,7 +196,11 @@ def result_of(path: str) -> tuple[float, float, float, str]:
             "rewards": simulators.chain_cell_rewards().tolist(),
         }
     )
-    body = {"kind": "off_policy_evaluation", "dataset": "benchmark", "features": {"type": "tabular"}}
+    body = {
+        "kind": "off_policy_evaluation",
+        "dataset": "benchmark",
+        "features": {"type": "tabular"},
+    }
     job = OffPolicyEvaluation.model_validate({**body, "discount": DISCOUNT})
     budget = Privacy(epsilon=0.1, delta=1e-5).budget
     names = ("trajectory", "step", "state", "reward", "next_state", "terminal")

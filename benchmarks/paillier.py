@@ -47,7 +47,9 @@ def run() -> list[dict[str, Any]]:
         scalar = naive(bits)
         for dimension in (d for b, d in CASES if b == bits):
             ours = measured("paillier", bits, dimension)
-            peer = Round(scalar.agent * dimension, scalar.operator * dimension, 0.0, scalar.bytes * dimension)
+            peer = Round(
+                scalar.agent * dimension, scalar.operator * dimension, 0.0, scalar.bytes * dimension
+            )
             rows += compared(f"paillier: {bits} bits, {dimension} sums", ours, peer)
             if bits == 2048:
                 masking = measured("masking", bits, dimension)
@@ -60,7 +62,13 @@ def main() -> None:
     table = Table("benchmark", "ours", "peer", "ratio", "note")
     for row in run():
         peer = f"{row['peer_value']:.4g} {row['unit']} ({row['peer']})"
-        table.add_row(row["benchmark"], f"{row['ours']:.4g} {row['unit']}", peer, f"{row['ratio']:.3g}", row["note"])
+        table.add_row(
+            row["benchmark"],
+            f"{row['ours']:.4g} {row['unit']}",
+            peer,
+            f"{row['ratio']:.3g}",
+            row["note"],
+        )
     Console(width=180).print(table)
 
 
@@ -72,7 +80,9 @@ def measured(scheme: Scheme, bits: int, dimension: int) -> Round:
     rng = np.random.default_rng(7)
     values = rng.uniform(-1, 1, (AGENTS, dimension))
     parameters = Parameters(dimension, 2, 1.0, scheme, bits)
-    operator, agents = assemble([partial(constant, v) for v in values], np.ones(dimension), parameters)
+    operator, agents = assemble(
+        [partial(constant, v) for v in values], np.ones(dimension), parameters
+    )
     broadcast = operator.open()
     while parse(broadcast)[0] != Kind.SUM:
         answers = [agent.answer(broadcast) for agent in agents]
@@ -90,9 +100,13 @@ def measured(scheme: Scheme, bits: int, dimension: int) -> Round:
     decryption = 0.0
     if scheme == "paillier":
         packing, key = Packing(dimension, bits), paillier.generate(bits)
-        ciphertexts = key.public.encrypt([1] * packing.words, paillier.Obfuscators(key, 4).draw(packing.words))
+        ciphertexts = key.public.encrypt(
+            [1] * packing.words, paillier.Obfuscators(key, 4).draw(packing.words)
+        )
         whole = dimension // packing.slots  # the last one, only begun, costs half
-        decryption = seconds(lambda: (key.decrypt(ciphertexts[:whole]), key.decrypt_short(ciphertexts[whole:])))
+        decryption = seconds(
+            lambda: (key.decrypt(ciphertexts[:whole]), key.decrypt_short(ciphertexts[whole:]))
+        )
     return Round(answering, summing, decryption, max(sizes))
 
 

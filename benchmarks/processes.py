@@ -58,9 +58,19 @@ def run() -> list[dict[str, Any]]:
                 held[name] = held.get(name, 0) + size
             anonymous = sum(size for _, size in memory_below(ready["pid"], "Pss_Anon"))
     rows = [_row(f"memory of {name}, idle", size) for name, size in sorted(held.items())]
-    goal = {"peer": "goal", "peer_value": GOAL_MEBIBYTES, "ratio": sum(held.values()) / 2**20 / GOAL_MEBIBYTES}
+    goal = {
+        "peer": "goal",
+        "peer_value": GOAL_MEBIBYTES,
+        "ratio": sum(held.values()) / 2**20 / GOAL_MEBIBYTES,
+    }
     whole = {**_row("memory of discreet up, idle", sum(held.values())), **goal}
-    return [*rows, whole, _row("of that, pages of no file", anonymous), _installed(), *map(_imported, IMPORTS)]
+    return [
+        *rows,
+        whole,
+        _row("of that, pages of no file", anonymous),
+        _installed(),
+        *map(_imported, IMPORTS),
+    ]
 
 
 def _installed() -> dict[str, Any]:
@@ -74,7 +84,12 @@ def _installed() -> dict[str, Any]:
             places = [Path(str(file.locate())) for file in distribution(name).files or ()]
             size += sum(place.stat().st_size for place in places if place.is_file())
     note = f"files of {count} packages, as .ci/lock/runtime.txt names them"
-    return {"benchmark": "installed size of the runtime", "ours": size / 1e6, "unit": "MB", "note": note}
+    return {
+        "benchmark": "installed size of the runtime",
+        "ours": size / 1e6,
+        "unit": "MB",
+        "note": note,
+    }
 
 
 def _imported(name: str) -> dict[str, Any]:
@@ -85,7 +100,12 @@ def _imported(name: str) -> dict[str, Any]:
         _, _, used = os.wait4(process.pid, 0)
         process.returncode = 0
         taken.append(used.ru_utime + used.ru_stime)
-    return {"benchmark": name, "ours": min(taken), "unit": "s", "note": "processor time, least of 3"}
+    return {
+        "benchmark": name,
+        "ours": min(taken),
+        "unit": "s",
+        "note": "processor time, least of 3",
+    }
 
 
 def _row(name: str, size: int) -> dict[str, Any]:
@@ -115,4 +135,7 @@ def memory_below(root: int, figure: str = "Pss") -> Iterator[tuple[int, int]]:
             lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
         except OSError:
             continue
-        yield process, sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{figure}:"))
+        yield (
+            process,
+            sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{figure}:")),
+        )

@@ -45,12 +45,18 @@ def run() -> list[dict[str, Any]]:
     sample = rng.choice(flows.pairs, SAMPLE, replace=False)
     incidence = _incidence(network.nodes, network.tail, network.head)
     peers: tuple[tuple[str, Callable[[], tuple[float, float]]], ...] = (
-        ("CVXPY, a problem a pair", lambda: _by_cvxpy(points, found.flow, flows, sample, incidence)),
+        (
+            "CVXPY, a problem a pair",
+            lambda: _by_cvxpy(points, found.flow, flows, sample, incidence),
+        ),
         ("OSQP, factorization reused", lambda: _by_osqp(points, found.flow, flows, incidence)),
         ("Clarabel", lambda: _by_clarabel(points, found.flow, flows, sample, incidence)),
         ("PIQP", lambda: _by_piqp(points, found.flow, flows, sample, incidence)),
     )
-    rows = [_row(f"projection: {flows.pairs} pairs, residual 1e-10", seconds, name, *peer()) for name, peer in peers]
+    rows = [
+        _row(f"projection: {flows.pairs} pairs, residual 1e-10", seconds, name, *peer())
+        for name, peer in peers
+    ]
     warm, _ = best(lambda: flows.project(points, found.potentials))
     rows.append(
         {
@@ -61,10 +67,15 @@ def run() -> list[dict[str, Any]]:
         }
     )
     everyone = UnitFlows.of_pairs(network)
-    daily = [rng.poisson(demand[everyone.origin, everyone.destination]).astype(float) for _ in range(PERIODS)]
+    daily = [
+        rng.poisson(demand[everyone.origin, everyone.destination]).astype(float)
+        for _ in range(PERIODS)
+    ]
     start = everyone.cheapest(network.free_flow_time)
     steps = terms.step_sizes(PERIODS)
-    whole, _ = best(lambda: descent.descend(everyone, terms, steps, daily.__getitem__, start), runs=3)
+    whole, _ = best(
+        lambda: descent.descend(everyone, terms, steps, daily.__getitem__, start), runs=3
+    )
     rows.append(
         {
             "benchmark": f"Algorithm 1, {everyone.pairs} pairs, N = {PERIODS}",
@@ -102,7 +113,9 @@ def best(work: Callable[[], Any], runs: int = RUNS) -> tuple[float, Any]:
 def _incidence(nodes: int, tail: Any, head: Any) -> Any:
     links = np.arange(len(tail))
     ones = np.ones(len(tail))
-    return sparse.csc_matrix((np.r_[ones, -ones], (np.r_[tail, head], np.r_[links, links])), shape=(nodes, len(tail)))
+    return sparse.csc_matrix(
+        (np.r_[ones, -ones], (np.r_[tail, head], np.r_[links, links])), shape=(nodes, len(tail))
+    )
 
 
 def _needed(flows: UnitFlows, pair: int) -> Floats:
@@ -111,14 +124,18 @@ def _needed(flows: UnitFlows, pair: int) -> Floats:
     return needed
 
 
-def _by_cvxpy(points: Floats, ours: Floats, flows: UnitFlows, sample: Any, incidence: Any) -> tuple[float, float]:
+def _by_cvxpy(
+    points: Floats, ours: Floats, flows: UnitFlows, sample: Any, incidence: Any
+) -> tuple[float, float]:
     import cvxpy
 
     error, begun = 0.0, time.process_time()
     for pair in sample:
         x = cvxpy.Variable(points.shape[1])
         within = [incidence @ x == _needed(flows, pair), x >= 0, x <= 1]
-        cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(x - points[pair])), within).solve(solver="CLARABEL")
+        cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(x - points[pair])), within).solve(
+            solver="CLARABEL"
+        )
         error = max(error, float(np.abs(x.value - ours[pair]).max()))
     return (time.process_time() - begun) * flows.pairs / len(sample), error
 
@@ -138,7 +155,9 @@ def _by_osqp(points: Floats, ours: Floats, flows: UnitFlows, incidence: Any) -> 
     )  # fmt: skip
     error, begun = 0.0, time.process_time()
     for pair in range(flows.pairs):
-        solver.update(q=-points[pair], l=np.r_[needed[pair], bounds[0]], u=np.r_[needed[pair], bounds[1]])
+        solver.update(
+            q=-points[pair], l=np.r_[needed[pair], bounds[0]], u=np.r_[needed[pair], bounds[1]]
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             answer = solver.solve()
@@ -146,7 +165,9 @@ def _by_osqp(points: Floats, ours: Floats, flows: UnitFlows, incidence: Any) -> 
     return time.process_time() - begun, error
 
 
-def _by_clarabel(points: Floats, ours: Floats, flows: UnitFlows, sample: Any, incidence: Any) -> tuple[float, float]:
+def _by_clarabel(
+    points: Floats, ours: Floats, flows: UnitFlows, sample: Any, incidence: Any
+) -> tuple[float, float]:
     import clarabel
 
     links = points.shape[1]
@@ -158,12 +179,16 @@ def _by_clarabel(points: Floats, ours: Floats, flows: UnitFlows, sample: Any, in
     error, begun = 0.0, time.process_time()
     for pair in sample:
         right = np.r_[_needed(flows, pair)[1:], np.ones(links), np.zeros(links)]
-        solver = clarabel.DefaultSolver(sparse.eye(links, format="csc"), -points[pair], rows, right, cones, settings)
+        solver = clarabel.DefaultSolver(
+            sparse.eye(links, format="csc"), -points[pair], rows, right, cones, settings
+        )
         error = max(error, float(np.abs(np.array(solver.solve().x) - ours[pair]).max()))
     return (time.process_time() - begun) * flows.pairs / len(sample), error
 
 
-def _by_piqp(points: Floats, ours: Floats, flows: UnitFlows, sample: Any, incidence: Any) -> tuple[float, float]:
+def _by_piqp(
+    points: Floats, ours: Floats, flows: UnitFlows, sample: Any, incidence: Any
+) -> tuple[float, float]:
     import piqp
 
     links = points.shape[1]

@@ -55,7 +55,13 @@ def main() -> None:
     table = Table("benchmark", "ours", "peer", "ratio", "note")
     for row in run():
         peer = f"{row['peer_value']:.4g} {row['unit']} ({row['peer']})"
-        table.add_row(row["benchmark"], f"{row['ours']:.4g} {row['unit']}", peer, f"{row['ratio']:.3g}", row["note"])
+        table.add_row(
+            row["benchmark"],
+            f"{row['ours']:.4g} {row['unit']}",
+            peer,
+            f"{row['ratio']:.3g}",
+            row["note"],
+        )
     Console(width=160).print(table)
 
 
@@ -111,7 +117,12 @@ def _check(variant: Any) -> None:
 
 
 def numpy_steps(
-    outputs: Outputs, schedule: Schedule, steps: int, generator: np.random.Generator, lower: Floats, upper: Floats
+    outputs: Outputs,
+    schedule: Schedule,
+    steps: int,
+    generator: np.random.Generator,
+    lower: Floats,
+    upper: Floats,
 ) -> tuple[Floats, Floats, Floats]:
     """Algorithm 1 of the paper on its example, in NumPy by hand; returns states, multipliers and averaged states."""
     scale_g, scale_j = np.zeros(4), np.zeros((7, 4))
@@ -126,7 +137,14 @@ def numpy_steps(
     for k in range(1, steps + 1):
         gamma, alpha = schedule.gamma * k**-schedule.c1, schedule.alpha * k**-schedule.c2
         x1, x2, x3, x4, x5, x6, x7 = x
-        g = np.array([x1 + x2 + x3 - 3, x5**2 + x6**4 / 12 + x7**4 / 12 - 20, x3**2 + x4 + x6 - 1, x6**2 + x7**2 - 5])
+        g = np.array(
+            [
+                x1 + x2 + x3 - 3,
+                x5**2 + x6**4 / 12 + x7**4 / 12 - 20,
+                x3**2 + x4 + x6 - 1,
+                x6**2 + x7**2 - 5,
+            ]
+        )
         gradient[2, 2] = 2 * x3
         gradient[4, 1] = 2 * x5
         gradient[5, 1], gradient[5, 3] = x6**3 / 3, 2 * x6
@@ -142,7 +160,11 @@ def numpy_steps(
                 2 * (x7 - 5),
             ]
         )
-        noisy_g = g + scale_g * generator.standard_normal(4) if scale_g.all() else _some(g, scale_g, generator)
+        noisy_g = (
+            g + scale_g * generator.standard_normal(4)
+            if scale_g.all()
+            else _some(g, scale_g, generator)
+        )
         noisy_gradient = gradient.copy()
         noisy_gradient[noised] += scale_j * generator.standard_normal(scale_j.size)
         x, mu = (

@@ -100,7 +100,9 @@ def open_side(stack: ExitStack, server: EmbeddedPostgres, folder: Path, name: st
     body["problem"]["dataset"] = registered["id"]
     body["privacy"] = {"epsilon": 0.001}
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-    http = stack.enter_context(httpx.Client(base_url=ready["api"], headers=headers, timeout=60, trust_env=False))
+    http = stack.enter_context(
+        httpx.Client(base_url=ready["api"], headers=headers, timeout=60, trust_env=False)
+    )
     return Side(name, settings, http, body, registered["account"])
 
 
@@ -111,7 +113,9 @@ def fill(side: Side, server: EmbeddedPostgres, entries: int, jobs: int) -> float
     # The superuser, because COPY does not go into tables with row-level security.
     with psycopg.connect(server.url(SUPERUSER, side.name), autocommit=True) as connection:
         connection.execute("SET discreet.tenant = '*'")
-        reservation = connection.execute("SELECT body FROM ledger_entries WHERE job_id = %s", (template,)).fetchone()
+        reservation = connection.execute(
+            "SELECT body FROM ledger_entries WHERE job_id = %s", (template,)
+        ).fetchone()
         assert reservation is not None
         body = json.loads(reservation[0])
         names = [side.account, *(f"acc_fill_{number}" for number in range(1, ACCOUNTS))]
@@ -124,7 +128,8 @@ def fill(side: Side, server: EmbeddedPostgres, entries: int, jobs: int) -> float
             lives = entries * 4 // 11  # of four jobs three have three entries, one has two
             count = lives // 2 if position == 0 else lives // 2 // (ACCOUNTS - 1)
             last = connection.execute(
-                "SELECT body, hash FROM ledger_entries WHERE account_id = %s ORDER BY seq DESC LIMIT 1", (name,)
+                "SELECT body, hash FROM ledger_entries WHERE account_id = %s ORDER BY seq DESC LIMIT 1",
+                (name,),
             ).fetchone()
             assert last is not None
             with connection.cursor() as cursor, cursor.copy(COPY) as copy:
@@ -136,17 +141,30 @@ def fill(side: Side, server: EmbeddedPostgres, entries: int, jobs: int) -> float
         connection.execute((Path(__file__).parent / "scale.sql").read_bytes())
         connection.execute("SELECT pg_temp.fill_jobs(%s, %s, %s)", (template, others, jobs))
         connection.execute("VACUUM ANALYZE")
-        (side.entries,) = connection.execute("SELECT count(*) FROM ledger_entries").fetchone() or (0,)
+        (side.entries,) = connection.execute("SELECT count(*) FROM ledger_entries").fetchone() or (
+            0,
+        )
     return time.perf_counter() - began
 
 
-def lives_of(last: dict[str, Any], before: bytes, like: dict[str, Any], count: int) -> Iterator[tuple[Any, ...]]:
+def lives_of(
+    last: dict[str, Any], before: bytes, like: dict[str, Any], count: int
+) -> Iterator[tuple[Any, ...]]:
     """Rows that go on with an account's chain: lives of `count` jobs that reserve as `like` did; three in four are
     committed, the others released. That they hold is shown by the verification at the end."""
     price = {name: int(units) for name, units in like["price"].items()}
-    sums = {part: {name: int(units) for name, units in last[part].items()} for part in ("totals", "reserved")}
-    same = {name: last[name] for name in ("account", "scope", "subject", "tenant", "unit", "cap", "filters")}
-    cap, filters = json.dumps(last["cap"]), json.dumps(last["filters"], sort_keys=True, separators=(",", ":"))
+    sums = {
+        part: {name: int(units) for name, units in last[part].items()}
+        for part in ("totals", "reserved")
+    }
+    same = {
+        name: last[name]
+        for name in ("account", "scope", "subject", "tenant", "unit", "cap", "filters")
+    }
+    cap, filters = (
+        json.dumps(last["cap"]),
+        json.dumps(last["filters"], sort_keys=True, separators=(",", ":")),
+    )
     seq, digest, at = last["seq"], before, last["at"]
     for number in range(count):
         job = f"job_{last['account']}_{number}"
@@ -155,7 +173,9 @@ def lives_of(last: dict[str, Any], before: bytes, like: dict[str, Any], count: i
             for name, units in price.items():
                 sums["reserved"][name] += sign * units
                 sums["totals"][name] += 0 if kind == "commit" else sign * units
-            texts = {part: {name: str(units) for name, units in sums[part].items()} for part in sums}
+            texts = {
+                part: {name: str(units) for name, units in sums[part].items()} for part in sums
+            }
             body = {
                 **same,
                 **texts,
@@ -171,7 +191,20 @@ def lives_of(last: dict[str, Any], before: bytes, like: dict[str, Any], count: i
             text = json.dumps(body, sort_keys=True, separators=(",", ":"))
             previous, digest = digest, hashlib.sha256(digest + text.encode()).digest()
             amounts = (json.dumps(texts["totals"]), json.dumps(texts["reserved"]))
-            row = (last["account"], seq, last["tenant"], kind, job, text, digest, previous, *amounts, cap, filters, at)
+            row = (
+                last["account"],
+                seq,
+                last["tenant"],
+                kind,
+                job,
+                text,
+                digest,
+                previous,
+                *amounts,
+                cap,
+                filters,
+                at,
+            )
             yield row
 
 
@@ -196,9 +229,13 @@ def requests(side: Side) -> dict[str, Callable[[], object]]:
     return {
         "GET a budget": get(f"/v1/budgets/{side.account}"),
         "GET entries, first 100": get(f"/v1/budgets/{side.account}/entries?page_size=100"),
-        "GET entries, last 100": get(f"/v1/budgets/{side.account}/entries?page_size=100&page_token={seq - 100}"),
+        "GET entries, last 100": get(
+            f"/v1/budgets/{side.account}/entries?page_size=100&page_token={seq - 100}"
+        ),
         "GET jobs, newest 100": get("/v1/jobs?page_size=100"),
-        "GET jobs, second 100": get(f"/v1/jobs?page_size=50&page_token={listed['next_page_token']}"),
+        "GET jobs, second 100": get(
+            f"/v1/jobs?page_size=50&page_token={listed['next_page_token']}"
+        ),
         "GET jobs, 5 failed": get("/v1/jobs?page_size=5&state=failed"),
         "GET jobs, 1 queued": get("/v1/jobs?page_size=1&state=queued"),
         "GET jobs, none running": get("/v1/jobs?state=running"),
@@ -222,7 +259,9 @@ def compare(small: Side, large: Side) -> list[dict[str, Any]]:
                 if number >= 5:
                     seconds[which].append(time.perf_counter() - began)
         peer, ours = (1e3 * statistics.median(one) for one in seconds)
-        rows.append(_row(f"scale: {name}", ours, "ms", "", (f"{SMALL} entries, {SMALL} jobs", peer)))
+        rows.append(
+            _row(f"scale: {name}", ours, "ms", "", (f"{SMALL} entries, {SMALL} jobs", peer))
+        )
     return rows
 
 
@@ -249,7 +288,12 @@ def verification(side: Side, file: Path) -> list[dict[str, Any]]:
     note = f"{entries} entries, {file.stat().st_size / 1e6:.0f} MB in one file"
     return [
         _row("scale: ledger export", entries / exported, "1/s", note),
-        _row("scale: ledger verify", entries / verified, "1/s", f"{note}, {verified:.1f} s with start"),
+        _row(
+            "scale: ledger verify",
+            entries / verified,
+            "1/s",
+            f"{note}, {verified:.1f} s with start",
+        ),
     ]
 
 
@@ -268,7 +312,14 @@ def repairs(large: Side) -> list[dict[str, Any]]:
                 await usecase.repair(services)
             return (time.perf_counter() - began) / 10
 
-    return [_row("scale: one look for stranded jobs", 1e3 * asyncio.run(go()), "ms", "1 in 100 jobs is queued")]
+    return [
+        _row(
+            "scale: one look for stranded jobs",
+            1e3 * asyncio.run(go()),
+            "ms",
+            "1 in 100 jobs is queued",
+        )
+    ]
 
 
 def workers(server: EmbeddedPostgres, folder: Path) -> list[dict[str, Any]]:
@@ -284,12 +335,17 @@ def workers(server: EmbeddedPostgres, folder: Path) -> list[dict[str, Any]]:
                 "DISCREET_WORKER_CONCURRENCY": "1",
             }
             started = [
-                subprocess.Popen([sys.executable, "-m", "benchmarks.sleeping", str(SLEEP_SECONDS)], env=environment)
+                subprocess.Popen(
+                    [sys.executable, "-m", "benchmarks.sleeping", str(SLEEP_SECONDS)],
+                    env=environment,
+                )
                 for _ in range(count)
             ]
             try:
                 with side.connect() as connection:
-                    while connection.execute("SELECT count(*) FROM procrastinate_workers").fetchone() != (count,):
+                    while connection.execute(
+                        "SELECT count(*) FROM procrastinate_workers"
+                    ).fetchone() != (count,):
                         time.sleep(0.05)
                 wait(side, [side.submit() for _ in range(2 * count)])  # all are warm
                 made = [side.submit() for _ in range(JOBS_A_WORKER * count)]
@@ -321,7 +377,9 @@ def wait(side: Side, made: list[str]) -> None:
         assert found["state"] == "succeeded", found
 
 
-def _row(name: str, ours: float, unit: str, note: str, peer: tuple[str, float] | None = None) -> dict[str, Any]:
+def _row(
+    name: str, ours: float, unit: str, note: str, peer: tuple[str, float] | None = None
+) -> dict[str, Any]:
     row: dict[str, Any] = {"benchmark": name, "ours": ours, "unit": unit, "note": note}
     if peer is not None:
         row.update(peer=peer[0], peer_value=peer[1], ratio=ours / peer[1])
@@ -337,7 +395,14 @@ def run(entries: int = ENTRIES, jobs: int = JOBS, keep: Path | None = None) -> l
             small, large = (open_side(both, server, folder, name) for name in ("small", "large"))
             fill(small, server, SMALL, SMALL)
             seconds = fill(large, server, entries, jobs)
-            rows = [_row("scale: filling", large.entries / seconds, "1/s", f"entries; {jobs} jobs beside them")]
+            rows = [
+                _row(
+                    "scale: filling",
+                    large.entries / seconds,
+                    "1/s",
+                    f"entries; {jobs} jobs beside them",
+                )
+            ]
             rows += compare(small, large) + repairs(large)
             rows += verification(large, keep or folder / "ledger.jsonl")
         return rows + workers(server, folder)
@@ -349,11 +414,15 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=JOBS)
     parser.add_argument("--keep", type=Path, help="where the export shall stay")
     chosen = parser.parse_args()
-    table = Table("benchmark", "ours", "peer", "ratio", "note", title="size and number, durable settings")
+    table = Table(
+        "benchmark", "ours", "peer", "ratio", "note", title="size and number, durable settings"
+    )
     for one in run(chosen.entries, chosen.jobs, chosen.keep):
         peer = f"{one['peer_value']:.4g} {one['unit']} ({one['peer']})" if "peer" in one else ""
         ratio = f"{one['ratio']:.3g}" if "ratio" in one else ""
-        table.add_row(one["benchmark"], f"{one['ours']:.4g} {one['unit']}", peer, ratio, one["note"])
+        table.add_row(
+            one["benchmark"], f"{one['ours']:.4g} {one['unit']}", peer, ratio, one["note"]
+        )
     Console(width=170).print(table)
 
 

@@ -43,7 +43,11 @@ class Sleeping:
         pass
 
     async def run(
-        self, header: dict[str, Any], payload: bytes, limits: Limits, on_progress: OnProgress | None = None
+        self,
+        header: dict[str, Any],
+        payload: bytes,
+        limits: Limits,
+        on_progress: OnProgress | None = None,
     ) -> Output:
         if header["step"] == "finish":
             await asyncio.sleep(self.seconds)

@@ -59,7 +59,9 @@ def run() -> list[dict[str, Any]]:
         with running(settings) as ready:
             key = (settings.state / "owner.key").read_text().strip()
             with Client(ready["api"], key) as client:
-                _seconds(client, _registered(client, 1000, draw), _minibatch(10))  # workers are warm
+                _seconds(
+                    client, _registered(client, 1000, draw), _minibatch(10)
+                )  # workers are warm
                 rows = [_bisect(client, secret, draw) for secret in SECRETS]
                 rows += [_tell(client, name, lever, draw) for name, lever in _levers()]
     return rows
@@ -71,7 +73,10 @@ def _minibatch(steps: int) -> Job:
 
 
 def _moments(order: int) -> Job:
-    return {"features": {"type": "fourier", "order": order, "low": [0, 0], "high": [1, 1]}, "method": "moments"}
+    return {
+        "features": {"type": "fourier", "order": order, "low": [0, 0], "high": [1, 1]},
+        "method": "moments",
+    }
 
 
 def _bisect(client: Client, secret: int, draw: np.random.Generator) -> dict[str, Any]:
@@ -80,13 +85,20 @@ def _bisect(client: Client, secret: int, draw: np.random.Generator) -> dict[str,
     took = []
     for _ in range(JOBS):
         middle = (low + high) / 2
-        job = _minibatch(min(MOST_STEPS, round((BOUNDARY_SECONDS - BASE_SECONDS) / unit / math.exp(middle))))
+        job = _minibatch(
+            min(MOST_STEPS, round((BOUNDARY_SECONDS - BASE_SECONDS) / unit / math.exp(middle)))
+        )
         took.append(_seconds(client, dataset, job))
         more = took[-1] > 1.25 * max(BOUNDARY_SECONDS, _quantum(client, dataset, job))
         low, high = (middle, high) if more else (low, middle)
     found = math.exp((low + high) / 2)
     note = f"{secret:,} read as {found:,.0f}; {JOBS} jobs of {min(took):.2f} to {max(took):.2f} s"
-    return {"benchmark": "bisected number, relative error", "ours": abs(found / secret - 1), "unit": "", "note": note}
+    return {
+        "benchmark": "bisected number, relative error",
+        "ours": abs(found / secret - 1),
+        "unit": "",
+        "note": note,
+    }
 
 
 def _levers() -> list[tuple[str, Job]]:
@@ -97,7 +109,10 @@ def _levers() -> list[tuple[str, Job]]:
     took = {order: _work_seconds(_moments(order), 5000) / 5000 * middle for order in range(3, 9)}
     order = min(took, key=lambda order: abs(math.log(took[order] / aim)))
     steps = round(aim / unit / middle)
-    return [(f"minibatch, {steps} steps", _minibatch(steps)), (f"moments, Fourier order {order}", _moments(order))]
+    return [
+        (f"minibatch, {steps} steps", _minibatch(steps)),
+        (f"moments, Fourier order {order}", _moments(order)),
+    ]
 
 
 def _tell(client: Client, name: str, job: Job, draw: np.random.Generator) -> dict[str, Any]:
@@ -111,7 +126,12 @@ def _tell(client: Client, name: str, job: Job, draw: np.random.Generator) -> dic
         right += int((abs(took[place] - many) < abs(took[place] - few)) == bool(one))
     medians = [statistics.median(took[which == group]) for group in (0, 1)]
     note = f"{name}: {medians[0]:.3f} s and {medians[1]:.3f} s at the median; chance is {which.size / 2:g}"
-    return {"benchmark": "30,000 told from 60,000", "ours": right, "unit": f"of {which.size}", "note": note}
+    return {
+        "benchmark": "30,000 told from 60,000",
+        "ours": right,
+        "unit": f"of {which.size}",
+        "note": note,
+    }
 
 
 def _columns(trajectories: int, draw: np.random.Generator, job: Job) -> tuple[Job, pa.Table]:
@@ -126,11 +146,15 @@ def _columns(trajectories: int, draw: np.random.Generator, job: Job) -> tuple[Jo
     if job["features"]["type"] == "tabular":
         columns |= {name: draw.integers(0, 20, trajectories) for name in ("state", "next_state")}
         return {**public, "states": 20}, pa.table(columns)
-    columns |= {f"{name}_{axis}": draw.random(trajectories) for name in ("x", "x_next") for axis in range(2)}
+    columns |= {
+        f"{name}_{axis}": draw.random(trajectories) for name in ("x", "x_next") for axis in range(2)
+    }
     return {**public, "features": 2}, pa.table(columns)
 
 
-def _registered(client: Client, trajectories: int, draw: np.random.Generator, job: Job | None = None) -> str:
+def _registered(
+    client: Client, trajectories: int, draw: np.random.Generator, job: Job | None = None
+) -> str:
     public, table = _columns(trajectories, draw, _minibatch(1) if job is None else job)
     file = io.BytesIO()
     pq.write_table(table, file)
@@ -153,13 +177,17 @@ def _seconds(client: Client, dataset: str, job: Job) -> float:
     """What the analyst sees of a job."""
     done = client.wait(client.submit(_body(dataset, job))["id"])
     assert done["state"] == "succeeded", done
-    started, finished = (datetime.fromisoformat(str(done[name])) for name in ("started_at", "finished_at"))
+    started, finished = (
+        datetime.fromisoformat(str(done[name])) for name in ("started_at", "finished_at")
+    )
     return (finished - started).total_seconds()
 
 
 def _step_seconds() -> float:
     """What one trajectory takes in one step of `minibatch`."""
-    return statistics.median(_work_seconds(_minibatch(200), 60_000) for _ in range(3)) / 200 / 60_000
+    return (
+        statistics.median(_work_seconds(_minibatch(200), 60_000) for _ in range(3)) / 200 / 60_000
+    )
 
 
 def _quantum(client: Client, dataset: str, job: Job) -> float:

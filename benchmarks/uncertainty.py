@@ -90,8 +90,12 @@ def _routing(side: int, zones: int) -> Case:
 def _chain(states: int, people: int, *, topology: bool) -> Case:
     with mock.patch.multiple(coverage_off_policy, STATES=states, PEOPLE=people):
         table, known, start = coverage_off_policy.patients(0, "each step")
-        data = coverage_off_policy.read(table, {"trajectories": people, **({"topology": known} if topology else {})})
-    name = f"{states} states, {people:,} trajectories, {'topology' if topology else 'nothing'} public"
+        data = coverage_off_policy.read(
+            table, {"trajectories": people, **({"topology": known} if topology else {})}
+        )
+    name = (
+        f"{states} states, {people:,} trajectories, {'topology' if topology else 'nothing'} public"
+    )
     return coverage_off_policy.tabular(name, data, start.tolist(), 1.0)
 
 
@@ -102,7 +106,9 @@ def _before() -> Iterator[None]:
         yield
 
 
-def _seconds(*works: tuple[Callable[[], AbstractContextManager[None]], Callable[[], Any]]) -> list[float]:
+def _seconds(
+    *works: tuple[Callable[[], AbstractContextManager[None]], Callable[[], Any]],
+) -> list[float]:
     """The least processor time of each. They take turns, so that what else the machine does meets all of them."""
     found: list[list[float]] = [[] for _ in works]
     for _ in range(RUNS + 1):  # the first warms up

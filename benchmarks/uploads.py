@@ -34,10 +34,15 @@ PIECE = 1 << 20
 
 def run(megabytes: int = MEGABYTES) -> list[dict[str, Any]]:
     """Upload trips and transitions of so many megabytes as CSV: the memory of the API, and the time that it took."""
-    return [*_measure("trips", _trips, megabytes), *_measure("transitions", _transitions, megabytes)]
+    return [
+        *_measure("trips", _trips, megabytes),
+        *_measure("transitions", _transitions, megabytes),
+    ]
 
 
-def _measure(what: str, write: Callable[[Path, int], dict[str, Any]], megabytes: int) -> list[dict[str, Any]]:
+def _measure(
+    what: str, write: Callable[[Path, int], dict[str, Any]], megabytes: int
+) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="discreet-bench-") as folder:
         small, large = Path(folder) / "small.csv", Path(folder) / "large.csv"
         write(small, 1)
@@ -45,9 +50,16 @@ def _measure(what: str, write: Callable[[Path, int], dict[str, Any]], megabytes:
         settings = Settings(state=Path(folder) / "state", spool=Path(folder) / "spool")
         with running(settings) as ready:
             key = (settings.state / "owner.key").read_text().strip()
-            head = {"Authorization": f"Bearer {key}", "Content-Type": "multipart/form-data; boundary=b"}
-            with httpx.Client(base_url=ready["api"], headers=head, timeout=3600, trust_env=False) as http:
-                http.post("/v1/datasets", content=_body(metadata, small)).raise_for_status()  # starts the reader
+            head = {
+                "Authorization": f"Bearer {key}",
+                "Content-Type": "multipart/form-data; boundary=b",
+            }
+            with httpx.Client(
+                base_url=ready["api"], headers=head, timeout=3600, trust_env=False
+            ) as http:
+                http.post(
+                    "/v1/datasets", content=_body(metadata, small)
+                ).raise_for_status()  # starts the reader
                 api = _api_of(ready["pid"])
                 Path(f"/proc/{api}/clear_refs").write_text("5")
                 before = _memory(api)
@@ -68,7 +80,9 @@ def _measure(what: str, write: Callable[[Path, int], dict[str, Any]], megabytes:
         ),
         _row(f"{name}, peak RSS of the API", after["VmHWM"] / 1e6, "MB", _words(before)),
         {
-            **_row(f"{name}, to the answer", seconds, "s", f"{pace}; the peer {size / alone:.0f} MB/s"),
+            **_row(
+                f"{name}, to the answer", seconds, "s", f"{pace}; the peer {size / alone:.0f} MB/s"
+            ),
             "peer": "pyarrow alone, one thread",
             "peer_value": alone,
             "ratio": seconds / alone,
@@ -78,7 +92,9 @@ def _measure(what: str, write: Callable[[Path, int], dict[str, Any]], megabytes:
 
 def _body(metadata: dict[str, Any], file: Path) -> Iterator[bytes]:
     yield (
-        '--b\r\nContent-Disposition: form-data; name="metadata"\r\n\r\n' + json.dumps(metadata) + "\r\n"
+        '--b\r\nContent-Disposition: form-data; name="metadata"\r\n\r\n'
+        + json.dumps(metadata)
+        + "\r\n"
         '--b\r\nContent-Disposition: form-data; name="content"; filename="x.csv"\r\n\r\n'
     ).encode()
     with file.open("rb") as content:
@@ -157,7 +173,9 @@ def _words(before: dict[str, int]) -> str:
 
 def _memory(pid: int) -> dict[str, int]:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    pairs = (line.split() for line in lines if line.startswith(("VmHWM", "VmRSS", "RssAnon", "RssFile")))
+    pairs = (
+        line.split() for line in lines if line.startswith(("VmHWM", "VmRSS", "RssAnon", "RssFile"))
+    )
     return {pair[0].rstrip(":"): int(pair[1]) * 1024 for pair in pairs}
 
 

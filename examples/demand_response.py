@@ -51,7 +51,12 @@ def job() -> dict[str, Any]:
                 "name": "synthetic buildings, two states hardly ever seen",
                 "kind": "dr_ensemble",
                 "mode": "simulation",
-                "public": {"unit": "participant", "states": STATES, "participants": BUILDINGS, "steps": HOURS},
+                "public": {
+                    "unit": "participant",
+                    "states": STATES,
+                    "participants": BUILDINGS,
+                    "steps": HOURS,
+                },
                 "content": {"trajectories": trajectories()},
                 "cap": {"epsilon": 10, "delta": 1e-5},
             },
@@ -97,8 +102,16 @@ def table(found: dict[str, Any]) -> None:
     for name, hour in (("default_power", 12), ("expected_power", 12)):
         low, high = (told["values"][name][end][hour] for end in ("lower", "upper"))
         true = found[f"true_{name}"][hour]
-        print(f"{name} at noon: {found[name][hour]:.0f} kW ({low:.0f} to {high:.0f}, 90 %); true {true:.0f}")
-    rows = zip(KW, told["noise_dominates"]["transitions"], found["transitions"], found["true_transitions"], strict=True)
+        print(
+            f"{name} at noon: {found[name][hour]:.0f} kW ({low:.0f} to {high:.0f}, 90 %); true {true:.0f}"
+        )
+    rows = zip(
+        KW,
+        told["noise_dominates"]["transitions"],
+        found["transitions"],
+        found["true_transitions"],
+        strict=True,
+    )
     for power, noise, row, true in rows:
         said = "noise" if noise else "     "
         print(f"from {power:3.0f} kW {said} {_row(row)}\n        true       {_row(true)}")

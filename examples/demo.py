@@ -32,9 +32,21 @@ from discreet.problems.routing.problem import Routing
 from discreet.reproduce.event_capacity import job_body
 from discreet.reproduce.load_ensemble import generate
 from discreet.reproduce.networks import sioux_falls_figures
-from discreet.reproduce.simulators import CHAIN_DISCOUNT, CHAIN_STATES, Rows, chain, chain_cell_rewards, chain_topology
+from discreet.reproduce.simulators import (
+    CHAIN_DISCOUNT,
+    CHAIN_STATES,
+    Rows,
+    chain,
+    chain_cell_rewards,
+    chain_topology,
+)
 from discreet.settings import Settings
-from discreet.solvers.traffic.traffic_assignment import Policy, assign, link_flows_of, total_travel_time
+from discreet.solvers.traffic.traffic_assignment import (
+    Policy,
+    assign,
+    link_flows_of,
+    total_travel_time,
+)
 from discreet_client.agent import Agent
 from discreet_client.agent.multi_agent import Minimum, minimize
 from discreet_client.client import Client
@@ -82,8 +94,12 @@ def routing(client: Client) -> None:
     optimum = assign(network, latency, demand, "system_optimum").total_travel_time
     flows = link_flows_of(policy_of(result["policy"], len(problem.network.links)), demand)
     private = total_travel_time(network, latency, flows)
-    console.print(f"total travel time, optimum on the true demand:       {optimum:16,.2f} vehicle-minutes a period")
-    console.print(f"total travel time, released policy on the same trips: {private:15,.2f} vehicle-minutes a period")
+    console.print(
+        f"total travel time, optimum on the true demand:       {optimum:16,.2f} vehicle-minutes a period"
+    )
+    console.print(
+        f"total travel time, released policy on the same trips: {private:15,.2f} vehicle-minutes a period"
+    )
     console.print(f"extra: {100 * (private / optimum - 1):.2e} %")
     picture = PICTURES / "routing.png"
     places = np.array(sioux_falls_figures()["nodes"])
@@ -183,12 +199,20 @@ def multi_agent(client: Client, folder: Path) -> None:
     def take_part(link: str, name: str, wish: float) -> Minimum:
         announcement = {"lower": 0, "upper": 5, "radius": 0.05}
         agent = Agent.from_token(
-            link, folder / f"{name}.key", name=name, limit_epsilon="2", limit_delta="0.01", announcement=announcement
+            link,
+            folder / f"{name}.key",
+            name=name,
+            limit_epsilon="2",
+            limit_delta="0.01",
+            announcement=announcement,
         )
         return minimize(agent, slope=lambda x: 2 * (x - wish))
 
     with ThreadPoolExecutor(3) as pool:
-        agents = [pool.submit(take_part, link, *pair) for link, pair in zip(links, wishes.items(), strict=True)]
+        agents = [
+            pool.submit(take_part, link, *pair)
+            for link, pair in zip(links, wishes.items(), strict=True)
+        ]
         while len(client.session(job_id)["agents"]) < 3:
             time.sleep(0.1)
         session = client.session(job_id)
@@ -199,11 +223,17 @@ def multi_agent(client: Client, folder: Path) -> None:
         found = {name: agent.result() for name, agent in zip(wishes, agents, strict=True)}
     answer = wait(client, job_id)
     console.print("each agent knows its own state, and nobody else's; here they are side by side:")
-    console.print(", ".join(f"{name} wants {wishes[name]:g}, takes {one.x:.2f}" for name, one in found.items()))
+    console.print(
+        ", ".join(
+            f"{name} wants {wishes[name]:g}, takes {one.x:.2f}" for name, one in found.items()
+        )
+    )
     multiplier = answer["result"]["average_multipliers"][0]
     console.print(f"multiplier of the shared constraint: {multiplier:.2f} (without noise 3.33)")
     guarantee = answer["certificate"]["guarantee"]
-    console.print(f"certificate: {guarantee['type']}, epsilon {guarantee['epsilon']}: {guarantee['neighbours']}")
+    console.print(
+        f"certificate: {guarantee['type']}, epsilon {guarantee['epsilon']}: {guarantee['neighbours']}"
+    )
 
 
 def coupled_qp(client: Client) -> None:
@@ -215,7 +245,9 @@ def coupled_qp(client: Client) -> None:
     drawn = np.array(result["x"]).sum(axis=0) / len(result["x"])
     load = np.array(BASELINE_KW) + drawn
     digest = result["transcript"][:16]
-    console.print(f"{told['scheme']}, {told['key_bits']} bits; rounds: {result['rounds']}; transcript {digest}…")
+    console.print(
+        f"{told['scheme']}, {told['key_bits']} bits; rounds: {result['rounds']}; transcript {digest}…"
+    )
     console.print(f"largest load a vehicle: {load.max():.2f} kW of {LIMIT_KW} allowed")
     picture = PICTURES / "charging.png"
     hours = np.arange(len(load))
@@ -236,19 +268,29 @@ def parquet(rows: Rows) -> io.BytesIO:
     """Rows as a Parquet file."""
     columns = {field.name: getattr(rows, field.name) for field in dataclasses.fields(rows)}
     file = io.BytesIO()
-    pq.write_table(pa.table({name: column for name, column in columns.items() if column is not None}), file)
+    pq.write_table(
+        pa.table({name: column for name, column in columns.items() if column is not None}), file
+    )
     file.seek(0)
     return file
 
 
-def solve(client: Client, body: dict[str, Any], content: io.BytesIO | None = None) -> dict[str, Any]:
+def solve(
+    client: Client, body: dict[str, Any], content: io.BytesIO | None = None
+) -> dict[str, Any]:
     """Register, plan, submit, wait; print price and certificate; the result."""
     dataset = body["problem"]["dataset"]
-    registered = client.register(dataset) if content is None else client.upload(dataset, content, "transitions.parquet")
+    registered = (
+        client.register(dataset)
+        if content is None
+        else client.upload(dataset, content, "transitions.parquet")
+    )
     body = {**body, "problem": {**body["problem"], "dataset": registered["id"]}}
     plan = client.plan(body)
     console.rule(f"{body['problem']['kind']}: the price, before any data are touched")
-    console.print(f"epsilon {plan['price']['epsilon']}, delta {plan['price']['delta']}: {plan['plan']['neighbours']}")
+    console.print(
+        f"epsilon {plan['price']['epsilon']}, delta {plan['price']['delta']}: {plan['plan']['neighbours']}"
+    )
     for noise in plan["plan"]["noise"]:
         console.print(
             f"{noise['distribution']} of standard deviation {noise['standard_deviation']:.3g} on {noise['quantity']}"
@@ -258,20 +300,31 @@ def solve(client: Client, body: dict[str, Any], content: io.BytesIO | None = Non
     answer = wait(client, client.submit(body)["id"])
     guarantee = answer["certificate"]["guarantee"]
     entry = answer["certificate"]["ledger_entry"][0]
-    console.print(f"certificate: {guarantee['type']}, epsilon {guarantee['epsilon']}, delta {guarantee['delta']}")
+    console.print(
+        f"certificate: {guarantee['type']}, epsilon {guarantee['epsilon']}, delta {guarantee['delta']}"
+    )
     for assumption in answer["certificate"]["assumptions"]:
         console.print(f"  assumes: {assumption}", style="dim")
-    console.print(f"ledger: {entry['account']} entry {entry['seq']}, {entry['hash'][:16]}…, signed (Ed25519)")
+    console.print(
+        f"ledger: {entry['account']} entry {entry['seq']}, {entry['hash'][:16]}…, signed (Ed25519)"
+    )
     result: dict[str, Any] = answer["result"]
     return result
 
 
 def show_budgets(client: Client) -> None:
     """Every budget in one table."""
-    table = Table("data", "cap", "spent", "remaining", "largest request", title="privacy budgets (epsilon)")
+    table = Table(
+        "data", "cap", "spent", "remaining", "largest request", title="privacy budgets (epsilon)"
+    )
     for budget in client.budgets():
-        names = ", ".join(dataset["name"] for dataset in budget["datasets"]) or f"agent {budget['subject'][:12]}…"
-        figures = [budget[name]["epsilon"] for name in ("cap", "spent", "remaining", "largest_request")]
+        names = (
+            ", ".join(dataset["name"] for dataset in budget["datasets"])
+            or f"agent {budget['subject'][:12]}…"
+        )
+        figures = [
+            budget[name]["epsilon"] for name in ("cap", "spent", "remaining", "largest_request")
+        ]
         table.add_row(names, *(f"{figure}" for figure in figures))
     console.print(table)
 
@@ -283,7 +336,12 @@ def wait(client: Client, job_id: str) -> dict[str, Any]:
         task = progress.add_task("queued", total=None)
 
         def show(state: str, step: int, total: int) -> None:
-            progress.update(task, description=state, total=total, completed=total if state == "succeeded" else step)
+            progress.update(
+                task,
+                description=state,
+                total=total,
+                completed=total if state == "succeeded" else step,
+            )
 
         ended = client.wait(job_id, show)
     if ended["state"] != "succeeded":

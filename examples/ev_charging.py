@@ -56,10 +56,23 @@ def job(vehicles: int = 30, iterations: int = 500) -> dict[str, Any]:
         "problem": {
             "kind": "coupled_qp",
             "mode": "simulation",
-            "operator": {"c": (share * vehicles * baseline).tolist(), "d": (baseline - LIMIT_KW).tolist()},
+            "operator": {
+                "c": (share * vehicles * baseline).tolist(),
+                "d": (baseline - LIMIT_KW).tolist(),
+            },
             "agents": agents,
-            "steps": {"primal": 0.08, "dual": 0.05 * vehicles, "shrink": 1.0, "iterations": iterations},
-            "encryption": {"scheme": "paillier", "key_bits": 2048, "fraction_bits": 32, "slot_bits": 64},
+            "steps": {
+                "primal": 0.08,
+                "dual": 0.05 * vehicles,
+                "shrink": 1.0,
+                "iterations": iterations,
+            },
+            "encryption": {
+                "scheme": "paillier",
+                "key_bits": 2048,
+                "fraction_bits": 32,
+                "slot_bits": 64,
+            },
             "protocol": "job",
         }
     }

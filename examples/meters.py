@@ -40,7 +40,9 @@ def readings() -> list[dict[str, Any]]:
         for pump in range(PUMPS):
             kw = (0.1, 1.2, 3.0, 5.5)[level[pump]] * random.uniform(0.8, 1.2)
             if random.uniform() > 1 / 500:
-                rows.append({"participant": f"pump {pump}", "time": time, "kw": round(float(kw), 3)})
+                rows.append(
+                    {"participant": f"pump {pump}", "time": time, "kw": round(float(kw), 3)}
+                )
         level = np.clip(level + random.choice([-1, 0, 0, 1], PUMPS), 0, 3)
     random.shuffle(rows)
     return rows
@@ -49,7 +51,12 @@ def readings() -> list[dict[str, Any]]:
 def job() -> dict[str, Any]:
     """The body: epsilon 2 for one pump of 300. Without `power` a state has that of the middle of its bin."""
     rule = {"start": START.isoformat(), "interval_seconds": 1800, "gaps": "leave_out", "carry": 1}
-    public = {"unit": "participant", "participants": PUMPS, "states": len(EDGES) - 1, "steps": PERIODS}
+    public = {
+        "unit": "participant",
+        "participants": PUMPS,
+        "states": len(EDGES) - 1,
+        "steps": PERIODS,
+    }
     return {
         "problem": {
             "kind": "dr_ensemble",
@@ -101,7 +108,9 @@ def main(arguments: list[str]) -> None:
             draw(job()["problem"], result, Path(path))
             low, high = result["uncertainty"]["values"]["saving"].values()
             true = result["true_saving"]
-            print(f"saved by a pump: {result['saving']:.2f} ({low:.2f} to {high:.2f}, 90 %); true {true:.2f}")
+            print(
+                f"saved by a pump: {result['saving']:.2f} ({low:.2f} to {high:.2f}, 90 %); true {true:.2f}"
+            )
         case _:
             print(json.dumps(job()))
 

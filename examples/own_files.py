@@ -37,7 +37,9 @@ def trips() -> tuple[list[str], list[list[Any]]]:
         for origin, destination in np.argwhere(table).tolist():
             for _ in range(random.poisson(table[origin, destination])):
                 time = FIRST + timedelta(days=morning, minutes=random.randint(120))
-                rows.append([f"Z{origin + 1}", f"Z{destination + 1}", time.isoformat(timespec="minutes")])
+                rows.append(
+                    [f"Z{origin + 1}", f"Z{destination + 1}", time.isoformat(timespec="minutes")]
+                )
     random.shuffle(rows)
     return ["from_zone", "to_zone", "start"], rows
 
@@ -61,7 +63,9 @@ def meters() -> tuple[list[str], list[list[Any]]]:
     level = random.randint(0, 4, 300)
     rows = []
     for period in range(48):
-        time = (datetime(2026, 1, 15) + timedelta(minutes=30 * period)).isoformat(timespec="minutes")
+        time = (datetime(2026, 1, 15) + timedelta(minutes=30 * period)).isoformat(
+            timespec="minutes"
+        )
         for pump in range(300):
             kw = (0.1, 1.2, 3.0, 5.5)[level[pump]] * random.uniform(0.8, 1.2)
             rows.append([f"pump {pump}", time, f"{kw:.3f}".replace(".", ",")])
@@ -72,7 +76,13 @@ def meters() -> tuple[list[str], list[list[Any]]]:
 def meters_job() -> dict[str, Any]:
     """Eight hours from 14:00 on, dear from 17:00 to 20:00."""
     price = [0.2] * 6 + [0.9] * 6 + [0.2] * 4
-    return {"kind": "dr_ensemble", "dataset": "meters", "price": price, "discomfort_weight": 2, "initial": "released"}
+    return {
+        "kind": "dr_ensemble",
+        "dataset": "meters",
+        "price": price,
+        "discomfort_weight": 2,
+        "initial": "released",
+    }
 
 
 def patients() -> tuple[list[str], list[list[Any]]]:
@@ -94,7 +104,12 @@ def patients() -> tuple[list[str], list[list[Any]]]:
 
 def patients_job() -> dict[str, Any]:
     """How many would be well, were everybody treated, and how many are."""
-    return {"kind": "off_policy_evaluation", "dataset": "patients", "discount": 1, "return_bounds": [0, 1]}
+    return {
+        "kind": "off_policy_evaluation",
+        "dataset": "patients",
+        "discount": 1,
+        "return_bounds": [0, 1],
+    }
 
 
 WAYS = {
@@ -114,11 +129,19 @@ def main(arguments: list[str]) -> None:
         from discreet.reproduce.networks import sioux_falls_figures  # noqa: PLC0415
 
         nodes, links = sioux_falls_figures()["nodes"], trips_job()["network"]["links"]
-        Path("zones.csv").write_text("id,number\n" + "".join(f"Z{zone},{zone}\n" for zone in range(1, len(nodes) + 1)))
+        Path("zones.csv").write_text(
+            "id,number\n" + "".join(f"Z{zone},{zone}\n" for zone in range(1, len(nodes) + 1))
+        )
         Path("nodes.json").write_text(json.dumps(nodes))
-        _write("nodes.csv", ["node", "x", "y"], [[number, *point] for number, point in enumerate(nodes, 1)])
+        _write(
+            "nodes.csv",
+            ["node", "x", "y"],
+            [[number, *point] for number, point in enumerate(nodes, 1)],
+        )
         _write("links.csv", list(links[0]), [list(link.values()) for link in links])
-    Path(f"{arguments[0]}-job.json").write_text(json.dumps({"problem": job(), "privacy": {"epsilon": epsilon}}))
+    Path(f"{arguments[0]}-job.json").write_text(
+        json.dumps({"problem": job(), "privacy": {"epsilon": epsilon}})
+    )
 
 
 def _write(name: str, header: list[str], rows: list[list[Any]], separator: str = ",") -> None:

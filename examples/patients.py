@@ -39,7 +39,12 @@ def transitions() -> list[dict[str, Any]]:
             onward = state + random.choice([1, -1, 0], p=[0.58, 0.32, 0.1])
             ends = not 0 <= onward < STATES
             reward = 0.0 if not ends else 1.0 if onward > 0 else -1.0
-            row = {"trajectory": patient, "step": step, "state": int(state), "next_state": 0 if ends else int(onward)}
+            row = {
+                "trajectory": patient,
+                "step": step,
+                "state": int(state),
+                "next_state": 0 if ends else int(onward),
+            }
             rows.append({**row, "reward": reward, "terminal": bool(ends)})
             if ends:
                 break
@@ -51,7 +56,9 @@ def job(epsilon: float) -> dict[str, Any]:
     """The body, for one trajectory of 3,000."""
     initial = [0.0] * STATES
     initial[START] = 1.0
-    topology = [[s, to if 0 <= to < STATES else STATES] for s in range(STATES) for to in (s - 1, s, s + 1)]
+    topology = [
+        [s, to if 0 <= to < STATES else STATES] for s in range(STATES) for to in (s - 1, s, s + 1)
+    ]
     rewards = [0.0 if to < STATES else 1.0 if s else -1.0 for s, to in topology]
     return {
         "problem": {
@@ -111,19 +118,30 @@ def others(epsilon: float) -> tuple[list[float], list[float]]:
 
     body = job(epsilon)
     dataset = OffPolicyDataset.model_validate(body["problem"]["dataset"]).described()
-    problem = OffPolicyEvaluation.model_validate({**body["problem"], "dataset": "synthetic", "uncertainty": False})
-    plan, content = problem.plan(dataset.public, Privacy.model_validate(body["privacy"]).budget), dataset.rows()
+    problem = OffPolicyEvaluation.model_validate(
+        {**body["problem"], "dataset": "synthetic", "uncertainty": False}
+    )
+    plan, content = (
+        problem.plan(dataset.public, Privacy.model_validate(body["privacy"]).budget),
+        dataset.rows(),
+    )
     origin, to = dataset.public.cells().T
     plain, answers = [], []
     for seed in range(OTHERS):
         released = problem.release(dataset.public, plan, content, Noise.seeded(seed))
         moves = np.zeros((STATES, STATES + 1))
         moves[origin, to] = released["sums"]
-        gained = np.bincount(origin, released["sums"] * np.array(dataset.public.rewards), minlength=STATES)
-        solved_as_is = np.linalg.solve(np.diag(moves.sum(axis=1)) - DISCOUNT * moves[:, :STATES], gained)
+        gained = np.bincount(
+            origin, released["sums"] * np.array(dataset.public.rewards), minlength=STATES
+        )
+        solved_as_is = np.linalg.solve(
+            np.diag(moves.sum(axis=1)) - DISCOUNT * moves[:, :STATES], gained
+        )
         plain.append(float(solved_as_is[START]))
         answers.append(
-            problem.finish(dataset.public, plan, released, lambda step, total: None).to_json()["policy_value"]
+            problem.finish(dataset.public, plan, released, lambda step, total: None).to_json()[
+                "policy_value"
+            ]
         )
     return plain, answers
 
@@ -135,7 +153,9 @@ def table(picture: Path | None = None) -> None:
         ends = found["uncertainty"]["values"].get("policy_value", {"lower": None})
         noise = found["uncertainty"]["mostly_noise"]
         told = "mostly noise" if noise else f"90 %: {ends['lower']:.2f} to {ends['upper']:.2f}"
-        print(f"epsilon {epsilon:g}: {found['policy_value']:.2f}, {told}; without noise {found['unnoised']:.2f}")
+        print(
+            f"epsilon {epsilon:g}: {found['policy_value']:.2f}, {told}; without noise {found['unnoised']:.2f}"
+        )
         print(f"  the plan said: {found['advice'][0]}")
         plain, answers = others(epsilon)
         print(

@@ -38,7 +38,12 @@ def job() -> dict[str, Any]:
             "dataset": {
                 "name": f"Sioux Falls, {MORNINGS} synthetic Poisson mornings (seed {SEED})",
                 "kind": "routing",
-                "public": {"unit": "request", "zones": len(table), "periods": MORNINGS, "period_minutes": 60},
+                "public": {
+                    "unit": "request",
+                    "zones": len(table),
+                    "periods": MORNINGS,
+                    "period_minutes": 60,
+                },
                 "content": {
                     "trips": [
                         {
@@ -79,16 +84,22 @@ def twice(picture: Path | None = None) -> None:
 
     body = job()
     dataset = RoutingDataset.model_validate(body["problem"]["dataset"])
-    first = Routing.model_validate({**body["problem"], "dataset": "synthetic", "relative_gap": 1e-10})
+    first = Routing.model_validate(
+        {**body["problem"], "dataset": "synthetic", "relative_gap": 1e-10}
+    )
     plan = first.plan(dataset.public, Privacy.model_validate(body["privacy"]).budget)
     for sentence in plan.advice:
         print(f"the plan said: {sentence}")
     content = dataset.rows()
     released = first.release(dataset.public, plan, content, Noise.seeded(SEED))
-    exact = {"trips": first.diagnose(dataset.public, plan, content, Noise.seeded(SEED))["true_trips"]}
+    exact = {
+        "trips": first.diagnose(dataset.public, plan, content, Noise.seeded(SEED))["true_trips"]
+    }
     for released_before, objective in enumerate(("system_optimum", "user_equilibrium")):
         asked = first.model_copy(update={"objective": objective})
-        assert not differences(first, asked, dataset.public, "the first job")  # nothing that the release fixed
+        assert not differences(
+            first, asked, dataset.public, "the first job"
+        )  # nothing that the release fixed
         price = 0 if released_before else body["privacy"]["epsilon"]
         alone = asked.model_copy(update={"uncertainty": False})
         result, true = (
@@ -101,7 +112,12 @@ def twice(picture: Path | None = None) -> None:
             f"({low:,.0f} to {high:,.0f}, 90 %); without noise {true['total_travel_time']:,.0f}"
         )
     if picture is not None:
-        draw(asked.model_dump(mode="json"), result, picture, coordinates=sioux_falls_figures()["nodes"])
+        draw(
+            asked.model_dump(mode="json"),
+            result,
+            picture,
+            coordinates=sioux_falls_figures()["nodes"],
+        )
 
 
 def main() -> None:

@@ -17,7 +17,13 @@ from ev_charging import job as charging
 
 from discreet.reproduce.event_capacity import job_body
 from discreet.reproduce.load_ensemble import generate
-from discreet.reproduce.simulators import CHAIN_DISCOUNT, CHAIN_STATES, chain, chain_cell_rewards, chain_topology
+from discreet.reproduce.simulators import (
+    CHAIN_DISCOUNT,
+    CHAIN_STATES,
+    chain,
+    chain_cell_rewards,
+    chain_topology,
+)
 from discreet_client.agent import Agent
 from discreet_client.agent.multi_agent import Minimum, minimize
 from discreet_client.client import Client
@@ -41,9 +47,16 @@ def fill(owner: Client, analyst: Client) -> dict[str, str]:
         "multi_agent_simulation": run(owner, _feeders("simulation")),
         "coupled_qp": run(owner, charging(vehicles=8, iterations=150)),
     }
-    ids = {budget["datasets"][0]["name"]: budget["id"] for budget in owner.budgets() if budget["datasets"]}
+    ids = {
+        budget["datasets"][0]["name"]: budget["id"]
+        for budget in owner.budgets()
+        if budget["datasets"]
+    }
     owner.grant(
-        ids["morning trips"], epsilon=0.5, delta=0, reason="second study of the corridor, approved by the data board"
+        ids["morning trips"],
+        epsilon=0.5,
+        delta=0,
+        reason="second study of the corridor, approved by the data board",
     )
     # The cap does not let it pass: nothing is charged, and the dashboard shows no trace of it.
     refused = _routing_body(owner.job(jobs["routing"])["dataset"], 5.0)
@@ -76,7 +89,9 @@ def _routing_body(dataset: str, epsilon: float) -> dict[str, Any]:
 
 def _routing(owner: Client, analyst: Client) -> dict[str, str]:
     dataset = json.loads((HERE / "routing-sioux-falls.json").read_text())["problem"]["dataset"]
-    registered = owner.register({**dataset, "name": "morning trips", "cap": {"epsilon": 0.4, "delta": 0}})["id"]
+    registered = owner.register(
+        {**dataset, "name": "morning trips", "cap": {"epsilon": 0.4, "delta": 0}}
+    )["id"]
     last = ""
     for place, epsilon in enumerate(MORNINGS):
         last = run(owner, _routing_body(registered, epsilon), client=(owner, analyst)[place % 2])
@@ -129,10 +144,15 @@ def _feeders(mode: str) -> dict[str, Any]:
                 "kind": "multi_agent",
                 "public": {
                     "unit": "trajectory",
-                    "agents": [{"name": name, "lower": 0, "upper": 5, "radius": 0.2} for name in names],
+                    "agents": [
+                        {"name": name, "lower": 0, "upper": 5, "radius": 0.2} for name in names
+                    ],
                 },
                 "content": {
-                    "objectives": {name: f"({name} - {wish})^2" for name, wish in zip(names, wishes, strict=True)}
+                    "objectives": {
+                        name: f"({name} - {wish})^2"
+                        for name, wish in zip(names, wishes, strict=True)
+                    }
                 },
                 "mode": mode,
                 "cap": {"epsilon": 4, "delta": 0.01},
@@ -172,11 +192,16 @@ def session(owner: Client, folder: Path) -> dict[str, str]:
     def take_part(link: str, name: str, wish: float) -> Minimum:
         announcement = {"lower": 0, "upper": 5, "radius": 0.05}
         limits = {"limit_epsilon": "2", "limit_delta": "0.01"}
-        agent = Agent.from_token(link, folder / f"{name}.key", name=name, **limits, announcement=announcement)
+        agent = Agent.from_token(
+            link, folder / f"{name}.key", name=name, **limits, announcement=announcement
+        )
         return minimize(agent, slope=lambda x: 2 * (x - wish))
 
     with ThreadPoolExecutor(3) as pool:
-        agents = [pool.submit(take_part, link, *pair) for link, pair in zip(links, wishes.items(), strict=True)]
+        agents = [
+            pool.submit(take_part, link, *pair)
+            for link, pair in zip(links, wishes.items(), strict=True)
+        ]
         while len(owner.session(job_id)["agents"]) < 3:
             time.sleep(0.1)
         shown = owner.session(job_id)

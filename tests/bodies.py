@@ -8,12 +8,19 @@ from typing import Any
 _numbers = itertools.count(1)
 
 
-def dataset(*, zones: int = 3, periods: int = 10, epsilon: float = 1, **values: Any) -> dict[str, Any]:
+def dataset(
+    *, zones: int = 3, periods: int = 10, epsilon: float = 1, **values: Any
+) -> dict[str, Any]:
     """A small dataset whose content no other has."""
     unique = next(_numbers)
     pairs = [(o, d) for o in range(1, zones + 1) for d in range(1, zones + 1) if o != d]
     trips = [
-        {"period": period, "origin": origin, "destination": destination, "count": 100 + (unique if period == 0 else 0)}
+        {
+            "period": period,
+            "origin": origin,
+            "destination": destination,
+            "count": 100 + (unique if period == 0 else 0),
+        }
         for period in range(periods)
         for origin, destination in pairs
     ]
@@ -44,8 +51,12 @@ def network(nodes: int = 4) -> dict[str, Any]:
 def grid(side: int) -> dict[str, Any]:
     """A square of streets; with a side of 25 and 30 zones, work for a good part of a second."""
     nodes = range(1, side * side + 1)
-    streets = [(node, node + step) for node in nodes for step in (1, side) if step != 1 or node % side]
-    links = [ends for street in streets if max(street) <= side * side for ends in (street, street[::-1])]
+    streets = [
+        (node, node + step) for node in nodes for step in (1, side) if step != 1 or node % side
+    ]
+    links = [
+        ends for street in streets if max(street) <= side * side for ends in (street, street[::-1])
+    ]
     return {
         "nodes": side * side,
         "links": [

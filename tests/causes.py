@@ -121,13 +121,17 @@ async def served(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
         assert await access.bootstrap(app.state.services, keys)
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         headers = {"Authorization": f"Bearer {keys['owner']}"}
-        async with httpx.AsyncClient(transport=transport, base_url="http://here", headers=headers) as client:
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://here", headers=headers
+        ) as client:
             yield client
 
 
 async def ask_for_job(client: httpx.AsyncClient, dataset: str) -> httpx.Response:
     """The same request whenever it is sent."""
-    return await client.post("/v1/jobs", json=bodies.job(dataset), headers={"Idempotency-Key": "only"})
+    return await client.post(
+        "/v1/jobs", json=bodies.job(dataset), headers={"Idempotency-Key": "only"}
+    )
 
 
 async def upload(client: httpx.AsyncClient, content: bytes) -> httpx.Response:
@@ -158,7 +162,9 @@ def _fork_server(patch: pytest.MonkeyPatch, module: str, **environment: str) -> 
     real = children.plain_environment
     path = os.pathsep.join(path for path in sys.path if path)
     patch.setattr(children, "ZYGOTE_MODULE", module)
-    patch.setattr(children, "plain_environment", lambda: {**real(), "PYTHONPATH": path, **environment})
+    patch.setattr(
+        children, "plain_environment", lambda: {**real(), "PYTHONPATH": path, **environment}
+    )
 
 
 def no_fork_server(patch: pytest.MonkeyPatch) -> None:
@@ -232,7 +238,11 @@ async def under_an_unknown_key(services: Services, owner: Principal) -> tuple[Ca
         (job,),
     )
     released = await handed_back(services, owner)
-    as_owner(services.settings, "UPDATE releases SET content_key_id = 'elsewhere' WHERE job_id = %s", (released,))
+    as_owner(
+        services.settings,
+        "UPDATE releases SET content_key_id = 'elsewhere' WHERE job_id = %s",
+        (released,),
+    )
     for each in (job, released):
         await attempt(services, each)
     return await ended(services, owner, job), await ended(services, owner, released)
@@ -302,7 +312,18 @@ def on_a_small_disk(place: Path, size: str, program: str, *arguments: str) -> An
     """What a program prints last, as JSON, that finds `place` (its first argument) to be a file system of this size.
     Root only: the file system is mounted where nobody else sees it."""
     script = f'mount -t tmpfs -o mode=0700,size={size} tmpfs "$1" && shift && exec "$@"'
-    command = ["/bin/sh", "-ec", script, "sh", str(place), sys.executable, "-c", program, str(place), *arguments]
+    command = [
+        "/bin/sh",
+        "-ec",
+        script,
+        "sh",
+        str(place),
+        sys.executable,
+        "-c",
+        program,
+        str(place),
+        *arguments,
+    ]
     done = subprocess.run(
         ["/usr/bin/unshare", "--mount", *command],
         env=clean_environment(),
@@ -384,7 +405,9 @@ def database_in_trouble(settings: Settings, server: EmbeddedPostgres) -> Asked:
     def alter(setting: str) -> None:
         with psycopg.connect(server.superuser_url, autocommit=True) as connection:
             connection.execute(f'ALTER DATABASE "{name}" {setting}'.encode())
-            connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,)
+            )
 
     async def go() -> Asked:
         answers: dict[str, httpx.Response] = {}
@@ -404,8 +427,12 @@ def database_in_trouble(settings: Settings, server: EmbeddedPostgres) -> Asked:
                 answers["gone"] = await ask_for_job(client, dataset["id"])
             finally:
                 server.start()
-            first, second = [(await ask_for_job(client, dataset["id"])).json()["id"] for _ in range(2)]
-            entries = (await client.get(f"/v1/budgets/{dataset['account']}/entries")).json()["entries"]
+            first, second = [
+                (await ask_for_job(client, dataset["id"])).json()["id"] for _ in range(2)
+            ]
+            entries = (await client.get(f"/v1/budgets/{dataset['account']}/entries")).json()[
+                "entries"
+            ]
             return Asked(answers, (first, second), tuple(entry["kind"] for entry in entries))
 
     return asyncio.run(go())

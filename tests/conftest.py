@@ -44,7 +44,11 @@ busy with other things may be ten times slower than a quiet one."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--shuffle", metavar="SEED", help="run modules, and the tests of each, in the order of this seed")
+    parser.addoption(
+        "--shuffle",
+        metavar="SEED",
+        help="run modules, and the tests of each, in the order of this seed",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -66,7 +70,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if (seed := config.getoption("--shuffle")) is None:
         items.sort(key=lambda item: "reliability" not in item.path.parts)
     else:
-        place = {item.nodeid: (_digest(seed, str(item.path)), _digest(seed, item.nodeid)) for item in items}
+        place = {
+            item.nodeid: (_digest(seed, str(item.path)), _digest(seed, item.nodeid))
+            for item in items
+        }
         items.sort(key=lambda item: place[item.nodeid])
 
 
@@ -113,7 +120,12 @@ def settings_for(database: Database, state: Path, **values: Any) -> Settings:
     state.mkdir(exist_ok=True, parents=True)
     if not (state / "secrets.json").exists():
         secrets.create(state / "secrets.json")
-    return Settings(state=state, database_url=database.app_url, migration_database_url=database.owner_url, **values)
+    return Settings(
+        state=state,
+        database_url=database.app_url,
+        migration_database_url=database.owner_url,
+        **values,
+    )
 
 
 @pytest.fixture
@@ -149,7 +161,9 @@ class Installation:
         )
         chosen = {f"DISCREET_{name.upper()}": str(getattr(self.settings, name)) for name in names}
         chosen["DISCREET_MIGRATION_DATABASE_URL"] = self.settings.migration_database_url or ""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("DISCREET_")}
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith("DISCREET_")
+        }
         return {**kept, **chosen, **self.extra}
 
     def make_keys(self) -> None:
@@ -192,7 +206,9 @@ class Installation:
             return False
 
     def start_worker(self) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen([sys.executable, "-m", "discreet", "worker"], env=self.environment())
+        process = subprocess.Popen(
+            [sys.executable, "-m", "discreet", "worker"], env=self.environment()
+        )
         self.workers.append(process)
         return process
 
@@ -201,7 +217,9 @@ class Installation:
 
     def http(self, key: str | None = None) -> httpx.Client:
         headers = {"Authorization": f"Bearer {key or self.owner_key}"}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=DEADLINE_SECONDS, trust_env=False)
+        return httpx.Client(
+            base_url=self.url, headers=headers, timeout=DEADLINE_SECONDS, trust_env=False
+        )
 
     def key_of(self, role: str, tenant: str | None = None) -> str:
         """A new key; with a tenant's name, of that tenant."""

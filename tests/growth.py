@@ -14,7 +14,9 @@ LINEAR = 8.0
 """What four times as much may cost: 4, a factor of log n, and the machine's noise. Quadratic cost is 16."""
 
 
-def growth(make: Callable[[int], Input], call: Callable[[Input], object], size: int, repeats: int = 3) -> float:
+def growth(
+    make: Callable[[int], Input], call: Callable[[Input], object], size: int, repeats: int = 3
+) -> float:
     """Processor time of `call` on an input of 4 `size` over that on one of `size`, each the least of `repeats`.
 
     Without the collector of cycles, whose passes go by all objects of the process and come when it is their time. What
@@ -32,7 +34,9 @@ def growth(make: Callable[[int], Input], call: Callable[[Input], object], size: 
         gc.enable()
 
 
-def _growth(make: Callable[[int], Input], call: Callable[[Input], object], size: int, repeats: int) -> float:
+def _growth(
+    make: Callable[[int], Input], call: Callable[[Input], object], size: int, repeats: int
+) -> float:
     least = []
     for given in (make(size), make(4 * size)):
         times = []

@@ -40,7 +40,9 @@ class Writer:
             "account": account,
             "actor": "someone",
             "at": "2026-11-21T00:00:00.000000Z",
-            "cap": last.get("cap", {"epsilon": str(self.cap.epsilon), "delta": str(self.cap.delta)}),
+            "cap": last.get(
+                "cap", {"epsilon": str(self.cap.epsilon), "delta": str(self.cap.delta)}
+            ),
             "events": [],
             "filters": last.get("filters", limits(self.cap)),
             "job": job,

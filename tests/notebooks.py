@@ -50,7 +50,9 @@ def code(notebook: Notebook) -> list[str]:
 
 def make_files(name: str) -> None:
     """The files that the notebook reads, in this folder."""
-    subprocess.run([sys.executable, str(ROOT / "examples" / "own_files.py"), FILES[name]], check=True)
+    subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "own_files.py"), FILES[name]], check=True
+    )
 
 
 @contextlib.contextmanager
@@ -68,13 +70,17 @@ def at_service(folder: Path, url: str, key: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def execute(sources: list[str], draw: Draw | None = None) -> tuple[list[list[dict[str, Any]]], dict[str, Any]]:
+def execute(
+    sources: list[str], draw: Draw | None = None
+) -> tuple[list[list[dict[str, Any]]], dict[str, Any]]:
     """What each cell shows, as a notebook keeps it, and the names that they made."""
     names: dict[str, Any] = {"__name__": "__main__"}
     return [_run(source, number, names, draw) for number, source in enumerate(sources, 1)], names
 
 
-def _run(source: str, number: int, names: dict[str, Any], draw: Draw | None) -> list[dict[str, Any]]:
+def _run(
+    source: str, number: int, names: dict[str, Any], draw: Draw | None
+) -> list[dict[str, Any]]:
     tree = ast.parse(source, f"cell {number}")
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
     said, value = io.StringIO(), None
@@ -87,7 +93,14 @@ def _run(source: str, number: int, names: dict[str, Any], draw: Draw | None) -> 
         shown.append({"output_type": "stream", "name": "stdout", "text": _lines(said.getvalue())})
     if value is not None:
         data = _bundle(value, draw)
-        shown.append({"output_type": "execute_result", "execution_count": number, "data": data, "metadata": {}})
+        shown.append(
+            {
+                "output_type": "execute_result",
+                "execution_count": number,
+                "data": data,
+                "metadata": {},
+            }
+        )
     return shown
 
 
@@ -98,7 +111,10 @@ def _bundle(value: Any, draw: Draw | None) -> dict[str, Any]:
         picture = {} if draw is None else {"image/png": draw(figure)}
         return {PLOTLY: figure, **picture, "text/plain": ["A figure of plotly"]}
     html = value._repr_html_() if hasattr(value, "_repr_html_") else None
-    return {**({} if html is None else {"text/html": _lines(html)}), "text/plain": _lines(repr(value))}
+    return {
+        **({} if html is None else {"text/html": _lines(html)}),
+        "text/plain": _lines(repr(value)),
+    }
 
 
 def _lines(text: str) -> list[str]:
@@ -118,7 +134,9 @@ def drawing() -> Iterator[Draw]:
 
         def draw(figure: dict[str, Any]) -> str:
             how = {"format": "png", "width": WIDTH, "height": figure["layout"]["height"]}
-            address: str = page.evaluate("([figure, how]) => Plotly.toImage(figure, how)", [figure, how])
+            address: str = page.evaluate(
+                "([figure, how]) => Plotly.toImage(figure, how)", [figure, how]
+            )
             return address.partition(",")[2]
 
         yield draw

@@ -41,7 +41,9 @@ def database(server: EmbeddedPostgres, name: str) -> Database:
     return Database(name, server.url(OWNER, name), server.url(APP, name))
 
 
-def make_template(server: EmbeddedPostgres, migrate: Callable[[Database], None], name: str = TEMPLATE) -> str:
+def make_template(
+    server: EmbeddedPostgres, migrate: Callable[[Database], None], name: str = TEMPLATE
+) -> str:
     """A database that `migrate` fills once; it must leave no connection open, or PostgreSQL refuses to copy."""
     server.create_database(name)
     migrate(database(server, name))

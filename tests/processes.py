@@ -49,7 +49,10 @@ def remembered(pid: int, words: Mapping[str, bytes]) -> set[str]:
     discreet only root can read it."""
     found = set()
     place = Path(f"/proc/{pid}")
-    with (place / "mem").open("rb", buffering=0) as memory, (place / "pagemap").open("rb", buffering=0) as pages:
+    with (
+        (place / "mem").open("rb", buffering=0) as memory,
+        (place / "pagemap").open("rb", buffering=0) as pages,
+    ):
         for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
             addresses, rights = line.split()[:2]
             start, end = (int(word, 16) for word in addresses.split("-"))

@@ -81,7 +81,10 @@ class Parties:
         self.seeds = {name: seed(name) for name in ("owner", "server")}
         drawn = [seed(f"agent {letter}") for letter in "abc"]
         self.agents = sorted(map(_identity, drawn), key=lambda one: one.fingerprint)
-        self.seeds |= {f"agent_{place}": one.private_key.private_bytes_raw() for place, one in enumerate(self.agents)}
+        self.seeds |= {
+            f"agent_{place}": one.private_key.private_bytes_raw()
+            for place, one in enumerate(self.agents)
+        }
         self.owner, self.server = _identity(self.seeds["owner"]), _identity(self.seeds["server"])
 
     def named(self, name: str) -> Identity:
@@ -91,10 +94,16 @@ class Parties:
         told = {}
         for name, raw in self.seeds.items():
             one = _identity(raw)
-            told[name] = {"seed": raw.hex(), "public": one.public_key.hex(), "fingerprint": one.fingerprint}
+            told[name] = {
+                "seed": raw.hex(),
+                "public": one.public_key.hex(),
+                "fingerprint": one.fingerprint,
+            }
         return told
 
-    def roster(self, kind: str, announcements: Sequence[Any], parameters: Json | None = None) -> bytes:
+    def roster(
+        self, kind: str, announcements: Sequence[Any], parameters: Json | None = None
+    ) -> bytes:
         listed = [
             {
                 "name": f"x{place + 1}",
@@ -141,7 +150,11 @@ def links(parties: Parties) -> Json:
     names = ("host", "port", "session", "token", "server", "owner", "tls")
     return {
         "read": [
-            {"text": text, **{name: getattr(one, name) for name in names}, "loopback": one.is_loopback}
+            {
+                "text": text,
+                **{name: getattr(one, name) for name in names},
+                "loopback": one.is_loopback,
+            }
             for text, one in zip(good, read, strict=True)
         ],
         "refused": bad,
@@ -158,7 +171,12 @@ def statements(parties: Parties) -> list[Json]:
             {"session": SESSION, "nonce": nonce16, "timestamp_ms": NOW_MS, "content": content},
             signing.enrolment(SESSION, nonce16, NOW_MS, content),
         ),
-        ("Enrolled", "server", {"session": SESSION, "content": content}, signing.enrolled(SESSION, content)),
+        (
+            "Enrolled",
+            "server",
+            {"session": SESSION, "content": content},
+            signing.enrolled(SESSION, content),
+        ),
         ("Operator", "server", {"session": "", "content": content}, signing.operator("", content)),
         (
             "Participate",
@@ -176,13 +194,20 @@ def statements(parties: Parties) -> list[Json]:
         ("Roster", "owner", {"document": content}, signing.roster(content)),
         ("Charge", "server", {"document": content}, signing.charge(content)),
         ("LedgerEntry", "agent_0", {"hash": entry}, signing.ledger_entry(entry)),
-        ("History", "agent_0", {"roster_digest": digest, "end": entry}, signing.history(digest, entry)),
+        (
+            "History",
+            "agent_0",
+            {"roster_digest": digest, "end": entry},
+            signing.history(digest, entry),
+        ),
     ]
     return [
         {
             "purpose": purpose,
             "signer": signer,
-            "fields": {name: one.hex() if isinstance(one, bytes) else one for name, one in fields.items()},
+            "fields": {
+                name: one.hex() if isinstance(one, bytes) else one for name, one in fields.items()
+            },
             "statement": statement.hex(),
             "signature": parties.named(signer).sign(statement).hex(),
         }
@@ -216,25 +241,39 @@ def messages(parties: Parties) -> Json:
         content=enrolled,
         signature=server.sign(signing.enrolled(SESSION, enrolled)),
     )
-    hello = pb.AgentContent(hello=pb.Hello(session=SESSION, public_key=agent.public_key, nonce=nonce))
-    answer = pb.AgentContent(contribution=pb.Contribution(body=b"body", answers=signing.digest(b"broadcast")))
+    hello = pb.AgentContent(
+        hello=pb.Hello(session=SESSION, public_key=agent.public_key, nonce=nonce)
+    )
+    answer = pb.AgentContent(
+        contribution=pb.Contribution(body=b"body", answers=signing.digest(b"broadcast"))
+    )
 
     def from_agent(content: Any, sequence: int, number: int) -> str:
         data = content.SerializeToString()
         statement = signing.message(SESSION, nonce, sequence, number, NOW_MS, data)
         made = pb.AgentMessage(
-            content=data, round=number, sequence=sequence, timestamp_ms=NOW_MS, signature=agent.sign(statement)
+            content=data,
+            round=number,
+            sequence=sequence,
+            timestamp_ms=NOW_MS,
+            signature=agent.sign(statement),
         )
         return str(made.SerializeToString().hex())
 
     def from_server(session: str, **content: Any) -> str:
         data = pb.OperatorContent(**content).SerializeToString()
-        made = pb.OperatorMessage(content=data, signature=server.sign(signing.operator(session, data)))
+        made = pb.OperatorMessage(
+            content=data, signature=server.sign(signing.operator(session, data))
+        )
         return str(made.SerializeToString().hex())
 
     challenge = pb.Challenge(nonce=nonce, timestamp_ms=NOW_MS, public_key=server.public_key)
-    asked_round = pb.Round(number=5, broadcast=b"broadcast", transcript=seed("transcript"), milliseconds=30_000)
-    end = pb.End(state="succeeded", broadcast=b"last", transcript=seed("transcript"), rounds=6, charged=True)
+    asked_round = pb.Round(
+        number=5, broadcast=b"broadcast", transcript=seed("transcript"), milliseconds=30_000
+    )
+    end = pb.End(
+        state="succeeded", broadcast=b"last", transcript=seed("transcript"), rounds=6, charged=True
+    )
     return {
         "session": SESSION,
         "nonce": nonce.hex(),
@@ -291,11 +330,15 @@ def ledger(parties: Parties) -> Json:
         book = Ledger(Path(folder) / "agent.ledger", agent)
         with (
             mock.patch.object(ledger_module.time, "time_ns", return_value=NOW_MS * 1_000_000),
-            mock.patch.object(ledger_module.secrets, "token_hex", lambda size: seed("blind")[:size].hex()),
+            mock.patch.object(
+                ledger_module.secrets, "token_hex", lambda size: seed("blind")[:size].hex()
+            ),
         ):
             for job, epsilon in ((JOB, "500000000"), ("job_another", "250000000")):
                 document = _charge(parties, job, epsilon)
-                entry = book.charge(document, server.sign(signing.charge(document)), server.public_key)
+                entry = book.charge(
+                    document, server.sign(signing.charge(document)), server.public_key
+                )
                 receipts.append(
                     {
                         "charge_digest": signing.digest(document).hex(),
@@ -340,7 +383,12 @@ def multi_agent(parties: Parties) -> Json:
         states.append(json.loads(state)["x"])
     wrong = seed("another broadcast") + broadcasts[2][32:]
     before = _round(
-        parties, document, parameters, 2, wrong, _state_after(parties, document, parameters, broadcasts[:2])
+        parties,
+        document,
+        parameters,
+        2,
+        wrong,
+        _state_after(parties, document, parameters, broadcasts[:2]),
     )
     _raises(NotTrusted, lambda: step(before))
     end = history.after(broadcasts[-1])
@@ -371,7 +419,13 @@ def multi_agent(parties: Parties) -> Json:
 
 
 def _round(
-    parties: Parties, document: bytes, parameters: Json, number: int, broadcast: bytes, state: bytes, rounds: int = 4
+    parties: Parties,
+    document: bytes,
+    parameters: Json,
+    number: int,
+    broadcast: bytes,
+    state: bytes,
+    rounds: int = 4,
 ) -> Round:
     return Round(
         number=number,
@@ -388,7 +442,9 @@ def _round(
     )
 
 
-def _state_after(parties: Parties, document: bytes, parameters: Json, broadcasts: Sequence[bytes]) -> bytes:
+def _state_after(
+    parties: Parties, document: bytes, parameters: Json, broadcasts: Sequence[bytes]
+) -> bytes:
     step, state = step_of(lambda x: 2 * (x - 0.75), 1.5), b""
     for number, broadcast in enumerate(broadcasts):
         current = _round(parties, document, parameters, number, broadcast, state)
@@ -462,7 +518,9 @@ class Run:
         self.parties = parties
         self.operator_identity = _identity(seed("operator"))
         members = tuple(one.public_key for one in parties.agents)
-        self.roster = secure_sum.Roster("0123456789abcdef", members, self.operator_identity.public_key, PARAMETERS)
+        self.roster = secure_sum.Roster(
+            "0123456789abcdef", members, self.operator_identity.public_key, PARAMETERS
+        )
         self.operator = secure_sum.Operator(
             self.operator_identity.private_key, self._signed, self.roster.document, np.array(OWN)
         )
@@ -474,7 +532,10 @@ class Run:
 
     def agent(self, place: int) -> secure_sum.Agent:
         made = secure_sum.Agent(
-            self.parties.agents[place].private_key, self._signed, Given(VALUES[place]), secure_sum.MemoryJournal()
+            self.parties.agents[place].private_key,
+            self._signed,
+            Given(VALUES[place]),
+            secure_sum.MemoryJournal(),
         )
         made._exchange = _exchange(f"agent {place}")
         return made
@@ -533,13 +594,20 @@ def sums(parties: Parties) -> Json:
         "parameters": PARAMETERS.fields,
         "roster": run.roster.document.decode(),
         "roster_hash": run.roster.hash.hex(),
-        "operator": {"seed": seed("operator").hex(), "public": run.operator_identity.public_key.hex()},
+        "operator": {
+            "seed": seed("operator").hex(),
+            "public": run.operator_identity.public_key.hex(),
+        },
         "exchange": {
-            name: {"private": _exchange(name).private_bytes_raw().hex(), "public": _public(_exchange(name))}
+            name: {
+                "private": _exchange(name).private_bytes_raw().hex(),
+                "public": _public(_exchange(name)),
+            }
             for name in ("operator", "agent 0", "agent 1", "agent 2")
         },
         "shared": {
-            f"{one} {other}": run.agents[one]._shared[other].hex() for one, other in ((0, 1), (0, 2), (0, OPERATOR))
+            f"{one} {other}": run.agents[one]._shared[other].hex()
+            for one, other in ((0, 1), (0, 2), (0, OPERATOR))
         },
         "group_key": group_key.hex(),
         "public_part": masks.commitment(group_key).hex(),
@@ -597,12 +665,36 @@ def refusals(run: Run, broadcasts: Sequence[bytes]) -> list[Json]:
         ("OPEN with another parameter", 0, opening.replace(b'"rounds":2', b'"rounds":3')),
         ("KEYS before OPEN", 0, keys),
         ("OPEN once more", 1, opening),
-        ("KEYS of another round", 1, run.frame(Kind.KEYS, payload[keys], keys, context=early, round=1)),
-        ("KEYS of another epoch", 1, run.frame(Kind.KEYS, payload[keys], keys, context=early, epoch=1)),
-        ("KEYS from an agent", 1, run.frame(Kind.KEYS, payload[keys], keys, context=early, sender=2)),
-        ("KEYS with a key of agent 2 that it has not signed", 1, run.frame(Kind.KEYS, stolen, keys, context=early)),
-        ("KEYS with another key for this agent", 1, run.frame(Kind.KEYS, swapped, keys, context=early)),
-        ("KEYS without the last agent", 1, run.frame(Kind.KEYS, payload[keys][:-96], keys, context=early)),
+        (
+            "KEYS of another round",
+            1,
+            run.frame(Kind.KEYS, payload[keys], keys, context=early, round=1),
+        ),
+        (
+            "KEYS of another epoch",
+            1,
+            run.frame(Kind.KEYS, payload[keys], keys, context=early, epoch=1),
+        ),
+        (
+            "KEYS from an agent",
+            1,
+            run.frame(Kind.KEYS, payload[keys], keys, context=early, sender=2),
+        ),
+        (
+            "KEYS with a key of agent 2 that it has not signed",
+            1,
+            run.frame(Kind.KEYS, stolen, keys, context=early),
+        ),
+        (
+            "KEYS with another key for this agent",
+            1,
+            run.frame(Kind.KEYS, swapped, keys, context=early),
+        ),
+        (
+            "KEYS without the last agent",
+            1,
+            run.frame(Kind.KEYS, payload[keys][:-96], keys, context=early),
+        ),
         (
             "DEALT whose DEAL is not signed by the dealer",
             2,
@@ -614,9 +706,21 @@ def refusals(run: Run, broadcasts: Sequence[bytes]) -> list[Json]:
             3,
             run.frame(Kind.START, _flipped(payload[start], 70), start, context=late),
         ),
-        ("SUM with wrong check words", 4, run.frame(Kind.SUM, words.tobytes(), first, context=late)),
-        ("SUM beyond what its terms can make", 4, run.frame(Kind.SUM, far.tobytes(), first, context=late)),
-        ("SUM with a word too few", 4, run.frame(Kind.SUM, payload[first][:-8], first, context=late)),
+        (
+            "SUM with wrong check words",
+            4,
+            run.frame(Kind.SUM, words.tobytes(), first, context=late),
+        ),
+        (
+            "SUM beyond what its terms can make",
+            4,
+            run.frame(Kind.SUM, far.tobytes(), first, context=late),
+        ),
+        (
+            "SUM with a word too few",
+            4,
+            run.frame(Kind.SUM, payload[first][:-8], first, context=late),
+        ),
         ("SUM with a signature that does not hold", 4, _flipped(first, -1)),
         ("the SUM of the round before once more", 5, first),
         ("CLOSE before the last SUM", 5, close),
@@ -631,7 +735,10 @@ def refusals(run: Run, broadcasts: Sequence[bytes]) -> list[Json]:
         agent = run.agent(1)
         for good in broadcasts[:after]:
             agent.answer(good)
-        error = _raises(secure_sum.SecureSumError, lambda agent=agent, broadcast=broadcast: agent.answer(broadcast))
+        error = _raises(
+            secure_sum.SecureSumError,
+            lambda agent=agent, broadcast=broadcast: agent.answer(broadcast),
+        )
         told.append(
             {
                 "name": name,
@@ -669,7 +776,9 @@ def _other_verdict(run: Run, close: bytes, fingerprint: bytes, previous: bytes) 
     base = PROTOCOL.encode() + signing.digest(run.roster.job.encode()) + run.roster.hash
     said = run.agents[2].transcript + b"settled"
     header = HEADER.pack(Kind.TRANSCRIPT, 0, 2, 2)
-    signature = run.parties.agents[2].sign(base + header + fingerprint + previous + signing.digest(said))
+    signature = run.parties.agents[2].sign(
+        base + header + fingerprint + previous + signing.digest(said)
+    )
     payload = secure_sum.parse(close)[4][:128] + signature
     return run.frame(Kind.CLOSE, payload, close, context=(fingerprint, previous))
 
@@ -717,17 +826,28 @@ def encrypted() -> Json:
     key = paillier.PrivateKey(p, q)
     parameters = secure_sum.Parameters(dimension=3, rounds=1, bound=100.0, key_bits=1024)
     mask = seed("mask")
-    bases = [[int.from_bytes(seed(f"r {agent} {word}") * 4, "big") for word in range(1)] for agent in (0, 1)]
+    bases = [
+        [int.from_bytes(seed(f"r {agent} {word}") * 4, "big") for word in range(1)]
+        for agent in (0, 1)
+    ]
     public = key.public
     contributions, told = [], []
     vectors_ = [np.array([5, -7, 2**40], dtype=np.int64), np.array([-1, 9, 1], dtype=np.int64)]
     for agent, values in enumerate(vectors_):
-        powers = [integers.powmod(integers.mpz(r), public.modulus, public.square) for r in bases[agent]]
+        powers = [
+            integers.powmod(integers.mpz(r), public.modulus, public.square) for r in bases[agent]
+        ]
         scheme = PaillierScheme(parameters, public, key, Fixed(powers))  # type: ignore[arg-type]
         signs = ([mask], []) if agent == 0 else ([], [mask])
         payload = scheme.contribute(values, scheme.masks(*signs))
         contributions.append(scheme.accept(payload))
-        told.append({"values": values.tolist(), "r": [hex(r) for r in bases[agent]], "contribution": payload.hex()})
+        told.append(
+            {
+                "values": values.tolist(),
+                "r": [hex(r) for r in bases[agent]],
+                "contribution": payload.hex(),
+            }
+        )
     total = public.to_bytes(public.product(contributions))
     opened = PaillierScheme(parameters, public, key, Fixed([])).open(total)  # type: ignore[arg-type]
     return {
@@ -768,7 +888,9 @@ def steps() -> Json:
     arrays = {name: np.array(one) for name, one in data.items()}
     taken = Steps(*(chosen[name] for name in ("primal", "dual", "shrink", "regularization")))
     cost, box = QuadraticCost(arrays["A_q"], arrays["a_l"]), Box(arrays["lower"], arrays["upper"])
-    rounds = Rounds(Participant(arrays["A_u"], arrays["A_g"], cost, box, taken), int(chosen["iterations"]))
+    rounds = Rounds(
+        Participant(arrays["A_u"], arrays["A_g"], cost, box, taken), int(chosen["iterations"])
+    )
     begin = np.array([1.0, -0.5])
     rounds.participant.x = begin.copy()
     given = [[1.0 + 0.5**k, -0.5 + 0.25**k, 0.125 - 0.3 * 0.5**k] for k in range(14)]
@@ -787,11 +909,21 @@ def steps() -> Json:
                 "settled": {"0.001": rounds.settled(1e-3), "0.5": rounds.settled(0.5)},
             }
         )
-    still, standing = Trend(2), [[1.0, 1.0, 0.5], [2.0, 1.5, -0.5], *([2.0 + 1e-10 * k, 1.5, -0.5] for k in range(11))]
+    still, standing = (
+        Trend(2),
+        [[1.0, 1.0, 0.5], [2.0, 1.5, -0.5], *([2.0 + 1e-10 * k, 1.5, -0.5] for k in range(11))],
+    )
     for one in standing:
         still.follow(np.array(one))
     rest = {"sums": standing, "moving": still.moving, "violation": still.violation}
-    return {**data, "steps": chosen, "begin": begin.tolist(), "sums": given, "after": seen, "standing": rest}
+    return {
+        **data,
+        "steps": chosen,
+        "begin": begin.tolist(),
+        "sums": given,
+        "after": seen,
+        "standing": rest,
+    }
 
 
 def _finite(number: float) -> float | None:

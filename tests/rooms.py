@@ -18,8 +18,14 @@ STEP = 66
 
 def layers() -> list[list[str]]:
     """Rooms and loose files of the service from the top layer down, as import-linter holds them."""
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    (found,) = (one["layers"] for one in contracts if one["type"] == "layers" and one["containers"] == ["discreet"])
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
+        "contracts"
+    ]
+    (found,) = (
+        one["layers"]
+        for one in contracts
+        if one["type"] == "layers" and one["containers"] == ["discreet"]
+    )
     return [[name.strip() for name in layer.split("|")] for layer in found]
 
 
@@ -40,7 +46,8 @@ def nearest(used: dict[str, set[str]]) -> dict[str, set[str]]:
         return used.get(name, set()).union(*(reached(other) for other in used.get(name, set())))
 
     return {
-        name: {o for o in others if not any(o in reached(p) for p in others - {o})} for name, others in used.items()
+        name: {o for o in others if not any(o in reached(p) for p in others - {o})}
+        for name, others in used.items()
     }
 
 
@@ -51,7 +58,9 @@ def drawing() -> str:
     place = {}
     for depth, row in enumerate(rows):
         left = (width - len(row) * (WIDTH + GAP) + GAP) / 2
-        place |= {name: (left + at * (WIDTH + GAP), MARGIN + depth * STEP) for at, name in enumerate(row)}
+        place |= {
+            name: (left + at * (WIDTH + GAP), MARGIN + depth * STEP) for at, name in enumerate(row)
+        }
     lines, boxes = [], []
     for name in sorted(used):
         x, y = place[name][0] + WIDTH / 2, place[name][1] + HEIGHT

@@ -34,8 +34,13 @@ def stored_installation(
             "expiry_seconds": 0.3,
         }
         running = Installation(settings_for(database, state, **values), api_command=OPEN)
-        running.extra |= {f"DISCREET_{name.upper()}": str(value).lower() for name, value in values.items()}
-        running.extra |= {"DISCREET_OBJECT_URL": values["object_url"], "DISCREET_SPOOL": str(values["spool"])}
+        running.extra |= {
+            f"DISCREET_{name.upper()}": str(value).lower() for name, value in values.items()
+        }
+        running.extra |= {
+            "DISCREET_OBJECT_URL": values["object_url"],
+            "DISCREET_SPOOL": str(values["spool"]),
+        }
         stack.callback(running.stop)
         running.make_keys()
         running.start_api()

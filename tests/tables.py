@@ -18,15 +18,26 @@ BEGIN, END = "<!-- kinds: python -m tests.tables -->\n", "<!-- end of kinds -->\
 def overview(name: Callable[[str], str]) -> str:
     """What each kind protects and publishes."""
     rows = [f"| {name(kind)} | {one.private} | {one.published} |" for kind, one in KINDS.items()]
-    return "\n".join(["| problem | what is private | what is published |", "|---|---|---|", *rows, ""])
+    return "\n".join(
+        ["| problem | what is private | what is published |", "|---|---|---|", *rows, ""]
+    )
 
 
 def charts() -> str:
     """What is drawn of each kind's results."""
-    drawn = {f"`{kind}`": charts_module(kind).SHOWN for kind in KINDS if charts_module(kind) is not None}
-    drawn["federated"] = "who was there: enrolment, roster, rounds. The server does not keep who answered which round"
+    drawn = {
+        f"`{kind}`": charts_module(kind).SHOWN for kind in KINDS if charts_module(kind) is not None
+    }
+    drawn["federated"] = (
+        "who was there: enrolment, roster, rounds. The server does not keep who answered which round"
+    )
     return "\n".join(
-        ["| kind | charts |", "|---|---|", *(f"| {kind} | {shown} |" for kind, shown in drawn.items()), ""]
+        [
+            "| kind | charts |",
+            "|---|---|",
+            *(f"| {kind} | {shown} |" for kind, shown in drawn.items()),
+            "",
+        ]
     )
 
 

@@ -55,7 +55,9 @@ async def opened(settings: Settings) -> AsyncIterator[tuple[Services, Principal]
 
 
 async def register(services: Services, owner: Principal, body: dict[str, Any]) -> str:
-    row, _ = await datasets.register(services, owner, whole_registration(validate(_DATASET, body).root))
+    row, _ = await datasets.register(
+        services, owner, whole_registration(validate(_DATASET, body).root)
+    )
     return str(row["id"])
 
 
@@ -127,7 +129,10 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
 async def states(ready: Settings) -> tuple[dict[str, dict[str, Any]], Verified]:
     """Jobs by id, and the verified ledger of the tenant."""
     async with opened(ready) as (services, owner):
-        rows = {row["id"]: row for row in await jobs.page(services, owner, state=None, after=None, size=50)}
+        rows = {
+            row["id"]: row
+            for row in await jobs.page(services, owner, state=None, after=None, size=50)
+        }
         (verified,) = await restoring.check_ledger(services, [])
         return rows, verified
 
@@ -135,18 +140,29 @@ async def states(ready: Settings) -> tuple[dict[str, dict[str, Any]], Verified]:
 async def kinds(ready: Settings, job: str) -> list[str]:
     from discreet.storage import ledger
 
-    async with opened(ready) as (services, owner), services.database.transaction(owner.tenant_id) as connection:
+    async with (
+        opened(ready) as (services, owner),
+        services.database.transaction(owner.tenant_id) as connection,
+    ):
         return [entry["kind"] for entry in await ledger.reservation(connection, job)]
 
 
 async def backups(settings: Settings) -> list[tuple[str, str]]:
     """When each backup was made that the database knows of, and with what."""
-    async with open_services(settings) as services, services.database.transaction(SYSTEM) as connection:
+    async with (
+        open_services(settings) as services,
+        services.database.transaction(SYSTEM) as connection,
+    ):
         rows = await connection.execute(text("SELECT made_at, made_with FROM backups ORDER BY id"))
-        return [(at.astimezone(UTC).isoformat().replace("+00:00", "Z"), made_with) for at, made_with in rows]
+        return [
+            (at.astimezone(UTC).isoformat().replace("+00:00", "Z"), made_with)
+            for at, made_with in rows
+        ]
 
 
-def test_restored_state_holds_everything_and_no_job_can_release_twice(history: History, tmp_path: Path) -> None:
+def test_restored_state_holds_everything_and_no_job_can_release_twice(
+    history: History, tmp_path: Path
+) -> None:
     settings = settings_of(tmp_path / "restored")
     manifest = json.loads((history.running / backup.MANIFEST).read_text())
     found = backup.restore(settings, history.running, [history.early])
@@ -154,7 +170,9 @@ def test_restored_state_holds_everything_and_no_job_can_release_twice(history: H
     assert found["heads"] == 1
     assert sum(one["entries"] for one in found["ledgers"]) == history.early["seq"]
     assert (settings.state / "owner.key").read_text() == "dsc_kept\n"
-    assert (settings.state / "secrets.json").read_bytes() == (history.state / "secrets.json").read_bytes()
+    assert (settings.state / "secrets.json").read_bytes() == (
+        history.state / "secrets.json"
+    ).read_bytes()
     assert stat.S_IMODE((settings.state / "secrets.json").stat().st_mode) == 0o600
     assert not (settings.state / RESTORING).exists()
     with embedded(settings) as ready:
@@ -165,7 +183,11 @@ def test_restored_state_holds_everything_and_no_job_can_release_twice(history: H
             "queued": "failed",  # it has run in the life that the backup does not know
         }
         assert rows[history.jobs["queued"]]["error_code"] == "restored"
-        assert asyncio.run(kinds(ready, history.jobs["queued"])) == ["reserve", "data_touched", "commit"]
+        assert asyncio.run(kinds(ready, history.jobs["queued"])) == [
+            "reserve",
+            "data_touched",
+            "commit",
+        ]
         assert asyncio.run(kinds(ready, history.jobs["released"])) == ["reserve", "data_touched"]
         assert verified.entries == history.early["seq"] + 2
         (known,) = asyncio.run(backups(ready))  # of this one; no later is in it
@@ -177,18 +199,33 @@ def test_restored_state_holds_everything_and_no_job_can_release_twice(history: H
                 return (await jobs.result(services, owner, history.jobs["published"]))[1]
 
         assert asyncio.run(result()) == RESULT
-        for url in (ready.database_url, ready.migration_database_url):  # grants and triggers are back too
+        for url in (
+            ready.database_url,
+            ready.migration_database_url,
+        ):  # grants and triggers are back too
             with psycopg.connect(str(url)) as connection:
                 connection.execute("SELECT set_config('discreet.tenant', '*', false)")
                 with pytest.raises(psycopg.Error, match=r"permission denied|append-only"):
                     connection.execute("DELETE FROM ledger_entries")
 
 
-def test_ledger_that_lacks_what_a_kept_head_names_is_refused(history: History, tmp_path: Path) -> None:
+def test_ledger_that_lacks_what_a_kept_head_names_is_refused(
+    history: History, tmp_path: Path
+) -> None:
     state, kept = tmp_path / "restored", tmp_path / "head.json"
     kept.write_text(json.dumps(history.late))
     done = subprocess.run(
-        [sys.executable, "-m", "discreet", "restore", str(history.running), "--state", str(state), "--head", str(kept)],
+        [
+            sys.executable,
+            "-m",
+            "discreet",
+            "restore",
+            str(history.running),
+            "--state",
+            str(state),
+            "--head",
+            str(kept),
+        ],
         env=clean_environment(),
         capture_output=True,
         text=True,
@@ -203,15 +240,29 @@ def test_ledger_that_lacks_what_a_kept_head_names_is_refused(history: History, t
     assert found["ended_jobs"] == 0
 
 
-def test_a_restore_without_a_head_may_forget_and_must_be_told_so(history: History, tmp_path: Path) -> None:
+def test_a_restore_without_a_head_may_forget_and_must_be_told_so(
+    history: History, tmp_path: Path
+) -> None:
     state = tmp_path / "restored"
-    command = [sys.executable, "-m", "discreet", "restore", str(history.running), "--state", str(state)]
-    refused = subprocess.run(command, env=clean_environment(), capture_output=True, text=True, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "discreet",
+        "restore",
+        str(history.running),
+        "--state",
+        str(state),
+    ]
+    refused = subprocess.run(
+        command, env=clean_environment(), capture_output=True, text=True, check=False
+    )
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
     assert "--forget-spending" in refused.stderr
     assert not state.exists()
     command.append("--forget-spending")
-    done = subprocess.run(command, env=clean_environment(), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, env=clean_environment(), capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "can be spent again" in done.stderr
 
@@ -240,12 +291,16 @@ def test_damaged_and_foreign_backups_are_refused(history: History, tmp_path: Pat
         backup.backup(settings_of(history.state), history.running)
     with pytest.raises(DiscreetError, match="holds no database"):
         backup.backup(settings, tmp_path / "another")
-    other = Settings(state=history.state, database_url="postgresql://discreet_app@127.0.0.1/discreet")
+    other = Settings(
+        state=history.state, database_url="postgresql://discreet_app@127.0.0.1/discreet"
+    )
     with pytest.raises(DiscreetError, match="a PostgreSQL of your own"):
         backup.backup(other, tmp_path / "another")
 
 
-def test_rewritten_dump_does_not_pass(history: History, postgres: EmbeddedPostgres, tmp_path: Path) -> None:
+def test_rewritten_dump_does_not_pass(
+    history: History, postgres: EmbeddedPostgres, tmp_path: Path
+) -> None:
     """Whoever changes the dump, and its digest in the manifest, cannot change the ledger in it."""
     place = tmp_path / "backup"
     subprocess.run(["/bin/cp", "-a", str(history.running), str(place)], check=True)
@@ -255,10 +310,14 @@ def test_rewritten_dump_does_not_pass(history: History, postgres: EmbeddedPostgr
         backup._program("pg_restore", superuser, "--exit-on-error", dump, database=forged.name)
         with psycopg.connect(superuser, autocommit=True) as connection:
             connection.execute("ALTER TABLE ledger_entries DISABLE TRIGGER USER")
-            connection.execute("UPDATE ledger_entries SET body = replace(body, '\"data_touched\"', '\"release\"')")
+            connection.execute(
+                "UPDATE ledger_entries SET body = replace(body, '\"data_touched\"', '\"release\"')"
+            )
             connection.execute("ALTER TABLE ledger_entries ENABLE TRIGGER USER")
         (place / backup.DUMP).unlink()
-        backup._program("pg_dump", superuser, "--format=custom", f"--file={dump}", database=forged.name)
+        backup._program(
+            "pg_dump", superuser, "--format=custom", f"--file={dump}", database=forged.name
+        )
     manifest = json.loads((place / backup.MANIFEST).read_text())
     manifest["files"][backup.DUMP] = backup._described(place / backup.DUMP)
     (place / backup.MANIFEST).write_text(json.dumps(manifest))
@@ -275,7 +334,11 @@ def test_database_of_ones_own_is_adopted_once_it_holds(
     with fresh_database(postgres, None) as database:
         superuser = postgres.url(SUPERUSER, database.name)
         backup._program(
-            "pg_restore", superuser, "--exit-on-error", str(history.running / backup.DUMP), database=database.name
+            "pg_restore",
+            superuser,
+            "--exit-on-error",
+            str(history.running / backup.DUMP),
+            database=database.name,
         )
         more = {
             "DISCREET_DATABASE_URL": database.app_url,
@@ -285,7 +348,13 @@ def test_database_of_ones_own_is_adopted_once_it_holds(
         def adopt(head: dict[str, Any] | None) -> subprocess.CompletedProcess[str]:
             kept.write_text(json.dumps(head))
             return subprocess.run(
-                [sys.executable, "-m", "discreet", "adopt", *([] if head is None else ["--head", str(kept)])],
+                [
+                    sys.executable,
+                    "-m",
+                    "discreet",
+                    "adopt",
+                    *([] if head is None else ["--head", str(kept)]),
+                ],
                 env=clean_environment(**more),
                 capture_output=True,
                 text=True,
@@ -308,9 +377,15 @@ def test_backup_is_private_and_whole(history: History) -> None:
     """Also where the umask is open, as in `history`."""
     for path in (history.running, *history.running.rglob("*")):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
-    names = {str(path.relative_to(history.running)) for path in history.running.rglob("*") if path.is_file()}
+    names = {
+        str(path.relative_to(history.running))
+        for path in history.running.rglob("*")
+        if path.is_file()
+    }
     assert names == {backup.DUMP, backup.MANIFEST, "state/owner.key", "state/secrets.json"}
-    assert [path.name for path in history.running.parent.iterdir() if path.name.startswith(".")] == []
+    assert [
+        path.name for path in history.running.parent.iterdir() if path.name.startswith(".")
+    ] == []
     passwords = json.loads((history.state / "postgres.json").read_text()).values()
     for path in history.running.rglob("*"):
         if path.is_file():
@@ -329,7 +404,10 @@ def test_state_whose_restore_was_killed_is_refused(history: History, tmp_path: P
     command = [sys.executable, "-c", code, str(settings.state), str(history.running)]
     killed = subprocess.run(command, env=clean_environment(), cwd=root, check=False)
     assert killed.returncode == -9
-    with pytest.raises(DiscreetError, match=r"a restore into .* did not finish"), embedded(settings):
+    with (
+        pytest.raises(DiscreetError, match=r"a restore into .* did not finish"),
+        embedded(settings),
+    ):
         pass
 
 

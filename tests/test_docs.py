@@ -28,7 +28,9 @@ def test_links_lead_somewhere(page: Path) -> None:
         if re.match(r"[a-z]+:", target):
             continue
         path = (page.parent / target).resolve()
-        assert path.exists() or str(path.relative_to(ROOT / "docs")) in made, f"{target} does not exist"
+        assert path.exists() or str(path.relative_to(ROOT / "docs")) in made, (
+            f"{target} does not exist"
+        )
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *DOCS], ids=lambda page: page.stem)
@@ -36,7 +38,9 @@ def test_rows_of_tables_have_as_many_cells_as_their_heads(page: Path) -> None:
     """What stands beyond the last column is left out by most readers of Markdown, a `|` in code splits a cell too."""
     for table in re.findall(r"(?:^\|.*\n)+", page.read_text(), re.MULTILINE):
         cells = [len(re.findall(r"(?<!\\)\|", row)) - 1 for row in table.splitlines()]
-        assert set(cells) == {cells[0]}, table.splitlines()[next(at for at, n in enumerate(cells) if n != cells[0])]
+        assert set(cells) == {cells[0]}, table.splitlines()[
+            next(at for at, n in enumerate(cells) if n != cells[0])
+        ]
 
 
 def test_every_page_is_in_the_navigation() -> None:
@@ -46,14 +50,23 @@ def test_every_page_is_in_the_navigation() -> None:
     assert not missing
     listed = text("index").partition("## All pages")[2]
     kinds = "problems/"  # are in a table that is made of the registry, so that a new kind needs no line there
-    assert not [name for name in names if name != "index.md" and kinds not in name and f"]({name})" not in listed]
+    assert not [
+        name
+        for name in names
+        if name != "index.md" and kinds not in name and f"]({name})" not in listed
+    ]
 
 
 def test_the_map_is_true() -> None:
-    page, known = text("architecture"), {name for layer in rooms.layers() for name in layer} - {"__main__"}
+    page, known = (
+        text("architecture"),
+        {name for layer in rooms.layers() for name in layer} - {"__main__"},
+    )
     table = page[page.index("| room |") : page.index("The clients are")]
     named = {
-        name for row in re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)
+        name
+        for row in re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", row)
     }
     assert named == known
     for name in re.findall(r"`((?:[a-z_]+/)+[a-z0-9_]+\.(?:py|sql))`", page):
@@ -71,15 +84,22 @@ def test_the_tables_of_kinds_are_those_of_the_registry(name: str) -> None:
 
 def test_papers_name_modules_that_exist() -> None:
     for name in re.findall(
-        r"`((?:solvers|privacy|problems|reproduce|discreet_client)/[a-z_/]+(?:\.py)?/?)", text("papers")
+        r"`((?:solvers|privacy|problems|reproduce|discreet_client)/[a-z_/]+(?:\.py)?/?)",
+        text("papers"),
     ):
-        base = ROOT / "clients/python" if name.startswith("discreet_client") else ROOT / "service/discreet"
+        base = (
+            ROOT / "clients/python"
+            if name.startswith("discreet_client")
+            else ROOT / "service/discreet"
+        )
         assert (base / name).exists(), name
 
 
 def test_the_page_of_the_api_lists_every_code() -> None:
     listed = re.findall(r"^\| `([a-z_]+)` \| (\d{3}) \| (.*) \|$", text("api"), re.MULTILINE)
-    assert sorted(listed) == sorted((code, str(known.status), known.title) for code, known in CODES.items())
+    assert sorted(listed) == sorted(
+        (code, str(known.status), known.title) for code, known in CODES.items()
+    )
 
 
 def docs_pages() -> Any:

@@ -47,7 +47,10 @@ def job() -> Any:
 
 
 def test_the_job_is_what_the_script_writes(
-    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    script: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(script, "JOB", tmp_path / "job.json")
     script.main()
@@ -77,7 +80,10 @@ def test_figures_are_those_of_the_test_network(figures: Any) -> None:
     network = RoadNetwork.model_validate(
         {
             "nodes": 24,
-            "links": [dict(zip(("tail", "head", "free_flow_time", "capacity"), x, strict=True)) for x in links],
+            "links": [
+                dict(zip(("tail", "head", "free_flow_time", "capacity"), x, strict=True))
+                for x in links
+            ],
         }
     ).arrays(24)
     flow = assign(network, Latency(0.15, 4), trips, "user_equilibrium", gap=1e-9).link_flows
@@ -98,7 +104,9 @@ def test_mornings_are_poisson_around_the_table(figures: Any, job: Any) -> None:
     assert not mornings[:, table == 0].any()
     for axes, mean in (((1, 2), np.full(50, table.sum())), (0, 50 * table)):
         assert (np.abs(mornings.sum(axis=axes) - mean) <= 5 * np.sqrt(mean)).all()
-    spread = ((mornings - table) ** 2)[:, table > 0] / table[table > 0]  # of mean 1 and variance 2 + 1/mean
+    spread = ((mornings - table) ** 2)[:, table > 0] / table[
+        table > 0
+    ]  # of mean 1 and variance 2 + 1/mean
     assert abs(spread.mean() - 1) < 5 * np.sqrt(2.01 / spread.size)
 
 
@@ -147,18 +155,24 @@ def test_a_second_question_is_free_and_both_answers_hold_the_truth(
 ENDS = (("(", " to"), (" to ", ", 90"), ("without noise ", "\n"))
 
 
-def test_the_demand_response_marks_its_rows_of_noise_and_holds_the_truth(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demand_response_marks_its_rows_of_noise_and_holds_the_truth(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """Hardly any of its buildings is ever in the last two states; loads and saving lie in their intervals."""
     module = loaded("demand_response")
     module.main(None)
     assert solve.plan(json.loads(capsys.readouterr().out))["price"]["epsilon"] == 2
     result = module.solved()
-    assert any("participants are on average has a row of mostly noise" in one for one in result["advice"])
+    assert any(
+        "participants are on average has a row of mostly noise" in one for one in result["advice"]
+    )
     told = result["uncertainty"]
     assert told["noise_dominates"]["transitions"] == [False] * 6 + [True] * 2
     assert not told["mostly_noise"]
     for name in ("expected_power", "default_power", "saving"):
-        lower, upper, true = (np.array(x) for x in (*told["values"][name].values(), result[f"true_{name}"]))
+        lower, upper, true = (
+            np.array(x) for x in (*told["values"][name].values(), result[f"true_{name}"])
+        )
         assert (lower <= true).all()
         assert (true <= upper).all()
     module.table(result)
@@ -167,7 +181,9 @@ def test_the_demand_response_marks_its_rows_of_noise_and_holds_the_truth(capsys:
     assert f"true {result['true_saving']:.1f}" in printed
 
 
-def test_meters_from_a_file_of_readings_to_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_meters_from_a_file_of_readings_to_a_picture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The CSV and the body are one content; what is read from the picture's figures holds the truth."""
     module = loaded("meters")
     module.main(["--csv", str(tmp_path / "meters.csv")])
@@ -177,7 +193,9 @@ def test_meters_from_a_file_of_readings_to_a_picture(tmp_path: Path, capsys: pyt
     dataset = DrEnsembleDataset.model_validate(body["problem"]["dataset"])
     public, rows = dataset.public, dataset.rows()
     table = pc.read_csv(tmp_path / "meters.csv")
-    assert b"".join(canonical_bytes(DrEnsembleDataset.read_table(public, table))) == b"".join(canonical_bytes(rows))
+    assert b"".join(canonical_bytes(DrEnsembleDataset.read_table(public, table))) == b"".join(
+        canonical_bytes(rows)
+    )
     assert rows["states"].size % 48 == 0
     assert 250 * 48 < rows["states"].size < 300 * 48  # some are left out
     module.main(["--picture", str(tmp_path / "load.png")])

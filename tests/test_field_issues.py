@@ -63,7 +63,12 @@ LINK = "problem/network/links/0"
     ("kind", "path", "value", "issues"),
     [
         ("routing", "problem", [], {"/problem": "a JSON object is needed, not an array"}),
-        ("routing", "problem/kind", GONE, {"/problem/kind": "this field is needed: one of 'coupled_qp', "}),
+        (
+            "routing",
+            "problem/kind",
+            GONE,
+            {"/problem/kind": "this field is needed: one of 'coupled_qp', "},
+        ),
         ("routing", "problem/kind", "rooting", {"/problem/kind": "must be one of 'routing', "}),
         ("routing", "problem/network", GONE, {"/problem/network": "this field is needed"}),
         ("routing", "problem/objektive", 1, {"/problem/objektive": "did you mean `objective`?"}),
@@ -73,23 +78,83 @@ LINK = "problem/network/links/0"
             1,
             {f"/{LINK}/length": "there are b, capacity, fixed_cost, free_flow_time, head"},
         ),
-        ("routing", "problem/latency", {"type": "bpr", "factor": 1}, {"/problem/latency/factor": "b, power, type"}),
+        (
+            "routing",
+            "problem/latency",
+            {"type": "bpr", "factor": 1},
+            {"/problem/latency/factor": "b, power, type"},
+        ),
         ("routing", f"{LINK}/capacity", "1", {f"/{LINK}/capacity": "a number is needed, not text"}),
-        ("routing", f"{LINK}/capacity", True, {f"/{LINK}/capacity": "a number is needed, not true"}),
+        (
+            "routing",
+            f"{LINK}/capacity",
+            True,
+            {f"/{LINK}/capacity": "a number is needed, not true"},
+        ),
         ("routing", f"{LINK}/tail", 1.5, {f"/{LINK}/tail": "an integer is needed, not 1.5"}),
-        ("routing", f"{LINK}/capacity", 1e13, {f"/{LINK}/capacity": "must be at most 1000000000000"}),
-        ("routing", "problem/method", "best", {"/problem/method": "must be 'auto', 'counts' or 'gradient'"}),
-        ("routing", "problem/network/links", {}, {"/problem/network/links": "an array is needed, not an object"}),
+        (
+            "routing",
+            f"{LINK}/capacity",
+            1e13,
+            {f"/{LINK}/capacity": "must be at most 1000000000000"},
+        ),
+        (
+            "routing",
+            "problem/method",
+            "best",
+            {"/problem/method": "must be 'auto', 'counts' or 'gradient'"},
+        ),
+        (
+            "routing",
+            "problem/network/links",
+            {},
+            {"/problem/network/links": "an array is needed, not an object"},
+        ),
         ("routing", "privacy/epsilon", 0, {"/privacy/epsilon": "must be greater than 0"}),
-        ("routing", "problem/dataset", {"name": "x"}, {"/problem/dataset": "the id of a registered dataset"}),
-        ("dr_ensemble", "problem/power", [], {"/problem/power": "at least 2 items are needed, not 0"}),
-        ("multi_agent", "problem/constraints", [3], {"/problem/constraints/0": "text is needed, not 3"}),
-        ("multi_agent", "problem/protocol", "federated", {"/problem/dataset": "not with protocol `federated`"}),
-        ("multi_agent", "problem/dataset", GONE, {"/problem/dataset": "either a dataset or `release`"}),
+        (
+            "routing",
+            "problem/dataset",
+            {"name": "x"},
+            {"/problem/dataset": "the id of a registered dataset"},
+        ),
+        (
+            "dr_ensemble",
+            "problem/power",
+            [],
+            {"/problem/power": "at least 2 items are needed, not 0"},
+        ),
+        (
+            "multi_agent",
+            "problem/constraints",
+            [3],
+            {"/problem/constraints/0": "text is needed, not 3"},
+        ),
+        (
+            "multi_agent",
+            "problem/protocol",
+            "federated",
+            {"/problem/dataset": "not with protocol `federated`"},
+        ),
+        (
+            "multi_agent",
+            "problem/dataset",
+            GONE,
+            {"/problem/dataset": "either a dataset or `release`"},
+        ),
         ("multi_agent", "problem/release", "job_1", {"/problem/release": "not beside `dataset`"}),
         # Unions: the branch that was meant, and one sentence where none comes further.
-        ("coupled_qp", "problem/agents/0/upper", GONE, {"/problem/agents/0/upper": "this field is needed"}),
-        ("coupled_qp", "problem/steps/primal", -1, {"/problem/steps/primal": "must be greater than 0"}),
+        (
+            "coupled_qp",
+            "problem/agents/0/upper",
+            GONE,
+            {"/problem/agents/0/upper": "this field is needed"},
+        ),
+        (
+            "coupled_qp",
+            "problem/steps/primal",
+            -1,
+            {"/problem/steps/primal": "must be greater than 0"},
+        ),
         (
             "coupled_qp",
             "problem/steps/primal",
@@ -106,18 +171,24 @@ def test_jobs(kind: str, path: str, value: Any, issues: dict[str, str]) -> None:
 
 
 def test_the_true_cause_of_what_is_nothing_and_of_what_is_empty() -> None:
-    assert refused(JOB, loads(b'{"problem": NaN}')) == {"/problem": "a JSON object is needed, not NaN"}
+    assert refused(JOB, loads(b'{"problem": NaN}')) == {
+        "/problem": "a JSON object is needed, not NaN"
+    }
     assert refused(JOB, loads(b'{"problem": -1e999}')) == {
         "/problem": "a JSON object is needed, not an infinite number"
     }
-    body = with_value(with_value(body_of("routing"), "problem/dataset", GONE), "problem/release", [])
+    body = with_value(
+        with_value(body_of("routing"), "problem/dataset", GONE), "problem/release", []
+    )
     assert refused(JOB, body) == {"/problem/release": "at least 1 item is needed, not 0"}
     body = with_value(body_of("routing"), f"{LINK}/tail", 0)
     assert refused(JOB, body) == {f"/{LINK}/tail": "must be at least 1: nodes are numbered from 1"}
 
 
 def test_a_session_needs_its_terms() -> None:
-    body = with_value(with_value(body_of("multi_agent"), "problem/dataset", GONE), "problem/protocol", "federated")
+    body = with_value(
+        with_value(body_of("multi_agent"), "problem/dataset", GONE), "problem/protocol", "federated"
+    )
     assert "the terms of the session" in refused(JOB, body)["/problem/federation"]
 
 
@@ -130,14 +201,21 @@ def test_a_session_needs_its_terms() -> None:
         ("off_policy_evaluation", "public/states", GONE, "/public/states"),
         ("off_policy_evaluation", "public/topology", [[0, 9]], "/public/topology"),
         ("off_policy_evaluation", "public/neighbours", "replace", "/public/trajectories"),
-        ("off_policy_evaluation", "content/transitions/0/reward", "1", "/content/transitions/0/reward"),
+        (
+            "off_policy_evaluation",
+            "content/transitions/0/reward",
+            "1",
+            "/content/transitions/0/reward",
+        ),
         ("multi_agent", "public/agents/0/lower", 9, "/public/agents/0/lower"),
         ("multi_agent", "content/initial", {"left": "1"}, "/content/initial/left"),
         ("routing", "delete_after_job", "yes", "/delete_after_job"),
         ("routing", "name", " ", "/name"),
     ],
 )
-def test_datasets_name_the_field_that_does_not_fit(kind: str, path: str, value: Any, pointer: str) -> None:
+def test_datasets_name_the_field_that_does_not_fit(
+    kind: str, path: str, value: Any, pointer: str
+) -> None:
     dataset = KINDS[kind].example()["problem"]["dataset"]
     assert refused(DATASET, with_value(dataset, path, value)).keys() == {pointer}
 
@@ -151,16 +229,30 @@ def test_no_sentence_of_the_library_comes_through() -> None:
     tried = 0
     for adapter, body in bodies:
         for path in paths(body):
-            for value in (None, True, -7, 1.5, 1e300, "", "x" * 5000, [], [[]], {}, {"no": 1}, loads(b"[NaN]")[0]):
+            for value in (
+                None,
+                True,
+                -7,
+                1.5,
+                1e300,
+                "",
+                "x" * 5000,
+                [],
+                [[]],
+                {},
+                {"no": 1},
+                loads(b"[NaN]")[0],
+            ):
                 try:
                     validate(adapter, with_value(body, path, value) if path else value)
                 except InvalidInput as error:
                     for issue in error.issues:
                         tried += 1
                         said = json.dumps(issue.detail)
-                        assert not any(word in said for word in ("Input", "should", "valid ", "instance", "Tuple")), (
-                            said
-                        )
+                        assert not any(
+                            word in said
+                            for word in ("Input", "should", "valid ", "instance", "Tuple")
+                        ), said
     assert tried > 1000
 
 
@@ -171,7 +263,10 @@ def paths(value: Any, path: str = "") -> list[str]:
         items = list(value.items())
     elif isinstance(value, list):
         items = list(enumerate(value))[:1]
-    return [path, *(found for name, child in items for found in paths(child, f"{path}/{name}".strip("/")))]
+    return [
+        path,
+        *(found for name, child in items for found in paths(child, f"{path}/{name}".strip("/"))),
+    ]
 
 
 def routing_job(links: list[Any], **more: Any) -> Any:
@@ -202,10 +297,17 @@ def test_the_same_mistake_of_many_items_is_said_once() -> None:
 
 def test_rows_of_rows_are_counted_too() -> None:
     body = body_of("dr_ensemble")
-    body["problem"]["utility"] = [[1.0, 2.0, 3.0], [1.0, "x", "y"], ["x", 2.0, 3.0], [1.0, "x", "z"]]
+    body["problem"]["utility"] = [
+        [1.0, 2.0, 3.0],
+        [1.0, "x", "y"],
+        ["x", 2.0, 3.0],
+        [1.0, "x", "z"],
+    ]
     del body["problem"]["price"]
     at = "/problem/utility"
-    assert refused(JOB, body) == {f"{at}/1/1": f"a number is needed, not text (and 4 more like it, up to {at}/3/2)"}
+    assert refused(JOB, body) == {
+        f"{at}/1/1": f"a number is needed, not text (and 4 more like it, up to {at}/3/2)"
+    }
 
 
 def test_an_answer_has_at_most_twenty_issues() -> None:
@@ -216,8 +318,13 @@ def test_an_answer_has_at_most_twenty_issues() -> None:
 
 def test_items_beyond_any_doubt_are_not_looked_at() -> None:
     [says] = refused(JOB, routing_job([1] * 200_000)).values()
-    assert says == "a JSON object is needed, not 1 (and at least 9,999 more like it, up to /problem/network/links/9999)"
-    assert refused(JOB, routing_job([1] * 1_000_001)) == {"/problem/network/links": "at most 1000000 items are allowed"}
+    assert (
+        says
+        == "a JSON object is needed, not 1 (and at least 9,999 more like it, up to /problem/network/links/9999)"
+    )
+    assert refused(JOB, routing_job([1] * 1_000_001)) == {
+        "/problem/network/links": "at most 1000000 items are allowed"
+    }
 
 
 WRONG: dict[str, Any] = {
@@ -226,9 +333,15 @@ WRONG: dict[str, Any] = {
     "the last of many": lambda n: routing_job([*([GOOD_LINK] * n), 1]),
     "unknown fields": lambda n: routing_job([GOOD_LINK], **{f"unknown{i}": 1 for i in range(n)}),
     "a long field": lambda n: routing_job([GOOD_LINK], **{"k" * 100 * n: 1}),
-    "different unknown fields of items": lambda n: routing_job([{**GOOD_LINK, f"unknown{i}": 1} for i in range(n)]),
-    "branches of a union": lambda n: with_value(body_of("coupled_qp"), "problem/steps/primal", ["x"] * n),
-    "nested rows": lambda n: with_value(body_of("dr_ensemble"), "problem/utility", [["x"] * 10] * n),
+    "different unknown fields of items": lambda n: routing_job(
+        [{**GOOD_LINK, f"unknown{i}": 1} for i in range(n)]
+    ),
+    "branches of a union": lambda n: with_value(
+        body_of("coupled_qp"), "problem/steps/primal", ["x"] * n
+    ),
+    "nested rows": lambda n: with_value(
+        body_of("dr_ensemble"), "problem/utility", [["x"] * 10] * n
+    ),
 }
 
 
@@ -270,10 +383,17 @@ def arrays_of(schema: Any, *, wrapped: bool) -> list[tuple[Any, bool]]:
 
 
 def test_arrays_in_pieces_are_what_they_were() -> None:
-    pieces: TypeAdapter[Any] = TypeAdapter(Annotated[tuple[int, ...], InPieces(min_length=1, max_length=5000)])
+    pieces: TypeAdapter[Any] = TypeAdapter(
+        Annotated[tuple[int, ...], InPieces(min_length=1, max_length=5000)]
+    )
     assert pieces.validate_python(list(range(2000))) == tuple(range(2000))
     assert pieces.validate_python((1, 2)) == (1, 2)
-    assert pieces.json_schema() == {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 5000}
+    assert pieces.json_schema() == {
+        "type": "array",
+        "items": {"type": "integer"},
+        "minItems": 1,
+        "maxItems": 5000,
+    }
     lists: TypeAdapter[Any] = TypeAdapter(Annotated[list[int], InPieces()])
     assert lists.validate_python([]) == []
     assert lists.validate_python([1] * 1001) == [1] * 1001
@@ -281,7 +401,9 @@ def test_arrays_in_pieces_are_what_they_were() -> None:
         TypeAdapter(Annotated[list[int], Field(max_length=3), InPieces()])
 
 
-def test_mistakes_that_are_held_at_once_do_not_grow_with_the_body(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes_that_are_held_at_once_do_not_grow_with_the_body(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Objects of many members that nobody knows: each is an error, which takes a kilobyte."""
     held: list[int] = []
     add = items.Mistakes.add

@@ -102,8 +102,12 @@ def test_zones_have_their_names(tmp_path: Path) -> None:
     for names in (["Inn", "$\\frac{$ --> Mill", "x" * 60], ["1", "22", "333"]):
         figures.draw_link_flows(ring(3), np.ones(3), path, names=names)
         text = path.read_text()
-        assert [one for one in names if f"<!-- {one} -->" not in text] == (names[1:] if "Inn" in names else [])
-    figures.draw_link_flows(ring(3), np.ones(3), path, names=["Inn", "$\\frac{$ --> Mill", "x" * 60])
+        assert [one for one in names if f"<!-- {one} -->" not in text] == (
+            names[1:] if "Inn" in names else []
+        )
+    figures.draw_link_flows(
+        ring(3), np.ones(3), path, names=["Inn", "$\\frac{$ --> Mill", "x" * 60]
+    )
     assert f"<!-- {'x' * figures.LONGEST_NAME}… -->" in path.read_text()
 
 
@@ -142,7 +146,9 @@ def test_a_layout_of_every_size_and_of_parts_that_nothing_joins(nodes: int) -> N
 
 
 def test_nothing_flows_and_all_nodes_at_one_place(tmp_path: Path) -> None:
-    figures.draw_link_flows(line(EAST_WEST), [0, 0], tmp_path / "a.png", coordinates=[(1, 1), (1, 1)])
+    figures.draw_link_flows(
+        line(EAST_WEST), [0, 0], tmp_path / "a.png", coordinates=[(1, 1), (1, 1)]
+    )
     assert (tmp_path / "a.png").stat().st_size > 0
 
 
@@ -157,7 +163,9 @@ def test_nothing_flows_and_all_nodes_at_one_place(tmp_path: Path) -> None:
         ([1, 1], "a.png", [(0, 0), (1, float("inf"))], "2 nodes need as many finite coordinates"),
     ],
 )
-def test_what_cannot_be_drawn(tmp_path: Path, flows: Any, name: str, coordinates: Any, why: str) -> None:
+def test_what_cannot_be_drawn(
+    tmp_path: Path, flows: Any, name: str, coordinates: Any, why: str
+) -> None:
     with pytest.raises(InvalidInput) as refused:
         figures.draw_link_flows(line(EAST_WEST), flows, tmp_path / name, coordinates=coordinates)
     assert why in refused.value.issues[0].detail

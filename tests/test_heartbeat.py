@@ -26,7 +26,9 @@ asyncio.run(go())
 """
 
 
-def test_systemd_hears_ready_beats_and_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_systemd_hears_ready_beats_and_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(str(tmp_path / "notify"))
         listener.settimeout(60)
@@ -45,7 +47,9 @@ def test_systemd_hears_ready_beats_and_the_end(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_blocked_loop_ends_its_process_and_says_where_it_stood() -> None:
-    done = subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True, check=False, timeout=100)
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED], capture_output=True, text=True, check=False, timeout=100
+    )
     assert done.returncode == 1
     assert done.stdout == "alive\n"
     assert 'File "<string>", line 9 in go' in done.stderr

@@ -88,7 +88,10 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
 
 def graph_of(roots: dict[str, Path]) -> dict[str, set[str]]:
     known = modules(roots)
-    return {name: {module for module, _ in imported(name, path, known)} - {name} for name, path in known.items()}
+    return {
+        name: {module for module, _ in imported(name, path, known)} - {name}
+        for name, path in known.items()
+    }
 
 
 def private_names(roots: dict[str, Path]) -> list[str]:
@@ -108,9 +111,13 @@ def private_names(roots: dict[str, Path]) -> list[str]:
         taken |= {
             (aliases[node.value.id], node.attr)
             for node in ast.walk(tree)
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in aliases
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in aliases
         }
-        found += [f"{name} uses {module}.{what}" for module, what in sorted(taken) if is_private(what)]
+        found += [
+            f"{name} uses {module}.{what}" for module, what in sorted(taken) if is_private(what)
+        ]
     return found
 
 
@@ -145,10 +152,17 @@ def test_no_file_uses_anothers_private_names() -> None:
 def test_a_circle_is_found(tmp_path: Path, closing: str, closed: bool) -> None:
     room = tmp_path / "room"
     room.mkdir()
-    files = {"__init__": "", "a": "from room.b import two\none = 1\n", "b": "from room import c\n", "c": closing}
+    files = {
+        "__init__": "",
+        "a": "from room.b import two\none = 1\n",
+        "b": "from room import c\n",
+        "c": closing,
+    }
     for name, text in files.items():
         (room / f"{name}.py").write_text(text)
-    assert circles(graph_of({"room": tmp_path})) == ([["room.a", "room.b", "room.c"]] if closed else [])
+    assert circles(graph_of({"room": tmp_path})) == (
+        [["room.a", "room.b", "room.c"]] if closed else []
+    )
 
 
 def test_a_private_name_is_found(tmp_path: Path) -> None:
@@ -157,13 +171,20 @@ def test_a_private_name_is_found(tmp_path: Path) -> None:
     (room / "__init__.py").write_text("")
     (room / "a.py").write_text("_hidden = _inner = open = 1\n")
     (room / "b.py").write_text("from room.a import _hidden, __doc__\n")
-    (room / "c.py").write_text("from room import a as other\nx = other._inner, other.open, other.__doc__\n")
-    assert private_names({"room": tmp_path}) == ["room.b uses room.a._hidden", "room.c uses room.a._inner"]
+    (room / "c.py").write_text(
+        "from room import a as other\nx = other._inner, other.open, other.__doc__\n"
+    )
+    assert private_names({"room": tmp_path}) == [
+        "room.b uses room.a._hidden",
+        "room.c uses room.a._inner",
+    ]
 
 
 def test_no_file_is_longer_than_a_reader_holds() -> None:
     """400 lines. What grows beyond is divided where its parts know the least of each other."""
     long = {
-        str(path): lines for path in ROOTS["discreet"].rglob("*.py") if (lines := path.read_text().count("\n")) > 400
+        str(path): lines
+        for path in ROOTS["discreet"].rglob("*.py")
+        if (lines := path.read_text().count("\n")) > 400
     }
     assert not long

@@ -24,7 +24,14 @@ PROCESSES = {
     "supervisor": "import discreet.installation.supervisor",
 }
 """What they load as they start, the parts together."""
-NEVER = ("alembic", "cvxpy", "discreet_client.client", "discreet_client.rest", "matplotlib", "plotly.graph_objs")
+NEVER = (
+    "alembic",
+    "cvxpy",
+    "discreet_client.client",
+    "discreet_client.rest",
+    "matplotlib",
+    "plotly.graph_objs",
+)
 """Migrations, drawings, conic programs and the HTTP API's client are for those who ask for them."""
 NOT_BEFORE_A_TABLE = ("pyarrow.compute", "pyarrow.parquet")
 NOT_BEFORE_A_SEARCH = ("scipy.optimize",)
@@ -36,7 +43,11 @@ NOT_IN_THE_SUPERVISOR = ("cryptography", "numpy", "sqlalchemy")
 def test_processes_load_what_they_need_and_no_more(process: str) -> None:
     code = f"import sys, discreet.cli\n{PROCESSES[process]}\nprint(*sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", code], env=clean_environment(), capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     loaded = set(done.stdout.split())
     assert "discreet.cli.installation" in loaded
@@ -44,7 +55,9 @@ def test_processes_load_what_they_need_and_no_more(process: str) -> None:
     if process == "supervisor":
         refused += NOT_IN_THE_SUPERVISOR
     assert [name for name in refused if name in loaded] == []
-    assert [name for name in refused if importlib.util.find_spec(name) is None] == []  # they are called so
+    assert [
+        name for name in refused if importlib.util.find_spec(name) is None
+    ] == []  # they are called so
 
 
 PARTS = {
@@ -57,7 +70,9 @@ METRICS = "from prometheus_client import REGISTRY\nprint(*(each.name for each in
 
 def said(code: str, **more: str) -> set[str]:
     environment = clean_environment(**more)
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
     return set(done.stdout.split())
 
 
@@ -110,7 +125,9 @@ half, quarter = (cvxpy.Constant(np.diag([part, 1 - part])) for part in (0.5, 0.2
 print(cvxpy.quantum_rel_entr(half, quarter).value)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert float(done.stdout) == pytest.approx(0.5 * math.log(0.5 / 0.25) + 0.5 * math.log(0.5 / 0.75), rel=1e-6)
+    assert float(done.stdout) == pytest.approx(
+        0.5 * math.log(0.5 / 0.25) + 0.5 * math.log(0.5 / 0.75), rel=1e-6
+    )
 
 
 def test_children_come_without_the_solvers_that_nobody_asks() -> None:

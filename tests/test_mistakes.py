@@ -19,9 +19,18 @@ from tests.conftest import Installation
 
 TRIPS = {"unit": "request", "zones": 3, "periods": 1, "period_minutes": 60}
 PERSONS = {**TRIPS, "unit": "person"}
-TIMED = {**TRIPS, "periods": 2, "reader": {"start": "2026-11-02T07:00", "time_zone": "Europe/Berlin"}}
+TIMED = {
+    **TRIPS,
+    "periods": 2,
+    "reader": {"start": "2026-11-02T07:00", "time_zone": "Europe/Berlin"},
+}
 PATIENTS = {"unit": "trajectory", "states": 3, "reward_bound": 1, "horizon": 2}
-AGED = {"unit": "trajectory", "ranges": [{"name": "age", "low": 0, "high": 100}], "reward_bound": 1, "horizon": 3}
+AGED = {
+    "unit": "trajectory",
+    "ranges": [{"name": "age", "low": 0, "high": 100}],
+    "reward_bound": 1,
+    "horizon": 3,
+}
 HALVES = {"treat": 0.5, "wait": 0.5}
 METERS = {"unit": "participant", "states": 2, "edges": [0, 1, 2]}
 
@@ -31,19 +40,54 @@ def ruled(public: dict[str, Any], **rules: Any) -> dict[str, Any]:
 
 
 ROUTES = [
-    ("from,to\n1,2\n", TRIPS, "", "no column origin (nor destination); columns are: from, to; say --columns o"),
-    ("from,to\n1,2\n", TRIPS, "origin=fromm,destination=to", "no column fromm; columns are: from, to"),
-    ("from,to\n1,2\n", TRIPS, "start=from", "nothing is called 'start' here; there are origin, destination, "),
-    ("origin,destination\n0,1\n2,1\n", TRIPS, "", "line 2, column origin: count from 1; yours look 0-based: public."),
-    ("origin,destination\n1,4\n2,5\n", TRIPS, "", "line 2, column destination: public.zones is 3, so zones ar"),
-    ("origin;destination;count\n1;2;1,5\n", TRIPS, "", "line 2, column count: a number of trips is an integer"),
+    (
+        "from,to\n1,2\n",
+        TRIPS,
+        "",
+        "no column origin (nor destination); columns are: from, to; say --columns o",
+    ),
+    (
+        "from,to\n1,2\n",
+        TRIPS,
+        "origin=fromm,destination=to",
+        "no column fromm; columns are: from, to",
+    ),
+    (
+        "from,to\n1,2\n",
+        TRIPS,
+        "start=from",
+        "nothing is called 'start' here; there are origin, destination, ",
+    ),
+    (
+        "origin,destination\n0,1\n2,1\n",
+        TRIPS,
+        "",
+        "line 2, column origin: count from 1; yours look 0-based: public.",
+    ),
+    (
+        "origin,destination\n1,4\n2,5\n",
+        TRIPS,
+        "",
+        "line 2, column destination: public.zones is 3, so zones ar",
+    ),
+    (
+        "origin;destination;count\n1;2;1,5\n",
+        TRIPS,
+        "",
+        "line 2, column count: a number of trips is an integer",
+    ),
     (
         "origin,destination,count\n1,2,1,5\n",
         TRIPS,
         "",
         "line 2 has 4 values, the first line names 3 columns; numbers w",
     ),
-    ("origin,destination,count\n1,2,NaN\n", TRIPS, "", "line 2, column count: a number is needed, not 'NaN'"),
+    (
+        "origin,destination,count\n1,2,NaN\n",
+        TRIPS,
+        "",
+        "line 2, column count: a number is needed, not 'NaN'",
+    ),
     (
         "origin,destination,count\n1,2,\n1,2,\n",
         TRIPS,
@@ -51,40 +95,90 @@ ROUTES = [
         "column count: a value is missing (reader.missing: leave_out takes the other trips) (and 1 more like it, up",
     ),
     ("origin,destination,count\n1,2,-3\n", TRIPS, "", "a number of trips is not negative, not -3"),
-    ("origin,destination\nnorth,south\n", TRIPS, "", "not 'north'; zones with other names need --zones"),
+    (
+        "origin,destination\nnorth,south\n",
+        TRIPS,
+        "",
+        "not 'north'; zones with other names need --zones",
+    ),
     (
         "origin,destination\nA,A\n",
         ruled(TRIPS, zones={"A": 9}),
         "",
         "its number in reader.zones is above public.zones, 3",
     ),
-    ("origin,destination\n1,2\n", PERSONS, "", "public.unit is person, so a column person is needed; columns"),
-    ("origin,destination,who\n1,2,a\n", TRIPS, "person=who", "public.unit is request, so a trip has no person"),
+    (
+        "origin,destination\n1,2\n",
+        PERSONS,
+        "",
+        "public.unit is person, so a column person is needed; columns",
+    ),
+    (
+        "origin,destination,who\n1,2,a\n",
+        TRIPS,
+        "person=who",
+        "public.unit is request, so a trip has no person",
+    ),
     (
         "origin,destination,at\n1,2,2026-11-02\n",
         TRIPS,
         "time=at",
         "reader.start is needed, the time at which period 0 b",
     ),
-    ("origin,destination,time\n1,2,31.11.2026\n", TIMED, "", "2026-11-21T15:00 or 21.11.2026 15:00 is needed, not '3"),
-    ("origin,destination,time\n1,2,11/2/2026\n", TIMED, "", "is the day first here, or the month? say reader.dates: d"),
-    ("origin,destination,time\n1,2,13/13/2026\n", ruled(TIMED, dates="day_first"), "", "a time such as 2026-11-21, 2"),
-    ("origin,destination,time\n1,2,2/2/2026\n", ruled(TIMED, dates="us"), "", "reader.dates is day_first or month_fir"),
+    (
+        "origin,destination,time\n1,2,31.11.2026\n",
+        TIMED,
+        "",
+        "2026-11-21T15:00 or 21.11.2026 15:00 is needed, not '3",
+    ),
+    (
+        "origin,destination,time\n1,2,11/2/2026\n",
+        TIMED,
+        "",
+        "is the day first here, or the month? say reader.dates: d",
+    ),
+    (
+        "origin,destination,time\n1,2,13/13/2026\n",
+        ruled(TIMED, dates="day_first"),
+        "",
+        "a time such as 2026-11-21, 2",
+    ),
+    (
+        "origin,destination,time\n1,2,2/2/2026\n",
+        ruled(TIMED, dates="us"),
+        "",
+        "reader.dates is day_first or month_fir",
+    ),
     (
         "origin,destination\n1,2\n",
         ruled(TRIPS, other_zones="leave_out"),
         "",
         "goes with the names of the zones: reader",
     ),
-    ("origin,destination\nA,B\n", ruled(TRIPS, zones=["A"], other_zones="leave_out"), "", "no trip lies between zones"),
+    (
+        "origin,destination\nA,B\n",
+        ruled(TRIPS, zones=["A"], other_zones="leave_out"),
+        "",
+        "no trip lies between zones",
+    ),
     (
         "origin,destination\nA,B\n",
         ruled(TRIPS, zones=["A"]),
         "",
         "(reader.other_zones: leave_out takes the others), no",
     ),
-    ("origin,destination,time\n1,2,2026-11-03\n", TIMED, "", "outside of the 2 public periods (reader.outside"),
-    ("origin,destination,time\n1,2,2026-11-02\n", ruled(TIMED, time_zone=None), "", "say reader.time_zone, su"),
+    (
+        "origin,destination,time\n1,2,2026-11-03\n",
+        TIMED,
+        "",
+        "outside of the 2 public periods (reader.outside",
+    ),
+    (
+        "origin,destination,time\n1,2,2026-11-02\n",
+        ruled(TIMED, time_zone=None),
+        "",
+        "say reader.time_zone, su",
+    ),
     (
         "origin,destination,time\n1,2,2026-11-02\n",
         ruled(TIMED, time_zone="Berlin"),
@@ -97,29 +191,98 @@ ROUTES = [
         "",
         "reader.every is day or weekday or week, not 'ho",
     ),
-    ("origin,destination\n1,2\n", ruled(TRIPS, zone=["A"]), "", "there is no rule 'zone' for trips; there are"),
-    ("origin,origin\n1,2\n", TRIPS, "destination=d", "column 'origin' stands twice in the first line of table.csv"),
-    ("origin,destination\n", TRIPS, "origin=origin", "table.csv has no row below its line of names"),
+    (
+        "origin,destination\n1,2\n",
+        ruled(TRIPS, zone=["A"]),
+        "",
+        "there is no rule 'zone' for trips; there are",
+    ),
+    (
+        "origin,origin\n1,2\n",
+        TRIPS,
+        "destination=d",
+        "column 'origin' stands twice in the first line of table.csv",
+    ),
+    (
+        "origin,destination\n",
+        TRIPS,
+        "origin=origin",
+        "table.csv has no row below its line of names",
+    ),
     ("", TRIPS, "origin=o", "table.csv is empty"),
-    ("origin,destination\nKöln,2\n", TRIPS, "origin=origin", "line 2 is no UTF-8: save table.csv as CSV in UTF-8"),
-    ("origin,destination\nKöln,2\n", TRIPS, "origin=origin", "or say in what it is written, --encoding cp1252"),
-    ("origin,destination\nKöln,2\n", ruled(TRIPS, encoding="cp0"), "", "there is no encoding 'cp0' of texts; Excel's"),
-    ("origin,destination\nKöln,2\n", ruled(TRIPS, encoding="ascii"), "", "line 2 is no ascii: save table.csv as CSV"),
-    ("origin,destination\n,2\n1,\n", ruled(TRIPS, missing="leave_out"), "", "every trip lacks a value"),
-    ("origin,destination\n1,2\n", ruled(TRIPS, missing="guess"), "", "reader.missing is refuse or leave_out"),
+    (
+        "origin,destination\nKöln,2\n",
+        TRIPS,
+        "origin=origin",
+        "line 2 is no UTF-8: save table.csv as CSV in UTF-8",
+    ),
+    (
+        "origin,destination\nKöln,2\n",
+        TRIPS,
+        "origin=origin",
+        "or say in what it is written, --encoding cp1252",
+    ),
+    (
+        "origin,destination\nKöln,2\n",
+        ruled(TRIPS, encoding="cp0"),
+        "",
+        "there is no encoding 'cp0' of texts; Excel's",
+    ),
+    (
+        "origin,destination\nKöln,2\n",
+        ruled(TRIPS, encoding="ascii"),
+        "",
+        "line 2 is no ascii: save table.csv as CSV",
+    ),
+    (
+        "origin,destination\n,2\n1,\n",
+        ruled(TRIPS, missing="leave_out"),
+        "",
+        "every trip lacks a value",
+    ),
+    (
+        "origin,destination\n1,2\n",
+        ruled(TRIPS, missing="guess"),
+        "",
+        "reader.missing is refuse or leave_out",
+    ),
 ]
 VISITS = [
-    ("patient,time,state,reward\na,1,0,1\na,1,1,0\n", PATIENTS, "this patient has a visit of this time already"),
-    ("patient,time,state,reward\na,1,0,NaN\n", PATIENTS, "line 2, column reward: a number is needed, not 'NaN'"),
-    ("patient,time,state,reward\na,1,0,7\n", PATIENTS, "line 2, column reward: the public reward_bound is 1, not 7"),
-    ("patient,time,state,reward\na,1,1,0\na,2,3,0\n", PATIENTS, "count from 0; yours look 1-based: public.sta"),
+    (
+        "patient,time,state,reward\na,1,0,1\na,1,1,0\n",
+        PATIENTS,
+        "this patient has a visit of this time already",
+    ),
+    (
+        "patient,time,state,reward\na,1,0,NaN\n",
+        PATIENTS,
+        "line 2, column reward: a number is needed, not 'NaN'",
+    ),
+    (
+        "patient,time,state,reward\na,1,0,7\n",
+        PATIENTS,
+        "line 2, column reward: the public reward_bound is 1, not 7",
+    ),
+    (
+        "patient,time,state,reward\na,1,1,0\na,2,3,0\n",
+        PATIENTS,
+        "count from 0; yours look 1-based: public.sta",
+    ),
     (
         "patient,time,state,reward\na,3,0,0\na,2,0,0\na,1,0,0\n",
         PATIENTS,
         "line 2, column time: this patient has more vi",
     ),
-    ("patient,time,state,reward\na,1,0,0\n", {**PATIENTS, "continuing": True}, "no patient has two visits, so there"),
-    ("patient,time,state,reward\na,1,0,0\n", ruled(PATIENTS, last_row="end"), "reader.last_row is terminal or"),
+    (
+        "patient,time,state,reward\na,1,0,0\n",
+        {**PATIENTS, "continuing": True},
+        "no patient has two visits, so there",
+    ),
+    (
+        "patient,time,state,reward\na,1,0,0\n",
+        ruled(PATIENTS, last_row="end"),
+        "reader.last_row is terminal or",
+    ),
     (
         "patient,time,state,reward\na,1,0,0\na,5,0,0\n",
         ruled(PATIENTS, interval=1),
@@ -170,10 +333,26 @@ VISITS = [
         ruled(PATIENTS, behaviour={"treat": 0.5, "wait": 0.4}, target=HALVES),
         "reader.behaviour: probabilities of all actions sum to 1, not 0.9",
     ),
-    ("patient,time,age,reward\na,1,,0\n", AGED, "line 2, column age: a value is missing (reader.missing: carry takes"),
-    ("patient,time,age,reward\na,1,,0\n", ruled(AGED, missing="leave_out"), "every patient lacks a value"),
-    ("patient,time,age,reward\na,1,,0\na,2,7,0\n", ruled(AGED, missing="carry"), "and this patient has none before"),
-    ("patient,time,age,reward\na,1,7,0\nb,1,,0\n", ruled(AGED, missing="carry"), "line 3, column age: a value is mi"),
+    (
+        "patient,time,age,reward\na,1,,0\n",
+        AGED,
+        "line 2, column age: a value is missing (reader.missing: carry takes",
+    ),
+    (
+        "patient,time,age,reward\na,1,,0\n",
+        ruled(AGED, missing="leave_out"),
+        "every patient lacks a value",
+    ),
+    (
+        "patient,time,age,reward\na,1,,0\na,2,7,0\n",
+        ruled(AGED, missing="carry"),
+        "and this patient has none before",
+    ),
+    (
+        "patient,time,age,reward\na,1,7,0\nb,1,,0\n",
+        ruled(AGED, missing="carry"),
+        "line 3, column age: a value is mi",
+    ),
     (
         "patient,time,state,reward\na,1,0,0\na,2,3,0\n",
         {"reward_bound": 1},
@@ -191,25 +370,51 @@ READINGS = [
         ruled(METERS, time_zone="Europe/Berlin"),
         "that clocks in Europe/Berlin skip",
     ),
-    ("meter,at,kw\nm,2026-03-29T01:30,one\n", METERS, "line 2, column kw: a number is needed, not 'one'"),
+    (
+        "meter,at,kw\nm,2026-03-29T01:30,one\n",
+        METERS,
+        "line 2, column kw: a number is needed, not 'one'",
+    ),
 ]
 CASES = [
     *(("routing", text, public, columns, says) for text, public, columns, says in ROUTES),
     *(("off_policy_evaluation", text, public, "", says) for text, public, says in VISITS),
-    *(("dr_ensemble", text, public, "participant=meter,time=at", says) for text, public, says in READINGS),
+    *(
+        ("dr_ensemble", text, public, "participant=meter,time=at", says)
+        for text, public, says in READINGS
+    ),
 ]
 
 
-@pytest.mark.parametrize(("kind", "text", "public", "columns", "says"), CASES, ids=[case[-1][:50] for case in CASES])
+@pytest.mark.parametrize(
+    ("kind", "text", "public", "columns", "says"), CASES, ids=[case[-1][:50] for case in CASES]
+)
 def test_tables_on_the_command_line(
-    kind: str, text: str, public: Any, columns: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kind: str,
+    text: str,
+    public: Any,
+    columns: str,
+    says: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Refused before any server is asked, in one line, and one for each other column that is wrong."""
     file = tmp_path / "table.csv"
     file.write_text(text, encoding="latin-1" if "ö" in text else "utf-8")
     told = {**public, "reader": public.get("reader", {})}
     more = ["--columns", columns] if columns else []
-    command = ["dataset", "add", str(file), "--kind", kind, "--public", json.dumps(told), "--epsilon", "1", *more]
+    command = [
+        "dataset",
+        "add",
+        str(file),
+        "--kind",
+        kind,
+        "--public",
+        json.dumps(told),
+        "--epsilon",
+        "1",
+        *more,
+    ]
     assert cli.run([*command, "--server", "http://127.0.0.1:9", "--key", "dsc_x"]) == 1
     told_them = capsys.readouterr()
     assert told_them.out == ""
@@ -240,9 +445,19 @@ def test_commands_that_say_too_little(
 @pytest.mark.parametrize(
     ("kind", "table", "public", "says"),
     [
-        ("routing", {"origin": [1, 2], "destination": [2]}, TRIPS, "columns of one length are needed: origin"),
+        (
+            "routing",
+            {"origin": [1, 2], "destination": [2]},
+            TRIPS,
+            "columns of one length are needed: origin",
+        ),
         ("routing", {}, TRIPS, "the table is empty"),
-        ("routing", {"origin": [1], "destination": [np.nan]}, TRIPS, "row 0, column destination: a value is missing"),
+        (
+            "routing",
+            {"origin": [1], "destination": [np.nan]},
+            TRIPS,
+            "row 0, column destination: a value is missing",
+        ),
         (
             "off_policy_evaluation",
             {"patient": ["a", None], "time": [1, 2], "state": [0, 1], "reward": [0, 0]},
@@ -267,28 +482,48 @@ def test_frames_in_python(kind: str, table: Any, public: Any, says: str) -> None
 
 
 UPLOADS = [
-    ("from,to,period,count\n1,2,0,1\n", TRIPS, "column 'origin' is missing; columns are: from, to, period, count"),
-    ("period,origin,destination,count\n0,0,1,1\n0,1,2,1\n", TRIPS, "count from 1; yours look 0-based: must be"),
-    ('period,origin,destination,count\n0,1,2,"1,5"\n', TRIPS, "numbers with decimal commas need ';' between columns"),
+    (
+        "from,to,period,count\n1,2,0,1\n",
+        TRIPS,
+        "column 'origin' is missing; columns are: from, to, period, count",
+    ),
+    (
+        "period,origin,destination,count\n0,0,1,1\n0,1,2,1\n",
+        TRIPS,
+        "count from 1; yours look 0-based: must be",
+    ),
+    (
+        'period,origin,destination,count\n0,1,2,"1,5"\n',
+        TRIPS,
+        "numbers with decimal commas need ';' between columns",
+    ),
     (
         "period,origin,destination,count\n0,1,2,one\n0,2,1,two\n",
         TRIPS,
         "found 'one' (and 1 more like it, at /content/1",
     ),
     ("period,origin,destination,count\n0,1,2,NaN\n", TRIPS, "an integer is needed; found nan"),
-    ("period,origin,destination,count\n0,1,2,1\n", PERSONS, "column 'person' is missing; public.unit is perso"),
+    (
+        "period,origin,destination,count\n0,1,2,1\n",
+        PERSONS,
+        "column 'person' is missing; public.unit is perso",
+    ),
     ("period;origin;destination;count\n0;1;2;1,5\n", TRIPS, "an integer is needed; found 1.5"),
     ("", TRIPS, "the file is not read: it is empty"),
 ]
 
 
-@pytest.mark.parametrize(("text", "public", "says"), UPLOADS, ids=[case[-1][:50] for case in UPLOADS])
+@pytest.mark.parametrize(
+    ("text", "public", "says"), UPLOADS, ids=[case[-1][:50] for case in UPLOADS]
+)
 def test_uploads(text: str, public: Any, says: str, api_only: Installation, tmp_path: Path) -> None:
     file = tmp_path / "table.csv"
     file.write_text(text)
     with api_only.client() as client, pytest.raises(ApiError) as refused:
         client.register("routing", public, file, cap=1)
-    assert any(says in issue["detail"] for issue in refused.value.problem["errors"]), refused.value.problem
+    assert any(says in issue["detail"] for issue in refused.value.problem["errors"]), (
+        refused.value.problem
+    )
 
 
 def test_tables_with_semicolons_are_read(api_only: Installation, tmp_path: Path) -> None:
@@ -325,16 +560,33 @@ def job(dataset: str, changes: dict[str, Any]) -> dict[str, Any]:
     ("change", "privacy", "pointer", "says"),
     [
         ({"kind": "rooting"}, {}, "/problem/kind", "must be one of 'routing', "),
-        ({"dataset": "november trips"}, {}, "/problem/dataset", "an id is needed, which begins with dst_"),
+        (
+            {"dataset": "november trips"},
+            {},
+            "/problem/dataset",
+            "an id is needed, which begins with dst_",
+        ),
         ({}, {"epsilon": 0}, "/privacy/epsilon", "must be greater than 0"),
         ({}, {"epsilon": "1"}, "/privacy/epsilon", "a JSON number is needed"),
         ({}, {"epsilon": 1, "unit": "household"}, "/privacy/unit", "request"),
-        ({"network": bodies.network(2)}, {}, "/problem/network/nodes", "your network has 2 nodes, the dataset"),
+        (
+            {"network": bodies.network(2)},
+            {},
+            "/problem/network/nodes",
+            "your network has 2 nodes, the dataset",
+        ),
         ({"objektive": "x"}, {}, "/problem/objektive", "did you mean `objective`?"),
-        ({"max_trips_per_person": 2}, {}, "/problem/max_trips_per_person", "the dataset's unit is a request"),
+        (
+            {"max_trips_per_person": 2},
+            {},
+            "/problem/max_trips_per_person",
+            "the dataset's unit is a request",
+        ),
     ],
 )
-def test_jobs(change: Any, privacy: Any, pointer: str, says: str, api_only: Installation, dataset: str) -> None:
+def test_jobs(
+    change: Any, privacy: Any, pointer: str, says: str, api_only: Installation, dataset: str
+) -> None:
     body = job(dataset, change)
     body["privacy"] = {**body["privacy"], **privacy}
     with api_only.client() as client, pytest.raises(ApiError) as refused:
@@ -343,7 +595,9 @@ def test_jobs(change: Any, privacy: Any, pointer: str, says: str, api_only: Inst
     assert says in found.get(pointer, ""), refused.value.problem
 
 
-def test_what_is_known_under_another_mode_names_the_dataset(api_only: Installation, dataset: str) -> None:
+def test_what_is_known_under_another_mode_names_the_dataset(
+    api_only: Installation, dataset: str
+) -> None:
     with api_only.client() as client, pytest.raises(ApiError) as refused:
         client.register({**MONTH, "mode": "simulation"})
     says = f"this content is registered with another mode, private, as november trips ({dataset})"

@@ -48,7 +48,11 @@ def test_the_page_is_that_of_the_table() -> None:
 
 
 def test_a_patch_that_does_not_fit_is_no_mutant() -> None:
-    for old, new in (("no such text", "x"), ("import math", "import math  # as it was"), ("import math", "import (")):
+    for old, new in (
+        ("no such text", "x"),
+        ("import math", "import math  # as it was"),
+        ("import math", "import ("),
+    ):
         with pytest.raises(Misfit):
             patched(Mutant("privacy/units.py", "Nothing.", ("privacy/test_units.py",), old, new))
 

@@ -24,7 +24,9 @@ def outputs(notebook: notebooks.Notebook) -> list[list[dict[str, Any]]]:
 
 def kinds(shown: list[dict[str, Any]]) -> list[set[str]]:
     """How each output of a cell is shown; pictures are drawn for the stored ones alone."""
-    return [{kind for kind in one.get("data", {"stream": ""}) if kind != "image/png"} for one in shown]
+    return [
+        {kind for kind in one.get("data", {"stream": ""}) if kind != "image/png"} for one in shown
+    ]
 
 
 def test_there_are_three() -> None:
@@ -35,7 +37,9 @@ def test_there_are_three() -> None:
 def test_a_notebook_is_short_and_carries_what_it_showed(name: str) -> None:
     notebook = notebooks.read(name)
     text = (notebooks.FOLDER / f"{name}.ipynb").read_text()
-    lines = [line for source in notebooks.code(notebook) for line in source.splitlines() if line.strip()]
+    lines = [
+        line for source in notebooks.code(notebook) for line in source.splitlines() if line.strip()
+    ]
     assert len(lines) <= MOST_LINES
     picture = next(number for number, line in enumerate(lines, 1) if "answer.plot()" in line)
     assert picture < MOST_LINES
@@ -43,7 +47,12 @@ def test_a_notebook_is_short_and_carries_what_it_showed(name: str) -> None:
     assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
     names = [cell["id"] for cell in notebook["cells"]]
     assert len(set(names)) == len(names)
-    drawn = [one["data"] for shown in outputs(notebook) for one in shown if notebooks.PLOTLY in one.get("data", {})]
+    drawn = [
+        one["data"]
+        for shown in outputs(notebook)
+        for one in shown
+        if notebooks.PLOTLY in one.get("data", {})
+    ]
     assert drawn
     for data in drawn:
         assert base64.b64decode(data["image/png"]).startswith(b"\x89PNG")
@@ -54,7 +63,9 @@ def test_a_notebook_is_short_and_carries_what_it_showed(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", notebooks.FILES)
-def test_a_notebook_runs_and_shows_what_it_showed(name: str, service: Installation, tmp_path: Path) -> None:
+def test_a_notebook_runs_and_shows_what_it_showed(
+    name: str, service: Installation, tmp_path: Path
+) -> None:
     """In a tenant of its own: what these cells spend binds nobody else."""
     key = service.owner_of(f"notebook {name}")
     with notebooks.at_service(tmp_path, service.url, key):
@@ -67,7 +78,12 @@ def test_a_notebook_runs_and_shows_what_it_showed(name: str, service: Installati
     assert not answer.mostly_noise
     assert answer.certificate["guarantee"]["type"] == "pure_dp"
     assert np.isfinite(answer.price.epsilon)
-    figures = [one["data"][notebooks.PLOTLY] for cell in shown for one in cell if notebooks.PLOTLY in one["data"]]
+    figures = [
+        one["data"][notebooks.PLOTLY]
+        for cell in shown
+        for one in cell
+        if notebooks.PLOTLY in one["data"]
+    ]
     assert all(figure["layout"]["title"]["text"] for figure in figures)
 
 
@@ -81,7 +97,9 @@ def test_a_cell_shows_its_last_value_as_a_notebook_does() -> None:
 
 
 @pytest.mark.parametrize("name", notebooks.FILES)
-def test_a_notebook_is_stored_as_it_is_written(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_is_stored_as_it_is_written(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """So that running it again changes what it showed and nothing else."""
     notebook, stored = notebooks.read(name), (notebooks.FOLDER / f"{name}.ipynb").read_text()
     monkeypatch.setattr(notebooks, "FOLDER", tmp_path)

@@ -67,7 +67,9 @@ def test_every_kind_has_charts_with_words_and_numbers(kind: str) -> None:
         drawn = json.loads(json.dumps(chart.to_json(), allow_nan=False))
         assert drawn["data"]
         assert colours(drawn["data"]) <= set(ON_DARK), "a colour that stays dark on a dark page"
-        assert {trace["type"] for trace in drawn["data"]} <= {"scatter", "bar", "heatmap"}, "WebGL needs unsafe-eval"
+        assert {trace["type"] for trace in drawn["data"]} <= {"scatter", "bar", "heatmap"}, (
+            "WebGL needs unsafe-eval"
+        )
         assert bool(chart.control) == ("frames" in drawn)
 
 
@@ -77,7 +79,11 @@ def test_a_legend_of_several_lines_grows_away_from_the_title(kind: str) -> None:
     for chart in result_charts(*solved(kind)):
         layout = chart.standalone()["layout"]
         title, legend = layout["title"], layout["legend"]
-        assert (title["yref"], title["yanchor"]) == (legend["yref"], legend["yanchor"]) == ("container", "top")
+        assert (
+            (title["yref"], title["yanchor"])
+            == (legend["yref"], legend["yanchor"])
+            == ("container", "top")
+        )
         assert 0 < legend["y"] < title["y"] < 1
         assert layout["margin"]["t"] >= (1 - legend["y"]) * layout["height"]
 
@@ -85,7 +91,10 @@ def test_a_legend_of_several_lines_grows_away_from_the_title(kind: str) -> None:
 @pytest.mark.parametrize("kind", sorted(problems.DATASETS))
 def test_truth_is_drawn_only_where_it_is_public_and_says_so(kind: str) -> None:
     private, public = (solved(kind, simulation=simulation) for simulation in (False, True))
-    assert not any("true" in chart.title + json.dumps(chart.figure["data"]) for chart in result_charts(*private))
+    assert not any(
+        "true" in chart.title + json.dumps(chart.figure["data"])
+        for chart in result_charts(*private)
+    )
     said = properties_of(problems.KINDS[kind].Fields)
     simulated = {name for name in said if "of simulations" in said[name]["description"]}
     assert public[2].keys() - private[2].keys() == simulated
@@ -98,7 +107,9 @@ def test_truth_is_drawn_only_where_it_is_public_and_says_so(kind: str) -> None:
 def test_true_loads_are_named_so() -> None:
     names = [
         trace["name"]
-        for trace in by_name(result_charts(*solved("dr_ensemble", simulation=True)))["load"].figure["data"]
+        for trace in by_name(result_charts(*solved("dr_ensemble", simulation=True)))["load"].figure[
+            "data"
+        ]
     ]
     assert sum("true (simulation)" in name for name in names) == 2
 
@@ -106,8 +117,13 @@ def test_true_loads_are_named_so() -> None:
 def test_fields_that_are_tables_are_not_drawn() -> None:
     for kind in sorted(problems.KINDS):
         problem, plan, result = solved(kind)
-        large = {name: value for name, value in result.items() if not isinstance(value, list | dict)}
-        assert result_charts(problem, plan, {**large, "tables": sorted(result.keys() - large.keys())}) == []
+        large = {
+            name: value for name, value in result.items() if not isinstance(value, list | dict)
+        }
+        assert (
+            result_charts(problem, plan, {**large, "tables": sorted(result.keys() - large.keys())})
+            == []
+        )
 
 
 SMALLEST: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -125,7 +141,13 @@ SMALLEST: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "one step": (
         {"kind": "dr_ensemble", "price": [1.0]},
-        {"transitions": [[1.0]], "policy": [], "expected_power": [1], "default_power": [1], "cost_to_go": [0]},
+        {
+            "transitions": [[1.0]],
+            "policy": [],
+            "expected_power": [1],
+            "default_power": [1],
+            "cost_to_go": [0],
+        },
     ),
     "one state": (
         {"kind": "off_policy_evaluation", "features": {"type": "tabular"}, "discount": 0},
@@ -149,7 +171,11 @@ SMALLEST: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "one constraint without noise": (
         {"kind": "multi_agent", "constraints": ["x - 1"]},
-        {"multiplier_path": [{"step": 1, "multipliers": [0]}], "noisy_values": [0], "noisy_gradients": []},
+        {
+            "multiplier_path": [{"step": 1, "multipliers": [0]}],
+            "noisy_values": [0],
+            "noisy_gradients": [],
+        },
     ),
 }
 """Results at the edge: problem and result."""
@@ -196,7 +222,11 @@ def routed() -> Solved:
 def polygons(trace: dict[str, Any]) -> list[Any]:
     """float[corners, 2] of each polygon of a trace."""
     points = list(zip(trace["x"], trace["y"], strict=True))
-    split = [list(part) for closed, part in itertools.groupby(points, lambda p: p == (None, None)) if not closed]
+    split = [
+        list(part)
+        for closed, part in itertools.groupby(points, lambda p: p == (None, None))
+        if not closed
+    ]
     return [np.array(part) for part in split]
 
 
@@ -232,15 +262,23 @@ def test_intervals_are_whiskers_and_rows_of_noise_are_named(routed: Solved) -> N
     assert trace["error_y"]["array"] == pytest.approx([0.3] * 12)  # capacities are 100
     assert trace["error_y"]["arrayminus"] == pytest.approx(np.sort(flows)[::-1] / 200, abs=1e-5)
     assert charts["loads"].table.rows[0][-2:] == ("100", "230")
-    assert "(100 to 230)" in " ".join(str(trace.get("text")) for trace in charts["network"].figure["data"])
+    assert "(100 to 230)" in " ".join(
+        str(trace.get("text")) for trace in charts["network"].figure["data"]
+    )
     assert "mostly noise: 2 of 3 (2, 3)" in charts["demand"].caption
     assert charts["demand"].table.rows[0] == ("3", "2", "6", "3", "8")
     assert "error_y" not in by_name(result_charts(*routed))["loads"].figure["data"][0]
 
 
-def test_the_map_has_every_link_once_as_wide_as_its_flow_in_the_class_of_its_load(routed: Solved) -> None:
+def test_the_map_has_every_link_once_as_wide_as_its_flow_in_the_class_of_its_load(
+    routed: Solved,
+) -> None:
     chart = by_name(result_charts(*routed))["network"]
-    classes = [trace for trace in chart.figure["data"] if trace.get("fill") == "toself" and trace["x"] != [None]]
+    classes = [
+        trace
+        for trace in chart.figure["data"]
+        if trace.get("fill") == "toself" and trace["x"] != [None]
+    ]
     flows = np.array(routed[2]["link_flows"])
     assert sum(len(polygons(trace)) for trace in classes) == flows.size
     colours = [trace["fillcolor"] for trace in classes]
@@ -276,7 +314,9 @@ def test_all_maps_have_the_same_scale(routed: Solved, most: float) -> None:
 def test_closed_links_are_dotted(routed: Solved) -> None:
     problem, plan, result = routed
     charts = by_name(result_charts({**problem, "closed_links": [3]}, plan, result))
-    (closed,) = [trace for trace in charts["network"].figure["data"] if trace.get("name") == "closed"]
+    (closed,) = [
+        trace for trace in charts["network"].figure["data"] if trace.get("name") == "closed"
+    ]
     assert closed["line"]["dash"] == "dot"
     assert np.isfinite(np.array(closed["x"], dtype=float)).sum() == 2
 
@@ -299,7 +339,9 @@ def test_links_are_called_by_their_names(routed: Solved) -> None:
     assert plain[0][0] == str(int(np.argmax(result["link_flows"])))
 
 
-def test_the_map_of_the_method_gradient_shows_where_one_trip_of_each_pair_goes(routed: Solved) -> None:
+def test_the_map_of_the_method_gradient_shows_where_one_trip_of_each_pair_goes(
+    routed: Solved,
+) -> None:
     problem, plan, result = routed
     flows = np.zeros((6, 12))
     flows[:, :6] = np.eye(6)
@@ -317,7 +359,9 @@ def test_paths_of_a_pair_lie_on_the_map_with_their_shares(routed: Solved) -> Non
     roads = RoadNetwork.model_validate(problem["network"])
     paths = result["policy"][0]["paths"]
     chart = road_map.network_map(roads, result, plan, paths)
-    drawn = {trace["name"]: trace for trace in chart.figure["data"] if trace.get("fill") == "toself"}
+    drawn = {
+        trace["name"]: trace for trace in chart.figure["data"] if trace.get("fill") == "toself"
+    }
     assert list(drawn) == ["all other links", "path 1: 75 %", "path 2: 25 %"]
     one, two = (polygons(drawn[name]) for name in list(drawn)[1:])
     assert (len(one), len(two)) == (1, 2)
@@ -325,7 +369,9 @@ def test_paths_of_a_pair_lie_on_the_map_with_their_shares(routed: Solved) -> Non
     assert drawn["path 1: 75 %"]["fillcolor"] != drawn["path 2: 25 %"]["fillcolor"]
 
 
-def test_a_large_network_has_its_largest_flows_only(routed: Solved, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_network_has_its_largest_flows_only(
+    routed: Solved, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(road_map, "MAX_LINKS", 5)
     chart = by_name(result_charts(*routed))["network"]
     classes = [trace for trace in chart.figure["data"] if trace.get("fill") == "toself"]
@@ -363,7 +409,9 @@ def test_the_policy_has_a_frame_a_period() -> None:
     problem, plan, result = solved("dr_ensemble")
     policy = by_name(result_charts(problem, plan, result))["policy"]
     frames = policy.figure["frames"]
-    assert [frame["name"] for frame in frames] == [str(period) for period in range(len(result["policy"]))]
+    assert [frame["name"] for frame in frames] == [
+        str(period) for period in range(len(result["policy"]))
+    ]
     shown = np.array([frame["data"][0]["z"] for frame in frames])
     assert shown == pytest.approx(np.array(result["policy"]), rel=1e-3)
 
@@ -375,7 +423,11 @@ def test_rows_of_noise_lie_behind_grey_and_loads_have_bands() -> None:
     assert [trace["name"] for trace in before["load"].figure["data"]].count("90 % interval") == 0
     told = {"default_power": {"lower": [1.0] * 8, "upper": [2.0] * 8}}
     told["cost_to_go"] = {"lower": [None, 0.0, 0.0], "upper": [None, 9.0, 9.0]}  # type: ignore[list-item]
-    marked = {"values": told, "noise_dominates": {"transitions": [False, True, False]}, "mostly_noise": False}
+    marked = {
+        "values": told,
+        "noise_dominates": {"transitions": [False, True, False]},
+        "mostly_noise": False,
+    }
     found = by_name(result_charts(problem, plan, {**result, "uncertainty": marked}))
     (veil,) = found["transitions"].figure["layout"]["shapes"]
     assert (veil["y0"], veil["y1"]) == (0.5, 1.5)
@@ -401,13 +453,23 @@ def test_states_are_called_by_their_power_and_steps_by_their_length() -> None:
     found = by_name(result_charts(problem, plan, result))
     assert found["cost"].figure["data"][0]["x"] == ["power 0", "power 1.5", "power 4"]
     assert found["load"].figure["layout"]["xaxis"]["title"]["text"] == "step"
-    metered = {**result, "states": {**result["states"], "edges": [0.0, 0.5, 2.5, 5.5], "step_seconds": 900}}
+    metered = {
+        **result,
+        "states": {**result["states"], "edges": [0.0, 0.5, 2.5, 5.5], "step_seconds": 900},
+    }
     found = by_name(result_charts(problem, plan, metered))
     names = ["0–0.5 kW", "0.5–2.5 kW", "2.5–5.5 kW"]
-    assert found["cost"].figure["data"][0]["x"] == found["transitions"].figure["data"][0]["x"] == names
+    assert (
+        found["cost"].figure["data"][0]["x"] == found["transitions"].figure["data"][0]["x"] == names
+    )
     assert found["load"].figure["layout"]["xaxis"]["title"]["text"] == "step of 15 minutes"
-    assert found["load"].figure["layout"]["yaxis"]["title"]["text"] == "expected power of a load, kW"
-    alike = {**result, "states": {"power": [1.0, 1.0, 2.0]}}  # one name for two rows would draw them as one
+    assert (
+        found["load"].figure["layout"]["yaxis"]["title"]["text"] == "expected power of a load, kW"
+    )
+    alike = {
+        **result,
+        "states": {"power": [1.0, 1.0, 2.0]},
+    }  # one name for two rows would draw them as one
     assert by_name(result_charts(problem, plan, alike))["cost"].figure["data"][0]["x"] == [0, 1, 2]
 
 
@@ -451,7 +513,10 @@ def test_the_slack_of_constraints_has_the_noise_of_its_means() -> None:
     assert trace["y"] == pytest.approx([-value for value in result["noisy_values"]], rel=1e-5)
     deviation = {one["quantity"]: one["standard_deviation"] for one in plan["noise"]}
     half = problem["schedule"]["iterations"] / 2
-    expected = [2 * deviation[f"value of constraint {k} in each step"] / half**0.5 for k in range(len(trace["y"]))]
+    expected = [
+        2 * deviation[f"value of constraint {k} in each step"] / half**0.5
+        for k in range(len(trace["y"]))
+    ]
     assert trace["error_y"]["array"] == pytest.approx(expected, rel=1e-5)
 
 
@@ -481,11 +546,16 @@ def test_a_session_shows_each_agent_once_a_phase() -> None:
     assert "12 exchanges are done: every agent of the roster answered every round" in chart.caption
     assert [row[3:] for row in chart.table.rows] == [("yes", "yes"), ("yes", "yes"), ("no", "no")]
     some = session(agents, terms={"agents": 3, "quorum": 2, "on_missing": "finish"})
-    assert "at least 2 agents answered each round; who missed one is not kept" in session_chart(some, job).caption
+    assert (
+        "at least 2 agents answered each round; who missed one is not kept"
+        in session_chart(some, job).caption
+    )
 
 
 def test_a_session_that_waits() -> None:
-    waiting = session([{"name": "a", "on_roster": False, "accepted": False}], approved_at=None, round=0)
+    waiting = session(
+        [{"name": "a", "on_roster": False, "accepted": False}], approved_at=None, round=0
+    )
     chart = session_chart(waiting, {"started_at": None, "finished_at": None})
     assert [trace["name"] for trace in chart.figure["data"]] == ["enrolled, waiting"]
     assert "No round has begun." in chart.caption
@@ -514,17 +584,27 @@ def test_spending_adds_what_is_held_by_analyst_exactly() -> None:
     assert lines["Ada"]["y"] == pytest.approx([0, *[0.100000001] * 3, *[0.400000001] * 2])
     assert lines["Bo"]["y"] == pytest.approx([0, 0, 0.2, 0, 0, 0])
     assert {trace["line"]["shape"] for trace in lines.values()} == {"hv"}
-    assert [row[6] for row in chart.table.rows] == ["0.100000001", "0.300000001", "0.100000001", "0.400000001"]
+    assert [row[6] for row in chart.table.rows] == [
+        "0.100000001",
+        "0.300000001",
+        "0.100000001",
+        "0.400000001",
+    ]
     assert chart.table.rows[-1][7] == "2e-06"
     assert spending_chart(rows[:1]).table.rows == ()
 
 
 def test_much_spending_stays_drawable_and_ends_exactly() -> None:
-    chart = spending_chart([entry(k, f"job_{k}", "Ada", "reserve", 1_000_000) for k in range(3 * MAX_MOMENTS)])
+    chart = spending_chart(
+        [entry(k, f"job_{k}", "Ada", "reserve", 1_000_000) for k in range(3 * MAX_MOMENTS)]
+    )
     (line,) = chart.figure["data"]
     assert len(line["x"]) == MAX_MOMENTS + 2
     assert line["y"][-1] == pytest.approx(3 * MAX_MOMENTS / 1000)
-    assert (len(chart.table.rows), chart.table.left_out) == (TABLE_ROWS, 3 * MAX_MOMENTS - TABLE_ROWS)
+    assert (len(chart.table.rows), chart.table.left_out) == (
+        TABLE_ROWS,
+        3 * MAX_MOMENTS - TABLE_ROWS,
+    )
 
 
 # Words and colours --------------------------------------------------------------------------------------------------
@@ -535,7 +615,9 @@ def test_names_of_people_are_no_markup() -> None:
     texts = json.dumps(
         [
             spending_chart([entry(1, "job_a", nasty, "reserve", 1)]).figure,
-            session_chart(session([{"name": nasty}]), {"started_at": NOW, "finished_at": NOW}).figure,
+            session_chart(
+                session([{"name": nasty}]), {"started_at": NOW, "finished_at": NOW}
+            ).figure,
             traces.bars(nasty, [1], [1]),
             traces.curve(nasty, [1], [1]),
         ]
@@ -546,7 +628,13 @@ def test_names_of_people_are_no_markup() -> None:
 
 
 def test_rounding_keeps_six_digits() -> None:
-    assert traces.rounded([1234567.0, -1.23456789e-12, 0, np.nan, np.inf]) == [1234570, -1.23457e-12, 0, None, None]
+    assert traces.rounded([1234567.0, -1.23456789e-12, 0, np.nan, np.inf]) == [
+        1234570,
+        -1.23457e-12,
+        0,
+        None,
+        None,
+    ]
     assert Table.of(("a",), [(1 / 3,), (7,)]).rows == (("0.333333",), ("7",))
 
 
@@ -575,8 +663,12 @@ def test_curves_stand_out_from_the_page(dark: bool) -> None:
 
 SEEN_WITH = {
     "all cones": np.eye(3),
-    "deuteranopia": np.array([[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]),
-    "protanopia": np.array([[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]]),
+    "deuteranopia": np.array(
+        [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]
+    ),
+    "protanopia": np.array(
+        [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]]
+    ),
 }
 """Linear sRGB as it looks (Machado, Oliveira, Fernandes 2009, severity 1)."""
 TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
@@ -592,7 +684,9 @@ def lab(colour: str, seen_with: str) -> Any:
 @pytest.mark.parametrize("eyes", SEEN_WITH)
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("palette", [LINES, LOADS])
-def test_colours_differ_for_every_pair_of_eyes(palette: tuple[str, ...], dark: bool, eyes: str) -> None:
+def test_colours_differ_for_every_pair_of_eyes(
+    palette: tuple[str, ...], dark: bool, eyes: str
+) -> None:
     """By 14 at least, six times what is just noticed (2.3; Mahy, Van Eycken, Oosterlinck 1994)."""
     seen = [lab(ON_DARK[colour] if dark else colour, eyes) for colour in palette]
     closest = min(np.linalg.norm(one - other) for one, other in itertools.combinations(seen, 2))
@@ -615,7 +709,10 @@ def test_loads_are_told_apart_by_lightness_alone(dark: bool) -> None:
 
 
 def test_neighbouring_curves_differ_in_more_than_colour() -> None:
-    styles = [(traces.DASHES[k % len(traces.DASHES)], traces.SYMBOLS[k % len(traces.SYMBOLS)]) for k in range(6)]
+    styles = [
+        (traces.DASHES[k % len(traces.DASHES)], traces.SYMBOLS[k % len(traces.SYMBOLS)])
+        for k in range(6)
+    ]
     assert len(set(styles)) == 6
     first, second = traces.curve("a", [1], [1], 0), traces.curve("b", [1], [1], 1)
     assert first["line"]["dash"] != second["line"]["dash"]

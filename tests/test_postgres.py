@@ -139,8 +139,15 @@ def test_first_start_makes_a_safe_server(tmp_path: Path) -> None:
         assert sorted(credentials) == sorted([SUPERUSER, OWNER, APP])
         assert len(set(credentials.values())) == 3
         with psycopg.connect(server.owner_url) as connection:
-            sockets = connection.info.host  # state/run, or another folder where that path is too long
-        for path, mode in {"postgres.json": 0o600, "lock": 0o600, "logs/postgres.log": 0o600, sockets: 0o700}.items():
+            sockets = (
+                connection.info.host
+            )  # state/run, or another folder where that path is too long
+        for path, mode in {
+            "postgres.json": 0o600,
+            "lock": 0o600,
+            "logs/postgres.log": 0o600,
+            sockets: 0o700,
+        }.items():
             assert stat.S_IMODE((server.state / path).stat().st_mode) == mode, path
         assert stat.S_IMODE(server.state.stat().st_mode) == 0o700
         log = server.log.path.read_text()
@@ -153,7 +160,10 @@ def test_urls_serve_psycopg_and_sqlalchemy(postgres: EmbeddedPostgres, role: str
     url = postgres.url(role)
     if role != SUPERUSER:
         with psycopg.connect(url) as connection:
-            assert connection.execute("SELECT current_user, current_database()").fetchone() == (role, "discreet")
+            assert connection.execute("SELECT current_user, current_database()").fetchone() == (
+                role,
+                "discreet",
+            )
     engine = sqlalchemy.create_engine(
         url.replace("postgresql://", "postgresql+psycopg://"), poolclass=sqlalchemy.NullPool
     )
@@ -198,7 +208,11 @@ def test_app_role_may_connect_and_nothing_else(postgres: EmbeddedPostgres) -> No
 
 
 def test_owner_role_is_no_superuser(postgres: EmbeddedPostgres) -> None:
-    for statement in ("CREATE DATABASE mine", "CREATE ROLE mine", "SET session_replication_role = replica"):
+    for statement in (
+        "CREATE DATABASE mine",
+        "CREATE ROLE mine",
+        "SET session_replication_role = replica",
+    ):
         with (
             psycopg.connect(postgres.owner_url, autocommit=True) as connection,
             pytest.raises(psycopg.errors.InsufficientPrivilege),
@@ -323,9 +337,16 @@ def test_killed_server_starts_again_at_the_same_address(state: Path) -> None:
 
 def test_pid_file_that_names_a_stranger_is_no_obstacle(state: Path) -> None:
     # After a restart of the machine or in a container, the pid of a dead server soon belongs to somebody else.
-    for path, line in ((state / "postgres" / "postmaster.pid", 1), (state / "run" / ".s.PGSQL.5432.lock", 1)):
-        path.parent.mkdir(exist_ok=True)  # the server's sockets lie elsewhere where this path is too long
-        path.write_text(f"{os.getpid()}\n" * line + f"{state / 'postgres'}\n1\n5432\n\n\n0 0\nready\n")
+    for path, line in (
+        (state / "postgres" / "postmaster.pid", 1),
+        (state / "run" / ".s.PGSQL.5432.lock", 1),
+    ):
+        path.parent.mkdir(
+            exist_ok=True
+        )  # the server's sockets lie elsewhere where this path is too long
+        path.write_text(
+            f"{os.getpid()}\n" * line + f"{state / 'postgres'}\n1\n5432\n\n\n0 0\nready\n"
+        )
         shutil.copystat(state / "postgres" / "PG_VERSION", path)
         found = (state / "postgres" / "PG_VERSION").stat()
         os.chown(path, found.st_uid, found.st_gid)
@@ -350,7 +371,10 @@ def test_unfinished_initdb_is_begun_anew(tmp_path: Path) -> None:
 
 
 def test_roles_left_half_made_are_completed(state: Path) -> None:
-    with EmbeddedPostgres(state) as server, psycopg.connect(server.superuser_url, autocommit=True) as connection:
+    with (
+        EmbeddedPostgres(state) as server,
+        psycopg.connect(server.superuser_url, autocommit=True) as connection,
+    ):
         connection.execute("DROP DATABASE discreet")
         connection.execute(f"DROP ROLE {APP}")
     with EmbeddedPostgres(state) as server:
@@ -364,7 +388,12 @@ def test_roles_left_half_made_are_completed(state: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["a state", "ein Ort, 100 % 'mit' \"Namen\" + ümläut & ?#=@:", "long" * 40, "deep/" * 40 + "state"],
+    [
+        "a state",
+        "ein Ort, 100 % 'mit' \"Namen\" + ümläut & ?#=@:",
+        "long" * 40,
+        "deep/" * 40 + "state",
+    ],
     ids=["spaces", "every character", "long name", "deep folder"],
 )
 def test_any_path_will_do(made: Path, tmp_path: Path, name: str) -> None:
@@ -372,7 +401,8 @@ def test_any_path_will_do(made: Path, tmp_path: Path, name: str) -> None:
     with EmbeddedPostgres(state) as server:
         assert read(server.owner_url) == ["first"]
         engine = sqlalchemy.create_engine(
-            server.owner_url.replace("postgresql://", "postgresql+psycopg://"), poolclass=sqlalchemy.NullPool
+            server.owner_url.replace("postgresql://", "postgresql+psycopg://"),
+            poolclass=sqlalchemy.NullPool,
         )
         with engine.connect() as connection:
             assert connection.scalar(sqlalchemy.text("SELECT text FROM kept")) == "first"
@@ -388,7 +418,9 @@ def test_a_temporary_folder_whose_path_is_too_long_is_passed_over(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = copied(made, tmp_path / ("long" * 40))
-    place = Path(tempfile.mkdtemp(prefix="discreet-test-"))  # open to the server's user, as pytest's are not
+    place = Path(
+        tempfile.mkdtemp(prefix="discreet-test-")
+    )  # open to the server's user, as pytest's are not
     try:
         (place / ("long" * 20)).mkdir()
         for folder in (place, place / ("long" * 20)):
@@ -425,7 +457,9 @@ def test_killed_supervisor_leaves_one_temporary_folder_at_most(made: Path, tmp_p
     assert not second.exists()
 
 
-def test_programs_in_a_closed_folder_are_copied(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_in_a_closed_folder_are_copied(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As root, a clone below a home of mode 0700; anybody else runs the programs where they are."""
     monkeypatch.setattr(Binaries, "usable_by", lambda _self, _user: False)
     with EmbeddedPostgres(state) as server:
@@ -498,7 +532,9 @@ def test_ordinary_user() -> None:
 
 def test_data_of_another_version(state: Path) -> None:
     (state / "postgres" / "PG_VERSION").write_text("12\n")
-    with pytest.raises(DiscreetError, match="was made by PostgreSQL 12, this discreet brings PostgreSQL") as refused:
+    with pytest.raises(
+        DiscreetError, match="was made by PostgreSQL 12, this discreet brings PostgreSQL"
+    ) as refused:
         EmbeddedPostgres(state).start()
     assert refused.value.code == "database_version"
     StateLock(state).acquire()  # a failed start gives the folder back
@@ -514,7 +550,9 @@ def test_lost_credentials(state: Path) -> None:
 
 
 def test_foreign_credentials(state: Path) -> None:
-    write_private(state / "postgres.json", json.dumps(dict.fromkeys((SUPERUSER, OWNER, APP), "foreign")))
+    write_private(
+        state / "postgres.json", json.dumps(dict.fromkeys((SUPERUSER, OWNER, APP), "foreign"))
+    )
     server = EmbeddedPostgres(state)
     with pytest.raises(DiscreetError, match=r"postgres\.json is not that of"):
         server.start()
@@ -551,7 +589,9 @@ def test_reach_follows_every_folder(tmp_path: Path) -> None:
     folder.mkdir(mode=0o755)
     file = folder / "file"
     file.touch(mode=0o644)
-    below = {path: path.stat().st_mode for path in (tmp_path, *tmp_path.parents) if path != Path("/")}
+    below = {
+        path: path.stat().st_mode for path in (tmp_path, *tmp_path.parents) if path != Path("/")
+    }
     assert user.reaches(file) == all(mode & 1 for mode in below.values())
     assert user.reaches(Path("/etc/passwd"))
     folder.chmod(0o700)
@@ -572,7 +612,9 @@ def test_log_keeps_within_its_size_and_shows_what_is_new(tmp_path: Path) -> None
         log.follow(shown)
         log.rotate()
         assert log.path.stat().st_size == 0
-        assert (tmp_path / "part.log.1").read_bytes().startswith(b"of an earlier run\nfirst\nsecond")
+        assert (
+            (tmp_path / "part.log.1").read_bytes().startswith(b"of an earlier run\nfirst\nsecond")
+        )
         os.write(file, b"third\n")  # the same descriptor goes on in the emptied file
         log.follow(shown)
         assert log.path.read_bytes() == b"third\n"
@@ -593,7 +635,9 @@ def test_private_files_are_whole_and_closed(tmp_path: Path) -> None:
 
 
 def test_stubborn_process_is_killed() -> None:
-    process = subprocess.Popen(["/bin/sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1; done"], stdout=-1)
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1; done"], stdout=-1
+    )
     assert process.stdout is not None
     process.stdout.readline()
     assert end(process, (signal.SIGTERM, 0.1)) == -signal.SIGKILL

@@ -34,7 +34,11 @@ def test_the_encrypted_example_and_how_long_it_takes(encrypted: reproduce.Report
 
 def test_files_and_markdown(encrypted: reproduce.Report, tmp_path: Path) -> None:
     files = encrypted.write(tmp_path / "out")
-    assert {path.name for path in files} == {"huo.csv", "huo-convergence.csv", "huo-convergence.png"}
+    assert {path.name for path in files} == {
+        "huo.csv",
+        "huo-convergence.csv",
+        "huo-convergence.png",
+    }
     with files[0].open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(encrypted.lines) + len(encrypted.unreproduced)
@@ -43,10 +47,21 @@ def test_files_and_markdown(encrypted: reproduce.Report, tmp_path: Path) -> None
     assert "| Figure 2: iterations to 1e-3 | 200 | 456 | 116 |" in text
 
 
-def test_the_command(encrypted: reproduce.Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command(
+    encrypted: reproduce.Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(reproduce, "reproduce", lambda name, *, full: encrypted)
     done = CliRunner().invoke(
-        app, ["reproduce", "huo", "--json", "--out", str(tmp_path), "--markdown", str(tmp_path / "a.md")]
+        app,
+        [
+            "reproduce",
+            "huo",
+            "--json",
+            "--out",
+            str(tmp_path),
+            "--markdown",
+            str(tmp_path / "a.md"),
+        ],
     )
     assert done.exit_code == 0, done.output
     (found,) = json.loads(done.stdout)
@@ -58,14 +73,16 @@ def test_the_command(encrypted: reproduce.Report, tmp_path: Path, monkeypatch: p
 def test_the_printed_noise_of_routing() -> None:
     """privacy.md's .3746 at (.1, .1), and its regularized optimum 11 % above the optimum."""
     setting = tsao.Setting.of()
-    assert tsao.PRINTED_BETA / 60 * min(1 / tsao.PRINTED_BETA, 1 / (1e4 * 50)) * tsao.classic_gaussian_sigma(
-        0.1, 0.1
-    ) == pytest.approx(0.3746, abs=5e-5)
+    assert tsao.PRINTED_BETA / 60 * min(
+        1 / tsao.PRINTED_BETA, 1 / (1e4 * 50)
+    ) * tsao.classic_gaussian_sigma(0.1, 0.1) == pytest.approx(0.3746, abs=5e-5)
     _, course = setting.printed_run()
     assert course[-1] < course[0] / 10
     best = setting.best()
     assert course[-1] / best - 1 > 0.1  # not the paper's 2 %
-    assert setting.travel_time(setting.regularized_optimum(1e4)) / best - 1 == pytest.approx(0.1144, abs=5e-3)
+    assert setting.travel_time(setting.regularized_optimum(1e4)) / best - 1 == pytest.approx(
+        0.1144, abs=5e-3
+    )
     printed = tsao.PRINTED_BETA / 60 / (1e4 * 50)
     assert setting.terms.gradient_change < tsao.PRINTED_BETA
     assert tsao.descent.sensitivity(setting.terms, setting.terms.step_sizes(50), 0) < printed

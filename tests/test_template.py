@@ -75,11 +75,15 @@ def output(log: LogFile) -> Iterator[int]:
     os.close(descriptor)
 
 
-def test_a_part_gets_its_order_through_a_pipe_whatever_its_size(folder: Path, log: LogFile, output: int) -> None:
+def test_a_part_gets_its_order_through_a_pipe_whatever_its_size(
+    folder: Path, log: LogFile, output: int
+) -> None:
     forking = started(folder, log, "sound")
     read, write = os.pipe()
     try:
-        forked = forking.fork(["7", str(write)], {"LARGE": "x" * 100_000, "SMALL": "y"}, output, [write])
+        forked = forking.fork(
+            ["7", str(write)], {"LARGE": "x" * 100_000, "SMALL": "y"}, output, [write]
+        )
         assert forked is not None
         assert forked.wait() == 7
         assert (folder / "ran").read_text() == f"7 {write} LARGE SMALL"
@@ -90,7 +94,9 @@ def test_a_part_gets_its_order_through_a_pipe_whatever_its_size(folder: Path, lo
         os.close(write)
 
 
-def test_a_part_that_nobody_was_told_of_never_begins(folder: Path, log: LogFile, output: int) -> None:
+def test_a_part_that_nobody_was_told_of_never_begins(
+    folder: Path, log: LogFile, output: int
+) -> None:
     """Nobody would watch it, or end it, and a second one is started in its place."""
     forking = started(folder, log, "dying")
     assert forking.fork(["0"], {}, output, []) is None
@@ -99,7 +105,9 @@ def test_a_part_that_nobody_was_told_of_never_begins(folder: Path, log: LogFile,
     assert not (folder / "ran").exists()
 
 
-def test_a_template_without_a_process_for_a_part_says_so_at_once(folder: Path, log: LogFile, output: int) -> None:
+def test_a_template_without_a_process_for_a_part_says_so_at_once(
+    folder: Path, log: LogFile, output: int
+) -> None:
     assert started(folder, log, "poor").fork(["0"], {}, output, []) is None
     assert "the machine gives no process" in (folder / "template.log").read_text()
 

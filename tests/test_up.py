@@ -41,7 +41,9 @@ pytestmark = pytest.mark.timeout(600)
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("DISCREET_")} | more
+    return {
+        name: value for name, value in os.environ.items() if not name.startswith("DISCREET_")
+    } | more
 
 
 @dataclass
@@ -70,7 +72,9 @@ class Service:
         """The pid of a part, 0 while it does not run."""
         for pid in family(self.process.pid):
             words = command(pid)
-            if (name in words and "discreet" in words) or (name == "postgres" and words[0].endswith("/bin/postgres")):
+            if (name in words and "discreet" in words) or (
+                name == "postgres" and words[0].endswith("/bin/postgres")
+            ):
                 return pid
         return 0
 
@@ -83,7 +87,9 @@ class Service:
     @property
     def fork_servers(self) -> list[int]:
         """What fork servers are forked from, and these."""
-        return [pid for pid in family(self.process.pid) if "discreet.isolation.zygote" in command(pid)]
+        return [
+            pid for pid in family(self.process.pid) if "discreet.isolation.zygote" in command(pid)
+        ]
 
     def get(self, path: str, **headers: str) -> int:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_SECONDS)
@@ -104,9 +110,23 @@ def as_user(user: int | None) -> dict[str, Any]:
 
 
 @contextmanager
-def started(state: Path, *arguments: str, user: int | None = None, **more: str) -> Iterator[Service]:
+def started(
+    state: Path, *arguments: str, user: int | None = None, **more: str
+) -> Iterator[Service]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "discreet", "up", "--state", str(state), "--port", "0", "--rpc-port", "0", *arguments],
+        [
+            sys.executable,
+            "-m",
+            "discreet",
+            "up",
+            "--state",
+            str(state),
+            "--port",
+            "0",
+            "--rpc-port",
+            "0",
+            *arguments,
+        ],
         env=clean_environment(**more),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -129,7 +149,19 @@ STOPPING = "discreet up: stopping"
 def refused(state: Path, *arguments: str, **more: str) -> str:
     """The one line of an `up` that cannot run."""
     done = subprocess.run(
-        [sys.executable, "-m", "discreet", "up", "--state", str(state), "--port", "0", "--rpc-port", "0", *arguments],
+        [
+            sys.executable,
+            "-m",
+            "discreet",
+            "up",
+            "--state",
+            str(state),
+            "--port",
+            "0",
+            "--rpc-port",
+            "0",
+            *arguments,
+        ],
         env=clean_environment(**more),
         capture_output=True,
         text=True,
@@ -138,7 +170,9 @@ def refused(state: Path, *arguments: str, **more: str) -> str:
     assert done.returncode == 1
     assert done.stdout == ""
     *before, line = done.stderr.splitlines(keepends=True)
-    assert all(told.startswith("discreet up: still starting: ") for told in before)  # on a slow machine
+    assert all(
+        told.startswith("discreet up: still starting: ") for told in before
+    )  # on a slow machine
     return line
 
 
@@ -161,7 +195,9 @@ def other_user(request: pytest.FixtureRequest) -> int | None:
     if request.param == "same":
         return None
     nobody = User(65534, 65534)
-    if os.geteuid() != 0 or not all(nobody.reaches(Path(place)) for place in (sys.executable, prepared.__file__)):
+    if os.geteuid() != 0 or not all(
+        nobody.reaches(Path(place)) for place in (sys.executable, prepared.__file__)
+    ):
         pytest.skip("only root can be somebody else, and only where others can reach the code")
     return nobody.uid
 
@@ -169,7 +205,10 @@ def other_user(request: pytest.FixtureRequest) -> int | None:
 def test_master_keys_rotate_beside_a_running_service(made: Path, other_user: int | None) -> None:
     """Of root's service PostgreSQL's own note of its socket is a path of its process: nobody else's."""
     place = Path(tempfile.mkdtemp(prefix="discreet-test-"))  # pytest's folders are closed to others
-    state, home = place / "state", {"HOME": str(place), "DISCREET_WORKERS": "0"}  # nothing to warm up
+    state, home = (
+        place / "state",
+        {"HOME": str(place), "DISCREET_WORKERS": "0"},
+    )  # nothing to warm up
     copied(made, state)
     if other_user is not None:
         for path in (place, *place.rglob("*")):
@@ -178,8 +217,13 @@ def test_master_keys_rotate_beside_a_running_service(made: Path, other_user: int
         with started(state, user=other_user, **home) as service:
             service.await_ready()
             before = (state / "secrets.json").read_bytes()
-            for url in ("postgresql://discreet_app@127.0.0.1:1/discreet", "postgresql://a@/b?host=/nowhere"):
-                lost = secrets_command(state, "rotate", "content", user=other_user, DISCREET_DATABASE_URL=url, **home)
+            for url in (
+                "postgresql://discreet_app@127.0.0.1:1/discreet",
+                "postgresql://a@/b?host=/nowhere",
+            ):
+                lost = secrets_command(
+                    state, "rotate", "content", user=other_user, DISCREET_DATABASE_URL=url, **home
+                )
                 assert (lost.returncode, lost.stdout) == (1, "")
                 assert "no key was made" in lost.stderr
                 assert lost.stderr.count("\n") == 1, lost.stderr
@@ -188,7 +232,12 @@ def test_master_keys_rotate_beside_a_running_service(made: Path, other_user: int
             assert done.returncode == 0, done.stderr
             keys = json.loads((state / "secrets.json").read_text())["content_keys"]
             assert [keys[0]["id"], len(keys)] == [json.loads(done.stdout)["used"], 2]
-            assert secrets_command(state, "retire", "content", keys[1]["id"], user=other_user, **home).returncode == 0
+            assert (
+                secrets_command(
+                    state, "retire", "content", keys[1]["id"], user=other_user, **home
+                ).returncode
+                == 0
+            )
             assert service.get("/readyz") == 200
     finally:
         shutil.rmtree(place)
@@ -249,7 +298,9 @@ def test_ready_file_and_owner_key(shared: Service) -> None:
 def test_parts_know_only_the_application_role_and_what_forks_knows_nothing(shared: Service) -> None:
     """Searched in the memory of the processes: also a password that nobody holds any more would be found."""
     passwords = json.loads((shared.state / "postgres.json").read_text())
-    words = {role: passwords[role].encode() for role in ("discreet_app", "discreet_owner", "postgres")}
+    words = {
+        role: passwords[role].encode() for role in ("discreet_app", "discreet_owner", "postgres")
+    }
     secrets = json.loads((shared.state / "secrets.json").read_text())
     key = secrets["content_keys"][0]["key"]
     words |= {"content key": key.encode(), "raw content key": base64.urlsafe_b64decode(key)}
@@ -259,7 +310,9 @@ def test_parts_know_only_the_application_role_and_what_forks_knows_nothing(share
         assert known - keys == {"discreet_app"}, name
         assert known & keys, name
     children, *fork_servers = shared.fork_servers
-    assert fork_servers  # one of solvers, and one of uploads, which a killed one begins with the next upload
+    assert (
+        fork_servers
+    )  # one of solvers, and one of uploads, which a killed one begins with the next upload
     for pid in (shared.template, children, *fork_servers):
         assert remembered(pid, words) == set(), command(pid)
 
@@ -298,7 +351,9 @@ def test_killed_api_keeps_its_port_and_its_callers(shared: Service) -> None:
     before, port = shared.part("api"), shared.port
     with ThreadPoolExecutor() as pool:
         os.kill(before, signal.SIGKILL)
-        answers = [pool.submit(shared.get, "/readyz") for _ in range(5)]  # wait in the backlog of the socket
+        answers = [
+            pool.submit(shared.get, "/readyz") for _ in range(5)
+        ]  # wait in the backlog of the socket
         assert {answer.result() for answer in answers} == {200}
     assert shared.part("api") not in (0, before)
     assert shared.port == port
@@ -323,9 +378,15 @@ def test_killed_worker_is_replaced(shared: Service) -> None:
     children, *_ = shared.fork_servers
 
     def solving() -> list[int]:
-        return [pid for pid in shared.fork_servers if pid != children and "discreet.isolation.solving" in command(pid)]
+        return [
+            pid
+            for pid in shared.fork_servers
+            if pid != children and "discreet.isolation.solving" in command(pid)
+        ]
 
-    until(lambda: len(solving()) == 1)  # of the worker that is there, whatever the test before has killed
+    until(
+        lambda: len(solving()) == 1
+    )  # of the worker that is there, whatever the test before has killed
     before, own = shared.part("worker"), solving()
     os.kill(before, signal.SIGKILL)
     until(lambda: shared.part("worker") not in (0, before))
@@ -364,7 +425,11 @@ def test_sigterm_leaves_nothing_running(service: Service) -> None:
 
 
 def test_killed_supervisor_takes_all_with_it_and_loses_nothing(service: Service) -> None:
-    processes, port, key = family(service.process.pid), service.port, (service.state / "owner.key").read_text()
+    processes, port, key = (
+        family(service.process.pid),
+        service.port,
+        (service.state / "owner.key").read_text(),
+    )
     service.process.kill()
     until(lambda: not any(alive(pid) for pid in processes))
     assert (service.state / "ready.json").exists()
@@ -378,7 +443,11 @@ def test_killed_supervisor_takes_all_with_it_and_loses_nothing(service: Service)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_asked_to_stop_while_it_starts(tmp_path: Path, number: signal.Signals) -> None:
     with started(tmp_path / "state") as service:
-        until(lambda: (tmp_path / "state" / "lock").exists() and (tmp_path / "state" / "lock").read_text())
+        until(
+            lambda: (
+                (tmp_path / "state" / "lock").exists() and (tmp_path / "state" / "lock").read_text()
+            )
+        )
         processes = family(service.process.pid)
         service.process.send_signal(number)
         _, errors = service.process.communicate(timeout=DEADLINE_SECONDS)
@@ -424,7 +493,9 @@ def test_database_of_ones_own(postgres: EmbeddedPostgres, tmp_path: Path) -> Non
 
 
 def test_embedded_database_for_one_program(tmp_path: Path) -> None:
-    settings = Settings(state=tmp_path / "state", database_url=None, migration_database_url=None, secrets_file=None)
+    settings = Settings(
+        state=tmp_path / "state", database_url=None, migration_database_url=None, secrets_file=None
+    )
     for _ in range(2):
         with prepared.embedded(settings) as ready:
             assert ready.state == settings.state
@@ -434,7 +505,10 @@ def test_embedded_database_for_one_program(tmp_path: Path) -> None:
                 assert connection.execute("SELECT count(*) FROM jobs").fetchone() == (0,)
                 with pytest.raises(psycopg.errors.InsufficientPrivilege):
                     connection.execute("CREATE TABLE mine (x int)")
-            with pytest.raises(StateHeld, match=f"process {os.getpid()}"), prepared.embedded(settings):
+            with (
+                pytest.raises(StateHeld, match=f"process {os.getpid()}"),
+                prepared.embedded(settings),
+            ):
                 pass
 
 
@@ -442,7 +516,9 @@ def test_up_for_a_demonstration(made: Path, tmp_path: Path) -> None:
     settings = Settings(state=copied(made, tmp_path / "state"), workers=0)
     with prepared.running(settings) as ready:
         assert alive(ready["pid"])
-        connection = http.client.HTTPConnection(ready["api"].removeprefix("http://"), timeout=DEADLINE_SECONDS)
+        connection = http.client.HTTPConnection(
+            ready["api"].removeprefix("http://"), timeout=DEADLINE_SECONDS
+        )
         connection.request("GET", "/readyz")
         assert connection.getresponse().status == 200
         connection.close()
@@ -487,7 +563,9 @@ def test_wildcard_addresses_are_reached_on_loopback(host: str, reached: str) -> 
     assert ports.reachable(host) == reached
 
 
-def test_children_get_exactly_these_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_children_get_exactly_these_settings(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("DISCREET_MIGRATION_DATABASE_URL", "postgresql://owner:secret@/x")
     monkeypatch.setenv("DISCREET_WORKERS", "7")
     settings = Settings(state=tmp_path, migration_database_url=None, workers=3, lease_seconds=2.5)
@@ -532,7 +610,10 @@ def test_parts_that_are_alive_and_silent_are_replaced(service: Service) -> None:
         until(lambda: client.job(job)["finished_at"] is not None)
         assert client.job(job)["state"] == "succeeded"
     for name in ("api", "rpc", "worker-1"):
-        assert "discreet up: ended, 3 probes in a row failed" in (service.state / "logs" / f"{name}.log").read_text()
+        assert (
+            "discreet up: ended, 3 probes in a row failed"
+            in (service.state / "logs" / f"{name}.log").read_text()
+        )
 
 
 def test_silence_counts_from_the_first_answer_whoever_asked() -> None:

@@ -64,10 +64,15 @@ def described(schema: Any) -> Any:
     if "properties" in schema:  # their names are any words
         fields = schema["properties"].items()
         kept["properties"] = {
-            name: {**described(field), "description": wrapped(about(field))} for name, field in fields
+            name: {**described(field), "description": wrapped(about(field))}
+            for name, field in fields
         }
     if "prefixItems" in kept:  # JSON has no tuples
-        entries = [one for index, one in enumerate(kept["prefixItems"]) if one not in kept["prefixItems"][:index]]
+        entries = [
+            one
+            for index, one in enumerate(kept["prefixItems"])
+            if one not in kept["prefixItems"][:index]
+        ]
         kept["items"] = {"anyOf": entries}
         del kept["prefixItems"]
     if isinstance(kept.get("description"), str):
@@ -79,15 +84,23 @@ def about(field: Json) -> str:
     """Description, unit, bounds and default of a field or parameter."""
     default = field.get("default")
     unit = f"unit: {field['x-unit']}" if "x-unit" in field else ""
-    stated = f"default `{default if isinstance(default, str) else json.dumps(default)}`" if default is not None else ""
-    return "; ".join(part for part in (field.get("description", ""), unit, bounds(field), stated) if part)
+    stated = (
+        f"default `{default if isinstance(default, str) else json.dumps(default)}`"
+        if default is not None
+        else ""
+    )
+    return "; ".join(
+        part for part in (field.get("description", ""), unit, bounds(field), stated) if part
+    )
 
 
 def bounds(schema: Json) -> str:
     """What a value is bounded by, and what lies in it; nothing where a value may be of several types."""
     inner = [one for one in schema.get("anyOf", []) if one != {"type": "null"}]
     bounded = {**schema, **inner[0]} if len(inner) == 1 else schema
-    values = {name: f"{value:g}" if isinstance(value, float) else value for name, value in bounded.items()}
+    values = {
+        name: f"{value:g}" if isinstance(value, float) else value for name, value in bounded.items()
+    }
     own = [form.format(values[name]) for name, form in BOUNDS.items() if name in values]
     each = bounds(bounded["items"]) if "items" in bounded else ""
     return ", ".join([*own, f"each {each}"] if each else own)
@@ -103,11 +116,34 @@ def hanging(text: str) -> str:
 
 def models(contract: Json) -> str:
     """The module `rest.models`."""
-    source = ("--input-file-type", "openapi", "--target-python-version", "3.11", "--disable-timestamp")
-    shape = ("--output-model-type", "typing.TypedDict", "--no-use-closed-typed-dict", "--enum-field-as-literal", "all")
+    source = (
+        "--input-file-type",
+        "openapi",
+        "--target-python-version",
+        "3.11",
+        "--disable-timestamp",
+    )
+    shape = (
+        "--output-model-type",
+        "typing.TypedDict",
+        "--no-use-closed-typed-dict",
+        "--enum-field-as-literal",
+        "all",
+    )
     words = ("--use-schema-description", "--use-field-description", "--use-single-line-docstring")
-    layout = ("--formatters", "builtin", "--disable-future-imports")  # so that `__required_keys__` are right
-    made = run("datamodel_code_generator", *source, *shape, *words, *layout, text=json.dumps(described(contract)))
+    layout = (
+        "--formatters",
+        "builtin",
+        "--disable-future-imports",
+    )  # so that `__required_keys__` are right
+    made = run(
+        "datamodel_code_generator",
+        *source,
+        *shape,
+        *words,
+        *layout,
+        text=json.dumps(described(contract)),
+    )
     return MODELS + made[made.index("from typing") :]
 
 
@@ -133,7 +169,11 @@ def type_of(schema: Json) -> str:
     """The type of a parameter, which is no object."""
     if "anyOf" in schema:
         return " | ".join(type_of(one) for one in schema["anyOf"] if one != {"type": "null"})
-    return f"Literal[{', '.join(map(repr, schema['enum']))}]" if "enum" in schema else TYPES[schema["type"]]
+    return (
+        f"Literal[{', '.join(map(repr, schema['enum']))}]"
+        if "enum" in schema
+        else TYPES[schema["type"]]
+    )
 
 
 def named(content: Json) -> str:
@@ -143,16 +183,24 @@ def named(content: Json) -> str:
         return "None"
     if media == "application/json":
         schema = content[media]["schema"]
-        return " | ".join("models." + one["$ref"].rpartition("/")[2] for one in schema.get("anyOf", [schema]))
+        return " | ".join(
+            "models." + one["$ref"].rpartition("/")[2] for one in schema.get("anyOf", [schema])
+        )
     return "str" if media.startswith("text/") else "bytes"
 
 
 def operation(method: str, url: str, said: Json) -> str:
     """One function: parameters of the path by position, then the body, all others by name."""
-    parameters = [(one["name"].lower().replace("-", "_"), one) for one in said.get("parameters", [])]
+    parameters = [
+        (one["name"].lower().replace("-", "_"), one) for one in said.get("parameters", [])
+    ]
     fixed = [f"{name}: {type_of(one['schema'])}" for name, one in parameters if one["required"]]
     body = [f"body: {named(said['requestBody']['content'])}"] if "requestBody" in said else []
-    free = [f"{name}: {type_of(one['schema'])} | None = None" for name, one in parameters if not one["required"]]
+    free = [
+        f"{name}: {type_of(one['schema'])} | None = None"
+        for name, one in parameters
+        if not one["required"]
+    ]
     answers = {code: answer for code, answer in said["responses"].items() if code.startswith("2")}
     answer = " | ".join(dict.fromkeys(named(one.get("content", {})) for one in answers.values()))
 
@@ -162,7 +210,8 @@ def operation(method: str, url: str, said: Json) -> str:
         wrapped(said["description"]),
         "\n".join(hanging(f"{name}: {text}") for name, text in explained if text),
         f"Answers {' or '.join(answers)}. Roles: {', '.join(said['x-roles']) or 'none is needed'}.",
-        "Problem codes:\n" + "\n".join(hanging(f"{code} {', '.join(codes)}") for code, codes in refusals.items()),
+        "Problem codes:\n"
+        + "\n".join(hanging(f"{code} {', '.join(codes)}") for code, codes in refusals.items()),
     ]
     text = textwrap.indent("\n\n".join(filter(None, paragraphs)), "    ").strip()
 
@@ -182,7 +231,11 @@ def operation(method: str, url: str, said: Json) -> str:
 
 def operations(contract: Json) -> str:
     """The module `rest.operations`."""
-    calls = [(method, url, said) for url, methods in contract["paths"].items() for method, said in methods.items()]
+    calls = [
+        (method, url, said)
+        for url, methods in contract["paths"].items()
+        for method, said in methods.items()
+    ]
     return OPERATIONS + "".join("\n\n" + operation(*call) for call in calls)
 
 
@@ -231,7 +284,11 @@ def answer_class(kind: str, name: str, schema: Json) -> str:
     says = wrapped(f"Result of `{kind}`. {schema['description']}")
     lines = [f"class {name}(Answer):", textwrap.indent(f'"""{says}"""', "    "), ""]
     lines.append(f"    KIND: ClassVar[str] = {kind!r}")
-    named = {field: tuple(said["x-table"][:-1]) for field, said in schema["properties"].items() if "x-table" in said}
+    named = {
+        field: tuple(said["x-table"][:-1])
+        for field, said in schema["properties"].items()
+        if "x-table" in said
+    }
     if named:
         lines.append(f"    AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {named!r}")
     for field, said in schema["properties"].items():
@@ -251,7 +308,9 @@ def answers(contract: Json) -> str:
         result = reference["$ref"].rpartition("/")[2]
         names.append(result.removesuffix("Result") + "Answer")
         parts.append(answer_class(kind, names[-1], schemas[result]))
-    parts.append(f"ANSWERS: dict[str, type[Answer]] = {{one.KIND: one for one in ({', '.join(names)},)}}\n")
+    parts.append(
+        f"ANSWERS: dict[str, type[Answer]] = {{one.KIND: one for one in ({', '.join(names)},)}}\n"
+    )
     listed = sorted(["ANSWERS", "Answer", "Floats", "Ints", "Price", "answer_of", *names])
     parts.insert(1, f"__all__ = {listed!r}\n")
     return "\n\n".join(parts) + ANSWER_OF
@@ -277,7 +336,10 @@ HEADER = "# Made from client.py by `make sdk`; edit that.\n"
 ASYNCHRONOUS = (
     (r"^# ruff: noqa.*\n", ""),  # client.py's exception from UP028; the made file has no need of it
     (r'"""A client of the HTTP API', r'"""The client of the HTTP API for asyncio'),
-    (r"`aio.AsyncClient` is\nmade of this file by `make sdk`.", r"`client.Client` is\nthe same without await."),
+    (
+        r"`aio.AsyncClient` is\nmade of this file by `make sdk`.",
+        r"`client.Client` is\nthe same without await.",
+    ),
     (r"\bwith Client\(", r"async with AsyncClient("),
     (r"= client\.solve\(", r"= await client.solve("),
     (r"^class Client:", r"class AsyncClient:"),
@@ -321,11 +383,18 @@ def run(module: str, *arguments: str, text: str) -> str:
 def formatted(path: Path, text: str) -> str:
     """As every file of the project is formatted."""
     source = ("--quiet", "--stdin-filename", str(path), "-")
-    return run("ruff", "format", *source, text=run("ruff", "check", "--select", "I,F401", "--fix", *source, text=text))
+    return run(
+        "ruff",
+        "format",
+        *source,
+        text=run("ruff", "check", "--select", "I,F401", "--fix", *source, text=text),
+    )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
     contract = json.loads(CONTRACT.read_text())
@@ -337,9 +406,13 @@ def main() -> int:
         "aio.py": asynchronous((PACKAGE / "client.py").read_text()),
     }
     texts = {PACKAGE / name: formatted(PACKAGE / name, text) for name, text in made.items()}
-    changed = [path for path, text in texts.items() if not path.exists() or path.read_text() != text]
+    changed = [
+        path for path, text in texts.items() if not path.exists() or path.read_text() != text
+    ]
     if check and changed:
-        print(f"not what `make sdk` writes: {', '.join(str(path.relative_to(HERE)) for path in changed)}")
+        print(
+            f"not what `make sdk` writes: {', '.join(str(path.relative_to(HERE)) for path in changed)}"
+        )
         return 1
     for path in changed:
         path.write_text(texts[path])

@@ -38,7 +38,9 @@ def install() -> None:
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         raise Missing("node and npm are not installed")
-    version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    version = subprocess.run(
+        [node, "--version"], capture_output=True, text=True, check=True
+    ).stdout.strip()
     if int(version.removeprefix("v").split(".")[0]) < NODE:
         raise Missing(f"node {NODE} or newer is needed, this is {version}")
     modules = HERE / "node_modules"
@@ -89,14 +91,18 @@ def npm(script: str) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--install", action="store_true")
     chosen = parser.parse_args()
     try:
         install()
     except Missing as missing:
-        print(f"[discreet] SKIPPED, the TypeScript SDK was not looked at: {missing}", file=sys.stderr)
+        print(
+            f"[discreet] SKIPPED, the TypeScript SDK was not looked at: {missing}", file=sys.stderr
+        )
         return 1 if os.environ.get("CI") else MISSING if chosen.install else 0
     if chosen.install:
         return 0
@@ -107,7 +113,10 @@ def main() -> int:
         print(f"{MESSAGES.name} is not that of federation.proto: run `make sdk`", file=sys.stderr)
         return 1
     if npm("drift") != 0:
-        print("clients/typescript/src/schema.d.ts is not that of openapi.json: run `make sdk`", file=sys.stderr)
+        print(
+            "clients/typescript/src/schema.d.ts is not that of openapi.json: run `make sdk`",
+            file=sys.stderr,
+        )
         return 1
     return npm("types")
 

@@ -167,7 +167,10 @@ DIGITS = Context(prec=50)
 
 def amounts(value, columns=COLUMNS):
     """Integers from decimal strings."""
-    require(isinstance(value, dict) and sorted(value) == sorted(columns), "its amounts are not of this format")
+    require(
+        isinstance(value, dict) and sorted(value) == sorted(columns),
+        "its amounts are not of this format",
+    )
     require(
         all(isinstance(one, str) and re.fullmatch("0|[1-9][0-9]*", one) for one in value.values()),
         "its amounts are not of this format",
@@ -176,7 +179,10 @@ def amounts(value, columns=COLUMNS):
 
 
 def figure(value):
-    require(isinstance(value, int | float) and not isinstance(value, bool) and value > 0, "the events have no price")
+    require(
+        isinstance(value, int | float) and not isinstance(value, bool) and value > 0,
+        "the events have no price",
+    )
     return Fraction(value)
 
 
@@ -210,7 +216,10 @@ def price_of(events):
             total["rho"] += math.ceil(count * loss * loss / 2 * UNITS["rho"])
         else:
             whole = False
-            charged = amounts({name: event[f"charged_{name}"] for name in ("epsilon", "delta")}, ("epsilon", "delta"))
+            charged = amounts(
+                {name: event[f"charged_{name}"] for name in ("epsilon", "delta")},
+                ("epsilon", "delta"),
+            )
             for name, units in charged.items():
                 total[name] += units
     return total, whole
@@ -220,14 +229,23 @@ def check_price(events, stated):
     """None where the price is all that follows from the events, else the words for what was not derived."""
     derived, whole = price_of(events)
     for name in COLUMNS if whole else ("epsilon", "delta"):
-        require(derived[name] == stated[name], f"the events cost {derived[name]} of {name}, not {stated[name]}")
-    return None if whole else "epsilon and delta are what the events say; that their noise is enough was not derived"
+        require(
+            derived[name] == stated[name],
+            f"the events cost {derived[name]} of {name}, not {stated[name]}",
+        )
+    return (
+        None
+        if whole
+        else "epsilon and delta are what the events say; that their noise is enough was not derived"
+    )
 
 
 def least_epsilon(rho, delta):
     """The least over orders a > 1 of rho a + ln(1 - 1/a) - ln(delta a)/(a - 1), as docs/ledger.md says."""
     low, high = -60.0, -math.log(delta)
-    for _ in range(100):  # of the order's logarithm above 1: rho (a - 1)^2 = -ln(delta a) at the least
+    for _ in range(
+        100
+    ):  # of the order's logarithm above 1: rho (a - 1)^2 = -ln(delta a) at the least
         middle = (low + high) / 2
         above = math.exp(middle)
         ahead = rho * above * above < -math.log(delta) - math.log1p(above)
@@ -247,11 +265,17 @@ def check_limits(cap, filters):
     names = ("basic", "zcdp") if quarter else ("basic",)
     wrong = "the filters do not follow from the cap"
     require(isinstance(filters, dict) and sorted(filters) == sorted(names), wrong)
-    require(amounts(filters["basic"], ("epsilon", "delta")) == {**cap, "delta": cap["delta"] // 2}, wrong)
+    require(
+        amounts(filters["basic"], ("epsilon", "delta")) == {**cap, "delta": cap["delta"] // 2},
+        wrong,
+    )
     if quarter:
         limit = amounts(filters["zcdp"], ("rho", "delta_z"))
         require(limit["delta_z"] == quarter, wrong)
-        most, delta = DIGITS.divide(Decimal(cap["epsilon"]), Decimal(10**9)), Fraction(quarter, 10**18)
+        most, delta = (
+            DIGITS.divide(Decimal(cap["epsilon"]), Decimal(10**9)),
+            Fraction(quarter, 10**18),
+        )
         if delta >= 1:
             return
         if limit["rho"]:
@@ -262,7 +286,20 @@ def check_limits(cap, filters):
 # Ledgers -------------------------------------------------------------------------------------------------------------
 
 IDENTITY = ("account", "tenant", "scope", "subject", "unit")
-CHARGES = ("actor", "at", "cap", "events", "filters", "job", "kind", "price", "reason", "reserved", "seq", "totals")
+CHARGES = (
+    "actor",
+    "at",
+    "cap",
+    "events",
+    "filters",
+    "job",
+    "kind",
+    "price",
+    "reason",
+    "reserved",
+    "seq",
+    "totals",
+)
 BODY = {*IDENTITY, *CHARGES}
 HEAD = {"accounts", "format", "hash", "public_key", "seq", "signature", "tenant"}
 BEFORE = {"data_touched": "reserve", "commit": "data_touched", "release": "reserve"}
@@ -277,19 +314,28 @@ def check_head(head, keys=(), kept=False):
     """Number and hash of the last entry of each account; Bad unless the head is signed, by one of `keys` if any."""
     require(isinstance(head, dict) and set(head) == HEAD, "the head is not of this format")
     listed, tenant = head["accounts"], head["tenant"]
-    require(head["format"] == "discreet-ledger/1" and isinstance(tenant, str), "the head is not of this format")
+    require(
+        head["format"] == "discreet-ledger/1" and isinstance(tenant, str),
+        "the head is not of this format",
+    )
     for name, seq, found in listed:
         formed = isinstance(name, str) and type(seq) is int and seq > 0 and is_hash(found)
         require(formed, "the head is not of this format")
     names = [row[0] for row in listed]
     require(names == sorted(set(names)), "the head is not of this format")
-    require(not keys or head["public_key"] in keys, "the head is signed by another key than the one that was given")
+    require(
+        not keys or head["public_key"] in keys,
+        "the head is signed by another key than the one that was given",
+    )
     message = canonical(listed or [tenant])
     if kept and not listed and head["hash"] == hashlib.sha256(b"[]").hexdigest():
         message = b"[]"  # as old versions signed a tenant without accounts
     signed = is_signed(bytes_of(head["public_key"]), bytes_of(head["signature"]), message)
     require(signed, "the signature of the head is forged")
-    require(head["hash"] == hashlib.sha256(message).hexdigest(), "the head's hash is not that of its list")
+    require(
+        head["hash"] == hashlib.sha256(message).hexdigest(),
+        "the head's hash is not that of its list",
+    )
     counted = type(head["seq"]) is int and head["seq"] == sum(row[1] for row in listed)
     require(counted, "the head's number is not that of its list")
     return {name: (seq, found) for name, seq, found in listed}
@@ -301,34 +347,65 @@ class Account:
     def __init__(self, body):
         self.identity = {name: body[name] for name in IDENTITY}
         self.seq, self.hash = 0, bytes(32)
-        self.totals, self.reserved, self.cap, self.filters, self.jobs = NOTHING, NOTHING, None, None, {}
+        self.totals, self.reserved, self.cap, self.filters, self.jobs = (
+            NOTHING,
+            NOTHING,
+            None,
+            None,
+            {},
+        )
         self.underived = 0
 
     def follow(self, entry):
         """The next entry: its place, its hashes, and the rules that it follows."""
         body, kind, job = entry["body"], entry["body"]["kind"], entry["body"]["job"]
-        require(type(body["seq"]) is int and body["seq"] == self.seq + 1, "the entry is missing or out of its place")
-        require(entry["previous_hash"] == self.hash.hex(), "its previous hash is not that of the entry before")
+        require(
+            type(body["seq"]) is int and body["seq"] == self.seq + 1,
+            "the entry is missing or out of its place",
+        )
+        require(
+            entry["previous_hash"] == self.hash.hex(),
+            "its previous hash is not that of the entry before",
+        )
         found = hashlib.sha256(self.hash + canonical(body))
-        require(found.hexdigest() == entry["hash"], "its hash is not that of its content: it was changed")
-        require(all(body[name] == self.identity[name] for name in IDENTITY), "it is of another account")
+        require(
+            found.hexdigest() == entry["hash"],
+            "its hash is not that of its content: it was changed",
+        )
+        require(
+            all(body[name] == self.identity[name] for name in IDENTITY), "it is of another account"
+        )
         spent, held = dict(self.totals), dict(self.reserved)
         if kind in ("open", "grant"):
-            require((kind == "open") == (self.seq == 0), "an account is opened once, by its first entry")
-            require((job, body["price"], body["events"]) == (None, {}, []), "a cap has no job, price or events")
+            require(
+                (kind == "open") == (self.seq == 0), "an account is opened once, by its first entry"
+            )
+            require(
+                (job, body["price"], body["events"]) == (None, {}, []),
+                "a cap has no job, price or events",
+            )
             check_limits(amounts(body["cap"], ("epsilon", "delta")), body["filters"])
             self.cap, self.filters = body["cap"], body["filters"]
         else:
             self._charge(kind, job, body, spent, held)
         require(amounts(body["totals"]) == spent, "the totals are not the sum of the prices")
-        require(amounts(body["reserved"]) == held, "the reserved amounts are not the sum of the open reservations")
-        passed = any(all(spent[name] <= int(most) for name, most in one.items()) for one in self.filters.values())
+        require(
+            amounts(body["reserved"]) == held,
+            "the reserved amounts are not the sum of the open reservations",
+        )
+        passed = any(
+            all(spent[name] <= int(most) for name, most in one.items())
+            for one in self.filters.values()
+        )
         require(passed, "the totals pass no filter")
         self.totals, self.reserved, self.seq, self.hash = spent, held, self.seq + 1, found.digest()
 
     def _charge(self, kind, job, body, spent, held):
         require(self.seq > 0, "an account begins with the entry that opens it")
-        require((body["cap"], body["filters"]) == (self.cap, self.filters), "the cap changed without a grant")
+        require(
+            (body["cap"], body["filters"]) == (self.cap, self.filters),
+            "the cap changed without a grant",
+        )
         require(isinstance(job, str), "it names no job")
         require(kind == "reserve" or kind in BEFORE, "its kind is not known")
         last, price = self.jobs.get(job, (None, NOTHING))
@@ -357,8 +434,13 @@ def whole_numbers(value):
 def line_of(line, members):
     """The object of a line, which must be its one canonical writing."""
     value = read_json(line)
-    require(isinstance(value, dict) and set(value) == members, "the line has other members than its format")
-    require(canonical(value) + b"\n" == line and whole_numbers(value), "the line is not canonical JSON")
+    require(
+        isinstance(value, dict) and set(value) == members,
+        "the line has other members than its format",
+    )
+    require(
+        canonical(value) + b"\n" == line and whole_numbers(value), "the line is not canonical JSON"
+    )
     return value
 
 
@@ -370,17 +452,29 @@ def check_ledger(lines, keys=(), head=None, watch=None):
         own = line_of(next(lines, b""), HEAD)
         last = check_head(own, keys)
         kept = {} if head is None else check_head(head, keys or (own["public_key"],), kept=True)
-        require(head is None or head["tenant"] == own["tenant"], "the kept head is of another tenant")
+        require(
+            head is None or head["tenant"] == own["tenant"], "the kept head is of another tenant"
+        )
         accounts, account, name = {}, None, ""
         for line in lines:
-            place = "the first entry" if account is None else f"entry {account.seq + 1} of account {name}"
+            place = (
+                "the first entry"
+                if account is None
+                else f"entry {account.seq + 1} of account {name}"
+            )
             entry = line_of(line, {"body", "hash", "previous_hash"})
             body = entry["body"]
-            require(set(body) == BODY and isinstance(body["account"], str), "it is not an entry of this format")
+            require(
+                set(body) == BODY and isinstance(body["account"], str),
+                "it is not an entry of this format",
+            )
             if account is None or body["account"] != name:
                 if account is not None:
                     _check_end(account, name, last, kept)
-                require(body["account"] > name and body["account"] not in accounts, "the account comes out of order")
+                require(
+                    body["account"] > name and body["account"] not in accounts,
+                    "the account comes out of order",
+                )
                 name, account = body["account"], Account(body)
                 accounts[name] = account
                 place = f"entry 1 of account {name}"
@@ -389,7 +483,10 @@ def check_ledger(lines, keys=(), head=None, watch=None):
             account.follow(entry)
             require(account.seq <= last[name][0], "the signed head does not reach so far")
             if kept.get(name, (0,))[0] == account.seq:
-                require(kept[name][1] == entry["hash"], "the kept head names another entry in this place")
+                require(
+                    kept[name][1] == entry["hash"],
+                    "the kept head names another entry in this place",
+                )
             if watch is not None:
                 watch(entry)
         place = "the end"
@@ -398,18 +495,40 @@ def check_ledger(lines, keys=(), head=None, watch=None):
         require(set(last) | set(kept) <= set(accounts), "an account that the head names is missing")
     except Bad as error:
         return [Check("ledger", False, f"{place}: {error}")]
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, ArithmeticError):
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+        ArithmeticError,
+    ):
         return [Check("ledger", False, f"{place}: it is not of the documented format")]
-    entries, open_prices = sum(one.seq for one in accounts.values()), sum(one.underived for one in accounts.values())
-    found = [Check("ledger", True, f"{entries} entries of {len(accounts)} accounts of {own['tenant']}")]
+    entries, open_prices = (
+        sum(one.seq for one in accounts.values()),
+        sum(one.underived for one in accounts.values()),
+    )
+    found = [
+        Check("ledger", True, f"{entries} entries of {len(accounts)} accounts of {own['tenant']}")
+    ]
     if open_prices:
-        found.append(Check("prices", None, f"of {open_prices} reservations the noise was not derived: delta is not 0"))
+        found.append(
+            Check(
+                "prices",
+                None,
+                f"of {open_prices} reservations the noise was not derived: delta is not 0",
+            )
+        )
     return found
 
 
 def _check_end(account, name, last, kept):
     seq, found = last[name]
-    require(account.seq >= max(seq, kept.get(name, (0,))[0]), f"the next entry of {name} is missing: the head names it")
+    require(
+        account.seq >= max(seq, kept.get(name, (0,))[0]),
+        f"the next entry of {name} is missing: the head names it",
+    )
     require(account.hash.hex() == found, f"the signed head names another last entry of {name}")
 
 
@@ -439,7 +558,9 @@ def root_by_path(leaf, number, size, path):
     require(type(number) is int and 0 <= number < size, "the log has no leaf of this number")
     found, width, at = leaf, size, 0
     for other in path:
-        while number == width - 1 and not number & 1 and width > 1:  # alone at its level: it goes up as it is
+        while (
+            number == width - 1 and not number & 1 and width > 1
+        ):  # alone at its level: it goes up as it is
             number, width, at = number >> 1, (width + 1) >> 1, at + 1
         require(width > 1, "the path is too long")
         found = node_hash(other, found) if number & 1 else node_hash(found, other)
@@ -459,14 +580,19 @@ class Key(NamedTuple):
 
     @property
     def id(self):
-        return hashlib.sha256(self.name.encode() + b"\n" + bytes([self.kind]) + self.key).digest()[:4]
+        return hashlib.sha256(self.name.encode() + b"\n" + bytes([self.kind]) + self.key).digest()[
+            :4
+        ]
 
     @classmethod
     def read(cls, text):
         name, _, rest = text.strip().partition("+")
         number, _, typed = rest.partition("+")
         typed = bytes_of(typed)
-        require(re.fullmatch(r"[^\s+]+", name) and len(typed) == 33 and typed[0] in (1, 4), "a key is name+id+key")
+        require(
+            re.fullmatch(r"[^\s+]+", name) and len(typed) == 33 and typed[0] in (1, 4),
+            "a key is name+id+key",
+        )
         found = cls(name, typed[0], typed[1:])
         require(found.id.hex() == number, "the id of the key is not that of its name and key")
         return found
@@ -486,10 +612,18 @@ class Checkpoint(NamedTuple):
         require(isinstance(note, str) and len(note) <= 64_000, "this is no checkpoint")
         text, found, below = note.rpartition("\n\n")
         lines = below.split("\n")
-        require(found and len(lines) > 1 and lines.pop() == "", "a note is a text, an empty line and signature lines")
+        require(
+            found and len(lines) > 1 and lines.pop() == "",
+            "a note is a text, an empty line and signature lines",
+        )
         parts = text.split("\n")
-        require(len(parts) >= 3 and all(parts), "a checkpoint begins with its origin, its size and its root")
-        require(re.fullmatch("0|[1-9][0-9]{0,17}", parts[1]), "the size of a checkpoint is a number")
+        require(
+            len(parts) >= 3 and all(parts),
+            "a checkpoint begins with its origin, its size and its root",
+        )
+        require(
+            re.fullmatch("0|[1-9][0-9]{0,17}", parts[1]), "the size of a checkpoint is a number"
+        )
         root = bytes_of(parts[2])
         require(len(root) == 32, "the root of a checkpoint has 32 bytes")
         return cls(parts[0], int(parts[1]), root, text + "\n", [cls._line(line) for line in lines])
@@ -513,7 +647,10 @@ class Checkpoint(NamedTuple):
                 require(len(signature) == 72, f"the signature of {name} is not of this format")
                 message = f"cosignature/v1\ntime {struct.unpack('>Q', signature[:8])[0]}\n{message}"
                 signature = signature[8:]
-            require(is_signed(key.key, signature, message.encode()), f"the signature of {name} is forged")
+            require(
+                is_signed(key.key, signature, message.encode()),
+                f"the signature of {name} is forged",
+            )
             found = True
         return found
 
@@ -523,7 +660,11 @@ def check_witnesses(checkpoint, witnesses, needed):
         return Check("witnesses", None, "not looked at: no witness's key was given")
     signed = [one.name for one in witnesses if checkpoint.is_signed(one)]
     enough = len(signed) >= max(needed if needed is not None else len(witnesses), 1)
-    return Check("witnesses", enough, f"{len(signed)} of {len(witnesses)} have signed: {', '.join(signed) or 'none'}")
+    return Check(
+        "witnesses",
+        enough,
+        f"{len(signed)} of {len(witnesses)} have signed: {', '.join(signed) or 'none'}",
+    )
 
 
 def check_log(folder, old, new, keys=(), witnesses=(), needed=None):
@@ -531,7 +672,9 @@ def check_log(folder, old, new, keys=(), witnesses=(), needed=None):
     its entries where `FOLDER/entries` is there."""
 
     def look():
-        before, after = sorted((Checkpoint.read(old), Checkpoint.read(new)), key=lambda one: one.size)
+        before, after = sorted(
+            (Checkpoint.read(old), Checkpoint.read(new)), key=lambda one: one.size
+        )
         require(before.origin == after.origin, "the checkpoints are of two logs")
         for one in keys:
             signed = all(point.is_signed(one) for point in (before, after))
@@ -539,7 +682,10 @@ def check_log(folder, old, new, keys=(), witnesses=(), needed=None):
         hashes = _hashes(Path(folder), after.size)
         for point in (before, after):
             found = root_of(hashes[: point.size])
-            require(found == point.root, f"the root of {point.size} entries is another one: what was there was changed")
+            require(
+                found == point.root,
+                f"the root of {point.size} entries is another one: what was there was changed",
+            )
         grown = f"{after.origin} has grown from {before.size} to {after.size} entries, and nothing was changed"
         return [Check("log", True, grown), check_witnesses(after, witnesses, needed)]
 
@@ -551,7 +697,10 @@ def _hashes(folder, size):
     for number in range(-(-size // 256)):
         wide = min(256, size - 256 * number)
         tile = _tile(folder / "0", number, wide)
-        require(tile is not None and len(tile) >= 32 * wide, f"tile {number} of level 0 is not there, or cut off")
+        require(
+            tile is not None and len(tile) >= 32 * wide,
+            f"tile {number} of level 0 is not there, or cut off",
+        )
         hashes = [tile[32 * at : 32 * at + 32] for at in range(wide)]
         bundle = _tile(folder / "entries", number, wide)
         if bundle is not None:
@@ -561,7 +710,10 @@ def _hashes(folder, size):
                 require(len(bundle) >= 2 + length, f"the entries of tile {number} are cut off")
                 entries.append(bundle[2 : 2 + length])
                 bundle = bundle[2 + length :]
-            require([leaf_hash(one) for one in entries] == hashes, f"the entries of tile {number} are not its leaves")
+            require(
+                [leaf_hash(one) for one in entries] == hashes,
+                f"the entries of tile {number} are not its leaves",
+            )
         found += hashes
     return found
 
@@ -570,7 +722,11 @@ def _tile(folder, number, wide):
     """The bytes of a tile: whole, or partial of at least this width."""
     groups = f"{number:03}" if number < 1000 else None
     while groups is None or number >= 1000:
-        groups = f"x{number // 1000:03}/{number % 1000:03}" if groups is None else f"x{number // 1000:03}/{groups}"
+        groups = (
+            f"x{number // 1000:03}/{number % 1000:03}"
+            if groups is None
+            else f"x{number // 1000:03}/{groups}"
+        )
         number //= 1000
     for name in (groups, *(f"{groups}.p/{width}" for width in range(wide, 256))):
         if (folder / name).is_file():
@@ -598,9 +754,13 @@ def check_certificate(body, keys=()):
 def _check_signature(body, keys):
     require(all(name in body for name in NEEDED), "this is no whole certificate")
     unsigned = {name: value for name, value in body.items() if name not in ("signature", "proofs")}
-    signed = is_signed(bytes_of(body["public_key"]), bytes_of(body["signature"]), canonical(unsigned))
+    signed = is_signed(
+        bytes_of(body["public_key"]), bytes_of(body["signature"]), canonical(unsigned)
+    )
     require(signed, "the signature is not that of this content")
-    require(not keys or body["public_key"] in keys, "signed by another key than the one that was given")
+    require(
+        not keys or body["public_key"] in keys, "signed by another key than the one that was given"
+    )
     return Check("signature", True, f"signed by {body['public_key']}")
 
 
@@ -618,7 +778,12 @@ def _check_guarantee(body):
         expected = ("cryptographic", (None, None))
     else:
         expected = ("pure_dp" if price["delta"] == 0 else "approximate_dp", exact)
-    return [*found, Check("guarantee", (kind, told) == expected, f"{kind} with epsilon {told[0]}, delta {told[1]}")]
+    return [
+        *found,
+        Check(
+            "guarantee", (kind, told) == expected, f"{kind} with epsilon {told[0]}, delta {told[1]}"
+        ),
+    ]
 
 
 def _transcript(body):
@@ -640,15 +805,26 @@ def check_result(whole, body, tables):
     if not isinstance(bound, str) or not isinstance(named, dict):
         return [Check("result", False, "the digests of the certificate are not of this format")]
     there = "result" in whole
-    found = [Check("result", digest(whole["result"]) == bound if there else None, f"SHA-256 {bound}")]
+    found = [
+        Check("result", digest(whole["result"]) == bound if there else None, f"SHA-256 {bound}")
+    ]
     for name in sorted({*named, *tables}):
-        same = None if name in named and name not in tables else name in named and named[name] == tables[name]
+        same = (
+            None
+            if name in named and name not in tables
+            else name in named and named[name] == tables[name]
+        )
         found.append(Check("table", same, name))
     if job is not None and "problem_digest" in body and job.get("problem") is not None:
-        found.append(Check("problem", digest(job["problem"]) == body["problem_digest"], "what was asked"))
+        found.append(
+            Check("problem", digest(job["problem"]) == body["problem_digest"], "what was asked")
+        )
     if job is not None and there and "headline_digest" in body and job.get("headline") is not None:
         text = job["headline"].encode() if isinstance(job["headline"], str) else b"\0"
-        same = hashlib.sha256(canonical(whole["result"]) + b"\0" + text).hexdigest() == body["headline_digest"]
+        same = (
+            hashlib.sha256(canonical(whole["result"]) + b"\0" + text).hexdigest()
+            == body["headline_digest"]
+        )
         found.append(Check("headline", same, "the sentence that lists show"))
     return found
 
@@ -666,7 +842,9 @@ def check_proofs(body, keys=(), witnesses=(), needed=None):
         proofs = {(one["account"], one["seq"]): one for one in body["proofs"]["entries"]}
         for entry in named:
             proof = proofs.get((entry["account"], entry["seq"]))
-            require(proof is not None, f"no proof of entry {entry['seq']} of account {entry['account']}")
+            require(
+                proof is not None, f"no proof of entry {entry['seq']} of account {entry['account']}"
+            )
             salt, path = bytes_of(proof["salt"]), [bytes_of(one) for one in proof["path"]]
             formed = len(salt) == 16 and len(path) <= 64 and all(len(one) == 32 for one in path)
             require(formed, "a proof is not of this format")
@@ -680,7 +858,9 @@ def check_proofs(body, keys=(), witnesses=(), needed=None):
         if any(by_service):
             log = Check("log", True, f"its ledger entries are in the log {size}")
         else:
-            log = Check("log", None, f"its ledger entries are in {size}, signed by a key that was not given")
+            log = Check(
+                "log", None, f"its ledger entries are in {size}, signed by a key that was not given"
+            )
         return [log, check_witnesses(point, witnesses, needed)]
 
     return guarded("log", look)
@@ -693,7 +873,9 @@ def check_inclusion(body, entries):
     if kind in FREE or kind == "post_processing":
         return [Check("inclusion", not places and not entries, "no account is charged")]
     commits = {
-        (one["body"]["account"], one["body"]["seq"]): one["hash"] for one in entries if one["body"]["kind"] == "commit"
+        (one["body"]["account"], one["body"]["seq"]): one["hash"]
+        for one in entries
+        if one["body"]["kind"] == "commit"
     }
     require(places, "the certificate names no ledger entries")
     require(len(places) == len(named), "the certificate names an entry twice")
@@ -702,7 +884,9 @@ def check_inclusion(body, entries):
         if one["body"]["kind"] == "reserve":
             same = (one["body"]["events"], one["body"]["price"]) == (body["events"], body["price"])
             require(same, "an account reserved for other events or another price")
-    return [Check("inclusion", True, f"{len(places)} ledger entries, for the same events and price")]
+    return [
+        Check("inclusion", True, f"{len(places)} ledger entries, for the same events and price")
+    ]
 
 
 def check_followed(body, firsts):
@@ -712,7 +896,9 @@ def check_followed(body, firsts):
     releases = body["follows_from"]["releases"]
     own, found = {first["job"]: first for first in firsts if isinstance(first.get("job"), str)}, []
     require(releases, "it does not say what it follows from")
-    require(len(own) == len(firsts), "one that was given is no certificate of a job, or stands twice")
+    require(
+        len(own) == len(firsts), "one that was given is no certificate of a job, or stands twice"
+    )
     for said in releases:
         first = own.pop(said["job"], None)
         if first is None:
@@ -737,9 +923,16 @@ def opened(envelope):
     require(canonical(said) == payload, "the payload is not canonical JSON")
     body = said["predicate"]
     digests = {f"{body['job']}/result": body["result_digest"]}
-    digests.update({f"{body['job']}/result/{name}": body["tables"][name] for name in sorted(body["tables"])})
+    digests.update(
+        {f"{body['job']}/result/{name}": body["tables"][name] for name in sorted(body["tables"])}
+    )
     subject = [{"name": name, "digest": {"sha256": one}} for name, one in digests.items()]
-    expected = {"_type": STATEMENT, "subject": subject, "predicateType": PREDICATE, "predicate": body}
+    expected = {
+        "_type": STATEMENT,
+        "subject": subject,
+        "predicateType": PREDICATE,
+        "predicate": body,
+    }
     require(said == expected, "the statement is of another result than its certificate")
     return body
 
@@ -748,14 +941,23 @@ def check_envelope(envelope, body, keys=()):
     def look():
         payload = bytes_of(envelope["payload"])
         message = b"DSSEv1 %d %s %d %s" % (len(PAYLOAD), PAYLOAD.encode(), len(payload), payload)
-        known = {hashlib.sha256(one).hexdigest(): one for one in map(bytes_of, {*keys, body["public_key"]})}
+        known = {
+            hashlib.sha256(one).hexdigest(): one
+            for one in map(bytes_of, {*keys, body["public_key"]})
+        }
         signed = False
         for one in envelope["signatures"]:
             if one["keyid"] in known:
                 held = is_signed(known[one["keyid"]], bytes_of(one["sig"]), message)
                 require(held, "a signature of the envelope is not that of its payload")
                 signed = True
-        return [Check("envelope", True if signed else None, f"signed by {'a' if signed else 'no'} key that is known")]
+        return [
+            Check(
+                "envelope",
+                True if signed else None,
+                f"signed by {'a' if signed else 'no'} key that is known",
+            )
+        ]
 
     return guarded("envelope", look)
 
@@ -778,7 +980,10 @@ def check_whole(whole, keys=(), *, tables=None, witnesses=(), needed=None, first
     found += check_certificate(body, keys)
     found += guarded("release", lambda: check_followed(body, firsts))
     found += guarded(
-        "result", lambda: check_result({} if body is whole or "payloadType" in whole else whole, body, tables or {})
+        "result",
+        lambda: check_result(
+            {} if body is whole or "payloadType" in whole else whole, body, tables or {}
+        ),
     )
     found += check_proofs(body, keys, witnesses, needed)
     if ledger is not None:
@@ -787,11 +992,15 @@ def check_whole(whole, keys=(), *, tables=None, witnesses=(), needed=None, first
         def watch(entry):
             entries.get(entry["body"]["job"], []).append(entry)
 
-        export = check_ledger(ledger, keys or [key for key in [body.get("public_key")] if key], watch=watch)
+        export = check_ledger(
+            ledger, keys or [key for key in [body.get("public_key")] if key], watch=watch
+        )
         if any(one.holds is False for one in export):
             return [*found, *(one._replace(name="inclusion") for one in export)]
         for one in (body, *firsts):
-            found += guarded("inclusion", lambda one=one: check_inclusion(one, entries[str(one.get("job"))]))
+            found += guarded(
+                "inclusion", lambda one=one: check_inclusion(one, entries[str(one.get("job"))])
+            )
     return found
 
 
@@ -801,12 +1010,18 @@ def check_whole(whole, keys=(), *, tables=None, witnesses=(), needed=None, first
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     kinds = parser.add_subparsers(dest="what", required=True)
-    certificate = kinds.add_parser("certificate", help="a certificate, or a result with its certificate")
+    certificate = kinds.add_parser(
+        "certificate", help="a certificate, or a result with its certificate"
+    )
     certificate.add_argument("file", type=Path)
     certificate.add_argument("--ledger", type=Path, help="an export that must hold its entries")
     certificate.add_argument("--result", type=Path, help="the result (JSON), unless FILE has it")
-    certificate.add_argument("--table", action="append", default=[], metavar="NAME=FILE", help="a Parquet file")
-    certificate.add_argument("--with", dest="firsts", type=Path, action="append", default=[], help="a first job's")
+    certificate.add_argument(
+        "--table", action="append", default=[], metavar="NAME=FILE", help="a Parquet file"
+    )
+    certificate.add_argument(
+        "--with", dest="firsts", type=Path, action="append", default=[], help="a first job's"
+    )
     ledger = kinds.add_parser("ledger", help="an export of a ledger")
     ledger.add_argument("file", type=Path)
     ledger.add_argument("--head", type=Path, help="a head that was kept elsewhere")
@@ -816,7 +1031,12 @@ def main(arguments=None):
     log.add_argument("new", type=Path)
     log.add_argument("--log-key", action="append", default=[], metavar="NAME+ID+KEY")
     for one in (certificate, ledger):
-        one.add_argument("--public-key", action="append", default=[], help="base64; the key that must have signed")
+        one.add_argument(
+            "--public-key",
+            action="append",
+            default=[],
+            help="base64; the key that must have signed",
+        )
     for one in (certificate, log):
         one.add_argument("--witness", action="append", default=[], metavar="NAME+ID+KEY")
         one.add_argument("--witnesses-needed", type=int)
@@ -832,7 +1052,10 @@ def main(arguments=None):
         print(json.dumps({"valid": valid, "checks": [one._asdict() for one in found]}))
     else:
         for one in found:
-            print({True: "holds ", False: "BROKEN", None: "open  "}[one.holds], f"{one.name}: {one.detail}")
+            print(
+                {True: "holds ", False: "BROKEN", None: "open  "}[one.holds],
+                f"{one.name}: {one.detail}",
+            )
     return 0 if valid else 1
 
 

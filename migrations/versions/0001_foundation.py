@@ -50,7 +50,12 @@ def upgrade() -> None:
         "tenants",
         sa.Column("id", sa.Text(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("name"),
     )
@@ -61,8 +66,15 @@ def upgrade() -> None:
         sa.Column("scope", sa.Text(), nullable=False),
         sa.Column("subject", sa.Text(), nullable=False),
         sa.Column("unit", sa.Text(), nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.CheckConstraint("scope IN ('data', 'tenant', 'principal', 'agent')", name="accounts_scope"),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
+        sa.CheckConstraint(
+            "scope IN ('data', 'tenant', 'principal', 'agent')", name="accounts_scope"
+        ),
         sa.ForeignKeyConstraint(
             ["tenant_id"],
             ["tenants.id"],
@@ -78,7 +90,12 @@ def upgrade() -> None:
         sa.Column("role", sa.Text(), nullable=False),
         sa.Column("lookup", sa.Text(), nullable=False),
         sa.Column("mac", sa.LargeBinary(), nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
         sa.Column("expires_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("revoked_at", sa.DateTime(timezone=True), nullable=True),
         sa.CheckConstraint("role IN ('operator', 'owner', 'analyst', 'auditor')", name="keys_role"),
@@ -101,7 +118,12 @@ def upgrade() -> None:
         sa.Column("mode", sa.Text(), nullable=False),
         sa.Column("digest", sa.LargeBinary(), nullable=False),
         sa.Column("content_key_id", sa.Text(), nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
         sa.Column("deleted_at", sa.DateTime(timezone=True), nullable=True),
         sa.CheckConstraint("mode IN ('private', 'simulation')", name="datasets_mode"),
         sa.ForeignKeyConstraint(
@@ -139,7 +161,8 @@ def upgrade() -> None:
         sa.Column("filters", sa.Text(), nullable=False),
         sa.Column("at", sa.DateTime(timezone=True), nullable=False),
         sa.CheckConstraint(
-            "kind IN ('open', 'grant', 'reserve', 'data_touched', 'commit', 'release')", name="ledger_entries_kind"
+            "kind IN ('open', 'grant', 'reserve', 'data_touched', 'commit', 'release')",
+            name="ledger_entries_kind",
         ),
         sa.ForeignKeyConstraint(
             ["account_id"],
@@ -174,17 +197,25 @@ def upgrade() -> None:
         sa.Column("attempt", sa.Integer(), server_default="0", nullable=False),
         sa.Column("failures", sa.Integer(), server_default="0", nullable=False),
         sa.Column("lease_until", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("cancel_requested", sa.Boolean(), server_default=sa.text("false"), nullable=False),
+        sa.Column(
+            "cancel_requested", sa.Boolean(), server_default=sa.text("false"), nullable=False
+        ),
         sa.Column("step", sa.Integer(), server_default="0", nullable=False),
         sa.Column("total", sa.Integer(), server_default="1", nullable=False),
         sa.Column("fair_tag", sa.Integer(), server_default="0", nullable=False),
         sa.Column("error_code", sa.Text(), nullable=True),
         sa.Column("error_detail", sa.Text(), nullable=True),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
         sa.Column("started_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("finished_at", sa.DateTime(timezone=True), nullable=True),
         sa.CheckConstraint(
-            "state IN ('queued', 'awaiting_agents', 'running', 'succeeded', 'failed', 'cancelled')", name="jobs_state"
+            "state IN ('queued', 'awaiting_agents', 'running', 'succeeded', 'failed', 'cancelled')",
+            name="jobs_state",
         ),
         sa.ForeignKeyConstraint(
             ["dataset_id"],
@@ -197,10 +228,20 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index(
-        "jobs_active", "jobs", ["fair_tag"], unique=False, postgresql_where=sa.text("state IN ('queued', 'running')")
+        "jobs_active",
+        "jobs",
+        ["fair_tag"],
+        unique=False,
+        postgresql_where=sa.text("state IN ('queued', 'running')"),
     )
     op.create_index("jobs_fair", "jobs", ["tenant_id", "fair_tag"], unique=False)
-    op.create_index("jobs_lease", "jobs", ["lease_until"], unique=False, postgresql_where=sa.text("state = 'running'"))
+    op.create_index(
+        "jobs_lease",
+        "jobs",
+        ["lease_until"],
+        unique=False,
+        postgresql_where=sa.text("state = 'running'"),
+    )
     op.create_index("jobs_newest", "jobs", ["fair_tag"], unique=False)
     op.create_index("jobs_page", "jobs", ["tenant_id", "created_at", "id"], unique=False)
     op.create_table(
@@ -210,7 +251,12 @@ def upgrade() -> None:
         sa.Column("key", sa.Text(), nullable=False),
         sa.Column("request_digest", sa.LargeBinary(), nullable=False),
         sa.Column("job_id", sa.Text(), nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
         sa.ForeignKeyConstraint(
             ["job_id"],
             ["jobs.id"],
@@ -235,7 +281,9 @@ def upgrade() -> None:
         sa.Column("job_id", sa.Text(), nullable=False),
         sa.Column("result", sa.LargeBinary(), nullable=False),
         sa.Column("certificate", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
-        sa.Column("at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column(
+            "at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False
+        ),
         sa.ForeignKeyConstraint(
             ["job_id"],
             ["jobs.id"],
@@ -248,7 +296,9 @@ def upgrade() -> None:
         sa.Column("attempt", sa.Integer(), nullable=False),
         sa.Column("content_key_id", sa.Text(), nullable=False),
         sa.Column("sealed", sa.LargeBinary(), nullable=False),
-        sa.Column("at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column(
+            "at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False
+        ),
         sa.ForeignKeyConstraint(
             ["job_id"],
             ["jobs.id"],
@@ -295,7 +345,12 @@ def upgrade() -> None:
         "session_tokens",
         sa.Column("mac", sa.LargeBinary(), nullable=False),
         sa.Column("job_id", sa.Text(), nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
         sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("used_by", sa.Text(), nullable=True),
         sa.Column("used_at", sa.DateTime(timezone=True), nullable=True),
@@ -312,7 +367,12 @@ def upgrade() -> None:
         sa.Column("account_id", sa.Text(), nullable=False),
         sa.Column("unit", sa.Text(), nullable=False),
         sa.Column("announcement", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
-        sa.Column("enrolled_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column(
+            "enrolled_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
         sa.Column("receipt", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
         sa.ForeignKeyConstraint(["account_id"], ["accounts.id"]),
         sa.ForeignKeyConstraint(["job_id"], ["jobs.id"]),

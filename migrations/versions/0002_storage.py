@@ -37,10 +37,20 @@ def upgrade() -> None:
     op.add_column("datasets", sa.Column("object_name", sa.Text(), nullable=True))
     op.add_column("datasets", sa.Column("expires_at", sa.DateTime(timezone=True), nullable=True))
     op.add_column(
-        "datasets", sa.Column("delete_after_job", sa.Boolean(), server_default=sa.text("false"), nullable=False)
+        "datasets",
+        sa.Column(
+            "delete_after_job", sa.Boolean(), server_default=sa.text("false"), nullable=False
+        ),
     )
-    op.create_index("datasets_expiry", "datasets", ["expires_at"], postgresql_where=sa.text("deleted_at IS NULL"))
-    op.create_index("jobs_dataset", "jobs", ["dataset_id"], postgresql_where=sa.text("dataset_id IS NOT NULL"))
+    op.create_index(
+        "datasets_expiry",
+        "datasets",
+        ["expires_at"],
+        postgresql_where=sa.text("deleted_at IS NULL"),
+    )
+    op.create_index(
+        "jobs_dataset", "jobs", ["dataset_id"], postgresql_where=sa.text("dataset_id IS NOT NULL")
+    )
     op.add_column("keys", sa.Column("pepper_id", sa.Text(), nullable=True))
     op.create_table(
         "webhooks",
@@ -50,7 +60,12 @@ def upgrade() -> None:
         sa.Column("events", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
         sa.Column("content_key_id", sa.Text(), nullable=False),
         sa.Column("sealed_secret", sa.LargeBinary(), nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
         sa.Column("failing_since", sa.DateTime(timezone=True), nullable=True),
         sa.Column("last_error", sa.Text(), nullable=True),
         sa.Column("disabled_at", sa.DateTime(timezone=True), nullable=True),
@@ -67,8 +82,15 @@ def upgrade() -> None:
         sa.Column("subject", sa.Text(), nullable=False),
         sa.Column("body", sa.Text(), nullable=False),
         sa.Column("attempts", sa.Integer(), server_default="0", nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.Column("next_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=True),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
+        sa.Column(
+            "next_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=True
+        ),
         sa.Column("delivered_at", sa.DateTime(timezone=True), nullable=True),
         sa.ForeignKeyConstraint(["webhook_id"], ["webhooks.id"], ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("id"),
@@ -80,7 +102,9 @@ def upgrade() -> None:
         postgresql_where=sa.text("next_at IS NOT NULL"),
     )
     op.create_index(
-        "webhook_deliveries_subject", "webhook_deliveries", ["webhook_id", "event", "subject", "created_at"]
+        "webhook_deliveries_subject",
+        "webhook_deliveries",
+        ["webhook_id", "event", "subject", "created_at"],
     )
     op.create_index("webhook_deliveries_age", "webhook_deliveries", ["created_at"])
     for table in ("webhooks", "webhook_deliveries"):
@@ -94,10 +118,14 @@ def downgrade() -> None:
     """Refused while a dataset's content has a key of its own: version 0001 could not read it."""
     op.execute("SELECT set_config('discreet.tenant', '*', true)")
     kept = op.get_bind().execute(
-        sa.text("SELECT count(*) FROM datasets WHERE wrapped_key IS NOT NULL AND deleted_at IS NULL")
+        sa.text(
+            "SELECT count(*) FROM datasets WHERE wrapped_key IS NOT NULL AND deleted_at IS NULL"
+        )
     )
     if number := kept.scalar_one():
-        raise RuntimeError(f"{number} datasets are sealed in the form of this version; delete them first")
+        raise RuntimeError(
+            f"{number} datasets are sealed in the form of this version; delete them first"
+        )
     op.drop_table("webhook_deliveries")
     op.drop_table("webhooks")
     op.drop_column("keys", "pepper_id")

@@ -28,7 +28,9 @@ def execute_script(sql: str) -> None:
 def upgrade() -> None:
     op.add_column("keys", sa.Column("last_used_at", sa.DateTime(timezone=True), nullable=True))
     op.add_column("keys", sa.Column("used_window", sa.BigInteger(), nullable=True))
-    op.add_column("keys", sa.Column("used_requests", sa.Integer(), server_default="0", nullable=False))
+    op.add_column(
+        "keys", sa.Column("used_requests", sa.Integer(), server_default="0", nullable=False)
+    )
     execute_script(Path(__file__).with_name("0003_keys.sql").read_text())
     role = context.config.attributes["application_role"]
     if role is not None:

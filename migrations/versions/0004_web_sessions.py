@@ -18,7 +18,12 @@ def upgrade() -> None:
             sa.Column("mac", sa.LargeBinary(), nullable=False),
             sa.Column("tenant_id", sa.Text(), nullable=False),
             sa.Column("key_id", sa.Text(), nullable=False),
-            sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+            sa.Column(
+                "created_at",
+                sa.DateTime(timezone=True),
+                server_default=sa.text("now()"),
+                nullable=False,
+            ),
             sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
             sa.ForeignKeyConstraint(["tenant_id"], ["tenants.id"]),
             sa.ForeignKeyConstraint(["key_id"], ["keys.id"]),

@@ -28,7 +28,9 @@ def execute_script(sql: str) -> None:
 def upgrade() -> None:
     op.drop_index("jobs_newest", "jobs")
     op.drop_index("jobs_fair", "jobs")
-    op.create_index("jobs_turn", "jobs", ["fair_tag"], postgresql_where=sa.text("started_at IS NOT NULL"))
+    op.create_index(
+        "jobs_turn", "jobs", ["fair_tag"], postgresql_where=sa.text("started_at IS NOT NULL")
+    )
     op.create_index(
         "jobs_fair",
         "jobs",

@@ -91,7 +91,9 @@ def script(name: str) -> str:
 def grant(statements: str) -> None:
     role = context.config.attributes["application_role"]
     if role is not None:
-        execute_script(statements.format(role=op.get_bind().dialect.identifier_preparer.quote(role)))
+        execute_script(
+            statements.format(role=op.get_bind().dialect.identifier_preparer.quote(role))
+        )
 
 
 def upgrade() -> None:
@@ -108,5 +110,7 @@ def downgrade() -> None:
     execute_script(script("0008_accept_jobs"))
     execute_script(script("0005_fairness").partition("CREATE FUNCTION jobs_no_turn")[0])
     execute_script(LONG_JOBS_GO)
-    execute_script("REVOKE ALL ON FUNCTION accept_jobs(text, text, text[], text, text, jsonb) FROM PUBLIC")
+    execute_script(
+        "REVOKE ALL ON FUNCTION accept_jobs(text, text, text[], text, text, jsonb) FROM PUBLIC"
+    )
     grant(GRANTS_BEFORE)

@@ -48,7 +48,9 @@ def script(name: str) -> str:
 def grant(statements: str) -> None:
     role = context.config.attributes["application_role"]
     if role is not None:
-        execute_script(statements.format(role=op.get_bind().dialect.identifier_preparer.quote(role)))
+        execute_script(
+            statements.format(role=op.get_bind().dialect.identifier_preparer.quote(role))
+        )
 
 
 def upgrade() -> None:

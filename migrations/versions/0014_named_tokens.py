@@ -33,7 +33,9 @@ def execute_script(sql: str) -> None:
 def grant(statements: str) -> None:
     role = context.config.attributes["application_role"]
     if role is not None:
-        execute_script(statements.format(role=op.get_bind().dialect.identifier_preparer.quote(role)))
+        execute_script(
+            statements.format(role=op.get_bind().dialect.identifier_preparer.quote(role))
+        )
 
 
 def upgrade() -> None:

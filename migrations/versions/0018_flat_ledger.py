@@ -32,4 +32,6 @@ def upgrade() -> None:
 def downgrade() -> None:
     first = Path(__file__).with_name("0001_ledger.sql").read_text()
     touch, settle = re.findall(BEFORE, first, re.DOTALL)
-    execute_script(f"CREATE OR REPLACE {touch}\nCREATE OR REPLACE {settle}\nDROP FUNCTION ledger_lock(text);")
+    execute_script(
+        f"CREATE OR REPLACE {touch}\nCREATE OR REPLACE {settle}\nDROP FUNCTION ledger_lock(text);"
+    )

@@ -26,7 +26,11 @@ COMMENT ON COLUMN ledger_entries.account_id IS 'whose chain it is';
 ALTER TABLE ledger_entries
   ADD CONSTRAINT ledger_entries_account_id_fkey FOREIGN KEY (account_id) REFERENCES accounts (id);
 """
-BEFORE = {"0001_ledger": "ledger_write", "0006_acceptance": "ledger_reserve", "0016_log": "log_note"}
+BEFORE = {
+    "0001_ledger": "ledger_write",
+    "0006_acceptance": "ledger_reserve",
+    "0016_log": "log_note",
+}
 """The script that made each of these functions as every version until this one kept it."""
 
 
@@ -48,7 +52,9 @@ def upgrade() -> None:
 def downgrade() -> None:
     execute_script(DOWNGRADE)
     for name, function in BEFORE.items():
-        found = re.search(rf"CREATE (?:OR REPLACE )?(FUNCTION {function}\(.*?\n\$\$;)", script(name), re.DOTALL)
+        found = re.search(
+            rf"CREATE (?:OR REPLACE )?(FUNCTION {function}\(.*?\n\$\$;)", script(name), re.DOTALL
+        )
         assert found is not None
         execute_script(f"CREATE OR REPLACE {found[1]}")
     execute_script(script("0018_flat_ledger"))

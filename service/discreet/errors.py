@@ -150,7 +150,9 @@ class PayloadTooLarge(DiscreetError):
 
     code = "payload_too_large"
 
-    def __init__(self, detail: str | None = None, *, code: str | None = None, limit: Limit | None = None) -> None:
+    def __init__(
+        self, detail: str | None = None, *, code: str | None = None, limit: Limit | None = None
+    ) -> None:
         """Without `detail` the sentence is made from the limit."""
         if detail is None and limit is not None:
             came = "" if limit.came is None else f", this one has {limit.came}"

@@ -20,7 +20,9 @@ def private_folder(path: Path) -> Path:
     path = path.resolve()
     found = path.stat()
     if found.st_uid != os.geteuid():
-        raise DiscreetError(f"the folder {path} belongs to user {found.st_uid}, not to user {os.geteuid()}")
+        raise DiscreetError(
+            f"the folder {path} belongs to user {found.st_uid}, not to user {os.geteuid()}"
+        )
     if stat.S_IMODE(found.st_mode) != 0o700:
         path.chmod(0o700)
     return path
@@ -68,6 +70,8 @@ def kernel_cache(state: Path) -> dict[str, str]:
         try:
             shutil.copytree(KERNELS, draft, copy_function=shutil.copyfile)
             draft.rename(cache)
-        except OSError:  # another process was faster, or there is no room: kernels are compiled then
+        except (
+            OSError
+        ):  # another process was faster, or there is no room: kernels are compiled then
             shutil.rmtree(draft, ignore_errors=True)
     return {"NUMBA_CACHE_DIR": str(cache)}

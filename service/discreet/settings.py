@@ -17,7 +17,12 @@ from typing import Literal
 
 import platformdirs
 from pydantic import Field
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SecretsSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SecretsSettingsSource,
+    SettingsConfigDict,
+)
 
 CONNECT_SECONDS = 10
 """A database host that does not answer for so long is passed over, or taken for gone: the driver waits 130 s."""
@@ -36,58 +41,88 @@ class Settings(BaseSettings):
         description="Folder of the embedded database, keys and ready file",
     )
     database_url: str | None = Field(
-        default=None, description="postgresql:// URL of the application role; unset: embedded PostgreSQL"
+        default=None,
+        description="postgresql:// URL of the application role; unset: embedded PostgreSQL",
     )
     migration_database_url: str | None = Field(
-        default=None, description="postgresql:// URL of the owner role; unset: the application role migrates"
+        default=None,
+        description="postgresql:// URL of the owner role; unset: the application role migrates",
     )
     secrets_file: Path | None = Field(
         default=None, description="JSON file of secrets; unset: secrets.json in the state folder"
     )
-    workers: int = Field(default=1, ge=0, le=64, description="Worker processes that `discreet up` starts")
+    workers: int = Field(
+        default=1, ge=0, le=64, description="Worker processes that `discreet up` starts"
+    )
     worker_concurrency: int = Field(
         default=2,
         ge=1,
         le=64,
         description="Jobs that one worker process runs at once; one of two or more places is for short jobs alone",
     )
-    lease_seconds: float = Field(default=15.0, gt=0, description="A worker that is silent for so long has lost its job")
-    max_attempts: int = Field(default=3, ge=1, description="Attempts at a job before it fails")
-    job_cpu_seconds: int = Field(default=3600, ge=1, description="Processor time that one child process may take")
-    job_wall_seconds: float = Field(
-        default=7200.0, gt=0, description="Wall time that one child process may take, with room for what else runs"
+    lease_seconds: float = Field(
+        default=15.0, gt=0, description="A worker that is silent for so long has lost its job"
     )
-    job_memory_bytes: int = Field(default=8 << 30, gt=0, description="Address space that one child process may take")
+    max_attempts: int = Field(default=3, ge=1, description="Attempts at a job before it fails")
+    job_cpu_seconds: int = Field(
+        default=3600, ge=1, description="Processor time that one child process may take"
+    )
+    job_wall_seconds: float = Field(
+        default=7200.0,
+        gt=0,
+        description="Wall time that one child process may take, with room for what else runs",
+    )
+    job_memory_bytes: int = Field(
+        default=8 << 30, gt=0, description="Address space that one child process may take"
+    )
     least_isolation: Literal["none", "partial", "full"] = Field(
-        default="none", description="Workers refuse to start where a solver's child is shut in less (docs/security.md)"
+        default="none",
+        description="Workers refuse to start where a solver's child is shut in less (docs/security.md)",
     )
     routing_cluster: str | None = Field(
-        default=None, description="Address of a Dask scheduler that finishes huge routing jobs (extra `dask`)"
+        default=None,
+        description="Address of a Dask scheduler that finishes huge routing jobs (extra `dask`)",
     )
     routing_cluster_pairs: int = Field(
-        default=1_000_000, ge=1, description="Ordered pairs of zones from which on a routing job is huge"
+        default=1_000_000,
+        ge=1,
+        description="Ordered pairs of zones from which on a routing job is huge",
     )
-    json_body_bytes: int = Field(default=32_000_000, gt=0, description="Largest JSON body, that of a dataset")
-    job_body_bytes: int = Field(default=16_000_000, gt=0, description="Largest JSON body of a job or plan")
+    json_body_bytes: int = Field(
+        default=32_000_000, gt=0, description="Largest JSON body, that of a dataset"
+    )
+    job_body_bytes: int = Field(
+        default=16_000_000, gt=0, description="Largest JSON body of a job or plan"
+    )
     upload_bytes: int = Field(default=2 << 30, gt=0, description="Largest multipart upload")
     spool: Path | None = Field(
-        default=None, description="Folder of uploads while they come, sealed; unset: the temporary folder"
+        default=None,
+        description="Folder of uploads while they come, sealed; unset: the temporary folder",
     )
-    uploads_at_once: int = Field(default=2, ge=1, le=64, description="Multipart uploads that one process reads at once")
+    uploads_at_once: int = Field(
+        default=2, ge=1, le=64, description="Multipart uploads that one process reads at once"
+    )
     tenant_uploads: int = Field(
-        default=4, ge=1, description="Contents of one tenant that one API process receives and registers at once"
+        default=4,
+        ge=1,
+        description="Contents of one tenant that one API process receives and registers at once",
     )
     tenant_bodies: int = Field(
-        default=4, ge=1, description="Large JSON bodies of one tenant that one API process holds at once; others wait"
+        default=4,
+        ge=1,
+        description="Large JSON bodies of one tenant that one API process holds at once; others wait",
     )
     content_places: Path | None = Field(
         default=None,
         description="JSON file of the places that `content_from` may name, and who may; unset: none",
     )
     object_url: str | None = Field(
-        default=None, description="Where large contents go, as fsspec names it (file:///…, s3://…); unset: the database"
+        default=None,
+        description="Where large contents go, as fsspec names it (file:///…, s3://…); unset: the database",
     )
-    object_bytes: int = Field(default=1 << 20, ge=0, description="Sealed contents above this size go to `object_url`")
+    object_bytes: int = Field(
+        default=1 << 20, ge=0, description="Sealed contents above this size go to `object_url`"
+    )
     orphan_seconds: float = Field(
         default=3600.0, ge=0, description="Objects of this age that no dataset names are removed"
     )
@@ -100,53 +135,89 @@ class Settings(BaseSettings):
     expiry_seconds: float = Field(
         default=30.0, gt=0, description="How often contents are looked for whose time is over"
     )
-    webhook_allow_http: bool = Field(default=False, description="Webhooks may go to http:// addresses")
-    webhook_allow_private: bool = Field(default=False, description="Webhooks may go to loopback and private networks")
+    webhook_allow_http: bool = Field(
+        default=False, description="Webhooks may go to http:// addresses"
+    )
+    webhook_allow_private: bool = Field(
+        default=False, description="Webhooks may go to loopback and private networks"
+    )
     webhook_ports: str = Field(
         default="80,443,8443",
         pattern=r"^\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*$",
         description="Ports that webhooks may go to, with ranges: `443,8000-8999`",
     )
-    webhook_seconds: float = Field(default=10.0, gt=0, le=60, description="Time that one delivery may take")
-    webhook_backoff_seconds: float = Field(default=5.0, gt=0, description="Wait before the second delivery; doubles")
+    webhook_seconds: float = Field(
+        default=10.0, gt=0, le=60, description="Time that one delivery may take"
+    )
+    webhook_backoff_seconds: float = Field(
+        default=5.0, gt=0, description="Wait before the second delivery; doubles"
+    )
     webhook_give_up_seconds: float = Field(
-        default=5 * 86400.0, gt=0, description="A webhook whose deliveries fail for so long is disabled"
+        default=5 * 86400.0,
+        gt=0,
+        description="A webhook whose deliveries fail for so long is disabled",
     )
-    rpc_address: str | None = Field(default=None, description="host:port at which agents reach gRPC; goes into tokens")
+    rpc_address: str | None = Field(
+        default=None, description="host:port at which agents reach gRPC; goes into tokens"
+    )
     rpc_certificate: Path | None = Field(
-        default=None, description="Certificate of gRPC (PEM); unset: rpc.crt in the state folder, made when needed"
+        default=None,
+        description="Certificate of gRPC (PEM); unset: rpc.crt in the state folder, made when needed",
     )
-    rpc_certificate_key: Path | None = Field(default=None, description="Its key (PEM); unset: rpc.key")
+    rpc_certificate_key: Path | None = Field(
+        default=None, description="Its key (PEM); unset: rpc.key"
+    )
     rpc_client_authorities: Path | None = Field(
-        default=None, description="Authorities (PEM) that must have signed every agent's certificate: mutual TLS"
+        default=None,
+        description="Authorities (PEM) that must have signed every agent's certificate: mutual TLS",
     )
     rpc_tls: Literal["auto", "always", "authority"] = Field(
         default="auto",
         description="`auto`: on every address but loopback; `authority`: always, tokens pin no certificate",
     )
-    rpc_message_bytes: int = Field(default=4 << 20, gt=0, le=16 << 20, description="Largest message of an agent")
-    rpc_messages_per_second: float = Field(default=2000.0, gt=0, description="What one stream may send")
+    rpc_message_bytes: int = Field(
+        default=4 << 20, gt=0, le=16 << 20, description="Largest message of an agent"
+    )
+    rpc_messages_per_second: float = Field(
+        default=2000.0, gt=0, description="What one stream may send"
+    )
     rpc_streams: int = Field(
-        default=2000, ge=1, description="Agents that one rpc process serves at once; those on signed rosters first"
+        default=2000,
+        ge=1,
+        description="Agents that one rpc process serves at once; those on signed rosters first",
     )
     rpc_waiting: int = Field(
-        default=128, ge=1, description="Calls at once whose first message has not come; each may hold one message"
+        default=128,
+        ge=1,
+        description="Calls at once whose first message has not come; each may hold one message",
     )
-    clock_skew_seconds: float = Field(default=30.0, gt=0, description="How far an agent's clock may be off")
+    clock_skew_seconds: float = Field(
+        default=30.0, gt=0, description="How far an agent's clock may be off"
+    )
     rate_limit_requests: int = Field(
-        default=30_000, ge=1, description="Requests of one key in a window, all API processes together"
+        default=30_000,
+        ge=1,
+        description="Requests of one key in a window, all API processes together",
     )
     rate_limit_seconds: int = Field(default=60, ge=1, le=3600, description="Length of that window")
     watchdog_seconds: float | None = Field(
-        default=None, gt=0, description="A process whose event loop is blocked for so long ends itself; unset: never"
+        default=None,
+        gt=0,
+        description="A process whose event loop is blocked for so long ends itself; unset: never",
     )
-    header_seconds: float = Field(default=10.0, gt=0, description="Time for the head of a request to come whole")
-    body_stall_seconds: float = Field(default=30.0, gt=0, description="Longest pause in the body of a request")
+    header_seconds: float = Field(
+        default=10.0, gt=0, description="Time for the head of a request to come whole"
+    )
+    body_stall_seconds: float = Field(
+        default=30.0, gt=0, description="Longest pause in the body of a request"
+    )
     body_bytes_per_second: int = Field(
         default=256, ge=1, description="Least pace of a body, beside the time of its longest pause"
     )
     waiting_connections: int = Field(
-        default=1000, ge=1, description="Connections without a whole head that one API process keeps; the oldest go"
+        default=1000,
+        ge=1,
+        description="Connections without a whole head that one API process keeps; the oldest go",
     )
     log_memory: Path | None = Field(
         default=None,
@@ -154,10 +225,13 @@ class Settings(BaseSettings):
         " unset: log.memory in the state folder",
     )
     witnesses: str = Field(
-        default="", description="Witnesses of the transparency log: `NAME+ID+KEY URL`, with commas between several"
+        default="",
+        description="Witnesses of the transparency log: `NAME+ID+KEY URL`, with commas between several",
     )
     witnesses_needed: int | None = Field(
-        default=None, ge=0, description="How many of them make a checkpoint that proofs prefer; unset: all"
+        default=None,
+        ge=0,
+        description="How many of them make a checkpoint that proofs prefer; unset: all",
     )
     public_url: str | None = Field(
         default=None,
@@ -165,7 +239,8 @@ class Settings(BaseSettings):
         description="Where browsers reach the pages: scheme, host and port alone; a provider sends them there",
     )
     oidc_issuer: str | None = Field(
-        default=None, description="Issuer of an OpenID provider, exactly as it says; unset: nobody logs in by one"
+        default=None,
+        description="Issuer of an OpenID provider, exactly as it says; unset: nobody logs in by one",
     )
     oidc_name: str = Field(
         default="your organisation",
@@ -173,17 +248,27 @@ class Settings(BaseSettings):
         max_length=60,
         description="Whom the login page names: Sign in with …",
     )
-    oidc_client_id: str | None = Field(default=None, description="What the provider calls this service")
-    oidc_client_secret: str | None = Field(
-        default=None, repr=False, description="The secret of that client; unset with its file: a public client"
+    oidc_client_id: str | None = Field(
+        default=None, description="What the provider calls this service"
     )
-    oidc_client_secret_file: Path | None = Field(default=None, description="File that holds that secret")
-    oidc_scopes: str = Field(default="openid profile email", description="What a login asks the provider for")
+    oidc_client_secret: str | None = Field(
+        default=None,
+        repr=False,
+        description="The secret of that client; unset with its file: a public client",
+    )
+    oidc_client_secret_file: Path | None = Field(
+        default=None, description="File that holds that secret"
+    )
+    oidc_scopes: str = Field(
+        default="openid profile email", description="What a login asks the provider for"
+    )
     oidc_audience: str | None = Field(
-        default=None, description="Audience of access tokens (JWT) that the API takes; unset: it takes API keys alone"
+        default=None,
+        description="Audience of access tokens (JWT) that the API takes; unset: it takes API keys alone",
     )
     oidc_callers: str = Field(
-        default="", description="Clients (`azp` or `client_id`), with commas, whose access tokens count; empty: all"
+        default="",
+        description="Clients (`azp` or `client_id`), with commas, whose access tokens count; empty: all",
     )
     oidc_roles_claim: str = Field(
         default="groups",
@@ -191,19 +276,26 @@ class Settings(BaseSettings):
         description="Claim whose values give roles; a JSON pointer where it begins with /",
     )
     oidc_roles: str = Field(
-        default="", description='JSON object from values of that claim to tenant and role: {"dp-owners": "north:owner"}'
+        default="",
+        description='JSON object from values of that claim to tenant and role: {"dp-owners": "north:owner"}',
     )
-    oidc_name_claim: str = Field(default="name", min_length=1, description="Claim that names a person to people")
+    oidc_name_claim: str = Field(
+        default="name", min_length=1, description="Claim that names a person to people"
+    )
     oidc_algorithms: str = Field(
-        default="RS256,PS256,ES256", description="Signatures of tokens that count, all of public keys"
+        default="RS256,PS256,ES256",
+        description="Signatures of tokens that count, all of public keys",
     )
     oidc_clock_skew_seconds: int = Field(
         default=30, ge=0, le=300, description="How far the provider's clock may be from this one"
     )
     oidc_authorities: Path | None = Field(
-        default=None, description="Authorities (PEM) of the provider's certificate; unset: those of the world"
+        default=None,
+        description="Authorities (PEM) of the provider's certificate; unset: those of the world",
     )
-    oidc_logout: bool = Field(default=True, description="Logging out here leads to the provider's own logout")
+    oidc_logout: bool = Field(
+        default=True, description="Logging out here leads to the provider's own logout"
+    )
     pool_size: int = Field(default=10, ge=1, description="Database connections of one process")
 
     @classmethod
@@ -239,7 +331,16 @@ class Settings(BaseSettings):
         return self.secrets_file or self.state / "secrets.json"
 
 
-BESIDE_SETTINGS = ("CREDENTIALS", "FAULTS", "FAULTS_LOG", "FAULTS_SEED", "FAULTS_SWITCH", "KEY", "TOKEN", "URL")
+BESIDE_SETTINGS = (
+    "CREDENTIALS",
+    "FAULTS",
+    "FAULTS_LOG",
+    "FAULTS_SEED",
+    "FAULTS_SWITCH",
+    "KEY",
+    "TOKEN",
+    "URL",
+)
 """Variables of clients, of kept systemd credentials, and of the tests of faults."""
 
 
@@ -248,7 +349,9 @@ def unused_variables(environment: Mapping[str, str]) -> list[str]:
     version."""
     known = {"DISCREET_" + name.upper() for name in (*Settings.model_fields, *BESIDE_SETTINGS)}
     strangers = sorted(
-        name for name in environment if name.upper().startswith("DISCREET_") and name.upper() not in known
+        name
+        for name in environment
+        if name.upper().startswith("DISCREET_") and name.upper() not in known
     )
     sentences = []
     for name in strangers:

@@ -59,7 +59,10 @@ def test_another_objective_costs_nothing(service: Installation, tmp_path: Path) 
         body = bodies.job(dataset["id"])
         assert client.plan(body)["reusable"] == []
         first = solved(client, body)
-        charged, spent = entries(client, dataset["account"]), client.budget(dataset["account"])["spent"]
+        charged, spent = (
+            entries(client, dataset["account"]),
+            client.budget(dataset["account"])["spent"],
+        )
         asked = again(first, body, objective="user_equilibrium")
         plan = client.plan(asked)
         assert plan["price"] == {"epsilon": 0, "delta": 0, "rho": 0}
@@ -89,24 +92,33 @@ def test_another_objective_costs_nothing(service: Installation, tmp_path: Path) 
         for file, answer in zip(files, (second, first, other), strict=True):
             file.write_text(json.dumps(answer))
         holds = {one["name"]: one["holds"] for one in verified(*files[:2])}
-        assert (holds["release"], holds["signature"], holds["price"], holds["guarantee"]) == (True,) * 4
+        assert (holds["release"], holds["signature"], holds["price"], holds["guarantee"]) == (
+            True,
+        ) * 4
         assert (holds["result"], holds["headline"], holds["names"]) == (True, True, None)
         # What stands beside the certified result and was changed.
         whole = client.job(second["job"]["id"])
-        for at, value in (("headline", "All is well"), ("problem", {**whole["problem"], "objective": "other"})):
+        for at, value in (
+            ("headline", "All is well"),
+            ("problem", {**whole["problem"], "objective": "other"}),
+        ):
             for job, kept in ((whole, True), ({**whole, at: value}, False)):
                 files[1].write_text(json.dumps({**second, "job": job}))
                 assert {one["name"]: one["holds"] for one in verified(files[1])}[at] is kept
         files[1].write_text(json.dumps(first))
         assert {one["name"]: one["holds"] for one in verified(files[0])}["release"] is None
-        assert {one["name"]: one["holds"] for one in verified(files[0], files[2])}["release"] is False
+        assert {one["name"]: one["holds"] for one in verified(files[0], files[2])}[
+            "release"
+        ] is False
         forged = copy.deepcopy(first)
         forged["certificate"]["release_digest"] = other["certificate"]["release_digest"]
         files[1].write_text(json.dumps(forged))
         assert {one["name"]: one["holds"] for one in verified(*files[:2])}["release"] is False
         verdict = client.verify_certificate(certificate, result=second["result"])
         assert verdict["valid"]
-        assert [one["holds"] for one in verdict["checks"] if one["name"] in ("release", "inclusion")] == [True] * 3
+        assert [
+            one["holds"] for one in verdict["checks"] if one["name"] in ("release", "inclusion")
+        ] == [True] * 3
         # Who asks the first question again is told, and of the answer is asked what the first job released.
         assert client.plan(body)["reusable"] == [other["job"]["id"], first["job"]["id"]]
         third = solved(client, again(second, body, latency={"type": "bpr", "b": 0.15, "power": 4}))
@@ -129,7 +141,9 @@ def test_a_release_is_figures_for_plans_and_rehearsals(service: Installation) ->
         asked = {**body, "privacy": {"accuracy": accuracy}}
         plan = client.plan(asked)
         says = plan["plan"]["advice"][0]
-        assert f"if the data are as {around} released them. Eight of ten simulated data needed" in says
+        assert (
+            f"if the data are as {around} released them. Eight of ten simulated data needed" in says
+        )
         with pytest.raises(InvalidInput, match="POST /v1/plans"):
             client.submit(asked)
         answer = client.rehearse(body, epsilons=[1], around=around, progress=False)
@@ -149,13 +163,25 @@ def test_a_release_is_figures_for_plans_and_rehearsals(service: Installation) ->
         large = client.register(bodies.dataset(zones=4))["id"]
         for job_id, at, raised, says in (
             ("job_nobody", dataset["id"], NotFound, "there is no job job_nobody"),
-            (answer.document["job"]["id"], dataset["id"], InvalidInput, "is of kind rehearsal, not routing"),
-            (multi["job"]["id"], dataset["id"], InvalidInput, "is of kind multi_agent, not routing"),
+            (
+                answer.document["job"]["id"],
+                dataset["id"],
+                InvalidInput,
+                "is of kind rehearsal, not routing",
+            ),
+            (
+                multi["job"]["id"],
+                dataset["id"],
+                InvalidInput,
+                "is of kind multi_agent, not routing",
+            ),
             (around, large, InvalidInput, "a dataset with other zones than this one"),
         ):
             problem = bodies.job(at)["problem"]
             with pytest.raises(raised, match=says) as refused:
-                client.plan({"problem": problem, "privacy": {"accuracy": {**accuracy, "around": job_id}}})
+                client.plan(
+                    {"problem": problem, "privacy": {"accuracy": {**accuracy, "around": job_id}}}
+                )
             assert pointers(refused.value) == ["/privacy/accuracy/around"]
             with pytest.raises(raised, match=says) as refused:
                 client.rehearse(problem, around=job_id, progress=False)
@@ -216,10 +242,18 @@ def test_what_was_fixed_is_refused_by_name(service: Installation) -> None:
             assert pointers(invalid.value) == [pointer]
         both = again(first, body, dataset=dataset["id"])
         neither = {
-            "problem": {name: value for name, value in both["problem"].items() if name not in ("dataset", "release")}
+            "problem": {
+                name: value
+                for name, value in both["problem"].items()
+                if name not in ("dataset", "release")
+            }
         }
         twice = again(first, body, release=[first["job"]["id"]] * 2)
-        for wrong, pointer in ((both, "/problem/release"), (neither, "/problem/dataset"), (twice, "/problem/release")):
+        for wrong, pointer in (
+            (both, "/problem/release"),
+            (neither, "/problem/dataset"),
+            (twice, "/problem/release"),
+        ):
             with pytest.raises(InvalidInput) as invalid:
                 client.plan(wrong)
             assert pointers(invalid.value) == [pointer]
@@ -234,7 +268,9 @@ def test_what_was_fixed_is_refused_by_name(service: Installation) -> None:
             assert pointers(absent.value) == ["/problem/release"]
 
 
-def test_an_offer_of_mostly_noise_says_so(service: Installation, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_offer_of_mostly_noise_says_so(
+    service: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
     """In the plan, on the page and in commands; the list of jobs has a mark, for who may see results."""
     with service.client() as client:
         dataset = client.register(bodies.dataset())
@@ -242,7 +278,9 @@ def test_an_offer_of_mostly_noise_says_so(service: Installation, capsys: pytest.
         lost = solved(client, bodies.job(dataset["id"], 1e-5))["job"]["id"]
         offer = client.plan(body)
         assert (offer["reusable"], offer["reusable_noise"]) == ([lost], [lost])
-        good = solved(client, {**bodies.job(dataset["id"], 0.4), "name": "Toll or no toll"})["job"]["id"]
+        good = solved(client, {**bodies.job(dataset["id"], 0.4), "name": "Toll or no toll"})["job"][
+            "id"
+        ]
         both = client.plan(body)
         listed = {job["id"]: job for job in client.jobs()["jobs"]}
         assert [listed[one].get("mostly_noise") for one in (lost, good)] == [True, None]
@@ -250,7 +288,10 @@ def test_an_offer_of_mostly_noise_says_so(service: Installation, capsys: pytest.
         assert listed[good]["dataset_name"] == dataset["name"]
         assert "simulation" not in listed[good]
         looked_up = client.job(good)
-        assert looked_up["plan"]["noise"] == client.plan(bodies.job(dataset["id"], 0.4))["plan"]["noise"]
+        assert (
+            looked_up["plan"]["noise"]
+            == client.plan(bodies.job(dataset["id"], 0.4))["plan"]["noise"]
+        )
         assert looked_up["name"] == "Toll or no toll"
         assert (both["reusable"], both["reusable_noise"]) == ([good, lost], [lost])
     offered(offer, "private", anew=True)
@@ -258,10 +299,14 @@ def test_an_offer_of_mostly_noise_says_so(service: Installation, capsys: pytest.
     offered(both, "private", anew=True)
     assert "mostly noise" not in " ".join(capsys.readouterr().err.split())
     with Browser.logged_in(service) as visitor:
-        page = visitor.submit(visitor.get("/jobs/new"), "/jobs/new", body=json.dumps(body), action="price")
+        page = visitor.submit(
+            visitor.get("/jobs/new"), "/jobs/new", body=json.dumps(body), action="price"
+        )
         assert "mostly noise, and so may be what follows from it" in " ".join(page.text.split())
         rows = visitor.get("/jobs").response.text.split("</tr>")
-        (marked,), (plain,) = ([row for row in rows if f'id="{one}"' in row] for one in (lost, good))
+        (marked,), (plain,) = (
+            [row for row in rows if f'id="{one}"' in row] for one in (lost, good)
+        )
         assert ("mostly noise" in marked, "mostly noise" in plain) == (True, False)
         assert ("Toll or no toll" in marked, "Toll or no toll" in plain) == (False, True)
         assert "<h1>Toll or no toll" in visitor.get(f"/jobs/{good}").response.text
@@ -271,17 +316,24 @@ def test_an_offer_of_mostly_noise_says_so(service: Installation, capsys: pytest.
         assert not any("mostly_noise" in job for job in client.jobs()["jobs"])
 
 
-def test_several_releases_combine(service: Installation, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_releases_combine(
+    service: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
     with service.client() as client:
         dataset = client.register(bodies.dataset())
-        accurate, rough = (solved(client, bodies.job(dataset["id"], epsilon)) for epsilon in (0.4, 0.1))
+        accurate, rough = (
+            solved(client, bodies.job(dataset["id"], epsilon)) for epsilon in (0.4, 0.1)
+        )
         body = bodies.job(dataset["id"])
         assert client.plan(body)["reusable"] == [accurate["job"]["id"], rough["job"]["id"]]
         asked = again(accurate, body, release=[rough["job"]["id"], accurate["job"]["id"]])
         answer = solved(client, asked)
         gained = answer["result"]["combined"]
         assert gained["releases"] == 2
-        single = [client.plan(bodies.job(dataset["id"], epsilon))["plan"]["noise"][0] for epsilon in (0.4, 0.1)]
+        single = [
+            client.plan(bodies.job(dataset["id"], epsilon))["plan"]["noise"][0]
+            for epsilon in (0.4, 0.1)
+        ]
         deviations = np.array([one["standard_deviation"] for one in single])
         assert gained["least_alone"] == pytest.approx(deviations[0])
         assert gained["standard_deviation"] == pytest.approx((deviations**-2.0).sum() ** -0.5)
@@ -289,21 +341,31 @@ def test_several_releases_combine(service: Installation, capsys: pytest.CaptureF
         with Browser.logged_in(service) as visitor:
             assert said in visitor.get(f"/jobs/{answer['job']['id']}").text
         show_answer(answer, None)
-        assert " ".join(said.split()[:6]) in " ".join(capsys.readouterr().out.replace("│", " ").split())
+        assert " ".join(said.split()[:6]) in " ".join(
+            capsys.readouterr().out.replace("│", " ").split()
+        )
         weights = deviations**-2.0 / (deviations**-2.0).sum()
         demands = np.array([one["result"]["demand"] for one in (accurate, rough)])
         assert (demands.sum(axis=0) > 0).any()
         # All counts are far above 0, so that no demand was projected: what is combined is their mean, by weight.
         assert answer["result"]["demand"] == pytest.approx(np.tensordot(weights, demands, 1))
-        assert [one["job"] for one in answer["certificate"]["follows_from"]["releases"]] == answer["job"]["release"]
+        assert [one["job"] for one in answer["certificate"]["follows_from"]["releases"]] == answer[
+            "job"
+        ]["release"]
         assert all(
-            one.holds for one in check_followed(answer["certificate"], [rough["certificate"], accurate["certificate"]])
+            one.holds
+            for one in check_followed(
+                answer["certificate"], [rough["certificate"], accurate["certificate"]]
+            )
         )
         other = client.register(bodies.dataset())
         elsewhere = solved(client, bodies.job(other["id"]))
         with pytest.raises(Conflict) as refused:
             client.plan(again(accurate, body, release=[rough["job"]["id"], elsewhere["job"]["id"]]))
-        assert (refused.value.code, pointers(refused.value)) == ("release_differs", ["/problem/release"])
+        assert (refused.value.code, pointers(refused.value)) == (
+            "release_differs",
+            ["/problem/release"],
+        )
 
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS)))
@@ -313,7 +375,9 @@ def test_every_kind_with_a_dataset_is_asked_again(service: Installation, kind: s
     if KINDS[kind].Dataset is None:
         return
     with service.client() as client:
-        KINDS[kind].vary(body["problem"]["dataset"]["content"], 901)  # the example's own account is others'
+        KINDS[kind].vary(
+            body["problem"]["dataset"]["content"], 901
+        )  # the example's own account is others'
         dataset = client.register({**body["problem"]["dataset"], "name": f"asked again of {kind}"})
         body["problem"]["dataset"] = dataset["id"]
         offered = client.plan(body)["asked_again"]
@@ -321,7 +385,9 @@ def test_every_kind_with_a_dataset_is_asked_again(service: Installation, kind: s
         parsed = KINDS[kind].model_validate(body["problem"])
         public = KINDS[kind].Dataset.read_public(dataset["public"])
         free = sorted(parsed.free(public))
-        updates = [parsed.otherwise(public)[name] for name in free if name in parsed.otherwise(public)]
+        updates = [
+            parsed.otherwise(public)[name] for name in free if name in parsed.otherwise(public)
+        ]
         assert bool(updates) == bool(free)
         answer = solved(client, again(first, body, **(updates[0] if updates else {})))
         assert answer["certificate"]["follows_from"]["releases"][0]["job"] == first["job"]["id"]
@@ -333,7 +399,10 @@ def test_every_kind_with_a_dataset_is_asked_again(service: Installation, kind: s
         for name in free:
             answer = solved(client, again(first, body, **parsed.otherwise(public)[name]))
             told = {"uncertainty", "relative_gap", "iterations", "converged"}
-            both = [{one: part["result"][one] for one in part["result"].keys() - told} for part in (first, answer)]
+            both = [
+                {one: part["result"][one] for one in part["result"].keys() - told}
+                for part in (first, answer)
+            ]
             same = both[0] == both[1]
             assert not (same and name in offered), name
             assert same or name in offered or name in told, name

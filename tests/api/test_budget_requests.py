@@ -46,7 +46,9 @@ def test_a_grant_answers_a_request_and_the_ledger_says_who_asked_and_why(
         dataset = owner.register(bodies.dataset(epsilon=0.5))
         account = dataset["account"]
         before = list(owner.entries(account))
-        asked = analyst.request_budget(account, epsilon=0.25, delta=1e-6, reason="the bridge is closed")
+        asked = analyst.request_budget(
+            account, epsilon=0.25, delta=1e-6, reason="the bridge is closed"
+        )
         assert (asked["state"], asked["principal"], asked["account"]) == ("open", "ann", account)
         assert asked["more"] == {"epsilon": 0.25, "delta": 1e-6}
         assert list(owner.entries(account)) == before  # asking is no entry
@@ -56,21 +58,32 @@ def test_a_grant_answers_a_request_and_the_ledger_says_who_asked_and_why(
             owner.grant(account, epsilon=0.1, delta=0, reason="less", request=asked["id"])
         assert low.value.code == "cap_below_spent"
         assert analyst.budget_requests(account)[0]["state"] == "open"
-        owner.grant(account, epsilon=0.75, delta=1e-6, reason="granted as asked", request=asked["id"])
+        owner.grant(
+            account, epsilon=0.75, delta=1e-6, reason="granted as asked", request=asked["id"]
+        )
         entry = list(owner.entries(account))[-1]
         reason = "granted as asked (asked for by ann: the bridge is closed)"
         assert (entry["kind"], entry["actor"], entry["reason"]) == ("grant", "olga", reason)
         (shown,) = analyst.budget_requests(account)
-        assert (shown["state"], shown["answered_by"], shown["answer"]) == ("granted", "olga", "granted as asked")
+        assert (shown["state"], shown["answered_by"], shown["answer"]) == (
+            "granted",
+            "olga",
+            "granted as asked",
+        )
         assert refused(owner, account, request=asked["id"]) == (409, "request_answered")
         assert owner.budget(account)["cap"]["epsilon"] == 0.75
         other = owner.register(bodies.dataset())["account"]
-        assert refused(owner, other, request=asked["id"]) == (404, "not_found")  # of another account
+        assert refused(owner, other, request=asked["id"]) == (
+            404,
+            "not_found",
+        )  # of another account
         exported = owner.call(operations.export_ledger())
         verify(exported.splitlines(keepends=True), head=owner.ledger_head())
 
 
-def test_a_declined_request_leaves_the_ledger_as_it_was(api_only: Installation, keys: dict[str, str]) -> None:
+def test_a_declined_request_leaves_the_ledger_as_it_was(
+    api_only: Installation, keys: dict[str, str]
+) -> None:
     with api_only.client(keys["olga"]) as owner, api_only.client(keys["ann"]) as analyst:
         account = owner.register(bodies.dataset())["account"]
         before = list(owner.entries(account))
@@ -123,23 +136,32 @@ def test_pages_ask_and_answer(api_only: Installation, keys: dict[str, str]) -> N
     with api_only.client(keys["olga"]) as owner:
         dataset = owner.register(bodies.dataset(epsilon=0.25))
     place = f"/budgets/{dataset['account']}"
-    with Browser.logged_in(api_only, keys["ann"]) as analyst, Browser.logged_in(api_only, keys["olga"]) as visitor:
+    with (
+        Browser.logged_in(api_only, keys["ann"]) as analyst,
+        Browser.logged_in(api_only, keys["olga"]) as visitor,
+    ):
         text = json.dumps(bodies.job(dataset["id"], 0.75))
         priced = analyst.submit(analyst.get("/jobs/new"), "/jobs/new", body=text, action="price")
         assert f'href="{place}?more=0.5#more"' in priced.response.text
         page = analyst.get(f"{place}?more=0.5")
         assert page.form(f"{place}/requests")["fields"]["epsilon"] == "0.5"
-        assert visitor.get(f"{place}?more=0.5").form(f"{place}/grants")["fields"]["epsilon"] == "0.75"
+        assert (
+            visitor.get(f"{place}?more=0.5").form(f"{place}/grants")["fields"]["epsilon"] == "0.75"
+        )
         nameless = analyst.submit(page, f"{place}/requests", reason=" ")
         assert (nameless.status, "/reason" in nameless.text) == (422, True)
         asked = analyst.submit(page, f"{place}/requests", reason="the <bridge> is closed")
         assert "the <bridge> is closed" in asked.text
-        assert "Grant" not in asked.text.partition("Requests for more")[2].partition("Ask an owner")[0]
+        assert (
+            "Grant" not in asked.text.partition("Requests for more")[2].partition("Ask an owner")[0]
+        )
         front = visitor.get("/")
         assert "the <bridge> is closed" in front.text
         assert f'href="{place}#requests"' in front.response.text
         assert "the <bridge> is closed" not in analyst.get("/").text
-        answered = visitor.submit(visitor.get(place), f"{place}/grants")  # the first form: that of the request
+        answered = visitor.submit(
+            visitor.get(place), f"{place}/grants"
+        )  # the first form: that of the request
         assert "granted as asked (asked for by ann: the <bridge> is closed)" in answered.text
         assert "the <bridge> is closed" not in visitor.get("/").text
     with api_only.client(keys["olga"]) as owner:
@@ -155,7 +177,9 @@ def test_a_page_declines(api_only: Installation, keys: dict[str, str]) -> None:
         asked = analyst.request_budget(account, epsilon=1, reason="why not")["id"]
     place = f"/budgets/{account}"
     with Browser.logged_in(api_only, keys["olga"]) as visitor:
-        page = visitor.submit(visitor.get(place), f"{place}/requests/{asked}/decline", answer="not this year")
+        page = visitor.submit(
+            visitor.get(place), f"{place}/requests/{asked}/decline", answer="not this year"
+        )
         assert "not this year" in page.text
         assert "declined" in page.text
     with Browser.logged_in(api_only, keys["ann"]) as analyst:

@@ -59,7 +59,11 @@ def outcome(answer: Any) -> tuple[str, str, str]:
 
 
 def in_steps(
-    installed: Installation, job: str, before: list[Step], meanwhile: Callable[[], None], after: Step
+    installed: Installation,
+    job: str,
+    before: list[Step],
+    meanwhile: Callable[[], None],
+    after: Step,
 ) -> Exception | None:
     """A worker that has done the steps `before` when `meanwhile` happens, and then tries `after`; what it raises."""
 
@@ -94,7 +98,11 @@ def in_steps(
     ids=["untouched", "touched"],
 )
 def test_what_was_said_of_a_running_job_holds(
-    api_only: Installation, before: list[Step], after: Step, expected: tuple[str, str, str], entries: list[str]
+    api_only: Installation,
+    before: list[Step],
+    after: Step,
+    expected: tuple[str, str, str],
+    entries: list[str],
 ) -> None:
     """The worker's next step is refused, however soon it comes after the answer."""
     with api_only.client() as client:
@@ -128,7 +136,9 @@ def test_a_job_whose_release_is_stored_goes_on(api_only: Installation) -> None:
         assert (refused.value.status, refused.value.code) == (409, "job_ended")
 
 
-def test_a_simulation_costs_nothing_and_can_be_cancelled_until_its_end(api_only: Installation) -> None:
+def test_a_simulation_costs_nothing_and_can_be_cancelled_until_its_end(
+    api_only: Installation,
+) -> None:
     with api_only.client() as client:
         job, _ = submitted(client, simulation=True)
 
@@ -145,7 +155,9 @@ def test_a_simulation_costs_nothing_and_can_be_cancelled_until_its_end(api_only:
     [partial(running.count_failure, code="solver_failed"), running.hand_back],
     ids=["an attempt that failed", "a worker that stops"],
 )
-def test_a_job_that_shall_be_cancelled_waits_for_no_other_attempt(api_only: Installation, end: Step) -> None:
+def test_a_job_that_shall_be_cancelled_waits_for_no_other_attempt(
+    api_only: Installation, end: Step
+) -> None:
     with api_only.client() as client:
         job, account = submitted(client)
         assert in_steps(api_only, job, [], lambda: assert_requested(client, job), end) is None
@@ -190,11 +202,17 @@ def test_a_job_that_no_worker_holds_any_more_ends_at_once(
 
 def pid_of(watch: int) -> int:
     """The process of a pidfd."""
-    return int(re.findall(r"^Pid:\s+(\d+)$", Path(f"/proc/self/fdinfo/{watch}").read_text(), re.MULTILINE)[0])
+    return int(
+        re.findall(r"^Pid:\s+(\d+)$", Path(f"/proc/self/fdinfo/{watch}").read_text(), re.MULTILINE)[
+            0
+        ]
+    )
 
 
 @pytest.mark.timeout(400)  # its zygote may have to compile its kernels first
-def test_a_cancelled_job_leaves_no_child(api_only: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancelled_job_leaves_no_child(
+    api_only: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its child is stopped before it is told anything, so that nothing but the cancellation can end it."""
     stopped: list[int] = []
     fork = Zygote._fork
@@ -222,7 +240,9 @@ def test_a_cancelled_job_leaves_no_child(api_only: Installation, monkeypatch: py
                     assert outcome(answer) == ("running", "requested", "full")
                     await work
                     # The signal is sent by then; the kernel may still be busy with it.
-                    await asyncio.to_thread(eventually, lambda: not alive(stopped[0]), "its child is gone")
+                    await asyncio.to_thread(
+                        eventually, lambda: not alive(stopped[0]), "its child is gone"
+                    )
                     assert zygote.alive, "it was not the end of the zygote that ended the child"
                 finally:
                     await zygote.stop()

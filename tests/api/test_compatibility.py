@@ -35,7 +35,10 @@ def answer(document: dict[str, Any], method: str, path: str, status: str) -> dic
 
 
 BREAKING: dict[str, tuple[Change, str]] = {
-    "a call": (lambda d: d["paths"]["/v1/jobs/{job_id}"].pop("get"), "GET /v1/jobs/{job_id} is gone"),
+    "a call": (
+        lambda d: d["paths"]["/v1/jobs/{job_id}"].pop("get"),
+        "GET /v1/jobs/{job_id} is gone",
+    ),
     "a name": (
         lambda d: call(d, "get", "/v1/jobs").update(operationId="list_all_jobs"),
         "GET /v1/jobs: its name list_jobs became list_all_jobs",
@@ -49,7 +52,9 @@ BREAKING: dict[str, tuple[Change, str]] = {
         "/price may be missing now",
     ),
     "a field that may be null": (
-        lambda d: schema(d, "JobAnswer")["properties"].update(id={"anyOf": [{"type": "string"}, {"type": "null"}]}),
+        lambda d: schema(d, "JobAnswer")["properties"].update(
+            id={"anyOf": [{"type": "string"}, {"type": "null"}]}
+        ),
         "/id: it may be null now",
     ),
     "a value that is read": (
@@ -93,18 +98,29 @@ BREAKING: dict[str, tuple[Change, str]] = {
     ),
     "a query parameter": (
         lambda d: call(d, "get", "/v1/jobs").update(
-            parameters=[one for one in call(d, "get", "/v1/jobs")["parameters"] if one["name"] != "state"]
+            parameters=[
+                one for one in call(d, "get", "/v1/jobs")["parameters"] if one["name"] != "state"
+            ]
         ),
         "GET /v1/jobs: query parameter state is gone",
     ),
     "a header that must be sent": (
         lambda d: call(d, "post", "/v1/plans").update(
-            parameters=[{"in": "header", "name": "X-Purpose", "required": True, "schema": {"type": "string"}}]
+            parameters=[
+                {
+                    "in": "header",
+                    "name": "X-Purpose",
+                    "required": True,
+                    "schema": {"type": "string"},
+                }
+            ]
         ),
         "POST /v1/plans: header parameter X-Purpose must be sent now",
     ),
     "an upload": (
-        lambda d: call(d, "post", "/v1/datasets")["requestBody"]["content"].pop("multipart/form-data"),
+        lambda d: call(d, "post", "/v1/datasets")["requestBody"]["content"].pop(
+            "multipart/form-data"
+        ),
         "POST /v1/datasets body: the media type multipart/form-data is gone",
     ),
     "an answer": (
@@ -119,12 +135,18 @@ BREAKING: dict[str, tuple[Change, str]] = {
         lambda d: call(d, "get", "/v1/budgets")["x-roles"].remove("auditor"),
         "GET /v1/budgets: the role auditor may no more",
     ),
-    "a key": (lambda d: call(d, "get", "/healthz").update({"x-roles": ["owner"]}), "GET /healthz: it needs a key now"),
+    "a key": (
+        lambda d: call(d, "get", "/healthz").update({"x-roles": ["owner"]}),
+        "GET /healthz: it needs a key now",
+    ),
     "what was private": (
         lambda d: schema(d, "RoutingDataset")["properties"]["content"].pop("x-private"),
         "POST /v1/datasets body object routing/content was private",
     ),
-    "a kind's results": (lambda d: schema(d, "Results")["properties"].pop("routing"), "Results/routing is gone"),
+    "a kind's results": (
+        lambda d: schema(d, "Results")["properties"].pop("routing"),
+        "Results/routing is gone",
+    ),
     "a field of a result": (
         lambda d: schema(d, "RoutingResult")["properties"].pop("link_flows"),
         "Results/routing/link_flows is gone",
@@ -146,14 +168,28 @@ def _let_in(field: dict[str, Any]) -> None:
 
 
 HARMLESS: dict[str, Change] = {
-    "another call": lambda d: d["paths"].update({"/v1/news": {"get": {"operationId": "read_news", "responses": {}}}}),
-    "another field that is read": lambda d: schema(d, "JobAnswer")["properties"].update(note={"type": "string"}),
-    "another field that may be sent": lambda d: schema(d, "KeyRequest")["properties"].update(note={"type": "string"}),
-    "another value that is read": lambda d: schema(d, "JobAnswer")["properties"]["state"]["enum"].append("paused"),
+    "another call": lambda d: d["paths"].update(
+        {"/v1/news": {"get": {"operationId": "read_news", "responses": {}}}}
+    ),
+    "another field that is read": lambda d: schema(d, "JobAnswer")["properties"].update(
+        note={"type": "string"}
+    ),
+    "another field that may be sent": lambda d: schema(d, "KeyRequest")["properties"].update(
+        note={"type": "string"}
+    ),
+    "another value that is read": lambda d: schema(d, "JobAnswer")["properties"]["state"][
+        "enum"
+    ].append("paused"),
     "a wider bound": lambda d: schema(d, "Privacy")["properties"]["epsilon"].update(maximum=10**6),
-    "an end that was shut out": lambda d: _let_in(schema(d, "OffPolicyEvaluation")["properties"]["max_importance"]),
-    "a narrower type that is read": lambda d: schema(d, "Figures")["properties"]["epsilon"].update(type="integer"),
-    "another refusal": lambda d: call(d, "get", "/v1/jobs")["responses"].update({"418": {"description": "tea"}}),
+    "an end that was shut out": lambda d: _let_in(
+        schema(d, "OffPolicyEvaluation")["properties"]["max_importance"]
+    ),
+    "a narrower type that is read": lambda d: schema(d, "Figures")["properties"]["epsilon"].update(
+        type="integer"
+    ),
+    "another refusal": lambda d: call(d, "get", "/v1/jobs")["responses"].update(
+        {"418": {"description": "tea"}}
+    ),
     "words": lambda d: call(d, "get", "/v1/jobs").update(description="Other words"),
 }
 
@@ -187,12 +223,16 @@ def test_the_served_contract_keeps_what_was_released() -> None:
     assert faults(FOLDER) == []
 
 
-def test_the_check_fails_on_drift_and_on_a_break(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_check_fails_on_drift_and_on_a_break(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """`make check` runs this command."""
     released = json.loads((FOLDER / "released.json").read_text())
     schema(released, "TenantAnswer")["properties"]["region"] = {"type": "string"}
     (tmp_path / "released.json").write_text(json.dumps(released))
-    (tmp_path / "openapi.json").write_text((FOLDER / "openapi.json").read_text().replace("list_jobs", "list_job", 1))
+    (tmp_path / "openapi.json").write_text(
+        (FOLDER / "openapi.json").read_text().replace("list_jobs", "list_job", 1)
+    )
     assert main(["--check", str(tmp_path)]) == 1
     told = capsys.readouterr().err
     assert "is not what is served" in told

@@ -33,14 +33,20 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
         if message["type"] == "http.disconnect":
             return
         size, more = size + len(message["body"]), message["more_body"]
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"9")]})
+    await send(
+        {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"9")]}
+    )
     await send({"type": "http.response.body", "body": b"%09d" % size})
 
 
 @asynccontextmanager
 async def listening(**values: Any) -> AsyncIterator[int]:
     config = uvicorn.Config(
-        application, port=0, lifespan="off", log_level="critical", http=bounded_protocol(Settings(**values))
+        application,
+        port=0,
+        lifespan="off",
+        log_level="critical",
+        http=bounded_protocol(Settings(**values)),
     )
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve())
@@ -76,7 +82,12 @@ def test_unfinished_requests_end(sent: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "sent", [b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nno colon\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\r\n\r\n"]
+    "sent",
+    [
+        b"nonsense\r\n\r\n",
+        b"GET / HTTP/1.1\r\nno colon\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\r\n\r\n",
+    ],
 )
 def test_what_is_no_http_is_answered_as_everything_is(sent: bytes) -> None:
     async def scene() -> None:
@@ -97,7 +108,9 @@ def test_what_is_no_http_is_answered_as_everything_is(sent: bytes) -> None:
 
 
 @pytest.mark.parametrize("first", [GET, POST + b"12345678"])
-def test_a_body_that_begins_in_the_packet_of_the_request_before_has_its_time_too(first: bytes) -> None:
+def test_a_body_that_begins_in_the_packet_of_the_request_before_has_its_time_too(
+    first: bytes,
+) -> None:
     """It is read once that one is answered, and then no byte comes that would begin a wait."""
 
     async def scene() -> None:
@@ -123,10 +136,14 @@ def test_a_head_that_drips_ends_and_a_body_that_drips_does_not() -> None:
         async with listening(**QUICK) as port:
             reader, writer = await opened(port, b"GET / HTTP/1.1\r\nX: ")
             dripping = asyncio.create_task(drip(writer))
-            with contextlib.suppress(ConnectionResetError):  # where a byte met the closed connection
+            with contextlib.suppress(
+                ConnectionResetError
+            ):  # where a byte met the closed connection
                 await reader.read()
             dripping.cancel()
-        async with listening(header_seconds=3600.0, body_stall_seconds=2.0, body_bytes_per_second=1) as port:
+        async with listening(
+            header_seconds=3600.0, body_stall_seconds=2.0, body_bytes_per_second=1
+        ) as port:
             reader, writer = await opened(port, POST)
             for _ in range(8):
                 await asyncio.sleep(0.4)

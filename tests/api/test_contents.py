@@ -55,7 +55,9 @@ def objects(running: Installation) -> set[str]:
     return {path.name for path in folder.iterdir()} if folder.exists() else set()
 
 
-def inside(running: Installation, work: Callable[[Services], Awaitable[Answer]], **changed: Any) -> Answer:
+def inside(
+    running: Installation, work: Callable[[Services], Awaitable[Answer]], **changed: Any
+) -> Answer:
     """What `work` gives on the installation's own services, in this process."""
 
     async def run() -> Answer:
@@ -65,9 +67,15 @@ def inside(running: Installation, work: Callable[[Services], Awaitable[Answer]],
     return asyncio.run(run())
 
 
-def post(http: httpx.Client, body: dict[str, Any], content: bytes, filename: str, **files: Any) -> httpx.Response:
+def post(
+    http: httpx.Client, body: dict[str, Any], content: bytes, filename: str, **files: Any
+) -> httpx.Response:
     metadata = {name: value for name, value in body.items() if name != "content"}
-    return http.post("/v1/datasets", data={"metadata": json.dumps(metadata)}, files={"content": (filename, content)})
+    return http.post(
+        "/v1/datasets",
+        data={"metadata": json.dumps(metadata)},
+        files={"content": (filename, content)},
+    )
 
 
 def parquet(rows: list[dict[str, Any]], group: int = 7) -> bytes:
@@ -106,8 +114,12 @@ def test_the_same_content_in_any_format_is_the_same_dataset(stored: Installation
             again = post(http, body, content, filename)
             assert (again.status_code, again.json()["id"]) == (200, first.json()["id"]), filename
     assert first.json()["id"] in objects(stored)
-    content = unpack(bytes(inside(stored, lambda services: datasets.open_content(services, first.json()["id"]))))
-    expected = sorted((row["period"], row["origin"], row["destination"], row["count"]) for row in trips)
+    content = unpack(
+        bytes(inside(stored, lambda services: datasets.open_content(services, first.json()["id"])))
+    )
+    expected = sorted(
+        (row["period"], row["origin"], row["destination"], row["count"]) for row in trips
+    )
     assert [tuple(row) for row in content["trips"].tolist()] == expected
     # What a refused or repeated upload had written is gone.
     assert objects(stored) <= {row["id"] for row in inside(stored, all_rows)}
@@ -117,7 +129,10 @@ async def all_rows(services: Services) -> list[dict[str, Any]]:
     from sqlalchemy import text
 
     async with services.database.transaction("*") as connection:
-        return [dict(row) for row in (await connection.execute(text("SELECT * FROM datasets"))).mappings()]
+        return [
+            dict(row)
+            for row in (await connection.execute(text("SELECT * FROM datasets"))).mappings()
+        ]
 
 
 def test_rows_are_named_across_batches(stored: Installation) -> None:
@@ -142,15 +157,23 @@ def test_parts_of_the_form(stored: Installation) -> None:
             ([("content", ("x.csv", content))], 422, "/metadata"),
             ([("metadata", (None, metadata))], 422, "/content"),
             ([("metadata", (None, metadata)), ("content", (None, content))], 422, "/content"),
-            ([("metadata", (None, metadata)), ("content", ("x", b"")), ("content", ("y", b""))], 422, "/content"),
+            (
+                [("metadata", (None, metadata)), ("content", ("x", b"")), ("content", ("y", b""))],
+                422,
+                "/content",
+            ),
             ([("metadata", (None, metadata)), ("other", ("x", b""))], 422, "/other"),
             ([("metadata", (None, metadata)), ("content", ("x.json", too_long))], 413, None),
             ([("metadata", (None, metadata[:-1])), ("content", ("x.csv", content))], 400, None),
         ):
             answer = http.post("/v1/datasets", files=files)
             assert answer.status_code == status, (status, pointer, answer.text)
-            assert pointer is None or pointer in {issue["pointer"] for issue in answer.json()["errors"]}
-        swapped = http.post("/v1/datasets", files=[("content", ("x.csv", content)), ("metadata", (None, metadata))])
+            assert pointer is None or pointer in {
+                issue["pointer"] for issue in answer.json()["errors"]
+            }
+        swapped = http.post(
+            "/v1/datasets", files=[("content", ("x.csv", content)), ("metadata", (None, metadata))]
+        )
         assert swapped.status_code == 201
         head = {"Content-Type": "multipart/form-data; boundary=b"}
         cut = b'--b\r\nContent-Disposition: form-data; name="metadata"\r\n\r\n{}'
@@ -232,14 +255,18 @@ def test_memory_of_the_api_does_not_grow_with_the_upload(stored: Installation) -
 
     with stored.http() as http:
         post(http, bodies.dataset(), b"", "x.csv")  # whatever a first upload loads is there
-        Path(f"/proc/{stored.api.pid}/clear_refs").write_text("5")  # the highest begins at what is now
+        Path(f"/proc/{stored.api.pid}/clear_refs").write_text(
+            "5"
+        )  # the highest begins at what is now
         before = highest()
         head = {"Content-Type": "multipart/form-data; boundary=b"}
         answer = http.post("/v1/datasets", content=pieces(), headers=head, timeout=DEADLINE_SECONDS)
         assert answer.status_code == 201, answer.text
     assert highest() - before < 32_000_000
     dataset_id = answer.json()["id"]
-    content = unpack(bytes(inside(stored, lambda services: datasets.open_content(services, dataset_id))))
+    content = unpack(
+        bytes(inside(stored, lambda services: datasets.open_content(services, dataset_id)))
+    )
     assert content["trips"].tolist() == [[p, 1, 2, repeats // 20_000 * 20_000] for p in range(10)]
 
 
@@ -261,11 +288,15 @@ def test_limits_name_themselves(stored: Installation, tmp_path: Path) -> None:
             **limits,
         }
 
-    async def read(reader: Reader, memory_bytes: int = 8 << 30, participants: int = 1000, **limits: int) -> str:
+    async def read(
+        reader: Reader, memory_bytes: int = 8 << 30, participants: int = 1000, **limits: int
+    ) -> str:
         upload = Upload(tmp_path)
         who, step = np.divmod(np.arange(20 * participants), 20)
         sink = io.BytesIO()
-        pq.write_table(pa.table({"participant": who, "step": step, "state": np.ones_like(who)}), sink)
+        pq.write_table(
+            pa.table({"participant": who, "step": step, "state": np.ones_like(who)}), sink
+        )
         upload.write(sink.getvalue())
         upload.finish()
         try:
@@ -303,7 +334,9 @@ def test_limits_name_themselves(stored: Installation, tmp_path: Path) -> None:
 # Objects ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_killed_registration_leaves_nothing_that_opens(stored: Installation, tmp_path: Path) -> None:
+def test_a_killed_registration_leaves_nothing_that_opens(
+    stored: Installation, tmp_path: Path
+) -> None:
     """A process dies between object and row: the object's key was never stored, and the sweep finds the object."""
     inside(stored, erasure.remove_orphans, orphan_seconds=0)  # what other tests left
     before = objects(stored)
@@ -323,7 +356,9 @@ def test_a_killed_registration_leaves_nothing_that_opens(stored: Installation, t
     )
     fatal = {"DISCREET_FAULTS": "object.written=1", "DISCREET_FAULTS_SWITCH": faults.SWITCH}
     command = [sys.executable, "-c", program, str(tmp_path / "body.json")]
-    killed = subprocess.run(command, env={**stored.environment(), **fatal}, check=False, timeout=DEADLINE_SECONDS)
+    killed = subprocess.run(
+        command, env={**stored.environment(), **fatal}, check=False, timeout=DEADLINE_SECONDS
+    )
     assert killed.returncode == -signal.SIGKILL
     (orphan,) = objects(stored) - before
     with stored.client() as client:
@@ -335,7 +370,9 @@ def test_a_killed_registration_leaves_nothing_that_opens(stored: Installation, t
         assert kept in objects(stored)
 
 
-def test_what_was_erased_is_vacuumed_and_what_remains_is_told(stored: Installation, sql: Callable[..., Any]) -> None:
+def test_what_was_erased_is_vacuumed_and_what_remains_is_told(
+    stored: Installation, sql: Callable[..., Any]
+) -> None:
     """The table's dead rows are gone, and the answer names every place that still has sealed bytes."""
 
     def vacuums() -> int:
@@ -360,7 +397,9 @@ def test_what_was_erased_is_vacuumed_and_what_remains_is_told(stored: Installati
     assert "a worker vacuums the table" in remains[0]
 
     def vacuumed() -> bool:
-        inside(stored, erasure.vacuum)  # unless a worker has come first: then there is nothing left to do
+        inside(
+            stored, erasure.vacuum
+        )  # unless a worker has come first: then there is nothing left to do
         return vacuums() > before
 
     eventually(vacuumed, "the service's role vacuums")
@@ -376,14 +415,18 @@ def test_deleting_forgets_object_and_key(stored: Installation, sql: Callable[...
         client.delete_dataset(dataset["id"])
         assert dataset["id"] not in objects(stored)
         assert sql("SELECT wrapped_key FROM datasets WHERE id = %s", dataset["id"]) == [(None,)]
-        assert sql("SELECT count(*) FROM dataset_chunks WHERE dataset_id = %s", dataset["id"]) == [(0,)]
+        assert sql("SELECT count(*) FROM dataset_chunks WHERE dataset_id = %s", dataset["id"]) == [
+            (0,)
+        ]
         again = client.register(body)
         assert again["account"] == dataset["account"]
         assert again["id"] != dataset["id"]
 
 
 @pytest.mark.parametrize("damage", ["changed", "gone", "cut"])
-def test_a_damaged_content_fails_the_job_and_charges_nothing(stored: Installation, damage: str) -> None:
+def test_a_damaged_content_fails_the_job_and_charges_nothing(
+    stored: Installation, damage: str
+) -> None:
     with stored.client() as client:
         dataset = client.register(bodies.dataset())
         path = stored.settings.state / "objects" / dataset["id"]
@@ -399,7 +442,11 @@ def test_a_damaged_content_fails_the_job_and_charges_nothing(stored: Installatio
         assert job["state"] == "failed"
         assert job["error"]["code"] == "content_unreadable"
         assert balance(client, dataset["account"]) == (0, 0)
-        assert [entry["kind"] for entry in client.entries(dataset["account"])] == ["open", "reserve", "release"]
+        assert [entry["kind"] for entry in client.entries(dataset["account"])] == [
+            "open",
+            "reserve",
+            "release",
+        ]
 
 
 @pytest.mark.parametrize("why", ["storage", "key"])
@@ -430,7 +477,10 @@ def test_content_that_does_not_come_fails_the_job_in_the_end(
             inside(stored, lambda services: runner.Runner(services, Zygote()).run(job["id"]))
             ended = client.job(job["id"])
             code = {"storage": "content_unavailable", "key": "master_key_unknown"}[why]
-            assert ended["error"] == {"code": code, "detail": f"{FAILURES[code]}; nothing was charged"}
+            assert ended["error"] == {
+                "code": code,
+                "detail": f"{FAILURES[code]}; nothing was charged",
+            }
             assert balance(client, dataset["account"]) == (0, 0)
             client.delete_dataset(dataset["id"])
     finally:
@@ -468,7 +518,10 @@ def test_content_goes_when_its_time_is_over(stored: Installation, sql: Callable[
         longer = client.register({**body, "retention_days": 3})
         assert longer["id"] == dataset["id"]
         assert longer["expires_at"] > dataset["expires_at"]
-        sql("UPDATE datasets SET expires_at = now() - interval '1 second' WHERE id = %s", dataset["id"])
+        sql(
+            "UPDATE datasets SET expires_at = now() - interval '1 second' WHERE id = %s",
+            dataset["id"],
+        )
         with pytest.raises(ApiError, match="no such dataset"):
             client.dataset(dataset["id"])
         eventually(lambda: dataset["id"] not in objects(stored), "the content is erased")
@@ -486,7 +539,10 @@ def test_a_job_that_waits_keeps_its_content(stored: Installation, sql: Callable[
         with stored.client() as client:
             dataset = client.register(bodies.dataset(retention_days=1))
             job = client.submit(bodies.job(dataset["id"]))
-            sql("UPDATE datasets SET expires_at = now() - interval '1 second' WHERE id = %s", dataset["id"])
+            sql(
+                "UPDATE datasets SET expires_at = now() - interval '1 second' WHERE id = %s",
+                dataset["id"],
+            )
             assert inside(stored, erasure.expire) == 0
             assert dataset["id"] in objects(stored)
     finally:
@@ -494,7 +550,9 @@ def test_a_job_that_waits_keeps_its_content(stored: Installation, sql: Callable[
             worker.send_signal(signal.SIGCONT)
     with stored.client() as client:
         assert client.wait(job["id"])["state"] == "succeeded"
-    eventually(lambda: dataset["id"] not in objects(stored), "the content is erased after its last job")
+    eventually(
+        lambda: dataset["id"] not in objects(stored), "the content is erased after its last job"
+    )
 
 
 # Rotation -----------------------------------------------------------------------------------------------------------
@@ -514,15 +572,21 @@ def discreet(running: Installation, *arguments: str) -> Any:
 
 
 def rotated(running: Installation, kind: Kind) -> Any:
-    return inside(running, lambda services: rotation.rotate(services, running.settings.secrets_path, kind))
+    return inside(
+        running, lambda services: rotation.rotate(services, running.settings.secrets_path, kind)
+    )
 
 
 def retired(running: Installation, kind: Kind, key_id: str, **options: bool) -> Any:
     path = running.settings.secrets_path
-    return inside(running, lambda services: rotation.retire(services, path, kind, key_id, **options))
+    return inside(
+        running, lambda services: rotation.retire(services, path, kind, key_id, **options)
+    )
 
 
-def test_master_keys_rotate_while_everything_runs(stored: Installation, sql: Callable[..., Any]) -> None:
+def test_master_keys_rotate_while_everything_runs(
+    stored: Installation, sql: Callable[..., Any]
+) -> None:
     with stored.client() as client:
         dataset, oldest = client.register(bodies.dataset()), client.register(bodies.dataset())
         # As version 0001 stored it: under the master key itself, in the database.
@@ -530,18 +594,25 @@ def test_master_keys_rotate_while_everything_runs(stored: Installation, sql: Cal
         plain = inside(stored, lambda services: datasets.open_content(services, oldest["id"]))
         for index, part in enumerate(sealing.seal(secrets, oldest["id"], bytes(plain))):
             sql("INSERT INTO dataset_chunks VALUES (%s, %s, %s)", oldest["id"], index, part)
-        sql("UPDATE datasets SET wrapped_key = NULL, object_name = NULL WHERE id = %s", oldest["id"])
-        assert inside(stored, lambda services: datasets.open_content(services, oldest["id"])) == plain
+        sql(
+            "UPDATE datasets SET wrapped_key = NULL, object_name = NULL WHERE id = %s", oldest["id"]
+        )
+        assert (
+            inside(stored, lambda services: datasets.open_content(services, oldest["id"])) == plain
+        )
 
         sealed = (stored.settings.state / "objects" / dataset["id"]).read_bytes()
         old = secrets.content_key_id
         assert "rows cannot be read" in discreet(stored, "retire", "content", old)
         done = discreet(stored, "rotate", "content")
         assert done["moved"] >= 2
-        assert sql("SELECT count(*) FROM datasets WHERE deleted_at IS NULL AND content_key_id <> %s", done["used"]) == [
-            (0,)
+        assert sql(
+            "SELECT count(*) FROM datasets WHERE deleted_at IS NULL AND content_key_id <> %s",
+            done["used"],
+        ) == [(0,)]
+        assert sql("SELECT wrapped_key IS NULL FROM datasets WHERE id = %s", oldest["id"]) == [
+            (False,)
         ]
-        assert sql("SELECT wrapped_key IS NULL FROM datasets WHERE id = %s", oldest["id"]) == [(False,)]
         assert discreet(stored, "retire", "content", old) == {"kind": "content", "retired": old}
         assert old not in inside(stored, secrets_of).content_keys
         assert (stored.settings.state / "objects" / dataset["id"]).read_bytes() == sealed
@@ -553,15 +624,24 @@ async def secrets_of(services: Services) -> Any:
     return services.secrets
 
 
-def test_a_key_that_rows_need_is_not_forgotten(stored: Installation, sql: Callable[..., Any]) -> None:
+def test_a_key_that_rows_need_is_not_forgotten(
+    stored: Installation, sql: Callable[..., Any]
+) -> None:
     with stored.client() as client:
         dataset = client.register(bodies.dataset())
     secrets = inside(stored, secrets_of)
     staged = stage(stored.settings.secrets_path, "content")
     row = row_of(sql, dataset["id"])
     data_key, _ = tamper_seals.unwrap(secrets, row)
-    wrapped = tamper_seals.wrap(replace(inside(stored, secrets_of), content_key_id=staged), row, data_key)
-    sql("UPDATE datasets SET content_key_id = %s, wrapped_key = %s WHERE id = %s", staged, wrapped, dataset["id"])
+    wrapped = tamper_seals.wrap(
+        replace(inside(stored, secrets_of), content_key_id=staged), row, data_key
+    )
+    sql(
+        "UPDATE datasets SET content_key_id = %s, wrapped_key = %s WHERE id = %s",
+        staged,
+        wrapped,
+        dataset["id"],
+    )
     with pytest.raises(Conflict, match="1 rows cannot be read"):
         retired(stored, "content", staged)
     assert inside(stored, rotation.rewrap) == 1
@@ -570,7 +650,9 @@ def test_a_key_that_rows_need_is_not_forgotten(stored: Installation, sql: Callab
         assert client.wait(client.submit(bodies.job(dataset["id"]))["id"])["state"] == "succeeded"
 
 
-def test_rotation_names_the_content_that_does_not_open(stored: Installation, sql: Callable[..., Any]) -> None:
+def test_rotation_names_the_content_that_does_not_open(
+    stored: Installation, sql: Callable[..., Any]
+) -> None:
     with stored.client() as client:
         dataset = client.register(bodies.dataset())
         sql("UPDATE datasets SET content_key_id = 'lost' WHERE id = %s", dataset["id"])
@@ -582,7 +664,17 @@ def test_rotation_names_the_content_that_does_not_open(stored: Installation, sql
 
 def row_of(sql: Callable[..., Any], dataset_id: str) -> dict[str, Any]:
     """What binds a dataset's key, and the key."""
-    names = ("id", "tenant_id", "account_id", "kind", "mode", "public", "digest", "content_key_id", "wrapped_key")
+    names = (
+        "id",
+        "tenant_id",
+        "account_id",
+        "kind",
+        "mode",
+        "public",
+        "digest",
+        "content_key_id",
+        "wrapped_key",
+    )
     (row,) = sql(
         "SELECT id, tenant_id, account_id, kind, mode, public, digest, content_key_id, wrapped_key FROM datasets"
         " WHERE id = %s",
@@ -614,7 +706,9 @@ def test_pepper_and_signing_key_rotate(stored: Installation, tmp_path: Path) -> 
         retired(stored, "pepper", old, force=True)
         for key in (stored.owner_key, stored.operator_key, unused, fresh):
             with stored.http(key) as http:
-                assert http.get("/v1/jobs").status_code == (403 if key == stored.operator_key else 200)
+                assert http.get("/v1/jobs").status_code == (
+                    403 if key == stored.operator_key else 200
+                )
 
         rotated(stored, "signing")
         after = client.ledger_head()
@@ -653,14 +747,18 @@ def test_sums_of_batches_are_those_of_the_whole() -> None:
         "count": draw.integers(0, 3, 5000),
     }
     sums: dict[tuple[int, ...], int] = {}
-    for period, origin, destination, count in zip(*(column.tolist() for column in columns.values()), strict=True):
+    for period, origin, destination, count in zip(
+        *(column.tolist() for column in columns.values()), strict=True
+    ):
         cell = (period, origin, destination)
         sums[cell] = sums.get(cell, 0) + count
     expected = [[*cell, count] for cell, count in sorted(sums.items()) if count]
     table = pa.table(columns)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(routing, "MERGE_ROWS", 100)
-        found = routing.RoutingDataset.read_batches(public, iter(table.to_batches(max_chunksize=37)), table.schema)
+        found = routing.RoutingDataset.read_batches(
+            public, iter(table.to_batches(max_chunksize=37)), table.schema
+        )
     assert found["trips"].tolist() == expected
     assert found["trips"].dtype == np.int64
     assert routing.RoutingDataset.read_table(public, table)["trips"].tolist() == expected
@@ -692,13 +790,17 @@ def test_sums_of_many_rows_and_few_cells_are_those_of_the_whole(cells_a_row: flo
     table = pa.table(columns)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(routing, "CELLS_A_ROW", cells_a_row)
-        found = routing.RoutingDataset.read_batches(public, iter(table.to_batches(max_chunksize=100)), table.schema)
+        found = routing.RoutingDataset.read_batches(
+            public, iter(table.to_batches(max_chunksize=100)), table.schema
+        )
     whole = routing.RoutingDataset.read_table(public, table)["trips"]
     assert found["trips"].dtype == whole.dtype
     assert found["trips"].tolist() == whole.tolist()
 
 
-def test_files_without_a_name_where_the_file_system_knows_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_without_a_name_where_the_file_system_knows_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import errno
 
     from discreet.usecases.uploads import SealedFile

@@ -13,7 +13,9 @@ COMMITTED = Path(__file__).parents[2] / "openapi" / "openapi.json"
 
 def operations() -> list[tuple[str, str, dict[str, Any]]]:
     paths = json.loads(contract())["paths"]
-    return [(path, method, call) for path, methods in paths.items() for method, call in methods.items()]
+    return [
+        (path, method, call) for path, methods in paths.items() for method, call in methods.items()
+    ]
 
 
 def test_the_committed_document_is_the_served_one() -> None:
@@ -35,12 +37,18 @@ def test_every_reference_leads_somewhere() -> None:
         if isinstance(value, dict):
             own = [value["$ref"]] if isinstance(value.get("$ref"), str) else []
             return own + [found for child in value.values() for found in references(child)]
-        return [found for child in value for found in references(child)] if isinstance(value, list) else []
+        return (
+            [found for child in value for found in references(child)]
+            if isinstance(value, list)
+            else []
+        )
 
     found = references(document)
     assert found
     for reference in found:
-        assert reference.removeprefix("#/components/schemas/") in document["components"]["schemas"], reference
+        assert (
+            reference.removeprefix("#/components/schemas/") in document["components"]["schemas"]
+        ), reference
 
 
 def test_calls_with_a_key_say_how_they_refuse() -> None:

@@ -48,7 +48,11 @@ PAGES_ONLY = {"foreign_answer", "login_refused"}
 
 
 def calls() -> list[tuple[str, str, dict[str, Any]]]:
-    return [(path, method, call) for path, methods in DOCUMENT["paths"].items() for method, call in methods.items()]
+    return [
+        (path, method, call)
+        for path, methods in DOCUMENT["paths"].items()
+        for method, call in methods.items()
+    ]
 
 
 def valid(schema: dict[str, Any], value: Any) -> None:
@@ -68,9 +72,15 @@ def new_tenant(running: Installation, name: str) -> str:
 def test_every_code_in_the_source_is_documented() -> None:
     """A code that is raised anywhere below the API stands in the catalogue, with its status, title and example."""
     found = set()
-    for file in (file for room in ("usecases", "api", "intake") for file in (SERVICE / room).rglob("*.py")):
+    for file in (
+        file for room in ("usecases", "api", "intake") for file in (SERVICE / room).rglob("*.py")
+    ):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.keyword) and node.arg == "code" and isinstance(node.value, ast.Constant):
+            if (
+                isinstance(node, ast.keyword)
+                and node.arg == "code"
+                and isinstance(node.value, ast.Constant)
+            ):
                 found.add(node.value.value)
     assert len(found) > 15
     # What a job fails with stands in its error, not in a refusal: see `test_causes`.
@@ -110,19 +120,31 @@ def test_kinds_are_told_apart_by_name() -> None:
     for union, kinds in ((problem, KINDS), (dataset, DATASETS)):
         assert union["discriminator"]["propertyName"] == "kind"
         assert union["discriminator"]["mapping"].keys() == kinds.keys()
-        assert set(union["discriminator"]["mapping"].values()) == {one["$ref"] for one in union["oneOf"]}
+        assert set(union["discriminator"]["mapping"].values()) == {
+            one["$ref"] for one in union["oneOf"]
+        }
 
 
 def test_what_is_private_is_marked_and_nothing_else() -> None:
     """The content of datasets and blocks, in JSON and as a file; every other field of every schema is published."""
 
     def marked(value: Any, path: str = "") -> list[str]:
-        items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        items = (
+            value.items()
+            if isinstance(value, dict)
+            else enumerate(value)
+            if isinstance(value, list)
+            else ()
+        )
         own = [path] if isinstance(value, dict) and value.get("x-private") is True else []
         return own + [found for name, child in items for found in marked(child, f"{path}/{name}")]
 
-    upload = "/paths//v1/datasets/post/requestBody/content/multipart/form-data/schema/properties/content"
-    contents = {f"/components/schemas/{one.__name__}/properties/content" for one in DATASETS.values()}
+    upload = (
+        "/paths//v1/datasets/post/requestBody/content/multipart/form-data/schema/properties/content"
+    )
+    contents = {
+        f"/components/schemas/{one.__name__}/properties/content" for one in DATASETS.values()
+    }
     block = upload.replace("/v1/datasets", "/v1/sources/{source_id}/blocks")
     contents.add("/components/schemas/BlockRequest/properties/content")
     assert set(marked(DOCUMENT)) == {upload, block, *contents}
@@ -137,7 +159,11 @@ def test_the_examples_of_the_served_contract_run(service: Installation, kind: st
         paths = http.get("/openapi.json").json()["paths"]
 
     def shown(path: str) -> Any:
-        return paths[path]["post"]["requestBody"]["content"]["application/json"]["examples"].get(kind, {}).get("value")
+        return (
+            paths[path]["post"]["requestBody"]["content"]["application/json"]["examples"]
+            .get(kind, {})
+            .get("value")
+        )
 
     with service.client(new_tenant(service, f"examples of {kind}")) as client:
         body, dataset = shown("/v1/jobs"), shown("/v1/datasets")
@@ -148,11 +174,16 @@ def test_the_examples_of_the_served_contract_run(service: Installation, kind: st
         assert client.plan(body)["admitted"]
         ended = client.wait(client.submit(body)["id"])
         assert ended["state"] == "succeeded", ended
-        url, headers = f"/v1/jobs/{ended['id']}/result", {"Authorization": client._http.headers["Authorization"]}
+        url, headers = (
+            f"/v1/jobs/{ended['id']}/result",
+            {"Authorization": client._http.headers["Authorization"]},
+        )
         with service.http() as http:
             first = http.get(url, headers=headers)
             valid({"$ref": "#/components/schemas/ResultAnswer"}, first.json())
-            again = http.get(url, headers={**headers, "If-None-Match": f'"other", {first.headers["etag"]}'})
+            again = http.get(
+                url, headers={**headers, "If-None-Match": f'"other", {first.headers["etag"]}'}
+            )
             assert (again.status_code, again.content) == (304, b"")
 
 
@@ -177,7 +208,9 @@ def test_an_etag_names_a_state(api_only: Installation) -> None:
         # Two reservations less one are what one was: the same state again.
         assert http.get(budget).json()["reserved"]["epsilon"] == 0.1
         assert http.get(budget, headers={"If-None-Match": tags[budget]}).status_code == 304
-        assert http.get(f"/v1/jobs/{job['id']}", headers={"If-None-Match": tags[f"/v1/jobs/{job['id']}"]}).is_success
+        assert http.get(
+            f"/v1/jobs/{job['id']}", headers={"If-None-Match": tags[f"/v1/jobs/{job['id']}"]}
+        ).is_success
 
 
 def test_page_tokens_are_sealed(api_only: Installation) -> None:
@@ -208,7 +241,9 @@ def test_answers_carry_their_headers(api_only: Installation) -> None:
     with api_only.client() as client, api_only.http() as http:
         dataset = client.register(bodies.dataset())
         answer = http.post(
-            "/v1/jobs", json=bodies.job(dataset["id"]), headers={"Idempotency-Key": f"headers {dataset['id']}"}
+            "/v1/jobs",
+            json=bodies.job(dataset["id"]),
+            headers={"Idempotency-Key": f"headers {dataset['id']}"},
         )
         assert answer.status_code == 202
         assert answer.headers["location"] == f"/v1/jobs/{answer.json()['id']}"
@@ -222,9 +257,15 @@ def test_answers_carry_their_headers(api_only: Installation) -> None:
             assert each.headers["x-content-type-options"] == "nosniff"
             assert each.headers["cache-control"] == "no-store"
         refused = http.get("/v1/jobs/a%00b")
-        assert (refused.status_code, refused.headers["content-type"]) == (404, "application/problem+json")
+        assert (refused.status_code, refused.headers["content-type"]) == (
+            404,
+            "application/problem+json",
+        )
         wrong = http.get("/v1/jobs", params={"page_size": "many"}).json()
-        assert (wrong["code"], wrong["errors"][0]["pointer"]) == ("invalid_parameter", "/query/page_size")
+        assert (wrong["code"], wrong["errors"][0]["pointer"]) == (
+            "invalid_parameter",
+            "/query/page_size",
+        )
 
 
 # One process with small limits ---------------------------------------------------------------------------------------
@@ -271,26 +312,38 @@ def test_uploads_at_once_are_counted_by_tenant(settings: Settings) -> None:
     with served(app) as url, httpx.Client(base_url=url, headers=headers, trust_env=False) as http:
         answers: list[int] = []
         first = threading.Thread(
-            target=lambda: answers.append(http.post("/v1/datasets", content=slow()).status_code), daemon=True
+            target=lambda: answers.append(http.post("/v1/datasets", content=slow()).status_code),
+            daemon=True,
         )
         first.start()
         begun.wait()
 
-        def refused() -> httpx.Response | None:  # the server takes the turn a little after the client has begun
+        def refused() -> (
+            httpx.Response | None
+        ):  # the server takes the turn a little after the client has begun
             answer = http.post("/v1/datasets", json={"kind": 5})
             return answer if answer.status_code == 429 else None
 
         told = eventually(refused, "the second upload is refused")
         valid({"$ref": "#/components/schemas/ProblemDocument"}, told.json())
         assert (told.json()["code"], told.headers["retry-after"]) == ("too_many_uploads", "5")
-        assert told.json()["limit"] == {"setting": "tenant_uploads", "unit": "uploads", "allowed": 1, "came": 2}
+        assert told.json()["limit"] == {
+            "setting": "tenant_uploads",
+            "unit": "uploads",
+            "allowed": 1,
+            "came": 2,
+        }
         go_on.set()
         first.join()
         assert answers == [422]
-        assert http.post("/v1/datasets", json={"kind": 5}).status_code == 422  # the turn was given back
+        assert (
+            http.post("/v1/datasets", json={"kind": 5}).status_code == 422
+        )  # the turn was given back
 
 
-def test_large_bodies_of_a_tenant_take_turns(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_bodies_of_a_tenant_take_turns(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A body above 64 KiB waits while its tenant's others are held, then reads why; small ones never wait."""
     monkeypatch.setattr(request_bodies, "WAIT_SECONDS", 0.2)
     small = settings.model_copy(update={"tenant_bodies": 1})
@@ -310,29 +363,47 @@ def test_large_bodies_of_a_tenant_take_turns(settings: Settings, monkeypatch: py
     with served(app) as url, httpx.Client(base_url=url, headers=headers, trust_env=False) as http:
         answers: list[int] = []
         first = threading.Thread(
-            target=lambda: answers.append(http.post("/v1/jobs", content=slow()).status_code), daemon=True
+            target=lambda: answers.append(http.post("/v1/jobs", content=slow()).status_code),
+            daemon=True,
         )
         first.start()
         begun.wait()
 
-        def refused() -> httpx.Response | None:  # the server takes the turn a little after the client has begun
+        def refused() -> (
+            httpx.Response | None
+        ):  # the server takes the turn a little after the client has begun
             answer = http.post("/v1/plans", content=large)
             return answer if answer.status_code == 429 else None
 
         told = eventually(refused, "the second body is refused")
         valid({"$ref": "#/components/schemas/ProblemDocument"}, told.json())
         assert (told.json()["code"], told.headers["retry-after"]) == ("too_many_bodies", "5")
-        assert told.json()["limit"] == {"setting": "tenant_bodies", "unit": "bodies", "allowed": 1, "came": 2}
+        assert told.json()["limit"] == {
+            "setting": "tenant_bodies",
+            "unit": "bodies",
+            "allowed": 1,
+            "came": 2,
+        }
         assert http.post("/v1/plans", content=b"{}").status_code == 422
         browser = Browser.logged_in(cast(Installation, SimpleNamespace(url=url, owner_key=key)))
-        form: Any = {"content": b"problem=" + b"x" * request_bodies.THREAD_BYTES, "headers": {"Origin": url}}
-        assert browser.http.post("/jobs/new", **form).status_code == 429  # forms of pages take the same turns
+        form: Any = {
+            "content": b"problem=" + b"x" * request_bodies.THREAD_BYTES,
+            "headers": {"Origin": url},
+        }
+        assert (
+            browser.http.post("/jobs/new", **form).status_code == 429
+        )  # forms of pages take the same turns
         go_on.set()
         first.join()
         assert answers == [422]
         assert browser.http.post("/jobs/new", **form).status_code == 403  # of no page of ours
         browser.http.close()
-        for path in ("/v1/plans", "/v1/jobs", "/v1/rehearsals", "/v1/plans"):  # each gives its turn back
+        for path in (
+            "/v1/plans",
+            "/v1/jobs",
+            "/v1/rehearsals",
+            "/v1/plans",
+        ):  # each gives its turn back
             assert http.post(path, content=large).status_code == 422
 
 
@@ -360,13 +431,28 @@ def test_limits_name_themselves(settings: Settings) -> None:
 
         big = post(" " * 3001)
         assert big["code"] == "payload_too_large"
-        assert big["limit"] == {"setting": "json_body_bytes", "unit": "bytes", "allowed": 3000, "came": 3001}
+        assert big["limit"] == {
+            "setting": "json_body_bytes",
+            "unit": "bytes",
+            "allowed": 3000,
+            "came": 3001,
+        }
         assert "json_body_bytes" in big["detail"]
         unannounced = post(iter([b" " * 2000, b" " * 2000]))
-        assert unannounced["limit"] == {"setting": "json_body_bytes", "unit": "bytes", "allowed": 3000, "came": None}
+        assert unannounced["limit"] == {
+            "setting": "json_body_bytes",
+            "unit": "bytes",
+            "allowed": 3000,
+            "came": None,
+        }
         deep = post("[" * 70 + "]" * 70)
         assert deep["code"] == "invalid_json"
-        assert deep["limit"] == {"setting": "json_depth", "unit": "levels of nesting", "allowed": 64, "came": 70}
+        assert deep["limit"] == {
+            "setting": "json_depth",
+            "unit": "levels of nesting",
+            "allowed": 64,
+            "came": 70,
+        }
 
         for left in range(4, -1, -1):
             answer = http.get("/v1/jobs")
@@ -389,9 +475,13 @@ def test_idempotency_keys_are_kept_for_a_day_and_swept_after_two(api_only: Insta
     with api_only.client() as client:
         dataset = client.register(bodies.dataset())
         body = bodies.job(dataset["id"], 0.001)
-        jobs = {hours: client.submit(body, idempotency_key=f"aged {hours}")["id"] for hours in (25, 49)}
+        jobs = {
+            hours: client.submit(body, idempotency_key=f"aged {hours}")["id"] for hours in (25, 49)
+        }
         assert settings.migration_database_url is not None
-        with psycopg.connect(libpq_url(settings.migration_database_url), autocommit=True) as connection:
+        with psycopg.connect(
+            libpq_url(settings.migration_database_url), autocommit=True
+        ) as connection:
             connection.execute("SET discreet.tenant = '*'")
             for hours, job in jobs.items():
                 connection.execute(
@@ -404,6 +494,8 @@ def test_idempotency_keys_are_kept_for_a_day_and_swept_after_two(api_only: Insta
                 await running.repair(services)
 
         asyncio.run(repair())
-        again = {hours: client.submit(body, idempotency_key=f"aged {hours}")["id"] for hours in jobs}
+        again = {
+            hours: client.submit(body, idempotency_key=f"aged {hours}")["id"] for hours in jobs
+        }
         assert again[25] == jobs[25]
         assert again[49] != jobs[49]

@@ -36,7 +36,9 @@ def test_a_job_without_dataset_and_without_privacy(service: Installation) -> Non
         certificate = answer["certificate"]
         assert is_signed(certificate)
         assert client.verify_certificate(certificate)["valid"]
-        assert certificate["guarantee"]["type"] == "none"  # a simulation: all data were at the server
+        assert (
+            certificate["guarantee"]["type"] == "none"
+        )  # a simulation: all data were at the server
         assert certificate["ledger_entry"] == []
         section = certificate["cryptographic"]
         assert section["type"] == "cryptographic"
@@ -66,7 +68,9 @@ def test_privacy_is_given_where_noise_protects_and_nowhere_else(service: Install
         ({"noise": {"epsilon": 1, "delta": 1e-6}}, "/problem/noise"),
     ],
 )
-def test_bad_input_is_named_and_no_job_is_made(service: Installation, problem: dict[str, Any], pointer: str) -> None:
+def test_bad_input_is_named_and_no_job_is_made(
+    service: Installation, problem: dict[str, Any], pointer: str
+) -> None:
     with service.client() as client:
         before = len(client.jobs()["jobs"])
         with pytest.raises(ApiError) as refused:

@@ -56,12 +56,20 @@ def job(registered: str, **fields: Any) -> dict[str, Any]:
         ({"day": {"steps": 24, "blocks": [0, -1]}}, ["/public/day/blocks/1"]),
         ({"day": {"steps": 24, "blocks": [0, 7.5]}}, ["/public/day/blocks/1"]),
         ({"day": {"steps": 10**9, "blocks": [0, 7]}}, ["/public/day/steps"]),
-        ({"day": {"steps": 10**6, "blocks": list(range(10_000))}, "states": 500}, ["/public/day/blocks"]),
-        ({"day": {"steps": 10**6, "blocks": list(range(96))}, "states": 500}, ["/public/day/blocks"]),
+        (
+            {"day": {"steps": 10**6, "blocks": list(range(10_000))}, "states": 500},
+            ["/public/day/blocks"],
+        ),
+        (
+            {"day": {"steps": 10**6, "blocks": list(range(96))}, "states": 500},
+            ["/public/day/blocks"],
+        ),
         ({"day": []}, ["/public/day"]),
     ],
 )
-def test_odd_days_are_refused_by_name(service: Installation, fields: dict[str, Any], where: list[str]) -> None:
+def test_odd_days_are_refused_by_name(
+    service: Installation, fields: dict[str, Any], where: list[str]
+) -> None:
     with service.client() as client, pytest.raises(InvalidInput) as refused:
         client.register(dataset(**fields))
     assert pointers(refused.value) == where
@@ -81,13 +89,18 @@ def test_releases_are_asked_again_from_another_hour_and_combined(service: Instal
     """What is combined holds the answer from any hour; jobs of another day are of another dataset."""
     with service.client(service.owner_of("hours that differ")) as client:
         registered = client.register(dataset(3))
-        first, second = solved(client, job(registered["id"])), solved(client, job(registered["id"], first_step=3))
+        first, second = (
+            solved(client, job(registered["id"])),
+            solved(client, job(registered["id"], first_step=3)),
+        )
         spent = client.budget(registered["account"])["spent"]["epsilon"]
         late = solved(client, again(first, job(registered["id"]), first_step=8))
         assert late["result"]["block_transitions"] == first["result"]["block_transitions"]
         assert late["result"]["default_power"] != first["result"]["default_power"]
         both = [one["job"]["id"] for one in (first, second)]
-        combined = solved(client, again(first, job(registered["id"]), release=both, first_step=8))["result"]
+        combined = solved(client, again(first, job(registered["id"]), release=both, first_step=8))[
+            "result"
+        ]
         assert combined["combined"]["releases"] == 2
         moves = np.array(combined["block_transitions"])
         spread, load = np.array([1.0, 0, 0]), []
@@ -101,7 +114,9 @@ def test_releases_are_asked_again_from_another_hour_and_combined(service: Instal
         with pytest.raises(ApiError) as refused:
             client.submit(again(first, job(registered["id"]), release=[both[0], unlike]))
         assert 400 <= refused.value.status < 500
-        rehearsed = client.rehearse(job(registered["id"], first_step=5), epsilons=[10], around=both[0], progress=False)
+        rehearsed = client.rehearse(
+            job(registered["id"], first_step=5), epsilons=[10], around=both[0], progress=False
+        )
         assert rehearsed["rows"]
         with pytest.raises(ApiError) as refused:
             client.rehearse(job(other["id"]), epsilons=[10], around=both[0], progress=False)

@@ -134,11 +134,15 @@ def test_extremes_of(
                 headers={"Content-Type": "application/json"},
             )
             assert answer.status_code < 500, (number[:20], answer.text)
-            assert str(answer.status_code) in DOCUMENT["paths"][path][method]["responses"], answer.text
+            assert str(answer.status_code) in DOCUMENT["paths"][path][method]["responses"], (
+                answer.text
+            )
 
 
 @pytest.mark.parametrize("number", EXTREMES)
-@pytest.mark.parametrize("path", ["/v1/budgets?delta=", "/v1/jobs?page_size=", "/v1/datasets?page_size="])
+@pytest.mark.parametrize(
+    "path", ["/v1/budgets?delta=", "/v1/jobs?page_size=", "/v1/datasets?page_size="]
+)
 def test_extremes_in_addresses(api_only: Installation, path: str, number: str) -> None:
     with api_only.http() as http:
         answer = http.get(path + number)

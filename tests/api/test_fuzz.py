@@ -62,7 +62,9 @@ class Target:
 
     def head(self) -> str:
         """The hash over the whole ledger: it changes with every entry."""
-        answer = self.http.get("/v1/ledger/head", headers={"Authorization": f"Bearer {self.keys['auditor']}"})
+        answer = self.http.get(
+            "/v1/ledger/head", headers={"Authorization": f"Bearer {self.keys['auditor']}"}
+        )
         return str(answer.raise_for_status().json()["hash"])
 
     def headers(self, call: dict[str, Any]) -> dict[str, str]:
@@ -72,12 +74,16 @@ class Target:
 
 
 @pytest.fixture(scope="module")
-def target(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+def target(
+    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Target]:
     """An installation of its own: keys get revoked here."""
     with ExitStack() as stack:
         database = stack.enter_context(fresh_database(postgres, template))
         running = Installation(settings_for(database, tmp_path_factory.mktemp("fuzz")))
-        running.extra["DISCREET_RPC_ADDRESS"] = "127.0.0.1:1"  # goes into invitations; nobody listens
+        running.extra["DISCREET_RPC_ADDRESS"] = (
+            "127.0.0.1:1"  # goes into invitations; nobody listens
+        )
         stack.callback(running.stop)
         running.make_keys()
         running.start_api()
@@ -97,16 +103,22 @@ def check(call: dict[str, Any], answer: Any) -> None:
     declared = call["responses"].get(str(status))
     assert declared is not None, f"{status} is not declared: {answer.text}"
     sent = answer.headers.get("content-type", "")
-    media_type = (sent if isinstance(sent, str) else sent[0]).partition(";")[0]  # schemathesis keeps a list
+    media_type = (sent if isinstance(sent, str) else sent[0]).partition(";")[
+        0
+    ]  # schemathesis keeps a list
     content = declared.get("content", {})
-    assert (media_type in content) or not (content or answer.content), f"{media_type} is not declared"
+    assert (media_type in content) or not (content or answer.content), (
+        f"{media_type} is not declared"
+    )
     if media_type.endswith("json"):
         validator(content[media_type]["schema"]).validate(answer.json())
     if status >= 400:
         body = answer.json()
         assert body["status"] == status
         assert body["type"] == f"urn:discreet:problem:{body['code']}"
-        assert body["code"] in declared["x-codes"], f"{status} {body['code']} is not declared: {body['detail']}"
+        assert body["code"] in declared["x-codes"], (
+            f"{status} {body['code']} is not declared: {body['detail']}"
+        )
         for issue in body.get("errors", ()):
             assert issue["pointer"] == "" or issue["pointer"].startswith("/"), issue
 
@@ -147,7 +159,10 @@ def test_calls_that_use_each_other_s_answers(target: Target) -> None:
     class Sequences(machine):  # type: ignore[misc, valid-type]
         def get_call_kwargs(self, case: schemathesis.Case) -> dict[str, Any]:
             self.head = target.head()
-            return {"base_url": target.running.url, "headers": target.headers(case.operation.definition.raw)}
+            return {
+                "base_url": target.running.url,
+                "headers": target.headers(case.operation.definition.raw),
+            }
 
         def validate_response(self, response: Any, case: schemathesis.Case, **_: Any) -> None:
             check(case.operation.definition.raw, response)
@@ -163,10 +178,25 @@ WEIRD = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(-3, 3),
-    st.sampled_from([2**31, 2**63, -(2**63), 10**30, 10**400, 0.5, -0.0, 1e-320, 1e308, 1e-18, 0.1 + 0.2]),
+    st.sampled_from(
+        [2**31, 2**63, -(2**63), 10**30, 10**400, 0.5, -0.0, 1e-320, 1e308, 1e-18, 0.1 + 0.2]
+    ),
     st.floats(),
     st.text(max_size=8),
-    st.sampled_from(["", "\0", "a\0b", "\ud800", "x" * 300, "dst_none", "../..", "x1^2", "exp(exp(exp(9)))", "\u202e"]),
+    st.sampled_from(
+        [
+            "",
+            "\0",
+            "a\0b",
+            "\ud800",
+            "x" * 300,
+            "dst_none",
+            "../..",
+            "x1^2",
+            "exp(exp(exp(9)))",
+            "\u202e",
+        ]
+    ),
     st.lists(st.integers(-1, 3), max_size=3),
     st.just({}),
     st.just([[]]),
@@ -175,7 +205,13 @@ WEIRD = st.one_of(
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    items = value.items() if isinstance(value, dict) else enumerate(value[:3]) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value[:3])
+        if isinstance(value, list)
+        else ()
+    )
     return [path, *(found for name, child in items for found in places(child, (*path, name)))]
 
 
@@ -190,7 +226,9 @@ def spoiled(draw: st.DrawFn, body: Any) -> str:
         here = body
         for part in ahead:
             here = here[part]
-        match draw(st.sampled_from(["replace", "replace", "replace", "remove", "double", "beside"])):
+        match draw(
+            st.sampled_from(["replace", "replace", "replace", "remove", "double", "beside"])
+        ):
             case "replace":
                 here[last] = draw(WEIRD)
             case "remove":
@@ -208,7 +246,11 @@ def spoiled(draw: st.DrawFn, body: Any) -> str:
 def requests(draw: st.DrawFn) -> tuple[str, str, str]:
     """A call, the kind, and the text of a body that was good."""
     kind, body = draw(st.sampled_from(sorted(examples.jobs().items())))
-    bodies = {"/v1/plans": body, "/v1/jobs": body, "/v1/datasets": examples.datasets().get(kind, {})}
+    bodies = {
+        "/v1/plans": body,
+        "/v1/jobs": body,
+        "/v1/datasets": examples.datasets().get(kind, {}),
+    }
     path = draw(st.sampled_from(sorted(bodies)))
     return path, kind, spoiled(draw, bodies[path])
 
@@ -223,7 +265,11 @@ def test_spoiled_bodies(target: Target, request: tuple[str, str, str]) -> None:
     if kind in target.datasets:
         text = text.replace(examples.DATASET_ID, target.datasets[kind]["id"])
     call = DOCUMENT["paths"][path]["post"]
-    headers = {**target.headers(call), "Content-Type": "application/json", "Idempotency-Key": f"fuzz {next(_numbers)}"}
+    headers = {
+        **target.headers(call),
+        "Content-Type": "application/json",
+        "Idempotency-Key": f"fuzz {next(_numbers)}",
+    }
     before = target.head()
     answer = target.http.post(path, content=text.encode("utf-8", "surrogatepass"), headers=headers)
     check(call, answer)

@@ -21,4 +21,6 @@ def test_every_call_with_a_body_is_walked() -> None:
 def test_refusals_cost_in_proportion(api_only: Installation) -> None:
     found = [walk.grow(api_only, wrong, SIZE) for wrong in walk.wrongs()]
     assert len(found) > 300
-    assert [(one.wrong.name, one.seconds, one.ratio, one.told) for one in found if not one.held] == []
+    assert [
+        (one.wrong.name, one.seconds, one.ratio, one.told) for one in found if not one.held
+    ] == []

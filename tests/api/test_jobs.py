@@ -53,7 +53,10 @@ def test_life_of_a_job(service: Installation) -> None:
         assert np.shape(result["demand"]) == (3, 3)
         assert len(result["link_flows"]) == 12
         assert {(pair["origin"], pair["destination"]) for pair in result["policy"]} == {
-            (origin, destination) for origin in (1, 2, 3) for destination in (1, 2, 3) if origin != destination
+            (origin, destination)
+            for origin in (1, 2, 3)
+            for destination in (1, 2, 3)
+            if origin != destination
         }
         for pair in result["policy"]:
             assert sum(path["share"] for path in pair["paths"]) == pytest.approx(1)
@@ -71,9 +74,15 @@ def test_life_of_a_job(service: Installation) -> None:
 
         entries = list(client.entries(dataset["account"]))
         assert [entry["kind"] for entry in entries] == ["open", "reserve", "data_touched", "commit"]
-        assert certificate["ledger_entry"] == [{"account": dataset["account"], "seq": 4, "hash": entries[3]["hash"]}]
+        assert certificate["ledger_entry"] == [
+            {"account": dataset["account"], "seq": 4, "hash": entries[3]["hash"]}
+        ]
         budget = client.budget(dataset["account"])
-        assert (budget["spent"]["epsilon"], budget["reserved"]["epsilon"], budget["remaining"]["epsilon"]) == (
+        assert (
+            budget["spent"]["epsilon"],
+            budget["reserved"]["epsilon"],
+            budget["remaining"]["epsilon"],
+        ) == (
             0.1,
             0,
             0.9,
@@ -102,7 +111,11 @@ def test_a_budget_in_other_words(service: Installation) -> None:
 def test_a_rehearsal_is_a_job_without_data_and_without_a_price(service: Installation) -> None:
     with service.client() as client, service.http() as http:
         dataset = client.register(bodies.dataset())
-        body = {**bodies.job(dataset["id"]), "epsilons": [0.1, 10], "privacy": {"epsilon": 1, "delta": "auto"}}
+        body = {
+            **bodies.job(dataset["id"]),
+            "epsilons": [0.1, 10],
+            "privacy": {"epsilon": 1, "delta": "auto"},
+        }
         text = json.dumps(body)
         missing = http.post("/v1/rehearsals", content=text)
         assert (missing.status_code, missing.json()["code"]) == (400, "idempotency_key_missing")
@@ -128,9 +141,15 @@ def test_a_rehearsal_is_a_job_without_data_and_without_a_price(service: Installa
             ({"problem": {**body["problem"], "dataset": "dst_nobody"}}, 404, "/problem/dataset"),
             ({"public": {"unit": "request"}}, 422, "/public/zones"),
             ({"epsilons": []}, 422, "/epsilons"),
-            ({"units": 10**9, "public": {**bodies.dataset()["public"], "unit": "person"}}, 422, "/units"),
+            (
+                {"units": 10**9, "public": {**bodies.dataset()["public"], "unit": "person"}},
+                422,
+                "/units",
+            ),
         ):
-            refused = http.post("/v1/rehearsals", json={**body, **change}, headers={"Idempotency-Key": pointer})
+            refused = http.post(
+                "/v1/rehearsals", json={**body, **change}, headers={"Idempotency-Key": pointer}
+            )
             assert refused.status_code == status, refused.text
             assert pointer in [one["pointer"] for one in refused.json()["errors"]]
 
@@ -142,7 +161,9 @@ def test_events_resume_after_the_last_seen(service: Installation) -> None:
         client.wait(job["id"])
 
         def events(last: int) -> list[str]:
-            text = http.get(f"/v1/jobs/{job['id']}/events", headers={"Last-Event-ID": str(last)}).text
+            text = http.get(
+                f"/v1/jobs/{job['id']}/events", headers={"Last-Event-ID": str(last)}
+            ).text
             return [line for line in text.splitlines() if line.startswith("id: ")]
 
         everything = events(0)
@@ -176,7 +197,9 @@ def test_twenty_identical_posts_are_one_job_and_one_charge(service: Installation
             missing = http.post("/v1/jobs", content=other)
         assert (reused.status_code, reused.json()["code"]) == (422, "idempotency_key_reused")
         assert (missing.status_code, missing.json()["code"]) == (400, "idempotency_key_missing")
-        assert [issue["pointer"] for issue in missing.json()["errors"]] == ["/header/Idempotency-Key"]
+        assert [issue["pointer"] for issue in missing.json()["errors"]] == [
+            "/header/Idempotency-Key"
+        ]
         assert client.budget(dataset["account"])["spent"]["epsilon"] == 0.1
 
 
@@ -199,9 +222,21 @@ def test_over_budget_says_the_numbers_and_burns_nothing(api_only: Installation) 
         assert refused.value.problem["binding"] == binding
         assert (priced["admitted"], priced["binding"]) == (False, binding)
         assert kinds(client, dataset["account"]) == ["open", "reserve"]
-        assert len([job for job in client.jobs(page_size=200)["jobs"] if job["dataset"] == dataset["id"]]) == 1
+        assert (
+            len(
+                [
+                    job
+                    for job in client.jobs(page_size=200)["jobs"]
+                    if job["dataset"] == dataset["id"]
+                ]
+            )
+            == 1
+        )
         # What was refused is not remembered: the same key passes when the budget does.
-        assert client.submit(bodies.job(dataset["id"], 0.2), idempotency_key="over")["state"] == "queued"
+        assert (
+            client.submit(bodies.job(dataset["id"], 0.2), idempotency_key="over")["state"]
+            == "queued"
+        )
         assert client.budget(dataset["account"])["largest_request"]["epsilon"] == 0
 
 
@@ -257,9 +292,16 @@ def test_grants_are_entries_with_a_reason(api_only: Installation) -> None:
         assert (refused.value.status, refused.value.code) == (409, "cap_below_spent")
         client.grant(dataset["account"], epsilon=0.4, delta=0, reason="no more")
         granted = list(client.entries(dataset["account"]))[-1]
-        assert (granted["kind"], granted["reason"], granted["cap"]["epsilon"]) == ("grant", "no more", "400000000")
+        assert (granted["kind"], granted["reason"], granted["cap"]["epsilon"]) == (
+            "grant",
+            "no more",
+            "400000000",
+        )
         with api_only.http(api_only.key_of("analyst")) as http:
-            answer = http.post(f"/v1/budgets/{dataset['account']}/grants", json={"cap": {"epsilon": 9}, "reason": "me"})
+            answer = http.post(
+                f"/v1/budgets/{dataset['account']}/grants",
+                json={"cap": {"epsilon": 9}, "reason": "me"},
+            )
         assert answer.status_code == 403
 
 
@@ -287,10 +329,15 @@ def test_the_same_content_is_the_same_account(api_only: Installation) -> None:
     rewritten.append({"period": 0, "origin": 1, "destination": 2, "count": 0})
     with api_only.client() as client, api_only.http() as http:
         first = http.post("/v1/datasets", json=body)
-        again = http.post("/v1/datasets", json={**body, "name": "other", "content": {"trips": rewritten}})
+        again = http.post(
+            "/v1/datasets", json={**body, "name": "other", "content": {"trips": rewritten}}
+        )
         assert (first.status_code, again.status_code) == (201, 200)
         assert first.json() == again.json()
-        for name, value in (("mode", "simulation"), ("public", {**body["public"], "period_minutes": 30})):
+        for name, value in (
+            ("mode", "simulation"),
+            ("public", {**body["public"], "period_minutes": 30}),
+        ):
             other = http.post("/v1/datasets", json={**body, name: value})
             assert (other.status_code, other.json()["code"]) == (409, "content_known")
         client.delete_dataset(first.json()["id"])
@@ -331,7 +378,10 @@ def test_the_same_people_come_to_one_account_while_nothing_is_spent(service: Ins
         again = client.register(body)  # and there it stays
         assert again["account"] == first["account"]
         client.delete_dataset(again["id"])
-        assert registered(body, second["account"]) == (409, "content_known")  # `first` would be left behind
+        assert registered(body, second["account"]) == (
+            409,
+            "content_known",
+        )  # `first` would be left behind
         assert registered(body, first["account"]) == (201, first["account"])
 
         spent, other = bodies.dataset(), client.register(bodies.dataset())
@@ -342,19 +392,34 @@ def test_the_same_people_come_to_one_account_while_nothing_is_spent(service: Ins
         assert client.register(spent)["account"] == third["account"]
 
 
-def test_versions_with_other_neighbours_have_an_account_of_their_own(api_only: Installation) -> None:
+def test_versions_with_other_neighbours_have_an_account_of_their_own(
+    api_only: Installation,
+) -> None:
     """Prices of one account add up, which says something of one neighbouring relation only: what is epsilon for a
     trajectory added is up to twice that for one replaced."""
 
     def walks(*, states: int, **more: Any) -> dict[str, Any]:
         rows = [
-            {"trajectory": walk, "step": 0, "state": walk % states, "next_state": 0, "reward": 0.0, "terminal": True}
+            {
+                "trajectory": walk,
+                "step": 0,
+                "state": walk % states,
+                "next_state": 0,
+                "reward": 0.0,
+                "terminal": True,
+            }
             for walk in range(4)
         ]
         return {
             "name": "walks",
             "kind": "off_policy_evaluation",
-            "public": {"unit": "trajectory", "states": states, "reward_bound": 1, "horizon": 5, **more},
+            "public": {
+                "unit": "trajectory",
+                "states": states,
+                "reward_bound": 1,
+                "horizon": 5,
+                **more,
+            },
             "content": {"transitions": rows},
         }
 
@@ -390,7 +455,9 @@ def test_uploads_are_the_same_content(api_only: Installation, kind: str) -> None
     metadata = {name: value for name, value in body.items() if name != "content"}
     with api_only.client() as client:
         first = client.register(body)
-        uploaded = client.upload(metadata, io.BytesIO(as_file(body["content"]["trips"], kind)), f"trips.{kind}")
+        uploaded = client.upload(
+            metadata, io.BytesIO(as_file(body["content"]["trips"], kind)), f"trips.{kind}"
+        )
         assert uploaded == first
 
 
@@ -464,7 +531,9 @@ def test_bad_jobs_name_the_field(
 ) -> None:
     body = changed(bodies.job(known["id"]), pointer, value)
     with api_only.http() as http:
-        answer = http.post(f"/v1/{call}", json=body, headers={"Idempotency-Key": f"bad {pointer} {value}"})
+        answer = http.post(
+            f"/v1/{call}", json=body, headers={"Idempotency-Key": f"bad {pointer} {value}"}
+        )
     assert answer.status_code in (404, 422)
     assert answer.headers["content-type"] == "application/problem+json"
     problem = answer.json()
@@ -530,7 +599,9 @@ def test_bodies_that_are_no_strict_json(
         ("/v1/keys", {"role": "analyst", "principal": "a\0"}, "/principal"),
     ],
 )
-def test_texts_that_no_database_takes(api_only: Installation, path: str, body: dict[str, Any], pointer: str) -> None:
+def test_texts_that_no_database_takes(
+    api_only: Installation, path: str, body: dict[str, Any], pointer: str
+) -> None:
     with api_only.http() as http:
         answer = http.post(path, content=json.dumps(body))
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_json")
@@ -544,7 +615,9 @@ def test_texts_that_no_database_takes(api_only: Installation, path: str, body: d
         ({"Content-Type": "multipart/form-data; boundary=x"}, "takes JSON"),
     ],
 )
-def test_bodies_that_are_something_else(api_only: Installation, headers: dict[str, str], says: str) -> None:
+def test_bodies_that_are_something_else(
+    api_only: Installation, headers: dict[str, str], says: str
+) -> None:
     with api_only.http() as http:
         answer = http.post("/v1/plans", content=b"\x1f\x8b", headers=headers)
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_json")
@@ -589,7 +662,9 @@ def test_a_body_over_the_limit(api_only: Installation, known: dict[str, Any]) ->
             yield b" " * 1_000_000
 
     with api_only.http() as http:
-        declared = http.post("/v1/jobs", content=b" " * 32_000_001, headers={"Idempotency-Key": "large"})
+        declared = http.post(
+            "/v1/jobs", content=b" " * 32_000_001, headers={"Idempotency-Key": "large"}
+        )
         chunked = http.post("/v1/plans", content=parts())
     for answer in (declared, chunked):
         assert (answer.status_code, answer.json()["code"]) == (413, "payload_too_large")
@@ -618,7 +693,9 @@ BAD_DATASETS = [
 
 
 @pytest.mark.parametrize(("pointer", "value", "says"), BAD_DATASETS)
-def test_bad_datasets_name_the_field(api_only: Installation, pointer: str, value: Any, says: str) -> None:
+def test_bad_datasets_name_the_field(
+    api_only: Installation, pointer: str, value: Any, says: str
+) -> None:
     with api_only.client() as client, api_only.http() as http:
         before = len(client.budgets())
         answer = http.post("/v1/datasets", json=changed(bodies.dataset(), pointer, value))
@@ -629,8 +706,14 @@ def test_bad_datasets_name_the_field(api_only: Installation, pointer: str, value
 
 
 def upload(http: httpx.Client, content: bytes, filename: str, **values: Any) -> httpx.Response:
-    metadata = {name: value for name, value in bodies.dataset(**values).items() if name != "content"}
-    return http.post("/v1/datasets", data={"metadata": json.dumps(metadata)}, files={"content": (filename, content)})
+    metadata = {
+        name: value for name, value in bodies.dataset(**values).items() if name != "content"
+    }
+    return http.post(
+        "/v1/datasets",
+        data={"metadata": json.dumps(metadata)},
+        files={"content": (filename, content)},
+    )
 
 
 def test_bad_uploads(api_only: Installation) -> None:
@@ -641,8 +724,18 @@ def test_bad_uploads(api_only: Installation) -> None:
         (b"", "x.parquet", "/content", "it is empty"),
         (b"", "x.csv", "/content", "it is empty"),
         (as_file(good, "parquet")[:-20], "x.parquet", "/content", "cannot be read as Parquet"),
-        (as_parquet(table.rename_columns(["period", "origin", "target", "count"])), "x.parquet", "/content", "missing"),
-        (as_parquet(table.append_column("weight", table["count"])), "x.parquet", "/content", "not known"),
+        (
+            as_parquet(table.rename_columns(["period", "origin", "target", "count"])),
+            "x.parquet",
+            "/content",
+            "missing",
+        ),
+        (
+            as_parquet(table.append_column("weight", table["count"])),
+            "x.parquet",
+            "/content",
+            "not known",
+        ),
         (
             as_parquet(table.set_column(3, "count", pa.array(["x"] * len(good)))),
             "x.parquet",
@@ -650,27 +743,51 @@ def test_bad_uploads(api_only: Installation) -> None:
             "integers",
         ),
         (as_parquet(with_value(table, None)), "x.parquet", "/content/5/count", "missing"),
-        (as_parquet(with_value(table, 1.5)), "x.parquet", "/content/5/count", "integer is needed; found 1.5"),
+        (
+            as_parquet(with_value(table, 1.5)),
+            "x.parquet",
+            "/content/5/count",
+            "integer is needed; found 1.5",
+        ),
         (as_parquet(with_value(table, -2)), "x.parquet", "/content/5/count", "found -2"),
         (as_parquet(with_value(table, float("nan"))), "x.parquet", "/content/5/count", "found nan"),
         (b"period,origin\n1,2,3\n", "x.csv", "/content", "cannot be read as CSV"),
         (b"period,origin,destination,count\n", "x.csv", "/content", "'period' is empty"),
         (b"period,origin,destination,count\n0,1,2,\n", "x.csv", "/content", "'count' is empty"),
-        (b"period,origin,destination,count\n0,1,2,3\n0,1,2,\n", "x.csv", "/content/1/count", "missing"),
-        (b"period,origin,destination,count\n0,1,2,3\n0,1,2,NaN\n", "x.csv", "/content/1/count", "found nan"),
-        (b"period,origin,destination,count,count\n0,1,2,5,5\n", "x.csv", "/content", "'count' stands twice"),
+        (
+            b"period,origin,destination,count\n0,1,2,3\n0,1,2,\n",
+            "x.csv",
+            "/content/1/count",
+            "missing",
+        ),
+        (
+            b"period,origin,destination,count\n0,1,2,3\n0,1,2,NaN\n",
+            "x.csv",
+            "/content/1/count",
+            "found nan",
+        ),
+        (
+            b"period,origin,destination,count,count\n0,1,2,5,5\n",
+            "x.csv",
+            "/content",
+            "'count' stands twice",
+        ),
         (b'{"trips": [{"period": 0}]}', "x.json", "/content/trips/0/origin", "needed"),
     ]
     with api_only.http() as http:
         for content, filename, pointer, says in cases:
             answer = upload(http, content, filename)
             assert answer.status_code == 422, (filename, says, answer.text)
-            found = [issue["detail"] for issue in answer.json()["errors"] if issue["pointer"] == pointer]
+            found = [
+                issue["detail"] for issue in answer.json()["errors"] if issue["pointer"] == pointer
+            ]
             assert any(says in detail for detail in found), answer.text
         metadata = {name: value for name, value in bodies.dataset().items() if name != "content"}
         no_file = http.post("/v1/datasets", files={"metadata": (None, json.dumps(metadata))})
         assert {issue["pointer"] for issue in no_file.json()["errors"]} == {"/content"}
-        broken = http.post("/v1/datasets", content=b"--x", headers={"Content-Type": "multipart/form-data"})
+        broken = http.post(
+            "/v1/datasets", content=b"--x", headers={"Content-Type": "multipart/form-data"}
+        )
         assert (broken.status_code, broken.json()["code"]) == (400, "invalid_multipart")
 
 
@@ -711,7 +828,9 @@ def test_other_tenants_objects_do_not_exist(api_only: Installation, known: dict[
             ("POST", f"/v1/jobs/{queued['id']}/cancel"),
         ):
             assert http.request(method, path).status_code == 404, path
-        answer = http.post("/v1/jobs", json=bodies.job(known["id"]), headers={"Idempotency-Key": "mine"})
+        answer = http.post(
+            "/v1/jobs", json=bodies.job(known["id"]), headers={"Idempotency-Key": "mine"}
+        )
         assert answer.status_code == 404
         assert answer.json()["errors"][0]["pointer"] == "/problem/dataset"
 
@@ -754,7 +873,10 @@ def test_pages_follow_each_other(api_only: Installation) -> None:
     with api_only.http() as http:
         for call in ("datasets", "jobs", f"budgets/{dataset['account']}/entries"):
             answer = http.get(f"/v1/{call}", params={"page_token": "!"})
-            assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/query/page_token")
+            assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (
+                422,
+                "/query/page_token",
+            )
 
 
 def test_contract_pages_answer(api_only: Installation) -> None:
@@ -806,7 +928,9 @@ def die_at(running: Installation, point: str) -> subprocess.Popen[bytes]:
     return worker_with(running, DISCREET_FAULTS=f"{point}=1", DISCREET_FAULTS_SWITCH=faults.SWITCH)
 
 
-def test_a_worker_killed_in_the_child_phase_is_one_result_and_one_charge(running: Installation) -> None:
+def test_a_worker_killed_in_the_child_phase_is_one_result_and_one_charge(
+    running: Installation,
+) -> None:
     with running.client() as client:
         dataset = client.register(bodies.dataset())
         job = client.submit(bodies.job(dataset["id"]))
@@ -828,7 +952,9 @@ def test_a_worker_killed_while_a_job_is_asked_again_charges_nothing(running: Ins
         worker.kill()
         before = list(client.entries(dataset["account"]))
         asked = bodies.job("", release=first["id"], objective="user_equilibrium")["problem"]
-        job = client.submit({"problem": {name: value for name, value in asked.items() if name != "dataset"}})
+        job = client.submit(
+            {"problem": {name: value for name, value in asked.items() if name != "dataset"}}
+        )
         for point in ("runner.finished", "publish.written"):
             assert die_at(running, point).wait() == -signal.SIGKILL
         running.start_worker()
@@ -842,7 +968,10 @@ def test_a_worker_that_wakes_up_too_late_publishes_nothing(running: Installation
         dataset = client.register(bodies.dataset())
         job = client.submit(bodies.job(dataset["id"]))
         zombie = running.start_worker()
-        eventually(lambda: "data_touched" in kinds(client, dataset["account"]), "the first worker touches data")
+        eventually(
+            lambda: "data_touched" in kinds(client, dataset["account"]),
+            "the first worker touches data",
+        )
         zombie.send_signal(signal.SIGSTOP)
         running.start_worker()
         assert client.wait(job["id"])["state"] == "succeeded"

@@ -43,7 +43,10 @@ def test_what_is_wrong_with_a_key_is_said(api_only: Installation) -> None:
         position = len(key) - 20
         other = "b" if key[position] == "a" else "a"
         assert status(api_only, key) == (200, "")
-        assert status(api_only, key[:position] + other + key[position + 1 :]) == (401, "key_malformed")
+        assert status(api_only, key[:position] + other + key[position + 1 :]) == (
+            401,
+            "key_malformed",
+        )
         assert status(api_only, key[:-1]) == (401, "key_malformed")
         assert status(api_only, access.new_key()) == (401, "key_unknown")
         owner.revoke_key(made["id"])
@@ -71,11 +74,22 @@ def test_expiry(api_only: Installation) -> None:
     with api_only.http() as http:
 
         def make(expires_at: Any) -> httpx.Response:
-            return http.post("/v1/keys", json={"role": "auditor", "principal": "brief", "expires_at": expires_at})
+            return http.post(
+                "/v1/keys", json={"role": "auditor", "principal": "brief", "expires_at": expires_at}
+            )
 
-        for wrong in ("2020-01-01T00:00:00Z", "2029-01-01T00:00:00", "9999-12-31T23:59:59-12:00", "soon", True):
+        for wrong in (
+            "2020-01-01T00:00:00Z",
+            "2029-01-01T00:00:00",
+            "9999-12-31T23:59:59-12:00",
+            "soon",
+            True,
+        ):
             answer = make(wrong)
-            assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/expires_at"), wrong
+            assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (
+                422,
+                "/expires_at",
+            ), wrong
         for seconds in (2, 8, 32, 128):  # until the machine is quick enough to use it in time
             soon = datetime.now(UTC) + timedelta(seconds=seconds)
             made = make(soon.isoformat()).json()
@@ -107,7 +121,11 @@ def test_last_use_is_shown(api_only: Installation) -> None:
 
 
 def test_the_command_line_makes_and_lists_keys(api_only: Installation) -> None:
-    environment = {**api_only.environment(), "DISCREET_URL": api_only.url, "DISCREET_KEY": api_only.owner_key}
+    environment = {
+        **api_only.environment(),
+        "DISCREET_URL": api_only.url,
+        "DISCREET_KEY": api_only.owner_key,
+    }
 
     def discreet(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "discreet", "key", *arguments]
@@ -125,12 +143,18 @@ def test_the_command_line_makes_and_lists_keys(api_only: Installation) -> None:
 # Several processes: keyrings with pools of their own on one database -------------------------------------------------
 
 
-def run(settings: Settings, work: Callable[[list[Services], list[Keyring]], Awaitable[None]], count: int = 2) -> None:
+def run(
+    settings: Settings,
+    work: Callable[[list[Services], list[Keyring]], Awaitable[None]],
+    count: int = 2,
+) -> None:
     """`count` keyrings that listen, as in so many API processes."""
 
     async def all_of_it() -> None:
         async with AsyncExitStack() as stack:
-            services = [await stack.enter_async_context(open_services(settings)) for _ in range(count)]
+            services = [
+                await stack.enter_async_context(open_services(settings)) for _ in range(count)
+            ]
             rings = [Keyring(one) for one in services]
             tasks = [asyncio.create_task(ring.listen()) for ring in rings]
             try:
@@ -223,7 +247,9 @@ def test_a_process_that_hears_nothing_keeps_nothing(settings: Settings) -> None:
         proved_at = ring._trusted_until - TRUST_SECONDS
         tasks[0].cancel()
         await access.revoke_key(services[0], owner, key_id)
-        ring._trusted_until = proved_at + TRUST_SECONDS  # as if the listener had been frozen, not ended
+        ring._trusted_until = (
+            proved_at + TRUST_SECONDS
+        )  # as if the listener had been frozen, not ended
         assert ring._kept  # nobody told
         await asyncio.sleep(max(0.0, ring._trusted_until - time.monotonic()))
         assert await refusal(ring.principal(key)) == "key_revoked"
@@ -240,7 +266,9 @@ def test_whoever_changes_the_row_is_heard(settings: Settings) -> None:
         for ring in rings:
             await ring.principal(key)
         assert settings.migration_database_url is not None
-        with psycopg.connect(libpq_url(settings.migration_database_url), autocommit=True) as connection:
+        with psycopg.connect(
+            libpq_url(settings.migration_database_url), autocommit=True
+        ) as connection:
             connection.execute("SET discreet.tenant = '*'")
             connection.execute("UPDATE keys SET expires_at = now() WHERE id = %s", (key_id,))
 
@@ -262,7 +290,9 @@ def test_whoever_changes_the_row_is_heard(settings: Settings) -> None:
 def test_the_quota_is_one_for_all_processes(settings: Settings) -> None:
     quota = 120
     seconds = 10**9  # windows begin at multiples of it: the next in 2033
-    limited = settings.model_copy(update={"rate_limit_requests": quota, "rate_limit_seconds": seconds})
+    limited = settings.model_copy(
+        update={"rate_limit_requests": quota, "rate_limit_seconds": seconds}
+    )
 
     async def work(services: list[Services], rings: list[Keyring]) -> None:
         key, _, _ = await new_key(services[0])
@@ -326,7 +356,9 @@ def test_keys_of_an_earlier_version_open_as_before(settings: Settings) -> None:
         owner = await access.local_owner(services[0])
         key = access.new_key()
         assert settings.migration_database_url is not None
-        with psycopg.connect(libpq_url(settings.migration_database_url), autocommit=True) as connection:
+        with psycopg.connect(
+            libpq_url(settings.migration_database_url), autocommit=True
+        ) as connection:
             connection.execute("SET discreet.tenant = '*'")
             connection.execute(
                 "INSERT INTO keys (id, tenant_id, principal, role, lookup, mac)"

@@ -23,9 +23,13 @@ def example(kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return body["problem"].pop("dataset"), body
 
 
-def run(client: Client, dataset: dict[str, Any], body: dict[str, Any], **extra: Any) -> dict[str, Any]:
+def run(
+    client: Client, dataset: dict[str, Any], body: dict[str, Any], **extra: Any
+) -> dict[str, Any]:
     registered = client.register(dataset)
-    job = client.submit({**body, "problem": {**body["problem"], "dataset": registered["id"]}, **extra})
+    job = client.submit(
+        {**body, "problem": {**body["problem"], "dataset": registered["id"]}, **extra}
+    )
     ended = client.wait(job["id"])
     assert ended["state"] == "succeeded", ended
     return client.result(job["id"])
@@ -43,12 +47,16 @@ def test_the_example_runs_over_http(service: Installation, kind: str) -> None:
         assert client.verify_certificate(certificate)["valid"]
         account = certificate["ledger_entry"][0]["account"]
         assert client.budget(account)["spent"]["epsilon"] == certificate["guarantee"]["epsilon"]
-        told = answer["result"].keys() - {"states"}  # what the public part and the request say of them
+        told = answer["result"].keys() - {
+            "states"
+        }  # what the public part and the request say of them
         assert not any(name.startswith("true_") or "state" in name for name in told)
 
 
 @pytest.mark.parametrize("kind", sorted(DATASETS))
-def test_a_simulation_repeats_with_its_seed_and_costs_nothing(service: Installation, kind: str) -> None:
+def test_a_simulation_repeats_with_its_seed_and_costs_nothing(
+    service: Installation, kind: str
+) -> None:
     dataset, body = example(kind)
     with service.client() as client:
         # Other content than the private example's, which is registered under another mode.
@@ -60,11 +68,16 @@ def test_a_simulation_repeats_with_its_seed_and_costs_nothing(service: Installat
         assert first["certificate"]["guarantee"]["type"] == "none"
         assert first["certificate"]["ledger_entry"] == []
         said = properties_of(KINDS[kind].Fields)
-        assert {name for name in said if "of simulations" in said[name]["description"]} <= first["result"].keys()
+        assert {name for name in said if "of simulations" in said[name]["description"]} <= first[
+            "result"
+        ].keys()
 
 
 def test_parquet_and_json_are_the_same_dataset(service: Installation) -> None:
-    for kind, table in (("dr_ensemble", trajectories_table), ("off_policy_evaluation", pa.Table.from_pylist)):
+    for kind, table in (
+        ("dr_ensemble", trajectories_table),
+        ("off_policy_evaluation", pa.Table.from_pylist),
+    ):
         dataset, _ = example(kind)
         (rows,) = dataset["content"].values()
         file = io.BytesIO()
@@ -105,9 +118,24 @@ BAD: list[tuple[str, list[Any], Any, str]] = [
     ("dr_ensemble", ["content", "trajectories", 3], [], "/content/trajectories/3"),
     ("dr_ensemble", ["public", "participants"], 79, "/content/trajectories"),
     ("dr_ensemble", ["public", "min_probability"], 0.5, "/public/min_probability"),
-    ("off_policy_evaluation", ["content", "transitions", 2, "reward"], 7, "/content/transitions/2/reward"),
-    ("off_policy_evaluation", ["content", "transitions", 2, "state"], -1, "/content/transitions/2/state"),
-    ("off_policy_evaluation", ["content", "transitions", 2, "behaviour"], 0.5, "/content/transitions/0/behaviour"),
+    (
+        "off_policy_evaluation",
+        ["content", "transitions", 2, "reward"],
+        7,
+        "/content/transitions/2/reward",
+    ),
+    (
+        "off_policy_evaluation",
+        ["content", "transitions", 2, "state"],
+        -1,
+        "/content/transitions/2/state",
+    ),
+    (
+        "off_policy_evaluation",
+        ["content", "transitions", 2, "behaviour"],
+        0.5,
+        "/content/transitions/0/behaviour",
+    ),
     ("off_policy_evaluation", ["public", "states"], None, "/public/states"),
     ("off_policy_evaluation", ["kind"], "no such kind", "/kind"),
     ("multi_agent", ["content", "objectives", "left"], "-(left^2)", "/content/objectives/left"),

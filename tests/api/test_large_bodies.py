@@ -26,7 +26,9 @@ def both_ways(service: Installation, text: bytes) -> tuple[Any, Any]:
     answers = []
     with service.http() as http:
         for body in (text, text + PADDING):
-            answer = http.post("/v1/datasets", content=body, headers={"Content-Type": "application/json"})
+            answer = http.post(
+                "/v1/datasets", content=body, headers={"Content-Type": "application/json"}
+            )
             answers.append((answer.status_code, answer.json()))
     return answers[0], answers[1]
 
@@ -40,7 +42,9 @@ def text_of(change: Callable[[dict[str, Any]], Any]) -> bytes:
 @pytest.mark.parametrize("first", ["content", "name", "cap"])
 def test_a_large_body_is_the_same_dataset(stored: Installation, first: str) -> None:
     body = bodies.dataset()
-    text = json.dumps({first: body[first], **body}).encode().replace(b'"content"', rb'"\u0063ontent"')
+    text = (
+        json.dumps({first: body[first], **body}).encode().replace(b'"content"', rb'"\u0063ontent"')
+    )
     small, large = both_ways(stored, text)
     assert (small[0], large[0]) == (201, 200)
     assert large[1]["id"] == small[1]["id"]
@@ -56,13 +60,17 @@ WRONG: dict[str, bytes] = {
     "an unknown field of the content": text_of(lambda body: body["content"].update(links=[])),
     "no content": text_of(lambda body: body.pop("content")),
     "a zone that is not there": text_of(lambda body: body["content"]["trips"][4].update(origin=9)),
-    "a person where there is none": text_of(lambda body: body["content"]["trips"][4].update(person="ann")),
+    "a person where there is none": text_of(
+        lambda body: body["content"]["trips"][4].update(person="ann")
+    ),
     "no person where there is one": text_of(lambda body: body["public"].update(unit="person")),
     "zones": text_of(lambda body: body["public"].update(zones=0)),
     "cap": text_of(lambda body: body["cap"].update(epsilon="1")),
     "no cap": text_of(lambda body: body.pop("cap")),
     "content twice": text_of(lambda _: None)[:-1] + b', "content": {"trips": []}}',
-    "a key of a row twice": text_of(lambda _: None).replace(b'"count":', b'"count": 1, "count":', 1),
+    "a key of a row twice": text_of(lambda _: None).replace(
+        b'"count":', b'"count": 1, "count":', 1
+    ),
     "halves of a pair": text_of(lambda body: body["content"]["trips"][4].update(person="\ud800")),
 }
 
@@ -73,7 +81,9 @@ def test_a_large_body_is_refused_like_a_small_one(stored: Installation, mistake:
     assert small[0] == large[0]
     assert small[0] in (400, 422)
     assert large[1]["code"] == small[1]["code"]
-    assert [issue["pointer"] for issue in large[1]["errors"]] == [issue["pointer"] for issue in small[1]["errors"]]
+    assert [issue["pointer"] for issue in large[1]["errors"]] == [
+        issue["pointer"] for issue in small[1]["errors"]
+    ]
     assert large[1]["errors"] == small[1]["errors"]
 
 
@@ -89,7 +99,9 @@ def test_a_large_body_is_refused_like_a_small_one(stored: Installation, mistake:
 )
 def test_large_bodies_that_are_no_json(stored: Installation, text: bytes, says: str) -> None:
     with stored.http() as http:
-        answer = http.post("/v1/datasets", content=text, headers={"Content-Type": "application/json"})
+        answer = http.post(
+            "/v1/datasets", content=text, headers={"Content-Type": "application/json"}
+        )
     assert answer.status_code in (400, 422)
     assert says in answer.json()["detail"]
 
@@ -109,7 +121,9 @@ def test_memory_does_not_grow_with_the_rows(stored: Installation) -> None:
     with stored.http() as http:
         text = json.dumps(body).encode()
         assert 6_000_000 < len(text) < 7_000_000
-        http.post("/v1/datasets", json={**body, "content": {"trips": [row] * 2000}})  # whatever a first one loads
+        http.post(
+            "/v1/datasets", json={**body, "content": {"trips": [row] * 2000}}
+        )  # whatever a first one loads
         Path(f"/proc/{stored.api.pid}/clear_refs").write_text("5")
         before = highest()
         answer = http.post("/v1/datasets", content=text, timeout=DEADLINE_SECONDS)
@@ -117,14 +131,18 @@ def test_memory_does_not_grow_with_the_rows(stored: Installation) -> None:
     assert highest() - before < 20_000_000
 
 
-@pytest.mark.parametrize("kind", [kind for kind, model in DATASETS.items() if issubclass(model, DatasetOfRows)])
+@pytest.mark.parametrize(
+    "kind", [kind for kind, model in DATASETS.items() if issubclass(model, DatasetOfRows)]
+)
 def test_pieces_are_the_whole(kind: str) -> None:
     """However the rows are cut, and whatever a public part makes of them."""
     model = DATASETS[kind]
     assert issubclass(model, DatasetOfRows)
     given = model.model_validate(KINDS[kind].example()["problem"]["dataset"])
     whole = b"".join(canonical_bytes(given.rows()))
-    [(name, _)] = [one for one in model.ROWS.items() if getattr(given.content, one[0], None) is not None]
+    [(name, _)] = [
+        one for one in model.ROWS.items() if getattr(given.content, one[0], None) is not None
+    ]
     rows = getattr(given.content, name)
     for size in (1, 3, 100):
         packed: dict[str, Any] = {}

@@ -37,7 +37,10 @@ def discreet(*arguments: str) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=DEADLINE_SECONDS,
         check=False,
-        env={"PATH": "/usr/bin:/bin", "DISCREET_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"},
+        env={
+            "PATH": "/usr/bin:/bin",
+            "DISCREET_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none",
+        },
     )
 
 
@@ -55,7 +58,9 @@ def finished(service: Installation) -> dict[str, Any]:
         return client.result(job["id"])
 
 
-def test_the_export_holds_and_ends_at_the_head(service: Installation, finished: dict[str, Any], tmp_path: Path) -> None:
+def test_the_export_holds_and_ends_at_the_head(
+    service: Installation, finished: dict[str, Any], tmp_path: Path
+) -> None:
     with service.client() as client:
         head = client.ledger_head()
         lines = exported(client)
@@ -69,7 +74,16 @@ def test_the_export_holds_and_ends_at_the_head(service: Installation, finished: 
     whole.write_bytes(b"".join(lines))
     cut.write_bytes(b"".join(lines[:-1]))
     kept.write_text(json.dumps(head))
-    good = discreet("ledger", "verify", str(whole), "--public-key", head["public_key"], "--head", str(kept), "--json")
+    good = discreet(
+        "ledger",
+        "verify",
+        str(whole),
+        "--public-key",
+        head["public_key"],
+        "--head",
+        str(kept),
+        "--json",
+    )
     assert (good.returncode, json.loads(good.stdout)["valid"]) == (0, True), good.stderr
     bad = discreet("ledger", "verify", str(cut))
     assert bad.returncode == 1
@@ -96,13 +110,17 @@ def test_the_export_holds_and_ends_at_the_head(service: Installation, finished: 
     assert discreet("certificate", "verify", str(answer)).returncode == 1
 
 
-def test_a_file_that_holds_result_and_certificate_is_checked_as_one(finished: dict[str, Any], tmp_path: Path) -> None:
+def test_a_file_that_holds_result_and_certificate_is_checked_as_one(
+    finished: dict[str, Any], tmp_path: Path
+) -> None:
     def checked(answer: dict[str, Any], *more: str) -> tuple[int, dict[str, Any]]:
         place = tmp_path / "answer.json"
         place.write_text(json.dumps(answer, indent=2))
         done = discreet("certificate", "verify", str(place), *more, "--json")
         assert done.stderr == ""
-        return done.returncode, {one["name"]: one["holds"] for one in json.loads(done.stdout)["checks"]}
+        return done.returncode, {
+            one["name"]: one["holds"] for one in json.loads(done.stdout)["checks"]
+        }
 
     certificate, result = finished["certificate"], finished["result"]
     assert certificate["result_digest"] == hashlib.sha256(rfc8785.dumps(result)).hexdigest()
@@ -123,18 +141,28 @@ def test_a_file_that_holds_result_and_certificate_is_checked_as_one(finished: di
     assert (wrong.returncode, "NAME=FILE" in wrong.stderr) == (1, True)
 
 
-def test_certificates_are_checked_by_the_service(service: Installation, finished: dict[str, Any]) -> None:
+def test_certificates_are_checked_by_the_service(
+    service: Installation, finished: dict[str, Any]
+) -> None:
     true = finished["certificate"]
     with service.client() as client:
         assert client.verify_certificate(true)["valid"]
-        for name, value in (("events", []), ("ledger_entry", []), ("job", "job_other"), ("signature", "")):
+        for name, value in (
+            ("events", []),
+            ("ledger_entry", []),
+            ("job", "job_other"),
+            ("signature", ""),
+        ):
             assert not client.verify_certificate({**true, name: value})["valid"], name
         assert not client.verify_certificate({})["valid"]
         result = finished["result"]
         with_result = client.verify_certificate(true, result=result)
         assert (with_result["valid"], held(with_result)["result"]) == (True, True)
         assert held(client.verify_certificate(true))["result"] is None
-        for wrong in ({"result": {**result, "total_travel_time": 1}}, {"result": result, "tables": {"flows": b"PAR1"}}):
+        for wrong in (
+            {"result": {**result, "total_travel_time": 1}},
+            {"result": result, "tables": {"flows": b"PAR1"}},
+        ):
             assert not client.verify_certificate(true, **wrong)["valid"]
         stranger = certificates.sign({**true, "public_key": ""}, Ed25519PrivateKey.generate())
         found = {one["name"]: one["holds"] for one in client.verify_certificate(stranger)["checks"]}
@@ -178,7 +206,12 @@ def test_who_may_read_the_ledger(api_only: Installation) -> None:
         assert http.get("/v1/ledger/export").status_code == 401
     with api_only.http() as http:
         contract = http.get("/openapi.json").json()["paths"]
-        assert {"/v1/ledger/head", "/v1/ledger/export", "/v1/caps", "/v1/certificates:verify"} <= set(contract)
+        assert {
+            "/v1/ledger/head",
+            "/v1/ledger/export",
+            "/v1/caps",
+            "/v1/certificates:verify",
+        } <= set(contract)
 
 
 @pytest.fixture
@@ -199,19 +232,26 @@ def refusal(client: Client, body: dict[str, Any]) -> dict[str, Any]:
     return refused.value.problem
 
 
-def test_caps_on_tenant_and_principal_bind_all_or_none(api_only: Installation, tenant: tuple[str, str]) -> None:
+def test_caps_on_tenant_and_principal_bind_all_or_none(
+    api_only: Installation, tenant: tuple[str, str]
+) -> None:
     with api_only.client(tenant[0]) as owner, api_only.client(tenant[1]) as analyst:
         first, second = owner.register(bodies.dataset()), owner.register(bodies.dataset())
         analyst.submit(bodies.job(first["id"], 0.3))  # before the caps: not in them
         whole = owner.set_cap(scope="tenant", epsilon=0.8, delta=0, reason="the year's")
-        mine = owner.set_cap(scope="principal", principal="analyst", epsilon=0.5, delta=0, reason="on probation")
+        mine = owner.set_cap(
+            scope="principal", principal="analyst", epsilon=0.5, delta=0, reason="on probation"
+        )
         assert (whole["unit"], whole["scope"], mine["subject"]) == ("any", "tenant", "analyst")
         assert [cap["id"] for cap in owner.caps()] == [whole["id"], mine["id"]]
 
         job = analyst.submit(bodies.job(first["id"], 0.3))
         problem = refusal(analyst, bodies.job(second["id"], 0.3))
         assert problem["binding"]["account"] == mine["id"]
-        assert (problem["binding"]["scope"], problem["binding"]["subject"]) == ("principal", "analyst")
+        assert (problem["binding"]["scope"], problem["binding"]["subject"]) == (
+            "principal",
+            "analyst",
+        )
         assert problem["binding"]["largest"]["epsilon"] == 0.2
         assert problem["detail"].startswith("the cap on analyst binds")
         assert owner.budget(second["account"])["reserved"]["epsilon"] == 0
@@ -219,28 +259,38 @@ def test_caps_on_tenant_and_principal_bind_all_or_none(api_only: Installation, t
 
         owner.submit(bodies.job(second["id"], 0.4))  # another principal
         assert refusal(owner, bodies.job(second["id"], 0.2))["binding"]["account"] == whole["id"]
-        assert refusal(owner, bodies.job(second["id"], 0.7))["detail"].startswith("the cap on the tenant binds")
+        assert refusal(owner, bodies.job(second["id"], 0.7))["detail"].startswith(
+            "the cap on the tenant binds"
+        )
 
         analyst.cancel(job["id"])
         for account in (first["account"], whole["id"], mine["id"]):
             assert [entry["kind"] for entry in owner.entries(account)][-1] == "release"
         assert owner.budget(mine["id"])["remaining"]["epsilon"] == 0.5
 
-        again = owner.set_cap(scope="principal", principal="analyst", epsilon=0.1, delta=0, reason="less")
+        again = owner.set_cap(
+            scope="principal", principal="analyst", epsilon=0.1, delta=0, reason="less"
+        )
         assert again["id"] == mine["id"]
         granted = list(owner.entries(mine["id"]))[-1]
         assert (granted["kind"], granted["reason"]) == ("grant", "less")
         with pytest.raises(ApiError) as below:
             owner.set_cap(scope="tenant", epsilon=0.3, delta=0, reason="below what is reserved")
         assert (below.value.status, below.value.code) == (409, "cap_below_spent")
-        assert refusal(analyst, bodies.job(first["id"], 0.2))["binding"]["largest"]["epsilon"] == 0.1
+        assert (
+            refusal(analyst, bodies.job(first["id"], 0.2))["binding"]["largest"]["epsilon"] == 0.1
+        )
         verify(exported(owner), head=owner.ledger_head())
 
 
-def test_a_cap_on_a_principal_outlives_its_keys(api_only: Installation, tenant: tuple[str, str]) -> None:
+def test_a_cap_on_a_principal_outlives_its_keys(
+    api_only: Installation, tenant: tuple[str, str]
+) -> None:
     with api_only.client(tenant[0]) as owner:
         dataset = owner.register(bodies.dataset())
-        owner.set_cap(scope="principal", principal="ann", epsilon=0.5, delta=0, reason="before she has a key")
+        owner.set_cap(
+            scope="principal", principal="ann", epsilon=0.5, delta=0, reason="before she has a key"
+        )
         for epsilon in (0.3, 0.2):
             made = owner.create_key(role="analyst", principal="ann")
             with api_only.client(made["key"]) as ann:
@@ -268,7 +318,9 @@ BAD_CAPS = [
 
 
 @pytest.mark.parametrize(("cap", "pointer", "says"), BAD_CAPS)
-def test_bad_caps_name_the_field(api_only: Installation, cap: dict[str, Any], pointer: str, says: str) -> None:
+def test_bad_caps_name_the_field(
+    api_only: Installation, cap: dict[str, Any], pointer: str, says: str
+) -> None:
     with api_only.client() as client, api_only.http() as http:
         account = client.register(bodies.dataset())["account"]
         before = len(client.caps())
@@ -306,7 +358,11 @@ def test_bad_cap_requests(api_only: Installation, body: dict[str, Any], pointer:
 
 def test_caps_and_grants_of_others(api_only: Installation, tenant: tuple[str, str]) -> None:
     grant = {"cap": {"epsilon": 1}, "reason": "mine now"}
-    with api_only.client() as client, api_only.http(tenant[0]) as stranger, api_only.http(tenant[1]) as analyst:
+    with (
+        api_only.client() as client,
+        api_only.http(tenant[0]) as stranger,
+        api_only.http(tenant[1]) as analyst,
+    ):
         account = client.register(bodies.dataset())["account"]
         assert stranger.post(f"/v1/budgets/{account}/grants", json=grant).status_code == 404
         assert stranger.post("/v1/budgets/acc_none/grants", json=grant).status_code == 404
@@ -316,7 +372,9 @@ def test_caps_and_grants_of_others(api_only: Installation, tenant: tuple[str, st
         assert analyst.get("/v1/caps").status_code == 200
 
 
-def test_two_first_caps_at_once_are_one_account(api_only: Installation, tenant: tuple[str, str]) -> None:
+def test_two_first_caps_at_once_are_one_account(
+    api_only: Installation, tenant: tuple[str, str]
+) -> None:
     answers: list[httpx.Response] = []
 
     def post(number: int) -> None:

@@ -57,14 +57,21 @@ def test_stored_once_and_named_by_jobs(service: Installation) -> None:
         dataset = client.register(bodies.dataset(epsilon=10))["id"]
         made = add(client, nodes_xy=PLACES, node_names=NAMES)
         assert made["id"].startswith("net_")
-        assert (made["nodes"], made["links"], made["coordinates"], made["name"]) == (4, 12, True, "Town")
+        assert (made["nodes"], made["links"], made["coordinates"], made["name"]) == (
+            4,
+            12,
+            True,
+            "Town",
+        )
         again = add(client, "Another name", node_names=NAMES, nodes_xy=PLACES)
         assert again == made
         assert add(client, nodes_xy=PLACES)["id"] != made["id"]
         whole = get(client, made["id"])
         assert whole["sha256"] == canonical.digest(whole["network"])
         assert whole["network"]["node_names"] == NAMES
-        assert made["id"] in [one["id"] for one in client.call(operations.list_networks())["networks"]]
+        assert made["id"] in [
+            one["id"] for one in client.call(operations.list_networks())["networks"]
+        ]
 
         # The plan and the answer are those of the network itself; what is stored of the job is its id.
         named, inline = (bodies.job(dataset, network=one) for one in (made["id"], whole["network"]))
@@ -78,9 +85,14 @@ def test_stored_once_and_named_by_jobs(service: Installation) -> None:
         assert not is_signed({**certificate, "objects": {"network": {"sha256": "0" * 64}}})
 
         # Asked again on another network, which costs nothing, and rehearsed.
-        faster = {**bodies.network(), "links": [{**one, "capacity": 1e6} for one in bodies.network()["links"]]}
+        faster = {
+            **bodies.network(),
+            "links": [{**one, "capacity": 1e6} for one in bodies.network()["links"]],
+        }
         other = add(client, "Wide roads", links=faster["links"])
-        asked = {"problem": {"kind": "routing", "release": first["job"]["id"], "network": other["id"]}}
+        asked = {
+            "problem": {"kind": "routing", "release": first["job"]["id"], "network": other["id"]}
+        }
         third = solved(client, asked)
         assert third["certificate"]["objects"]["network"]["id"] == other["id"]
         assert third["result"]["total_travel_time"] < first["result"]["total_travel_time"]
@@ -107,21 +119,31 @@ def test_stored_once_and_named_by_jobs(service: Installation) -> None:
         assert "Town" in page.text
         assert '"tail"' not in page.text
         assert "coordinates say" in page.text
-        assert "&lt;North&gt;" in browser.get(f"/jobs/{first['job']['id']}/charts/network.json").response.text
-        assert "Harbour" in browser.get(f"/jobs/{first['job']['id']}/policy?origin=1&destination=3").text
+        assert (
+            "&lt;North&gt;"
+            in browser.get(f"/jobs/{first['job']['id']}/charts/network.json").response.text
+        )
+        assert (
+            "Harbour"
+            in browser.get(f"/jobs/{first['job']['id']}/policy?origin=1&destination=3").text
+        )
 
 
 def test_zones_of_another_network_are_those_that_were_released(service: Installation) -> None:
     """Zone k is node k: where a network numbers its nodes in another order, trips would begin elsewhere."""
     with service.client(service.owner_of("renumbered roads")) as client:
         made = add(client, node_names=NAMES)
-        first = solved(client, bodies.job(client.register(bodies.dataset())["id"], network=made["id"]))
+        first = solved(
+            client, bodies.job(client.register(bodies.dataset())["id"], network=made["id"])
+        )
         moved = add(client, node_names=[*NAMES[1:], NAMES[0]])
         with pytest.raises(Conflict) as refused:
             client.ask_again(first["job"]["id"], network=moved["id"])
         assert refused.value.code == "release_differs"
         assert refused.value.errors[0].pointer == "/problem/network"
-        assert f"zone 1 is '{NAMES[1]}' in it, and was '{NAMES[0]}'" in refused.value.errors[0].detail
+        assert (
+            f"zone 1 is '{NAMES[1]}' in it, and was '{NAMES[0]}'" in refused.value.errors[0].detail
+        )
         nameless = add(client)
         for same in (nameless["id"], made["id"]):
             assert client.ask_again(first["job"]["id"], network=same).job["state"] == "succeeded"
@@ -161,13 +183,17 @@ def test_of_one_tenant_and_its_roles(service: Installation) -> None:
         ({"nodes_xy": [[0, 0], [1, 1], [2, 2], ["3", 3]]}, "/network/nodes_xy/3/0"),
     ],
 )
-def test_what_is_no_network_is_refused(api_only: Installation, more: dict[str, Any], pointer: str) -> None:
+def test_what_is_no_network_is_refused(
+    api_only: Installation, more: dict[str, Any], pointer: str
+) -> None:
     with api_only.client() as client, pytest.raises(InvalidInput) as refused:
         add(client, **more)
     assert pointer in pointers(refused.value)
 
 
-def test_a_row_that_was_changed_is_no_network_of_its_id(service: Installation, postgres: EmbeddedPostgres) -> None:
+def test_a_row_that_was_changed_is_no_network_of_its_id(
+    service: Installation, postgres: EmbeddedPostgres
+) -> None:
     """Whoever writes rows cannot make a job route over other roads than those that its certificate names."""
     with service.client() as client:
         dataset = client.register(bodies.dataset())["id"]
@@ -176,7 +202,9 @@ def test_a_row_that_was_changed_is_no_network_of_its_id(service: Installation, p
         before = solved(client, waiting)["job"]["id"]
         forged = canonical.dumps(bodies.network(5))
         with psycopg.connect(superuser_url(postgres, service.settings)) as connection:
-            connection.execute("UPDATE public_objects SET content = %s WHERE id = %s", [forged, made["id"]])
+            connection.execute(
+                "UPDATE public_objects SET content = %s WHERE id = %s", [forged, made["id"]]
+            )
         with pytest.raises(ApiError) as refused:
             get(client, made["id"])
         assert refused.value.code == "object_altered"
@@ -191,7 +219,10 @@ def test_a_row_that_was_changed_is_no_network_of_its_id(service: Installation, p
 
 def test_from_files_and_back_into_them(service: Installation, tmp_path: Path) -> None:
     """The command line and both clients, with a network whose nodes have names."""
-    lines = [f"{one['tail']}0;{one['head']}0;{one['free_flow_time']};100" for one in bodies.network()["links"]]
+    lines = [
+        f"{one['tail']}0;{one['head']}0;{one['free_flow_time']};100"
+        for one in bodies.network()["links"]
+    ]
     (tmp_path / "roads.csv").write_text("\n".join(["from;to;free_flow_time;capacity", *lines]))
     places = [f"{place}0;{x};{y}" for place, (x, y) in enumerate(PLACES, start=1)]
     (tmp_path / "places.csv").write_text("\n".join(["node;x;y", *places]))
@@ -213,7 +244,9 @@ def test_from_files_and_back_into_them(service: Installation, tmp_path: Path) ->
         assert [one for one in client.networks.list() if one["id"] == made["id"]] == [again]
         whole = client.networks.get(made["id"])["network"]
         assert whole is not None
-        answer = solved(client, bodies.job(client.register(bodies.dataset())["id"], network=made["id"]))
+        answer = solved(
+            client, bodies.job(client.register(bodies.dataset())["id"], network=made["id"])
+        )
         named = client.networks.add(whole, name="Unused, under its old name")
         assert named["name"] == "roads"
     flows = tmp_path / "flows.geojson"
@@ -228,7 +261,9 @@ def test_from_files_and_back_into_them(service: Installation, tmp_path: Path) ->
     picked = tmp_path / "picked.csv"
     said("result", chosen.job["id"], "--format", "select-link", "--out", str(picked))
     rows = list(csv.DictReader(io.StringIO(picked.read_text())))
-    assert sum(float(row["trips"]) for row in rows) == pytest.approx(answer["result"]["link_flows"][0])
+    assert sum(float(row["trips"]) for row in rows) == pytest.approx(
+        answer["result"]["link_flows"][0]
+    )
     assert {(row["from_node_id"], row["to_node_id"]) for row in rows} == {("10", "20")}
     assert {row["origin"] for row in rows} <= {"10", "20", "30", "40"}
     features = json.loads(flows.read_text())["features"]
@@ -241,7 +276,9 @@ def test_from_files_and_back_into_them(service: Installation, tmp_path: Path) ->
 
     async def asynchronous() -> list[str]:
         async with AsyncClient(service.url, service.owner_key) as client:
-            stored = await client.networks.add({**bodies.network(), "nodes_xy": PLACES[::-1]}, name="Mirrored")
+            stored = await client.networks.add(
+                {**bodies.network(), "nodes_xy": PLACES[::-1]}, name="Mirrored"
+            )
             ids = [one["id"] async for one in client.networks.list()]
             await client.networks.delete(stored["id"])
             return [one for one in ids if one == stored["id"]]

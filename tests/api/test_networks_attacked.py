@@ -44,7 +44,11 @@ def http(api_only: Installation, owner: str) -> Iterator[httpx.Client]:
 
 def network(**more: Any) -> dict[str, Any]:
     """One that no other test has stored."""
-    return {**bodies.network(), "nodes_xy": [[uuid.uuid4().int % 10**9, place] for place in range(4)], **more}
+    return {
+        **bodies.network(),
+        "nodes_xy": [[uuid.uuid4().int % 10**9, place] for place in range(4)],
+        **more,
+    }
 
 
 def add(http: httpx.Client, name: str = "Town", **more: Any) -> httpx.Response:
@@ -98,7 +102,9 @@ def test_names_stay_text(http: httpx.Client) -> None:
     hostile = "</script><img src=x onerror=alert(1)>\u202e\x1b[31m" + "\U0001f4a3" * 40
     made = add(http, hostile, node_names=[hostile, "b", "c", "d"])
     assert made.status_code == 201
-    assert http.get(f"/v1/networks/{made.json()['id']}").json()["network"]["node_names"][0] == hostile
+    assert (
+        http.get(f"/v1/networks/{made.json()['id']}").json()["network"]["node_names"][0] == hostile
+    )
     assert add(http, "x" * 201).status_code == 422
     assert add(http, node_names=["x" * 201, "b", "c", "d"]).status_code == 422
 
@@ -113,7 +119,11 @@ def test_many_who_store_the_same_at_once_store_it_once(api_only: Installation, o
 
 def test_deletions_and_jobs_at_once(api_only: Installation, owner: str) -> None:
     """Whoever wins: no job names a network that is gone, and who was refused was charged nothing."""
-    with api_only.client(owner) as client, api_only.http(owner) as http, ThreadPoolExecutor(4) as pool:
+    with (
+        api_only.client(owner) as client,
+        api_only.http(owner) as http,
+        ThreadPoolExecutor(4) as pool,
+    ):
         dataset = client.register({**bodies.dataset(epsilon=50), "name": str(uuid.uuid4())})
         made = [add(http).json()["id"] for _ in range(12)]
 
@@ -134,7 +144,11 @@ def test_deletions_and_jobs_at_once(api_only: Installation, owner: str) -> None:
             job, gone = pool.submit(submit, one), pool.submit(delete, one)
             assert (job.result() is None) == gone.result()
             assert (http.get(f"/v1/networks/{one}").status_code == 404) == gone.result()
-        jobs = [one for one in http.get("/v1/jobs?page_size=200").json()["jobs"] if one["dataset"] == dataset["id"]]
+        jobs = [
+            one
+            for one in http.get("/v1/jobs?page_size=200").json()["jobs"]
+            if one["dataset"] == dataset["id"]
+        ]
         reserved = client.budget(dataset["account"])["reserved"]["epsilon"]
     assert float(reserved) == pytest.approx(0.1 * len(jobs))
 
@@ -163,7 +177,9 @@ def test_the_services_own_role_changes_none(api_only: Installation, http: httpx.
     url = api_only.settings.database_url
     assert url is not None
     with psycopg.connect(url) as connection:
-        tenant = connection.execute("SELECT set_config('discreet.tenant', 'nobody', false)").fetchone()
+        tenant = connection.execute(
+            "SELECT set_config('discreet.tenant', 'nobody', false)"
+        ).fetchone()
         assert tenant is not None
         seen = "SELECT (SELECT count(*) FROM public_objects), (SELECT count(*) FROM job_objects)"
         assert connection.execute(seen).fetchone() == (0, 0)

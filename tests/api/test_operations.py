@@ -41,20 +41,33 @@ def workers(running: Installation) -> list[dict[str, Any]]:
 
 
 def status(running: Installation, *more: str) -> str:
-    environment = {**running.environment(), "DISCREET_URL": running.url, "DISCREET_KEY": running.operator_key}
+    environment = {
+        **running.environment(),
+        "DISCREET_URL": running.url,
+        "DISCREET_KEY": running.operator_key,
+    }
     command = [sys.executable, "-m", "discreet", "status", *more]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_each_process_says_what_it_is_and_how_its_children_are_shut_in(service: Installation) -> None:
+def test_each_process_says_what_it_is_and_how_its_children_are_shut_in(
+    service: Installation,
+) -> None:
     """The walls are those that the worker's own child tried."""
-    eventually(lambda: [one for one in workers(service) if one["isolation"]], "the worker's child has tried its walls")
+    eventually(
+        lambda: [one for one in workers(service) if one["isolation"]],
+        "the worker's child has tried its walls",
+    )
     (worker,) = workers(service)
     (api,) = [one for one in state(service)["processes"] if one["part"] == "api"]
     assert (worker["alive"], api["alive"]) == (True, True)
-    assert (worker["places"], api["places"], api["busy"]) == (service.settings.worker_concurrency, None, None)
+    assert (worker["places"], api["places"], api["busy"]) == (
+        service.settings.worker_concurrency,
+        None,
+        None,
+    )
     assert 0 <= worker["busy"] <= worker["places"]
     assert worker["schema_version"] == api["schema_version"] == revisions()[-1]
     assert worker["isolation"]["walls"]
@@ -64,7 +77,9 @@ def test_each_process_says_what_it_is_and_how_its_children_are_shut_in(service: 
 
 async def change(settings: Settings, statement: str) -> None:
     """As the owner of the tables."""
-    database = Database(settings.model_copy(update={"database_url": settings.migration_database_url}))
+    database = Database(
+        settings.model_copy(update={"database_url": settings.migration_database_url})
+    )
     try:
         async with database.transaction(SYSTEM) as connection:
             await connection.execute(text(statement))
@@ -89,12 +104,18 @@ def test_who_ends_says_goodbye_and_who_is_killed_falls_silent(settings: Settings
 
             await change(settings, BUSY)
             await change(settings, "ALTER TABLE processes RENAME TO hidden")
-            async with processes.present(services, "worker", services.children, places=3, queue_worker=lambda: 77):
+            async with processes.present(
+                services, "worker", services.children, places=3, queue_worker=lambda: 77
+            ):
                 await asyncio.sleep(0.5)
                 await change(settings, "ALTER TABLE hidden RENAME TO processes")
                 services.children.isolation = Isolation.of(["files"], ["seccomp"])
                 (found,) = await told(1)
-                assert found["isolation"] == {"level": "partial", "reached": ["files"], "walls": ["seccomp"]}
+                assert found["isolation"] == {
+                    "level": "partial",
+                    "reached": ["files"],
+                    "walls": ["seccomp"],
+                }
                 assert (found["alive"], found["busy"], found["places"]) == (True, 1, 3)
             await told(0)
             await change(settings, KILLED)
@@ -124,7 +145,9 @@ KILLED = """
 
 
 def test_waiting_is_told_by_tenant_and_nothing_else_of_them(api_only: Installation) -> None:
-    owners = {name: api_only.owner_of(name) for name in (f"slow {uuid.uuid4()}", f"quick {uuid.uuid4()}")}
+    owners = {
+        name: api_only.owner_of(name) for name in (f"slow {uuid.uuid4()}", f"quick {uuid.uuid4()}")
+    }
     slow, quick = owners
     for name, count in ((slow, 3), (quick, 1)):
         with api_only.client(owners[name]) as owner:
@@ -161,16 +184,26 @@ def test_backups_are_known_when_somebody_says_so(api_only: Installation) -> None
 
     def note(*more: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "discreet", "note-backup", *more]
-        return subprocess.run(command, env=api_only.environment(), capture_output=True, text=True, check=False)
+        return subprocess.run(
+            command, env=api_only.environment(), capture_output=True, text=True, check=False
+        )
 
-    for wrong in ("yesterday", "2026-01-01T00:00:00", (datetime.now(UTC) + timedelta(days=1)).isoformat()):
+    for wrong in (
+        "yesterday",
+        "2026-01-01T00:00:00",
+        (datetime.now(UTC) + timedelta(days=1)).isoformat(),
+    ):
         refused = note("--at", wrong)
         assert refused.returncode == 1
         assert "--at" in refused.stderr
     assert state(api_only)["backup"]["last"] is None
     assert note("--at", "2026-01-02T03:04:05+01:00").returncode == 0
     assert note("--at", "2025-01-02T03:04:05Z").returncode == 0, "told late: it is not the last"
-    last = {"made_at": "2026-01-02T02:04:05Z", "made_with": "other", "schema_version": revisions()[-1]}
+    last = {
+        "made_at": "2026-01-02T02:04:05Z",
+        "made_with": "other",
+        "schema_version": revisions()[-1],
+    }
     assert state(api_only)["backup"]["last"] == last
     eventually(lambda: "\ndiscreet_backup_age_seconds " in metrics(api_only), "it is measured")
 
@@ -183,12 +216,16 @@ def test_witnesses_are_behind_from_the_first_checkpoint_that_they_lack(settings:
     """One has signed all, one has stopped, one has never signed; the empty log's checkpoint needs none."""
 
     async def look() -> list[dict[str, Any]]:
-        database = Database(settings.model_copy(update={"database_url": settings.migration_database_url}))
+        database = Database(
+            settings.model_copy(update={"database_url": settings.migration_database_url})
+        )
         try:
             async with database.transaction(SYSTEM) as connection:
                 for size, age in ((0, 900), (5, 600), (9, 300), (12, 100)):
                     await connection.execute(
-                        text("INSERT INTO log_checkpoints VALUES (:size, '', '', now() - make_interval(secs => :age))"),
+                        text(
+                            "INSERT INTO log_checkpoints VALUES (:size, '', '', now() - make_interval(secs => :age))"
+                        ),
                         {"size": size, "age": age},
                     )
                 for name, size in (("all", 5), ("all", 12), ("stopped", 5)):

@@ -57,10 +57,36 @@ NOTHING_ALLOWED = "no content is read from this address"
             "https://h /x",
             "https://h/\u212a",
         ),
-        *("https://h/a/../b", "https://h/a/./b", "https://h/a//b", "https://h/a/%2e%2e/b", "https://h/a%2f..%2fb"),
-        *("https://h/a/..;/b", "https://h/a/%252e%252e/b", "https://h/%zz", "https://h/%ff", "https://h:0x50/x"),
-        *("https://[::1/x", "https://[zz]/x", "https://h./x", "https://-h/x", "s3://b", "s3://b/../x", "s3://a@b/x"),
-        *("file:///srv/%00", "file:///srv/..%2fx", "file:///srv/x\n", "https://h/" + 2000 * "x", "https://h:99999/x"),
+        *(
+            "https://h/a/../b",
+            "https://h/a/./b",
+            "https://h/a//b",
+            "https://h/a/%2e%2e/b",
+            "https://h/a%2f..%2fb",
+        ),
+        *(
+            "https://h/a/..;/b",
+            "https://h/a/%252e%252e/b",
+            "https://h/%zz",
+            "https://h/%ff",
+            "https://h:0x50/x",
+        ),
+        *(
+            "https://[::1/x",
+            "https://[zz]/x",
+            "https://h./x",
+            "https://-h/x",
+            "s3://b",
+            "s3://b/../x",
+            "s3://a@b/x",
+        ),
+        *(
+            "file:///srv/%00",
+            "file:///srv/..%2fx",
+            "file:///srv/x\n",
+            "https://h/" + 2000 * "x",
+            "https://h:99999/x",
+        ),
         *("https://h:443?x/y", "https://h:443?/y", "https://h?x/y", "https://[::1]:443?x/y"),
     ],
 )
@@ -123,8 +149,14 @@ def test_who_may_use_a_place(tmp_path: Path) -> None:
         ('{"places": [{"url": "https://h/", "tenants": []}]}', "place 0, tenants"),
         ('{"places": [{"url": "https://h/x", "tenants": ["*"]}]}', "ends with /"),
         ('{"places": [{"url": "s3://b/*/", "tenants": ["*"]}]}', "no \\* and no"),
-        ('{"places": [{"url": "https://h/", "tenants": ["*"], "privat": true}]}', "place 0, privat"),
-        ('{"places": [{"url": "https://h/", "tenants": ["*"], "authorization": 7}]}', "place 0, authorization"),
+        (
+            '{"places": [{"url": "https://h/", "tenants": ["*"], "privat": true}]}',
+            "place 0, privat",
+        ),
+        (
+            '{"places": [{"url": "https://h/", "tenants": ["*"], "authorization": 7}]}',
+            "place 0, authorization",
+        ),
     ],
 )
 def test_a_file_of_places_that_is_wrong(tmp_path: Path, text: str, why: str) -> None:
@@ -186,11 +218,20 @@ def test_files_below_a_folder(allowed: Settings, folder: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("link.parquet", "linked/secret.parquet", "linked/*.parquet", "link*.parquet", "pipe.parquet", "none.parquet"),
+        *(
+            "link.parquet",
+            "linked/secret.parquet",
+            "linked/*.parquet",
+            "link*.parquet",
+            "pipe.parquet",
+            "none.parquet",
+        ),
         *("days", "a.parquet/x", "days/*.parquet", "[a].parquet"),
     ],
 )
-def test_names_that_lead_to_no_file_of_the_folder(allowed: Settings, folder: Path, name: str) -> None:
+def test_names_that_lead_to_no_file_of_the_folder(
+    allowed: Settings, folder: Path, name: str
+) -> None:
     address = f"file://{folder.parent}/in%20side/{name}".replace("[", "%5B").replace("]", "%5D")
     with pytest.raises(PlaceRefused, match=r"there is no file of this name|this is a folder"):
         fetched(allowed, address)
@@ -204,7 +245,10 @@ def test_what_is_refused_says_nothing_of_what_is_there(allowed: Settings, folder
         told.add(str(refused.value))
     assert len(told) == 1
     with pytest.raises(PlaceRefused, match=NOTHING_ALLOWED):
-        fetched(allowed.model_copy(update={"content_places": None}), f"file://{folder}/a.parquet".replace(" ", "%20"))
+        fetched(
+            allowed.model_copy(update={"content_places": None}),
+            f"file://{folder}/a.parquet".replace(" ", "%20"),
+        )
 
 
 def test_patterns_are_of_parquet_alone(allowed: Settings, folder: Path) -> None:
@@ -259,7 +303,9 @@ def test_a_place_that_hangs_holds_no_thread_of_others(
     assert taken == [0]
 
 
-def test_a_file_that_the_service_may_not_read(allowed: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_the_service_may_not_read(
+    allowed: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = os.open
 
     def refusing(path: Any, flags: int, *rest: Any, **more: Any) -> int:
@@ -296,7 +342,9 @@ def running(
 ) -> Iterator[tuple[Installation, Path]]:
     """An API that may read files of a folder, for tenant `default`."""
     place = tmp_path_factory.mktemp("exports")
-    path = allowing(tmp_path_factory.mktemp("operator"), {"url": f"file://{place}/", "tenants": ["default"]})
+    path = allowing(
+        tmp_path_factory.mktemp("operator"), {"url": f"file://{place}/", "tenants": ["default"]}
+    )
     with fresh_database(postgres, template) as database:
         installation = Installation(settings_for(database, tmp_path_factory.mktemp("state")))
         installation.extra["DISCREET_CONTENT_PLACES"] = str(path)
@@ -320,7 +368,10 @@ def test_one_content_however_it_comes(running: tuple[Installation, Path]) -> Non
     whole = trips()
     (place / "whole.csv").write_text(
         "period,origin,destination,count\n"
-        + "".join(",".join(str(row[name]) for name in whole.column_names) + "\n" for row in whole.to_pylist())
+        + "".join(
+            ",".join(str(row[name]) for name in whole.column_names) + "\n"
+            for row in whole.to_pylist()
+        )
     )
     for number in range(3):
         (place / f"part-{number}.parquet").write_bytes(parquet(whole.slice(10 * number, 10)))
@@ -328,7 +379,9 @@ def test_one_content_however_it_comes(running: tuple[Installation, Path]) -> Non
         first = http.post("/v1/datasets", json=registration(f"file://{place}/part-*.parquet"))
         assert first.status_code == 201, first.text
         again = http.post("/v1/datasets", json=registration(f"file://{place}/whole.csv"))
-        metadata = {name: value for name, value in registration("").items() if name != "content_from"}
+        metadata = {
+            name: value for name, value in registration("").items() if name != "content_from"
+        }
         files = {"content": ("x.parquet", parquet(whole))}
         uploaded = http.post("/v1/datasets", data={"metadata": json.dumps(metadata)}, files=files)
     for answer in (again, uploaded):
@@ -339,7 +392,9 @@ def test_one_content_however_it_comes(running: tuple[Installation, Path]) -> Non
 def test_parts_with_other_columns_are_refused(running: tuple[Installation, Path]) -> None:
     installation, place = running
     (place / "odd-0.parquet").write_bytes(parquet(trips()))
-    (place / "odd-1.parquet").write_bytes(parquet(trips().rename_columns(["period", "origin", "destination", "n"])))
+    (place / "odd-1.parquet").write_bytes(
+        parquet(trips().rename_columns(["period", "origin", "destination", "n"]))
+    )
     with installation.http() as http:
         refused = http.post("/v1/datasets", json=registration(f"file://{place}/odd-*.parquet"))
     assert refused.status_code == 422
@@ -362,11 +417,15 @@ def test_parts_with_other_columns_are_refused(running: tuple[Installation, Path]
         ({"cap": None}, "/cap"),
     ],
 )
-def test_bodies_that_are_refused(running: tuple[Installation, Path], changed: dict[str, Any], pointer: str) -> None:
+def test_bodies_that_are_refused(
+    running: tuple[Installation, Path], changed: dict[str, Any], pointer: str
+) -> None:
     installation, place = running
     (place / "any.parquet").write_bytes(parquet(trips()))
     with installation.http() as http:
-        answer = http.post("/v1/datasets", json={**registration(f"file://{place}/any.parquet"), **changed})
+        answer = http.post(
+            "/v1/datasets", json={**registration(f"file://{place}/any.parquet"), **changed}
+        )
     assert answer.status_code == 422
     assert pointer in [error["pointer"] for error in answer.json()["errors"]], answer.text
 
@@ -392,7 +451,10 @@ def test_the_database_holds_no_address(running: tuple[Installation, Path]) -> No
     installation, place = running
     (place / "kept.parquet").write_bytes(parquet(trips(900)))
     with installation.http() as http:
-        assert http.post("/v1/datasets", json=registration(f"file://{place}/kept.parquet")).status_code == 201
+        assert (
+            http.post("/v1/datasets", json=registration(f"file://{place}/kept.parquet")).status_code
+            == 201
+        )
     with psycopg.connect(installation.settings.migration_database_url or "") as connection:
         connection.execute("SET discreet.tenant = '*'")
         ((held,),) = connection.execute(

@@ -51,7 +51,11 @@ class Store:
             def forward(self) -> None:
                 store.asked[self.command] += 1
                 is_object = self.command == "GET" and "list-type" not in self.path
-                fault = next((name for name, count in store.faults.items() if count > 0), "") if is_object else ""
+                fault = (
+                    next((name for name, count in store.faults.items() if count > 0), "")
+                    if is_object
+                    else ""
+                )
                 if fault:
                     store.faults[fault] -= 1
                 if fault == "silent":
@@ -68,14 +72,18 @@ class Store:
                 answer = connection.getresponse()
                 content = answer.read()
                 headers = [
-                    one for one in answer.getheaders() if one[0].lower() not in ("connection", "transfer-encoding")
+                    one
+                    for one in answer.getheaders()
+                    if one[0].lower() not in ("connection", "transfer-encoding")
                 ]
                 connection.close()
                 self.reply(answer.status, headers, content, cut=fault == "cut")
 
             do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = forward  # noqa: N815 - the names of the base class
 
-            def reply(self, status: int, headers: list[tuple[str, str]], body: bytes, *, cut: bool = False) -> None:
+            def reply(
+                self, status: int, headers: list[tuple[str, str]], body: bytes, *, cut: bool = False
+            ) -> None:
                 self.send_response_only(status)
                 known = {name.lower() for name, _ in headers}
                 if "content-length" not in known:
@@ -142,7 +150,9 @@ def bucket(store: Store) -> Iterator[str]:
 
 
 @pytest.fixture
-def setting(database: Database, tmp_path: Path, store: Store, bucket: str) -> Callable[..., Settings]:
+def setting(
+    database: Database, tmp_path: Path, store: Store, bucket: str
+) -> Callable[..., Settings]:
     def make(**values: Any) -> Settings:
         place = {"url": f"s3://{bucket}/daily/", "endpoint": store.endpoint, "region": "us-east-1"}
         given = {**place, "access_key": "key", "secret_key": SECRET, **values}
@@ -155,7 +165,11 @@ def test_objects_and_patterns(setting: Callable[..., Settings], bucket: str) -> 
     where, allowed = f"s3://{bucket}/daily", setting()
     assert fetched(allowed, f"{where}/whole.csv") == (b"period\n1\n", [9], "csv")
     assert fetched(allowed, f"{where}/day=2/*.parquet") == (b"twotwothree", [6, 5], "parquet")
-    assert fetched(allowed, f"{where}/*/part-?.parquet") == (b"onetwotwothree", [3, 6, 5], "parquet")
+    assert fetched(allowed, f"{where}/*/part-?.parquet") == (
+        b"onetwotwothree",
+        [3, 6, 5],
+        "parquet",
+    )
 
 
 def test_a_pattern_looks_through_so_many_names(
@@ -166,7 +180,11 @@ def test_a_pattern_looks_through_so_many_names(
         store.files.pipe_file(f"{bucket}/daily/many/x{number}.csv", b"x")
     store.files.pipe_file(f"{bucket}/daily/many/part-0.parquet", b"part")
     monkeypatch.setattr(buckets, "MOST_LOOKED_THROUGH", 30)
-    assert fetched(setting(), f"s3://{bucket}/daily/many/part-*.parquet") == (b"part", [4], "parquet")
+    assert fetched(setting(), f"s3://{bucket}/daily/many/part-*.parquet") == (
+        b"part",
+        [4],
+        "parquet",
+    )
     with pytest.raises(PlaceRefused, match="at most 30 names are looked through"):
         fetched(setting(), f"s3://{bucket}/daily/many/*.parquet")
     with pytest.raises(PlaceRefused, match="at most 30 names are looked through"):
@@ -174,7 +192,9 @@ def test_a_pattern_looks_through_so_many_names(
     real = s3fs.S3FileSystem.call_s3
 
     def paged(self: Any, method: str, *rest: Any, **more: Any) -> Any:
-        return real(self, method, *rest, **more, **({"MaxKeys": 7} if method == "list_objects_v2" else {}))
+        return real(
+            self, method, *rest, **more, **({"MaxKeys": 7} if method == "list_objects_v2" else {})
+        )
 
     monkeypatch.setattr(s3fs.S3FileSystem, "call_s3", paged)
     monkeypatch.setattr(buckets, "MOST_LOOKED_THROUGH", 1000)
@@ -188,15 +208,21 @@ def test_names_of_no_object(setting: Callable[..., Settings], bucket: str, name:
         fetched(setting(), f"s3://{bucket}/daily/{name}")
 
 
-@pytest.mark.parametrize("name", ["secret/part-0.parquet", "*/part-0.parquet", "daily", "dail?/whole.csv"])
-def test_names_beside_the_place(setting: Callable[..., Settings], store: Store, bucket: str, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["secret/part-0.parquet", "*/part-0.parquet", "daily", "dail?/whole.csv"]
+)
+def test_names_beside_the_place(
+    setting: Callable[..., Settings], store: Store, bucket: str, name: str
+) -> None:
     with pytest.raises(PlaceRefused, match="no content is read from this address"):
         fetched(setting(), f"s3://{bucket}/{name}")
     assert not store.asked
 
 
 @pytest.mark.parametrize("fault", ["throttled", "cut"])
-def test_what_passes_is_waited_for(setting: Callable[..., Settings], store: Store, bucket: str, fault: str) -> None:
+def test_what_passes_is_waited_for(
+    setting: Callable[..., Settings], store: Store, bucket: str, fault: str
+) -> None:
     """A store that throttles, and an object that comes shorter than it is, are asked again."""
     store.faults[fault] = 1
     content, parts, _ = fetched(setting(), f"s3://{bucket}/daily/*/*.parquet")
@@ -236,7 +262,9 @@ def test_what_does_not_pass(
         assert secret not in refused.value.detail + out + err
 
 
-def test_a_store_that_is_away(setting: Callable[..., Settings], bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_is_away(
+    setting: Callable[..., Settings], bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(buckets, "ATTEMPTS", 1)
     with pytest.raises(PlaceUnavailable, match="does not answer"):
         fetched(setting(endpoint="http://127.0.0.1:9"), f"s3://{bucket}/daily/whole.csv")
@@ -256,7 +284,9 @@ def test_an_object_that_changes_while_it_is_read(
         fetched(setting(), f"s3://{bucket}/daily/whole.csv")
 
 
-def test_more_than_an_upload_may_have(setting: Callable[..., Settings], store: Store, bucket: str) -> None:
+def test_more_than_an_upload_may_have(
+    setting: Callable[..., Settings], store: Store, bucket: str
+) -> None:
     """The sizes are known before a byte is asked for."""
     small = setting().model_copy(update={"upload_bytes": 13})
     with pytest.raises(PayloadTooLarge):

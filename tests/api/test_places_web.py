@@ -49,7 +49,9 @@ def handler(server: Server) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
-            server.asked.append((self.headers["Host"], self.path, self.headers.get("Authorization")))
+            server.asked.append(
+                (self.headers["Host"], self.path, self.headers.get("Authorization"))
+            )
             name = path.rpartition("/")[2]
             if server.busy[path] > 0:
                 server.busy[path] -= 1
@@ -87,10 +89,14 @@ def handler(server: Server) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def serve(folder: Path, host: str = "127.0.0.1", port: int = 0) -> tuple[ThreadingHTTPServer, Server]:
+def serve(
+    folder: Path, host: str = "127.0.0.1", port: int = 0
+) -> tuple[ThreadingHTTPServer, Server]:
     certificate, key = folder / "server.crt", folder / "server.key"
     if not certificate.exists():
-        for path, text in zip((certificate, key), self_signed(("data.test", "other.test", "localhost")), strict=True):
+        for path, text in zip(
+            (certificate, key), self_signed(("data.test", "other.test", "localhost")), strict=True
+        ):
             path.write_bytes(text)
     known = Server(port, certificate)
 
@@ -138,11 +144,16 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Names:
 
 
 @pytest.fixture
-def setting(database: Database, tmp_path: Path, server: Server, names: Names) -> Callable[..., Settings]:
+def setting(
+    database: Database, tmp_path: Path, server: Server, names: Names
+) -> Callable[..., Settings]:
     """Settings that allow `https://data.test:PORT/exports/`, with what else is given."""
 
     def make(*others: dict[str, Any], **values: Any) -> Settings:
-        place = {"url": f"https://data.test:{server.port}/exports/", "authority": str(server.certificate)}
+        place = {
+            "url": f"https://data.test:{server.port}/exports/",
+            "authority": str(server.certificate),
+        }
         return settings_for(
             database,
             tmp_path / "state",
@@ -182,7 +193,14 @@ def test_what_a_server_has(setting: Callable[..., Settings], server: Server) -> 
             "::1",
             "::ffff:127.0.0.1",
         ),
-        *("64:ff9b::a9fe:a9fe", "fd00:ec2::254", "fe80::1", "fc00::1", "2002:7f00:1::", "224.0.0.1"),
+        *(
+            "64:ff9b::a9fe:a9fe",
+            "fd00:ec2::254",
+            "fe80::1",
+            "fc00::1",
+            "2002:7f00:1::",
+            "224.0.0.1",
+        ),
     ],
 )
 def test_names_that_lead_into_other_networks(
@@ -196,7 +214,8 @@ def test_names_that_lead_into_other_networks(
 
 
 @pytest.mark.parametrize(
-    "address_of_it", ["169.254.169.254", "fe80::1", "fd00:ec2::254", "::ffff:169.254.169.254", "0.0.0.0"]
+    "address_of_it",
+    ["169.254.169.254", "fe80::1", "fd00:ec2::254", "::ffff:169.254.169.254", "0.0.0.0"],
 )
 def test_where_clouds_keep_credentials_no_place_leads(
     setting: Callable[..., Settings], server: Server, names: Names, address_of_it: str
@@ -207,7 +226,11 @@ def test_where_clouds_keep_credentials_no_place_leads(
 
 
 def test_the_address_that_was_checked_is_the_one_that_is_asked(
-    setting: Callable[..., Settings], server: Server, names: Names, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    setting: Callable[..., Settings],
+    server: Server,
+    names: Names,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A name that leads elsewhere a moment later (DNS rebinding) leads nobody there."""
     other, stranger = serve(tmp_path, "127.0.0.2", server.port)
@@ -217,7 +240,9 @@ def test_the_address_that_was_checked_is_the_one_that_is_asked(
         allowed = setting(private=False)
         assert fetched(allowed, address(server, "/exports/whole.parquet"))[0] == CONTENT
         assert (len(server.asked), len(stranger.asked)) == (1, 0)
-        with pytest.raises(PlaceRefused, match="leads into a network"):  # the second look-up is checked as the first
+        with pytest.raises(
+            PlaceRefused, match="leads into a network"
+        ):  # the second look-up is checked as the first
             fetched(allowed, address(server, "/exports/whole.parquet"))
         assert stranger.asked == []
     finally:
@@ -231,10 +256,16 @@ def test_the_address_that_was_checked_is_the_one_that_is_asked(
         ("https://data.test:{port}/secret/whole.parquet", "no content is read from this address"),
         ("/secret/whole.parquet", "no content is read from this address"),
         ("/exports/../secret/whole.parquet", "no content is read from this address"),
-        ("/exports/%2e%2e/secret/whole.parquet", "the server redirects to an address of which nothing may be read"),
+        (
+            "/exports/%2e%2e/secret/whole.parquet",
+            "the server redirects to an address of which nothing may be read",
+        ),
         ("https://other.test:{port}/exports/whole.parquet", "no content is read from this address"),
         ("http://data.test:{port}/exports/whole.parquet", "the server redirects to an address"),
-        ("https://user:pass@data.test:{port}/exports/whole.parquet", "the server redirects to an address"),
+        (
+            "https://user:pass@data.test:{port}/exports/whole.parquet",
+            "the server redirects to an address",
+        ),
         ("file:///etc/passwd", "no content is read from this address"),
         ("https://[", "the server redirects to an address"),
         ("", "redirects more than 5 times"),
@@ -250,10 +281,15 @@ def test_redirects_lead_nowhere_that_was_not_allowed(
     assert {path for _, path, _ in server.asked} == {"/exports/first.parquet"}
 
 
-def test_redirects_within_what_is_allowed(setting: Callable[..., Settings], server: Server, names: Names) -> None:
+def test_redirects_within_what_is_allowed(
+    setting: Callable[..., Settings], server: Server, names: Names
+) -> None:
     """To another place of the same owner they go without the first one's credentials; each is looked up anew."""
     server.leads["/exports/first.parquet"] = f"https://other.test:{server.port}/store/whole.parquet"
-    other = {"url": f"https://other.test:{server.port}/store/", "authority": str(server.certificate)}
+    other = {
+        "url": f"https://other.test:{server.port}/store/",
+        "authority": str(server.certificate),
+    }
     allowed = setting({**other, "private": True}, authorization=SECRET)
     assert fetched(allowed, address(server, "/exports/first.parquet"))[0] == CONTENT
     assert [(path, secret) for _, path, secret in server.asked] == [
@@ -308,10 +344,17 @@ def test_the_certificate_must_be_that_of_the_name(
     setting: Callable[..., Settings], server: Server, names: Names
 ) -> None:
     names["third.test"] = [["127.0.0.1"]]
-    place = {"url": f"https://third.test:{server.port}/", "authority": str(server.certificate), "private": True}
+    place = {
+        "url": f"https://third.test:{server.port}/",
+        "authority": str(server.certificate),
+        "private": True,
+    }
     with pytest.raises(PlaceUnavailable, match="certificate of the server"):
         fetched(setting(place), address(server, "/whole.parquet", "third.test"))
-    stranger = {"url": f"https://other.test:{server.port}/", "private": True}  # signed by nobody known
+    stranger = {
+        "url": f"https://other.test:{server.port}/",
+        "private": True,
+    }  # signed by nobody known
     with pytest.raises(PlaceUnavailable, match="certificate of the server"):
         fetched(setting(stranger), address(server, "/whole.parquet", "other.test"))
 
@@ -329,7 +372,9 @@ def test_no_error_and_no_log_tells_an_address(
     told = []
     for name in ("none.parquet", "denied.parquet", "cut.parquet", "whole.parquet"):
         try:
-            fetched(setting(authorization=SECRET), address(server, f"/exports/{name}?signature=s1gned"))
+            fetched(
+                setting(authorization=SECRET), address(server, f"/exports/{name}?signature=s1gned")
+            )
         except (PlaceRefused, PlaceUnavailable) as error:
             told += [str(error), error.detail]
     assert told

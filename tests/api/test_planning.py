@@ -30,7 +30,9 @@ def test_the_same_request_again(settings: Settings, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Routing, "plan", planned)
 
-    async def submit(services: Services, owner: Principal, problem: Routing, key: str, epsilon: str = "0.1") -> Any:
+    async def submit(
+        services: Services, owner: Principal, problem: Routing, key: str, epsilon: str = "0.1"
+    ) -> Any:
         return await jobs.submit(
             services,
             owner,
@@ -48,17 +50,25 @@ def test_the_same_request_again(settings: Settings, monkeypatch: pytest.MonkeyPa
             owner = await access.local_owner(services)
             row, _ = await datasets.register(services, owner, whole_registration(spec))
             problem = Routing.model_validate({**body, "dataset": row["id"]})
-            price = await jobs.price(services, owner, problem, Privacy(epsilon=Decimal("0.1")), None)
+            price = await jobs.price(
+                services, owner, problem, Privacy(epsilon=Decimal("0.1")), None
+            )
             assert price["admitted"]
             seen: list[str] = []
             event.listen(
-                services.database.engine.sync_engine, "before_cursor_execute", lambda *call: seen.append(call[2])
+                services.database.engine.sync_engine,
+                "before_cursor_execute",
+                lambda *call: seen.append(call[2]),
             )
             first = await submit(services, owner, problem, "first")
-            second = await submit(services, owner, Routing.model_validate(problem.model_dump()), "second")
+            second = await submit(
+                services, owner, Routing.model_validate(problem.model_dump()), "second"
+            )
             assert first["id"] != second["id"]
             assert plans == [(row["id"], 10**8)]  # once, for the price
-            assert [one for one in seen if "pg_notify" not in one] == [one for one in seen if "accept_jobs" in one]
+            assert [one for one in seen if "pg_notify" not in one] == [
+                one for one in seen if "accept_jobs" in one
+            ]
             await submit(services, owner, problem, "dearer", "0.2")
             slower = problem.model_copy(update={"relative_gap": 1e-6})
             await submit(services, owner, slower, "other")

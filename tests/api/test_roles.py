@@ -24,13 +24,17 @@ OPEN = {"/healthz", "/readyz", "/metrics", "/v1/log/checkpoint", "/v1/log/tile/{
 
 def api_routes() -> list[APIRoute]:
     found = [
-        route for route in create_app(Settings()).routes if isinstance(route, APIRoute) and route.include_in_schema
+        route
+        for route in create_app(Settings()).routes
+        if isinstance(route, APIRoute) and route.include_in_schema
     ]
     assert len(found) > 25
     return found
 
 
-ROUTES = {f"{method} {route.path}": route for route in api_routes() for method in sorted(route.methods)}
+ROUTES = {
+    f"{method} {route.path}": route for route in api_routes() for method in sorted(route.methods)
+}
 
 
 def roles_of(name: str) -> list[str]:
@@ -48,22 +52,34 @@ class Tenants:
 
     def ask(self, name: str, key: str | None, **request: Any) -> httpx.Response:
         method, _, path = name.partition(" ")
-        objects = {**self.objects, "job_id": self.objects["session" if "/sessions/" in path else "job_id"]}
+        objects = {
+            **self.objects,
+            "job_id": self.objects["session" if "/sessions/" in path else "job_id"],
+        }
         for parameter, value in objects.items():
             path = path.replace(f"{{{parameter}}}", value).replace(f"{{{parameter}:path}}", value)
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         with (
-            httpx.Client(base_url=self.running.url, headers=headers, timeout=DEADLINE_SECONDS, trust_env=False) as http,
+            httpx.Client(
+                base_url=self.running.url,
+                headers=headers,
+                timeout=DEADLINE_SECONDS,
+                trust_env=False,
+            ) as http,
             http.stream(method, path, **request) as answer,
         ):
-            if not answer.headers.get("content-type", "").startswith("text/event-stream"):  # that has no end yet
+            if not answer.headers.get("content-type", "").startswith(
+                "text/event-stream"
+            ):  # that has no end yet
                 answer.read()
             return answer
 
 
 def webhook(running: Installation) -> str:
     with running.http() as http:
-        answer = http.post("/v1/webhooks", json={"url": "https://hooks.example.org/", "events": ["job.finished"]})
+        answer = http.post(
+            "/v1/webhooks", json={"url": "https://hooks.example.org/", "events": ["job.finished"]}
+        )
     assert answer.status_code == 201, answer.text
     return str(answer.json()["id"])
 
@@ -88,7 +104,9 @@ def tenants(api_only: Installation) -> Tenants:
         operator.create_tenant("other tenant")
         for role in ROLES:
             made.keys["own", role] = operator.create_key(role=role, principal=f"walk {role}")["key"]
-            made.keys["other", role] = operator.create_key(role=role, principal=role, tenant="other tenant")["key"]
+            made.keys["other", role] = operator.create_key(
+                role=role, principal=role, tenant="other tenant"
+            )["key"]
     with api_only.client() as owner:
         dataset = owner.register(bodies.dataset())
         job = owner.submit(bodies.job(dataset["id"], 0.01))
@@ -113,7 +131,10 @@ def tenants(api_only: Installation) -> Tenants:
         "tile": "0/000.p/1",
     }
     tile = f"{api_only.url}/v1/log/tile/{made.objects['tile']}"
-    eventually(lambda: httpx.get(tile, trust_env=False).status_code == 200, "the log has taken something in")
+    eventually(
+        lambda: httpx.get(tile, trust_env=False).status_code == 200,
+        "the log has taken something in",
+    )
     return made
 
 
@@ -136,12 +157,19 @@ def test_without_a_key_only_health_and_the_log_answer(tenants: Tenants) -> None:
 def test_a_role_opens_what_is_declared_and_nothing_else(tenants: Tenants, role: str) -> None:
     """An empty body is refused after the role: 403 for who may not, another refusal or an answer for who may."""
     with tenants.running.client() as owner:  # a walk before this one has cancelled its own
-        tenants.objects["job_id"] = owner.submit(bodies.job(tenants.objects["dataset_id"], 0.01))["id"]
-    for name in sorted(ROUTES, key=lambda one: "/cancel" in one):  # last: a queued job keeps its dataset
+        tenants.objects["job_id"] = owner.submit(bodies.job(tenants.objects["dataset_id"], 0.01))[
+            "id"
+        ]
+    for name in sorted(
+        ROUTES, key=lambda one: "/cancel" in one
+    ):  # last: a queued job keeps its dataset
         answer = tenants.ask(name, tenants.keys["own", role])
         declared = roles_of(name)
         if declared and role not in declared:
-            assert (answer.status_code, answer.json()["code"]) == (403, "forbidden"), (name, answer.text)
+            assert (answer.status_code, answer.json()["code"]) == (403, "forbidden"), (
+                name,
+                answer.text,
+            )
         else:
             assert answer.status_code not in (401, 403, 404), (name, answer.text)
             assert answer.status_code < 500, (name, answer.text)
@@ -156,7 +184,9 @@ def test_a_role_opens_what_is_declared_and_nothing_else(tenants: Tenants, role: 
                 if "person_id" in name:
                     continue  # removed already, and still there
                 assert "key_id" in name
-                tenants.objects["key_id"] = owner.create_key(role="auditor", principal="spare")["id"]
+                tenants.objects["key_id"] = owner.create_key(role="auditor", principal="spare")[
+                    "id"
+                ]
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -166,7 +196,9 @@ def test_another_tenant_finds_nothing(tenants: Tenants, role: str) -> None:
     for name, route in ROUTES.items():
         declared = roles_of(name)
         everywhere = ("key_id", "people", "audit-log")
-        if role not in declared or (role == "operator" and any(part in name for part in everywhere)):
+        if role not in declared or (
+            role == "operator" and any(part in name for part in everywhere)
+        ):
             continue
         answer = tenants.ask(name, tenants.keys["other", role], **_body(name))
         if route.param_convertors:
@@ -199,7 +231,9 @@ def test_a_foreign_dataset_cannot_be_used(tenants: Tenants) -> None:
     for role in ("owner", "analyst"):
         key = tenants.keys["other", role]
         for name in ("POST /v1/plans", "POST /v1/jobs"):
-            answer = tenants.ask(name, key, json=body, headers={"Idempotency-Key": f"foreign {role}"})
+            answer = tenants.ask(
+                name, key, json=body, headers={"Idempotency-Key": f"foreign {role}"}
+            )
             assert (answer.status_code, answer.json()["code"]) == (404, "not_found"), answer.text
 
 
@@ -224,6 +258,11 @@ def test_a_route_without_a_role_is_for_nobody() -> None:
     app = create_app(Settings())
     app.state.keyring = Anybody()
     app.add_api_route("/v1/forgotten", lambda: None)
-    scope = {"type": "http", "app": app, "headers": [(b"authorization", b"Bearer x")], "route": app.routes[-1]}
+    scope = {
+        "type": "http",
+        "app": app,
+        "headers": [(b"authorization", b"Bearer x")],
+        "route": app.routes[-1],
+    }
     with pytest.raises(Forbidden):
         asyncio.run(principal(Request(scope), None))

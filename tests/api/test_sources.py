@@ -67,7 +67,11 @@ def filled(client: Client, days: int, **more: Any) -> dict[str, Any]:
 
 
 def job(source: dict[str, Any], epsilon: float = 0.1, **chosen: Any) -> dict[str, Any]:
-    problem = {"kind": "routing", "source": {"id": source["id"], **chosen}, "network": bodies.network()}
+    problem = {
+        "kind": "routing",
+        "source": {"id": source["id"], **chosen},
+        "network": bodies.network(),
+    }
     return {"problem": problem, "privacy": {"epsilon": epsilon}}
 
 
@@ -81,22 +85,36 @@ def solved(client: Client, body: dict[str, Any]) -> dict[str, Any]:
 def balances(client: Client, source: dict[str, Any]) -> dict[str, float]:
     """Epsilon spent and reserved, by block."""
     found = client.sources.get(source["id"])["blocks"] or []
-    return {one["block"]: round(one["spent"]["epsilon"] + one["reserved"]["epsilon"], 9) for one in found}
+    return {
+        one["block"]: round(one["spent"]["epsilon"] + one["reserved"]["epsilon"], 9)
+        for one in found
+    }
 
 
-def test_a_month_of_days_is_charged_to_the_days_that_are_read(service: Installation, tmp_path: Path) -> None:
+def test_a_month_of_days_is_charged_to_the_days_that_are_read(
+    service: Installation, tmp_path: Path
+) -> None:
     with service.client(service.owner_of("months")) as client:
         source = filled(client, 5)
-        assert client.sources.create({k: source[k] for k in ("name", "kind", "public", "by", "cap")}) == source
+        assert (
+            client.sources.create({k: source[k] for k in ("name", "kind", "public", "by", "cap")})
+            == source
+        )
         client.sources.add(source["id"], day(6), None)  # a day without trips is a block too
         assert [one["id"] for one in client.sources.list()] == [source["id"]]
         assert list(client.datasets()) == []  # blocks stand with their source
 
         plan = client.plan(job(source, blocks=f"{day(2)}/{day(4)}"))
         assert plan["admitted"]
-        assert [one["block"] for one in plan["plan"]["source"]["blocks"]] == [day(2), day(3), day(4)]
+        assert [one["block"] for one in plan["plan"]["source"]["blocks"]] == [
+            day(2),
+            day(3),
+            day(4),
+        ]
         answer = solved(client, job(source, blocks=f"{day(2)}/{day(4)}"))
-        assert balances(client, source) == {day(n): 0.1 if n in (2, 3, 4) else 0.0 for n in range(1, 7)}
+        assert balances(client, source) == {
+            day(n): 0.1 if n in (2, 3, 4) else 0.0 for n in range(1, 7)
+        }
         solved(client, job(source, 0.2, last=3))
         assert balances(client, source) == {
             day(1): 0.0, day(2): 0.1, day(3): 0.1, day(4): 0.3, day(5): 0.2, day(6): 0.2
@@ -107,13 +125,25 @@ def test_a_month_of_days_is_charged_to_the_days_that_are_read(service: Installat
         named = {one["block"]: one["version"] for one in certificate["source"]["blocks"]}
         blocks = {one["block"]: one for one in client.sources.get(source["id"])["blocks"] or []}
         assert named == {name: blocks[name]["dataset"] for name in (day(2), day(3), day(4))}
-        assert {one["account"] for one in certificate["ledger_entry"]} == {blocks[name]["account"] for name in named}
-        assert any("lies in exactly one block, by the day of its date" in one for one in certificate["assumptions"])
-        assert client.job(answer["job"]["id"])["problem"]["source"]["versions"] == list(named.values())
+        assert {one["account"] for one in certificate["ledger_entry"]} == {
+            blocks[name]["account"] for name in named
+        }
+        assert any(
+            "lies in exactly one block, by the day of its date" in one
+            for one in certificate["assumptions"]
+        )
+        assert client.job(answer["job"]["id"])["problem"]["source"]["versions"] == list(
+            named.values()
+        )
         exported, named_by = tmp_path / "export.jsonl", tmp_path / "certificate.json"
         with exported.open("wb") as out:
             client.export_ledger(out)
-        assert verify(exported.read_bytes().splitlines(keepends=True), head=client.ledger_head()).accounts == 6
+        assert (
+            verify(
+                exported.read_bytes().splitlines(keepends=True), head=client.ledger_head()
+            ).accounts
+            == 6
+        )
         named_by.write_text(json.dumps(certificate))
         for what in (["ledger", exported], ["certificate", named_by, "--ledger", exported]):
             subprocess.run([sys.executable, str(VERIFIER), *map(str, what)], check=True)
@@ -121,10 +151,14 @@ def test_a_month_of_days_is_charged_to_the_days_that_are_read(service: Installat
         # Asked again of what was released, for nothing; and rehearsed on synthetic data of the same shape.
         again = client.ask_again(answer["job"]["id"], skims=True)
         assert again.certificate["guarantee"]["type"] == "post_processing"
-        assert client.plan(job(source, blocks=f"{day(2)}/{day(4)}"))["reusable"] == [answer["job"]["id"]]
+        assert client.plan(job(source, blocks=f"{day(2)}/{day(4)}"))["reusable"] == [
+            answer["job"]["id"]
+        ]
         assert client.plan(job(source, blocks=f"{day(2)}/{day(5)}"))["reusable"] == []
         rehearsal: Any = {"problem": job(source, last=2)["problem"], "epsilons": [1]}
-        rehearsed = client.call(operations.rehearse_job(rehearsal, idempotency_key="rehearsed source"))
+        rehearsed = client.call(
+            operations.rehearse_job(rehearsal, idempotency_key="rehearsed source")
+        )
         assert client.wait(rehearsed["id"])["state"] == "succeeded"
     # The pages show the band and every block.
     with Browser.logged_in(service) as browser:
@@ -144,7 +178,11 @@ def test_a_plan_says_which_blocks_its_jobs_would_spend(service: Installation) ->
             "sentence": "2 such jobs fit on these blocks, this one among them, until block 2026-10-03 is spent",
         }
         elsewhere = client.plan(job(source, 0.25, blocks=f"{day(1)}/{day(2)}"))["until_spent"]
-        assert (elsewhere["jobs"], elsewhere["number"], elsewhere["blocks"]) == (4, 2, [day(1), day(2)])
+        assert (elsewhere["jobs"], elsewhere["number"], elsewhere["blocks"]) == (
+            4,
+            2,
+            [day(1), day(2)],
+        )
         assert client.plan(job(source, 0.0001, blocks=day(1))).get("until_spent") is None
         for left in (1, 0):  # what was promised is what is admitted
             solved(client, asked)
@@ -193,7 +231,9 @@ def test_one_block_that_cannot_pay_refuses_the_whole_job(service: Installation) 
                 assert not plan["admitted"]
                 assert plan["binding"]["block"] == day(17)
                 continue
-            with pytest.raises(BudgetExhausted, match=f"the cap of block {day(17)} of {source['name']} binds"):
+            with pytest.raises(
+                BudgetExhausted, match=f"the cap of block {day(17)} of {source['name']} binds"
+            ):
                 client.submit(job(source, 0.2, last=30))
         assert balances(client, source) == {day(n): 0.9 if n == 17 else 0.0 for n in range(1, 31)}
         solved(client, job(source, 0.1, last=30))
@@ -204,15 +244,24 @@ def test_records_of_other_days_are_named(service: Installation, tmp_path: Path) 
     with service.client(service.owner_of("other days")) as client:
         source = create(client)
         with pytest.raises(InvalidInput) as refused:
-            client.sources.add(source["id"], day(1), {"trips": [*trips(day(1))["trips"], *trips(day(2))["trips"]]})
-        assert [one.pointer for one in refused.value.errors] == ["/content/trips/2/date", "/content/trips/3/date"]
+            client.sources.add(
+                source["id"], day(1), {"trips": [*trips(day(1))["trips"], *trips(day(2))["trips"]]}
+            )
+        assert [one.pointer for one in refused.value.errors] == [
+            "/content/trips/2/date",
+            "/content/trips/3/date",
+        ]
         assert f"'{day(2)}' is not of block {day(1)}" in refused.value.errors[0].detail
         with pytest.raises(InvalidInput, match="a date such as"):
             client.sources.add(source["id"], day(1), trips(None))
         columns = {"period": [0, 1], "origin": [1, 2], "destination": [2, 3], "count": [4, 5]}
         good, bad, bare = tmp_path / "good.csv", tmp_path / "bad.csv", tmp_path / "head.csv"
-        good.write_text(f"date,period,origin,destination,count\n{day(1)} 07:10,0,1,2,4\n{day(1)} 23:59,1,2,3,5\n")
-        bad.write_text(f"date,period,origin,destination,count\n{day(1)},0,1,2,4\n{day(3)},1,2,3,5\n")
+        good.write_text(
+            f"date,period,origin,destination,count\n{day(1)} 07:10,0,1,2,4\n{day(1)} 23:59,1,2,3,5\n"
+        )
+        bad.write_text(
+            f"date,period,origin,destination,count\n{day(1)},0,1,2,4\n{day(3)},1,2,3,5\n"
+        )
         bare.write_text("date,period,origin,destination,count\n")
         with pytest.raises(InvalidInput) as refused:
             client.sources.add(source["id"], day(1), bad)
@@ -226,7 +275,9 @@ def test_records_of_other_days_are_named(service: Installation, tmp_path: Path) 
         dated = tmp_path / "dated.parquet"
         days = pa.array([np.datetime64(f"{day(1)}T07:00:00"), np.datetime64(f"{day(1)}T08:00:00")])
         pq.write_table(pa.table({"date": days, **columns}), dated)
-        assert client.sources.add(source["id"], day(1), dated) == first  # the same records, whatever their format
+        assert (
+            client.sources.add(source["id"], day(1), dated) == first
+        )  # the same records, whatever their format
         assert client.sources.add(source["id"], day(2), bare)["version"] == 1
         assert client.sources.add(source["id"], day(3), {"trips": []})["version"] == 1
         for name in ("2026-10-32", "2026-10", "today"):
@@ -240,8 +291,16 @@ def test_records_of_other_days_are_named(service: Installation, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("more", "pointer", "says"),
     [
-        ({"public": {**PUBLIC, "unit": "person"}}, "/public", "a person's trips lie in many blocks"),
-        ({"public": {**PUBLIC, "unit": "person"}, "cap_of": "source"}, "/public", "nor one cap of the source"),
+        (
+            {"public": {**PUBLIC, "unit": "person"}},
+            "/public",
+            "a person's trips lie in many blocks",
+        ),
+        (
+            {"public": {**PUBLIC, "unit": "person"}, "cap_of": "source"},
+            "/public",
+            "nor one cap of the source",
+        ),
         ({"public": {**PUBLIC, "zones": 0}}, "/public/zones", "must be at least 1"),
         ({"kind": "dr_ensemble"}, "/kind", "off_policy_evaluation"),
         ({"by": "count"}, "/by", "day"),
@@ -249,7 +308,9 @@ def test_records_of_other_days_are_named(service: Installation, tmp_path: Path) 
         ({"cap": {"epsilon": 0}}, "/cap/epsilon", "0"),
     ],
 )
-def test_what_is_no_source_is_refused(service: Installation, more: dict[str, Any], pointer: str, says: str) -> None:
+def test_what_is_no_source_is_refused(
+    service: Installation, more: dict[str, Any], pointer: str, says: str
+) -> None:
     with service.client() as client, pytest.raises(InvalidInput) as refused:
         create(client, **more)
     assert [one.pointer for one in refused.value.errors] == [pointer]
@@ -262,7 +323,9 @@ def test_names_sizes_labels_and_one_account(service: Installation, tmp_path: Pat
         with pytest.raises(Conflict, match="with another block_by"):
             create(client, name=source["name"], cap_of="source", block_bytes=1024)
         for ward in ("ward 9", "ward 1"):
-            client.sources.add(source["id"], ward, trips(None, len(ward) if ward == "ward 9" else 77))
+            client.sources.add(
+                source["id"], ward, trips(None, len(ward) if ward == "ward 9" else 77)
+            )
         with pytest.raises(Conflict, match="block ward 1 already"):
             client.sources.add(source["id"], "ward 2", trips(None, 77))
         many = {
@@ -283,7 +346,10 @@ def test_names_sizes_labels_and_one_account(service: Installation, tmp_path: Pat
         answer = solved(client, job(source, blocks=["ward 1", "ward 9"]))
         (entry,) = answer["certificate"]["ledger_entry"]
         assert entry["account"] == source["account"]
-        assert any("to which each job is charged once" in one for one in answer["certificate"]["assumptions"])
+        assert any(
+            "to which each job is charged once" in one
+            for one in answer["certificate"]["assumptions"]
+        )
         with pytest.raises(InvalidInput, match="labels have no order"):
             client.plan(job(source, blocks="ward 1/ward 9"))
         huge = create(client, by="label", block_bytes=service.settings.content_bytes)
@@ -299,7 +365,11 @@ def test_names_sizes_labels_and_one_account(service: Installation, tmp_path: Pat
         client.delete_dataset(block["dataset"])
         with pytest.raises(NotFound, match="the content is erased of ward 9"):
             client.submit(job(source, blocks=["ward 1", "ward 9"]))
-        assert [one["erased"] for one in client.sources.get(source["id"])["blocks"] or []] == [True, False, False]
+        assert [one["erased"] for one in client.sources.get(source["id"])["blocks"] or []] == [
+            True,
+            False,
+            False,
+        ]
         back = client.sources.add(source["id"], "ward 9", trips(None, 6))
         assert (back["version"], back["account"]) == (2, source["account"])
 
@@ -347,7 +417,10 @@ def test_a_simulation_over_blocks_is_that_of_one_dataset(service: Installation) 
             "mode": "simulation", "cap": {"epsilon": 1, "delta": 0},
         }  # fmt: skip
         dataset = client.register(whole)["id"]
-        blocks, one = (solved(client, {**body, "seed": 11}) for body in (job(source, last=3), bodies.job(dataset)))
+        blocks, one = (
+            solved(client, {**body, "seed": 11})
+            for body in (job(source, last=3), bodies.job(dataset))
+        )
         assert blocks["result"] == one["result"]
         assert blocks["certificate"]["result_digest"] == one["certificate"]["result_digest"]
         assert blocks["certificate"]["guarantee"]["type"] == "none"
@@ -357,13 +430,16 @@ def test_a_simulation_over_blocks_is_that_of_one_dataset(service: Installation) 
             client.ask_again(blocks["job"]["id"], skims=True)
 
 
-def test_what_was_changed_behind_the_service_is_not_read(service: Installation, postgres: EmbeddedPostgres) -> None:
+def test_what_was_changed_behind_the_service_is_not_read(
+    service: Installation, postgres: EmbeddedPostgres
+) -> None:
     """A block that is called another, and a job that is given other blocks than it was accepted for."""
     with service.client(service.owner_of("forged blocks")) as client:
         source = filled(client, 3)
         with psycopg.connect(superuser_url(postgres, service.settings)) as connection:
             connection.execute(
-                "UPDATE datasets SET block = '2026-10-09' WHERE source_id = %s AND block = %s", [source["id"], day(3)]
+                "UPDATE datasets SET block = '2026-10-09' WHERE source_id = %s AND block = %s",
+                [source["id"], day(3)],
             )
         made = client.submit(job(source, blocks=["2026-10-09"]))
         ended = client.wait(made["id"])
@@ -381,7 +457,17 @@ def test_from_the_command_line(service: Installation, tmp_path: Path) -> None:
 
     name = "Trips from files"
     made = said(
-        "source", "create", name, "--kind", "routing", "--by", "day", "--epsilon", "1", "--public", json.dumps(PUBLIC)
+        "source",
+        "create",
+        name,
+        "--kind",
+        "routing",
+        "--by",
+        "day",
+        "--epsilon",
+        "1",
+        "--public",
+        json.dumps(PUBLIC),
     )
     for number in (1, 2):
         file = tmp_path / f"trips-{day(number)}.csv"
@@ -390,10 +476,21 @@ def test_from_the_command_line(service: Installation, tmp_path: Path) -> None:
     # The same rows under other names, among columns that nobody here knows, are the same version of the block.
     (block,) = (one for one in said("source", "show", name)["blocks"] if one["block"] == day(2))
     own = tmp_path / "own.csv"
-    own.write_text(f"day;operator;from;destination;period;count;origin\n{day(2)};Ann;1;2;0;2;9\n", "utf-8-sig")
+    own.write_text(
+        f"day;operator;from;destination;period;count;origin\n{day(2)};Ann;1;2;0;2;9\n", "utf-8-sig"
+    )
     table = tmp_path / "own.parquet"
     pq.write_table(
-        pa.table({"day": [day(2)], "operator": ["Ann"], "period": [0], "from": [1], "destination": [2], "count": [2]}),
+        pa.table(
+            {
+                "day": [day(2)],
+                "operator": ["Ann"],
+                "period": [0],
+                "from": [1],
+                "destination": [2],
+                "count": [2],
+            }
+        ),
         table,
     )
     columns = ("--block", day(2), "--columns", "origin=from,date=day")
@@ -404,13 +501,28 @@ def test_from_the_command_line(service: Installation, tmp_path: Path) -> None:
         assert refused.exit_code == 2, refused.stdout
     assert said("source", "add", name, "--block", day(3), "--empty")["version"] == 1
     assert made["id"] in [one["id"] for one in said("source", "list")]
-    assert [one["block"] for one in said("source", "show", name)["blocks"]] == [day(1), day(2), day(3)]
-    body = {"problem": {"kind": "routing", "source": {"id": name, "last": 3}, "network": bodies.network()}}
+    assert [one["block"] for one in said("source", "show", name)["blocks"]] == [
+        day(1),
+        day(2),
+        day(3),
+    ]
+    body = {
+        "problem": {
+            "kind": "routing",
+            "source": {"id": name, "last": 3},
+            "network": bodies.network(),
+        }
+    }
     (tmp_path / "job.json").write_text(json.dumps(body))
     plan = said("plan", str(tmp_path / "job.json"), "--epsilon", "0.1")
     assert plan["plan"]["source"]["id"] == made["id"]
-    ends = CliRunner().invoke(app, ["plan", str(tmp_path / "job.json"), "--epsilon", "0.5", *ask[:-1]])
-    assert f"2 such jobs fit on these blocks, this one among them, until 3 blocks are spent ({day(1)}" in ends.stdout
+    ends = CliRunner().invoke(
+        app, ["plan", str(tmp_path / "job.json"), "--epsilon", "0.5", *ask[:-1]]
+    )
+    assert (
+        f"2 such jobs fit on these blocks, this one among them, until 3 blocks are spent ({day(1)}"
+        in ends.stdout
+    )
     shown = CliRunner().invoke(app, ["source", "show", name, *ask[:-1]])
     assert shown.exit_code == 0
     assert day(3) in shown.stdout

@@ -23,7 +23,9 @@ from tests.reliability.chains import superuser_url
 T = TypeVar("T")
 
 
-def at_once(running: Installation, key: str, works: Sequence[Callable[[Client], T]]) -> list[T | ApiError]:
+def at_once(
+    running: Installation, key: str, works: Sequence[Callable[[Client], T]]
+) -> list[T | ApiError]:
     """What each of these comes to, on connections of their own."""
 
     def run(work: Callable[[Client], T]) -> T | ApiError:
@@ -38,7 +40,11 @@ def at_once(running: Installation, key: str, works: Sequence[Callable[[Client], 
 
 
 def block_of(client: Client, source: dict[str, Any], name: str) -> dict[str, Any]:
-    return next(dict(one) for one in client.sources.get(source["id"])["blocks"] or [] if one["block"] == name)
+    return next(
+        dict(one)
+        for one in client.sources.get(source["id"])["blocks"] or []
+        if one["block"] == name
+    )
 
 
 def test_an_erased_content_under_another_label_has_no_new_budget(service: Installation) -> None:
@@ -47,7 +53,9 @@ def test_an_erased_content_under_another_label_has_no_new_budget(service: Instal
         source = create(client, by="label")
         client.sources.add(source["id"], "mistaken", trips(None, 41))
         client.delete_dataset(block_of(client, source, "mistaken")["dataset"])
-        first = client.sources.add(source["id"], "ward 1", trips(None, 41))  # nothing was spent on it: it may move
+        first = client.sources.add(
+            source["id"], "ward 1", trips(None, 41)
+        )  # nothing was spent on it: it may move
         client.sources.add(source["id"], "mistaken", trips(None, 42))
         solved(client, job(source, 0.9, blocks=["ward 1"]))
         client.delete_dataset(first["dataset"])
@@ -58,7 +66,10 @@ def test_an_erased_content_under_another_label_has_no_new_budget(service: Instal
         assert (again["version"], again["account"]) == (2, first["account"])
         with pytest.raises(BudgetExhausted):
             client.submit(job(source, 0.9, blocks=["ward 1"]))
-        assert [one["block"] for one in client.sources.get(source["id"])["blocks"] or []] == ["mistaken", "ward 1"]
+        assert [one["block"] for one in client.sources.get(source["id"])["blocks"] or []] == [
+            "mistaken",
+            "ward 1",
+        ]
 
 
 def test_blocks_that_come_at_once(api_only: Installation) -> None:
@@ -72,10 +83,19 @@ def test_blocks_that_come_at_once(api_only: Installation) -> None:
 
         made = at_once(api_only, key, [add(count) for count in (1, 2, 3, 4)])
         assert not [one for one in made if isinstance(one, ApiError)]
-        assert sorted(one["version"] for one in made if not isinstance(one, ApiError)) == [1, 2, 3, 4]
+        assert sorted(one["version"] for one in made if not isinstance(one, ApiError)) == [
+            1,
+            2,
+            3,
+            4,
+        ]
         assert len({one["account"] for one in made if not isinstance(one, ApiError)}) == 1
 
-        same = at_once(api_only, key, [lambda other: other.sources.add(source["id"], day(2), trips(day(2), 9))] * 4)
+        same = at_once(
+            api_only,
+            key,
+            [lambda other: other.sources.add(source["id"], day(2), trips(day(2), 9))] * 4,
+        )
         assert len({str(one) for one in same}) == 1
         assert block_of(client, source, day(2))["version"] == 1
         assert len(client.budgets()) == 2
@@ -85,7 +105,9 @@ def test_blocks_that_come_at_once(api_only: Installation) -> None:
     assert noted.count(("source.create", None)) == 1
     assert noted.count(("dataset.register", day(1))) == 4
     assert noted.count(("dataset.register", day(2))) == 1
-    assert noted.count(("dataset.retention", None)) == 3  # the same content again: it stays for longer
+    assert (
+        noted.count(("dataset.retention", None)) == 3
+    )  # the same content again: it stays for longer
 
 
 def test_jobs_over_ranges_that_overlap_come_at_once(api_only: Installation) -> None:
@@ -101,7 +123,11 @@ def test_jobs_over_ranges_that_overlap_come_at_once(api_only: Installation) -> N
             return lambda other: other.submit(job(source, 0.25, blocks=names[::-1]))
 
         made = at_once(api_only, key, [submit(*one) for one in ranges])
-        accepted = [one for one, answer in zip(ranges, made, strict=True) if not isinstance(answer, ApiError)]
+        accepted = [
+            one
+            for one, answer in zip(ranges, made, strict=True)
+            if not isinstance(answer, ApiError)
+        ]
         assert {type(one) for one in made if isinstance(one, ApiError)} <= {BudgetExhausted}
         counts = {n: sum(first <= n <= last for first, last in accepted) for n in range(1, 5)}
         assert balances(client, source) == {day(n): 0.25 * count for n, count in counts.items()}
@@ -131,7 +157,10 @@ def test_a_block_that_a_job_waits_for_stays(api_only: Installation) -> None:
         assert balances(client, source) == dict.fromkeys(map(day, (1, 2, 3)), 0.0)
         client.delete_dataset(version)
         # Neither by its version, nor as if it were a dataset, nor as data of somebody else's account.
-        for problem in (job(source, blocks=[day(2)], versions=[version]), job(source, blocks=version)):
+        for problem in (
+            job(source, blocks=[day(2)], versions=[version]),
+            job(source, blocks=version),
+        ):
             with pytest.raises(NotFound):
                 client.submit(problem)
         assert balances(client, source) == dict.fromkeys(map(day, (1, 2, 3)), 0.0)
@@ -156,12 +185,16 @@ def test_jobs_over_blocks_keep_their_own_contents_and_no_others(
 
             asyncio.run(expire())
             with psycopg.connect(superuser_url(postgres, api_only.settings)) as connection:
-                rows = connection.execute("SELECT id, deleted_at IS NOT NULL FROM datasets WHERE id = ANY (%s)", [ids])
+                rows = connection.execute(
+                    "SELECT id, deleted_at IS NOT NULL FROM datasets WHERE id = ANY (%s)", [ids]
+                )
                 found = dict(rows.fetchall())
             return [found[one] for one in ids]
 
         with psycopg.connect(superuser_url(postgres, api_only.settings)) as connection:
-            connection.execute("UPDATE datasets SET expires_at = now() - interval '1 s' WHERE id = ANY (%s)", [ids])
+            connection.execute(
+                "UPDATE datasets SET expires_at = now() - interval '1 s' WHERE id = ANY (%s)", [ids]
+            )
         assert erased() == [True, False, True]
         client.cancel(waiting["id"])
         assert erased() == [True, True, True]

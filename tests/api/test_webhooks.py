@@ -48,7 +48,9 @@ def receiver() -> Iterator[Receiver]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            told.messages.append(({name.lower(): value for name, value in self.headers.items()}, body))
+            told.messages.append(
+                ({name.lower(): value for name, value in self.headers.items()}, body)
+            )
             self.send_response(told.statuses.pop(0) if told.statuses else 204)
             self.send_header("Location", f"{told.url}/elsewhere")
             self.send_header("Content-Length", "0")
@@ -77,7 +79,9 @@ ALL = ["job.finished", "job.failed", "job.cancelled", "budget.exhausted"]
 
 def hook(running: Installation, url: str, *events: str, **values: Any) -> dict[str, Any]:
     with running.http() as client:
-        answer = client.post("/v1/webhooks", json={"url": url, "events": list(events) or ALL, **values})
+        answer = client.post(
+            "/v1/webhooks", json={"url": url, "events": list(events) or ALL, **values}
+        )
     assert answer.status_code == 201, answer.text
     made: dict[str, Any] = answer.json()
     return made
@@ -85,7 +89,9 @@ def hook(running: Installation, url: str, *events: str, **values: Any) -> dict[s
 
 def shown(running: Installation, webhook_id: str) -> dict[str, Any]:
     with running.http() as client:
-        (found,) = [one for one in client.get("/v1/webhooks").json()["webhooks"] if one["id"] == webhook_id]
+        (found,) = [
+            one for one in client.get("/v1/webhooks").json()["webhooks"] if one["id"] == webhook_id
+        ]
     assert "secret" not in found
     return dict(found)
 
@@ -99,12 +105,17 @@ def remove(running: Installation, webhook_id: str) -> None:
 def test_the_standards_own_example() -> None:
     """The example of the Standard Webhooks specification's reference libraries."""
     found = webhooks.signature(
-        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, '{"test": 2432232314}'
+        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        1614265330,
+        '{"test": 2432232314}',
     )
     assert found == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
 
-def test_the_end_of_every_job_is_told_and_nothing_more(stored: Installation, receiver: Receiver) -> None:
+def test_the_end_of_every_job_is_told_and_nothing_more(
+    stored: Installation, receiver: Receiver
+) -> None:
     made = hook(stored, f"{receiver.url}/told?by=discreet")
     with stored.client() as client:
         dataset = client.register(bodies.dataset(epsilon=0.15))
@@ -144,7 +155,9 @@ def test_the_end_of_every_job_is_told_and_nothing_more(stored: Installation, rec
     assert len({head["webhook-id"] for head, _ in receiver.messages}) == 4
 
 
-def test_failed_deliveries_come_again_and_redirects_are_not_followed(stored: Installation, receiver: Receiver) -> None:
+def test_failed_deliveries_come_again_and_redirects_are_not_followed(
+    stored: Installation, receiver: Receiver
+) -> None:
     receiver.statuses += [500, 302]
     made = hook(stored, receiver.url, "job.cancelled")
     with stored.client() as client:
@@ -158,7 +171,9 @@ def test_failed_deliveries_come_again_and_redirects_are_not_followed(stored: Ins
     eventually(lambda: shown(stored, made["id"])["failing_since"] is None, "it came through")
     remove(stored, made["id"])
     assert len(receiver.messages) == 3
-    assert {head["webhook-id"] for head, _ in receiver.messages} == {receiver.messages[0][0]["webhook-id"]}
+    assert {head["webhook-id"] for head, _ in receiver.messages} == {
+        receiver.messages[0][0]["webhook-id"]
+    }
     assert {body for _, body in receiver.messages} == {receiver.messages[0][1]}
 
 
@@ -184,12 +199,16 @@ def test_a_webhook_that_fails_for_long_is_disabled(stored: Installation) -> None
     """And a worker that dies with a message in its hands leaves it to the next."""
 
     async def run() -> None:
-        changed = stored.settings.model_copy(update={"webhook_give_up_seconds": 1e-9, "webhook_seconds": 5})
+        changed = stored.settings.model_copy(
+            update={"webhook_give_up_seconds": 1e-9, "webhook_seconds": 5}
+        )
         async with open_services(changed) as services:
             sender = webhooks.Sender(services)
             for _ in range(2):
                 async with services.database.transaction("*") as connection:
-                    await connection.exec_driver_sql("UPDATE webhook_deliveries SET next_at = now()")
+                    await connection.exec_driver_sql(
+                        "UPDATE webhook_deliveries SET next_at = now()"
+                    )
                 assert await sender.take() == 1
                 await asyncio.gather(*sender._under_way)
             assert await sender.take() == 0
@@ -202,7 +221,9 @@ def test_a_webhook_that_fails_for_long_is_disabled(stored: Installation) -> None
             closed.bind(("127.0.0.1", 0))
             made = hook(stored, f"http://127.0.0.1:{closed.getsockname()[1]}", "job.cancelled")
             with stored.client() as client:
-                client.cancel(client.submit(bodies.job(client.register(bodies.dataset())["id"]))["id"])
+                client.cancel(
+                    client.submit(bodies.job(client.register(bodies.dataset())["id"]))["id"]
+                )
             asyncio.run(run())
         found = shown(stored, made["id"])
         assert found["disabled_at"] is not None
@@ -341,7 +362,10 @@ def test_an_address_of_a_link_is_not_public() -> None:
 
 @pytest.mark.parametrize(
     ("ports", "inside", "outside"),
-    [("80,443,8443", (80, 443, 8443), (0, 22, 444, 8444)), ("443,8000-8999", (443, 8000, 8999), (442, 7999, 9000))],
+    [
+        ("80,443,8443", (80, 443, 8443), (0, 22, 444, 8444)),
+        ("443,8000-8999", (443, 8000, 8999), (442, 7999, 9000)),
+    ],
 )
 def test_ports(ports: str, inside: tuple[int, ...], outside: tuple[int, ...]) -> None:
     chosen = Settings(webhook_ports=ports).webhook_ports
@@ -355,11 +379,16 @@ def test_ports_that_are_none(ports: str) -> None:
         Settings(webhook_ports=ports)
 
 
-def test_a_name_is_refused_when_one_of_its_addresses_is_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_is_refused_when_one_of_its_addresses_is_inside(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def look(self: Any, host: str, port: int, **_: Any) -> list[Any]:
         assert port == 443
         families = {"8.8.8.8": socket.AF_INET, "5f00::1": socket.AF_INET6}
-        return [(family, socket.SOCK_STREAM, 6, "", (address, port)) for address, family in families.items()]
+        return [
+            (family, socket.SOCK_STREAM, 6, "", (address, port))
+            for address, family in families.items()
+        ]
 
     monkeypatch.setattr(asyncio.base_events.BaseEventLoop, "getaddrinfo", look)
     with pytest.raises(webhooks.Refused, match="not the public internet"):
@@ -385,7 +414,9 @@ def test_who_may_and_what(api_only: Installation) -> None:
             assert client.delete("/v1/webhooks/whk_1").status_code == 403
     own = "whsec_" + base64.b64encode(bytes(range(40))).decode()
     with api_only.http() as client:
-        for other in client.get("/v1/webhooks").json()["webhooks"]:  # of tests that send whatever the contract allows
+        for other in client.get("/v1/webhooks").json()[
+            "webhooks"
+        ]:  # of tests that send whatever the contract allows
             remove(api_only, other["id"])
         made = client.post("/v1/webhooks", json={**good, "secret": own}).json()
         assert (made["secret"], made["events"]) == (own, ["job.failed"])

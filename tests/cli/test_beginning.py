@@ -39,8 +39,13 @@ def test_a_job_file_says_what_the_example_says_and_every_other_field(kind: str) 
     text = "\n".join(beginning.lines(KINDS[kind], body))
     assert tomllib.loads(text) == without_nulls(body)
     for field in KINDS[kind].model_json_schema()["properties"]:
-        assert field == "release" or re.search(rf"^(# {field} = |{field} = |\[problem\.{field}])", text, re.MULTILINE)
-    assert max(len(line) for line in text.splitlines() if line.startswith("# ") and " = " not in line) <= 100
+        assert field == "release" or re.search(
+            rf"^(# {field} = |{field} = |\[problem\.{field}])", text, re.MULTILINE
+        )
+    assert (
+        max(len(line) for line in text.splitlines() if line.startswith("# ") and " = " not in line)
+        <= 100
+    )
     # A default that stands as a comment is TOML, and what the kind takes for a field that is not given.
     for field, default in re.findall(r"^# (\w+) = (.*)$", text, re.MULTILINE):
         if default != "…":
@@ -48,7 +53,9 @@ def test_a_job_file_says_what_the_example_says_and_every_other_field(kind: str) 
             assert tomllib.loads(f"{field} = {default}") == {field: default_of}
 
 
-def test_six_answers_make_a_file_that_can_be_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_six_answers_make_a_file_that_can_be_planned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     nowhere = {"DISCREET_STATE": str(tmp_path / "state"), "DISCREET_URL": "", "DISCREET_KEY": ""}
     place = str(list(KINDS).index("dr_ensemble") + 1)
@@ -66,7 +73,11 @@ def test_a_job_begins_with_the_newest_data_and_a_file_that_is_read_again(
     api_only: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    here = {"DISCREET_URL": api_only.url, "DISCREET_KEY": api_only.owner_of("begins with loads"), "COLUMNS": "80"}
+    here = {
+        "DISCREET_URL": api_only.url,
+        "DISCREET_KEY": api_only.owner_of("begins with loads"),
+        "COLUMNS": "80",
+    }
     with api_only.client(here["DISCREET_KEY"]) as client:
         client.register(bodies.dataset(zones=2))
         made = client.register(KINDS["dr_ensemble"].example()["problem"]["dataset"])
@@ -83,20 +94,39 @@ def test_of_several_datasets_none_is_taken_by_enter_alone(
 ) -> None:
     """And its made-up prices are as many as its meters have steps in a day, and said to be an example."""
     monkeypatch.chdir(tmp_path)
-    here = {"DISCREET_URL": api_only.url, "DISCREET_KEY": api_only.owner_of("has two fleets"), "COLUMNS": "80"}
-    public = {"unit": "participant", "states": 2, "participants": 2, "steps": 96, "edges": [0, 1, 2]}
+    here = {
+        "DISCREET_URL": api_only.url,
+        "DISCREET_KEY": api_only.owner_of("has two fleets"),
+        "COLUMNS": "80",
+    }
+    public = {
+        "unit": "participant",
+        "states": 2,
+        "participants": 2,
+        "steps": 96,
+        "edges": [0, 1, 2],
+    }
     meters = {"start": "2026-01-15T00:00:00Z", "interval_seconds": 900}
-    fleet = {"kind": "dr_ensemble", "public": {**public, "meters": meters}, "cap": {"epsilon": 1, "delta": 0}}
+    fleet = {
+        "kind": "dr_ensemble",
+        "public": {**public, "meters": meters},
+        "cap": {"epsilon": 1, "delta": 0},
+    }
     with api_only.client(here["DISCREET_KEY"]) as client:
         for name, state in (("first", 0), ("second", 1)):
-            client.register({**fleet, "name": name, "content": {"trajectories": [[state] * 96, [0, 1] * 48]}})
+            client.register(
+                {**fleet, "name": name, "content": {"trajectories": [[state] * 96, [0, 1] * 48]}}
+            )
         offered = [one["name"] for one in client.datasets()]
     place = str(offered.index("first") + 1)
     said = answered("", "", place, "evening", "", "", "job.toml", **here)
     assert said.count("Number:") == 2  # without a number in brackets: Enter asks again
     assert "put your own in its place before you submit: price" in said
     assert len(read_body(tmp_path / "job.toml")["problem"]["price"]) == 96
-    assert "# AN EXAMPLE, made up: put your own in its place.\nprice = [" in (tmp_path / "job.toml").read_text()
+    assert (
+        "# AN EXAMPLE, made up: put your own in its place.\nprice = ["
+        in (tmp_path / "job.toml").read_text()
+    )
 
 
 def test_a_job_of_a_dataset_that_is_called_by_its_name(
@@ -108,17 +138,24 @@ def test_a_job_of_a_dataset_that_is_called_by_its_name(
         made = client.register({**bodies.dataset(), "name": "trips that have a name"})
         offered = [one["id"] for one in client.datasets() if one["kind"] == "routing"]
     place = str(list(KINDS).index("routing") + 1)
-    said = answered(place, str(offered.index(made["id"]) + 1), "", "2", "2", "strict", "job.toml", **here)
+    said = answered(
+        place, str(offered.index(made["id"]) + 1), "", "2", "2", "strict", "job.toml", **here
+    )
     assert "1. BPR: 0.15, power 4 of flow over capacity" in said
     assert f"trips that have a name ({made['id']}), epsilon 1 is left" in " ".join(said.split())
     body = read_body(tmp_path / "job.toml")
     assert body["problem"]["objective"] == "user_equilibrium"  # the second of its words
-    assert body["problem"]["latency"] == {"type": "affine", "factor": 1}  # in proportion, the second as well
+    assert body["problem"]["latency"] == {
+        "type": "affine",
+        "factor": 1,
+    }  # in proportion, the second as well
     assert body["problem"]["dataset"] == made["id"]
     named = {**body, "problem": {**body["problem"], "dataset": made["name"]}}
     (tmp_path / "named.json").write_text(json.dumps(named))
     run = CliRunner()
-    plans = [run.invoke(app, ["plan", name, "--json"], env=here) for name in ("job.toml", "named.json")]
+    plans = [
+        run.invoke(app, ["plan", name, "--json"], env=here) for name in ("job.toml", "named.json")
+    ]
     assert json.loads(plans[0].stdout)["price"] == json.loads(plans[1].stdout)["price"]
     shown = run.invoke(app, ["dataset", "show", made["name"], "--json"], env=here)
     assert json.loads(shown.stdout)["id"] == made["id"]
@@ -131,15 +168,29 @@ def test_a_job_begins_with_the_newest_stored_network_that_fits(
     api_only: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    here = {"DISCREET_URL": api_only.url, "DISCREET_KEY": api_only.owner_of("begins with networks"), "COLUMNS": "80"}
-    both = [{"tail": tail, "head": head, "free_flow_time": 1, "capacity": 9} for tail, head in ((1, 2), (2, 1))]
+    here = {
+        "DISCREET_URL": api_only.url,
+        "DISCREET_KEY": api_only.owner_of("begins with networks"),
+        "COLUMNS": "80",
+    }
+    both = [
+        {"tail": tail, "head": head, "free_flow_time": 1, "capacity": 9}
+        for tail, head in ((1, 2), (2, 1))
+    ]
     with api_only.client(here["DISCREET_KEY"]) as client:
         client.register(bodies.dataset(zones=2))
         stored = [
             client.networks.add({"nodes": nodes, "links": links}, name=name)
-            for nodes, links, name in ((3, both, "older"), (2, both, "fits"), (2, both[:1], "no way"), (1, [], "small"))
+            for nodes, links, name in (
+                (3, both, "older"),
+                (2, both, "fits"),
+                (2, both[:1], "no way"),
+                (1, [], "small"),
+            )
         ]
-    said = answered(str(list(KINDS).index("routing") + 1), "1", "", "", "", "strict", "job.toml", **here)
+    said = answered(
+        str(list(KINDS).index("routing") + 1), "1", "", "", "", "strict", "job.toml", **here
+    )
     assert "With what is stored as fits." in said
     assert read_body(tmp_path / "job.toml")["problem"]["network"] == stored[1]["id"]
     assert "made up" not in (tmp_path / "job.toml").read_text()
@@ -178,7 +229,9 @@ def test_toml_of_other_editors(tmp_path: Path) -> None:
     assert read_body(file) == {"name": "x"}
 
 
-@pytest.mark.parametrize("name", ['a"\n[problem]\nkind = "x', "\x7f\x1b", "\u2028\u0085", "'''", "\u00e9\\", "# x"])
+@pytest.mark.parametrize(
+    "name", ['a"\n[problem]\nkind = "x', "\x7f\x1b", "\u2028\u0085", "'''", "\u00e9\\", "# x"]
+)
 def test_a_name_is_only_a_name_in_toml(name: str) -> None:
     assert tomllib.loads(f"name = {value(name)}") == {"name": name}
     assert tomllib.loads(f"told = {value({name: name})}") == {"told": {name: name}}

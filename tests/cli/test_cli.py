@@ -58,8 +58,12 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
     assert len(answer["result"]["policy"]) == 6
     assert "The 10 busiest of 12 links" in first.stdout
     assert not (state / "ready.json").exists()
-    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.parent.exists()]
-    assert not any(str(state).encode() in command and b"postgres" in command for command in commands)
+    commands = [
+        path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.parent.exists()
+    ]
+    assert not any(
+        str(state).encode() in command and b"postgres" in command for command in commands
+    )
 
     file.write_text(json.dumps({**json.loads(file.read_text()), "privacy": {"epsilon": 0.95}}))
     offered = discreet("solve", str(file), "--state", str(state))
@@ -72,9 +76,13 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
     assert offer == f"{job} has released this already: discreet ask {job} asks it again at price 0"
     assert "the largest request that passes is epsilon 0.9 " in refusal
 
-    asked = discreet("ask", job, "--set", "objective=user_equilibrium", "--state", str(state), "--out", str(out))
+    asked = discreet(
+        "ask", job, "--set", "objective=user_equilibrium", "--state", str(state), "--out", str(out)
+    )
     assert asked.returncode == 0, asked.stderr
-    assert f"follows from what {job} released, which was charged epsilon 0.1" in " ".join(asked.stdout.split())
+    assert f"follows from what {job} released, which was charged epsilon 0.1" in " ".join(
+        asked.stdout.split()
+    )
     second = json.loads(out.read_text())
     assert second["result"]["demand"] == answer["result"]["demand"]
     assert second["result"]["total_travel_time"] != answer["result"]["total_travel_time"]
@@ -89,7 +97,9 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
     busiest = max(range(len(links)), key=lambda place: answer["result"]["link_flows"][place])
     road = f"{links[busiest]['tail']}->{links[busiest]['head']}"
     values = ["--set", "latency.type=bpr", "--set", "latency.b=0.2"]
-    closed = discreet("ask", job, "--close", road, *values, "--state", str(state), "--out", str(out))
+    closed = discreet(
+        "ask", job, "--close", road, *values, "--state", str(state), "--out", str(out)
+    )
     assert closed.returncode == 0, closed.stderr
     assert f"closed: {road.replace('->', ' → ')}" in closed.stderr
     third = json.loads(out.read_text())
@@ -97,13 +107,18 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
     assert third["result"]["link_flows"][busiest] == 0
     assert third["job"]["headline"].startswith("With ")
     assert "closed, all trips of a period together take" in " ".join(closed.stdout.split())
-    assert "Travel times grow by the BPR law: 0.2, power 4 of flow over capacity" in " ".join(closed.stdout.split())
+    assert "Travel times grow by the BPR law: 0.2, power 4 of flow over capacity" in " ".join(
+        closed.stdout.split()
+    )
     assert "Closing adds " in closed.stdout
     assert f"The 10 busiest of {len(links)} links" in closed.stdout
     assert third["job"]["price"]["epsilon"] == 0
     assert third["job"]["name"] == f"Without {road}"
     unknown = discreet("ask", job, "--close", "Hauptstr.", "--state", str(state))
-    assert (unknown.returncode, "no link is called 'Hauptstr.'; links are: \"1 → 2\"" in unknown.stderr) == (1, True)
+    assert (
+        unknown.returncode,
+        "no link is called 'Hauptstr.'; links are: \"1 → 2\"" in unknown.stderr,
+    ) == (1, True)
 
 
 def test_plan_needs_no_server_and_names_bad_fields(file: Path) -> None:
@@ -130,7 +145,9 @@ PLANS = re.findall(r"^\.venv/bin/discreet (plan .+?) *(?:#.*)?$", README, re.MUL
 
 
 @pytest.mark.parametrize("line", PLANS)
-def test_plans_of_the_readme_run_as_they_are_printed(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plans_of_the_readme_run_as_they_are_printed(
+    line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(Path(__file__).parents[2])
     planned = discreet(*shlex.split(line))
     assert planned.returncode == 0, planned.stderr
@@ -143,8 +160,13 @@ def test_what_no_public_figure_tells_is_said_with_what_would(file: Path) -> None
     for within in ("5%", "1000000"):
         refused = discreet("plan", str(file), "--within", within)
         assert refused.returncode == 1
-        assert "/privacy/accuracy/quantity: nothing is promised of total_travel_time" in refused.stderr
-        assert "a public max_total of the dataset, the most trips of a period, would tell" in refused.stderr
+        assert (
+            "/privacy/accuracy/quantity: nothing is promised of total_travel_time" in refused.stderr
+        )
+        assert (
+            "a public max_total of the dataset, the most trips of a period, would tell"
+            in refused.stderr
+        )
         assert "or of demand, link_flows, as a number (--quantity, --within)" in refused.stderr
     part = discreet("plan", str(file), "--within", "5%", "--quantity", "demand")
     assert "give a number, in trips a period, instead of per cent" in part.stderr
@@ -186,7 +208,9 @@ def test_commands_against_a_server(service: Installation, file: Path, tmp_path: 
     assert submitted.returncode == 0, submitted.stderr
     job = json.loads(submitted.stdout)["job"]["id"]
     assert job in discreet("jobs", "--json", **server).stdout
-    assert json.loads(discreet("result", job, "--json", **server).stdout) == json.loads(out.read_text())
+    assert json.loads(discreet("result", job, "--json", **server).stdout) == json.loads(
+        out.read_text()
+    )
     twice = discreet("submit", str(file), **server)  # nobody can be asked whether to pay again
     assert (twice.returncode, twice.stdout) == (1, "")
     assert f"discreet ask {job} asks it again at price 0" in twice.stderr
@@ -194,7 +218,9 @@ def test_commands_against_a_server(service: Installation, file: Path, tmp_path: 
     assert any(budget["spent"]["epsilon"] == 0.1 for budget in budgets)
     account = next(budget["id"] for budget in budgets if budget["spent"]["epsilon"] == 0.1)
     assert "commit: price charged." in discreet("ledger", "show", account, **server).stdout
-    (name,) = {one["name"] for budget in budgets for one in budget["datasets"] if budget["id"] == account}
+    (name,) = {
+        one["name"] for budget in budgets for one in budget["datasets"] if budget["id"] == account
+    }
     assert "commit: price charged." in discreet("ledger", "show", name, **server).stdout
     assert "no dataset is called nobody" in discreet("ledger", "show", "nobody", **server).stderr
     nightly = discreet("submit", str(file), "--anew", **server)
@@ -205,7 +231,9 @@ def test_commands_against_a_server(service: Installation, file: Path, tmp_path: 
     made = discreet("tenant", "create", "road office", "--json", **operator)
     assert made.returncode == 0, made.stderr
     key = json.loads(
-        discreet("key", "create", "--tenant", "road office", "--role", "owner", "--json", **operator).stdout
+        discreet(
+            "key", "create", "--tenant", "road office", "--role", "owner", "--json", **operator
+        ).stdout
     )
     theirs = {**server, "DISCREET_KEY": key["key"]}
     assert json.loads(discreet("jobs", "--json", **theirs).stdout) == []
@@ -236,17 +264,25 @@ def test_datasets_from_files_to_their_end(api_only: Installation, tmp_path: Path
     assert made["account"] in shown.stdout
     listed = discreet("dataset", "list", COLUMNS="80", **server)
     assert made["id"] in listed.stdout
-    assert made["id"] in [one["id"] for one in json.loads(discreet("dataset", "list", "--json", **server).stdout)]
+    assert made["id"] in [
+        one["id"] for one in json.loads(discreet("dataset", "list", "--json", **server).stdout)
+    ]
 
     # The same content, this time with its metadata in a file, and then as a whole body.
     told = tmp_path / "told.json"
-    told.write_text(json.dumps({"kind": "routing", "public": json.loads(PUBLIC), "cap": {"epsilon": 0.7, "delta": 0}}))
+    told.write_text(
+        json.dumps(
+            {"kind": "routing", "public": json.loads(PUBLIC), "cap": {"epsilon": 0.7, "delta": 0}}
+        )
+    )
     again = discreet("dataset", "add", str(trips), "--metadata", str(told), "--json", **server)
     assert json.loads(again.stdout)["id"] == made["id"], again.stderr
     whole = tmp_path / "whole.json"
     head, *rows = (line.split(",") for line in TRIPS.split())
     content = {"trips": [dict(zip(head, map(int, row), strict=True)) for row in rows]}
-    whole.write_text(json.dumps({**json.loads(told.read_text()), "name": "whole", "content": content}))
+    whole.write_text(
+        json.dumps({**json.loads(told.read_text()), "name": "whole", "content": content})
+    )
     again = discreet("dataset", "add", str(whole), "--json", **server)
     assert json.loads(again.stdout)["id"] == made["id"], again.stderr
 
@@ -262,14 +298,25 @@ def test_datasets_from_files_to_their_end(api_only: Installation, tmp_path: Path
 def test_the_same_people_are_charged_on_one_account(api_only: Installation, tmp_path: Path) -> None:
     """Another dataset of the same people has an account and a cap of its own, unless that is said: so it is asked."""
     with api_only.client(api_only.operator_key) as operator:
-        owner = operator.create_key(role="owner", principal="owner", tenant=operator.create_tenant("one office")["id"])
+        owner = operator.create_key(
+            role="owner", principal="owner", tenant=operator.create_tenant("one office")["id"]
+        )
     server = {"DISCREET_URL": api_only.url, "DISCREET_KEY": owner["key"]}
 
     def add(count: int, *more: str) -> tuple[dict[str, Any], str]:
         trips = tmp_path / f"trips {count}.csv"
         trips.write_text(f"{TRIPS}1,1,3,{count}\n")
         done = discreet(
-            "dataset", "add", str(trips), "--kind", "routing", "--public", PUBLIC, "--json", *more, **server
+            "dataset",
+            "add",
+            str(trips),
+            "--kind",
+            "routing",
+            "--public",
+            PUBLIC,
+            "--json",
+            *more,
+            **server,
         )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout), done.stderr
@@ -279,12 +326,17 @@ def test_the_same_people_are_charged_on_one_account(api_only: Installation, tmp_
     second, said = add(2, "--epsilon", "0.5")
     assert second["account"] != first["account"]
     assert "trips 1: epsilon 0 of 0.5 spent" in said
-    assert f"discreet dataset delete {second['id']}; then add it with --same-people-as {first['id']}" in said
+    assert (
+        f"discreet dataset delete {second['id']}; then add it with --same-people-as {first['id']}"
+        in said
+    )
     assert discreet("dataset", "delete", second["id"], "--yes", **server).returncode == 0
     second, said = add(2, "--same-people-as", first["id"])
     assert second["account"] == first["account"]
     assert said == "trips 2 is charged on the account of trips 1: epsilon 0 of 0.5 spent\n"
-    granted = discreet("cap", "grant", "trips 2", "--epsilon", "0.8", "--reason", "asked twice", "--json", **server)
+    granted = discreet(
+        "cap", "grant", "trips 2", "--epsilon", "0.8", "--reason", "asked twice", "--json", **server
+    )
     assert granted.returncode == 0, granted.stderr
     assert json.loads(granted.stdout)["cap"] == {"epsilon": 0.8, "delta": 0}
     assert add(3, "--epsilon", "0.5", "--other-people")[1] == ""
@@ -318,19 +370,32 @@ def test_the_same_people_are_charged_on_one_account(api_only: Installation, tmp_
         (["--kind", "routing", "--public", __file__, "--epsilon", "1"], "--public"),
     ],
 )
-def test_a_dataset_that_says_too_little_is_bad_usage(tmp_path: Path, arguments: list[str], says: str) -> None:
+def test_a_dataset_that_says_too_little_is_bad_usage(
+    tmp_path: Path, arguments: list[str], says: str
+) -> None:
     trips = tmp_path / "trips.csv"
     trips.write_text(TRIPS)
-    refused = discreet("dataset", "add", str(trips), *arguments, DISCREET_URL="http://127.0.0.1:9", DISCREET_KEY="x")
+    refused = discreet(
+        "dataset",
+        "add",
+        str(trips),
+        *arguments,
+        DISCREET_URL="http://127.0.0.1:9",
+        DISCREET_KEY="x",
+    )
     assert refused.returncode == 2, refused.stderr
     assert says in refused.stderr
 
 
 @pytest.mark.parametrize("kind", DATASETS)
-def test_who_says_nothing_of_what_is_public_is_told_the_least_that_does(tmp_path: Path, kind: str) -> None:
+def test_who_says_nothing_of_what_is_public_is_told_the_least_that_does(
+    tmp_path: Path, kind: str
+) -> None:
     trips = tmp_path / "trips.csv"
     trips.write_text(TRIPS)
-    refused = discreet("dataset", "add", str(trips), "--kind", kind, "--epsilon", "1", COLUMNS="1000")
+    refused = discreet(
+        "dataset", "add", str(trips), "--kind", kind, "--epsilon", "1", COLUMNS="1000"
+    )
     assert refused.returncode == 2
     (least,) = re.findall(r"--public '(\{.*\})'", refused.stderr)
     DATASETS[kind].read_public(json.loads(least))
@@ -345,7 +410,10 @@ def test_cancel_says_what_comes_of_it(api_only: Installation) -> None:
         dataset = client.register(bodies.dataset())["id"]
         job = client.submit(bodies.job(dataset, 0.01))["id"]
         done = discreet("cancel", job, **server)
-        assert (done.returncode, done.stdout) == (0, "the job is cancelled; nothing was charged\n"), done.stderr
+        assert (done.returncode, done.stdout) == (
+            0,
+            "the job is cancelled; nothing was charged\n",
+        ), done.stderr
         again = json.loads(discreet("cancel", job, "--json", **server).stdout)
         assert (again["state"], again["cancel"], again["charge"]) == ("cancelled", "done", "none")
 
@@ -377,7 +445,9 @@ def test_no_server_is_said_in_one_line(tmp_path: Path) -> None:
     assert "does not answer" in silent.stderr
 
 
-@pytest.mark.parametrize("arguments", [["solve"], ["solve", "/nowhere.json"], ["nonsense"], ["plan", "--what"]])
+@pytest.mark.parametrize(
+    "arguments", [["solve"], ["solve", "/nowhere.json"], ["nonsense"], ["plan", "--what"]]
+)
 def test_bad_usage_is_two(arguments: list[str]) -> None:
     assert discreet(*arguments).returncode == 2
 
@@ -385,7 +455,11 @@ def test_bad_usage_is_two(arguments: list[str]) -> None:
 @pytest.mark.parametrize("part", ["api", "rpc", "worker"])
 def test_a_part_that_cannot_start_says_why_in_one_line(part: str, tmp_path: Path) -> None:
     """The state folder has no secrets."""
-    done = discreet(part, DISCREET_STATE=str(tmp_path), DISCREET_DATABASE_URL="postgresql+psycopg://u:p@127.0.0.1:1/x")
+    done = discreet(
+        part,
+        DISCREET_STATE=str(tmp_path),
+        DISCREET_DATABASE_URL="postgresql+psycopg://u:p@127.0.0.1:1/x",
+    )
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
         f"discreet: there is no secrets file at {tmp_path}/secrets.json; `discreet up` makes one"
@@ -394,7 +468,9 @@ def test_a_part_that_cannot_start_says_why_in_one_line(part: str, tmp_path: Path
 
 def test_a_variable_that_does_nothing_is_named(tmp_path: Path) -> None:
     """Misspelt, or of another version; those of clients are not meant."""
-    done = discreet("worker", DISCREET_STATE=str(tmp_path), DISCREET_WORKR_CONCURRENCY="2", DISCREET_KEY="a key")
+    done = discreet(
+        "worker", DISCREET_STATE=str(tmp_path), DISCREET_WORKR_CONCURRENCY="2", DISCREET_KEY="a key"
+    )
     assert done.returncode == 1
     said = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
     assert [line["detail"] for line in said if line["event"] == "unused variable"] == [

@@ -64,7 +64,9 @@ def event(payload: str, value: float, units: str) -> dict[str, Any]:
     }
 
 
-def test_from_reports_to_a_report(service: Installation, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_from_reports_to_a_report(
+    service: Installation, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     here = ["--server", service.url, "--key", service.owner_key]
     meters, events, job, asked, out = (
         tmp_path / f"{name}.json" for name in ("meters", "events", "job", "asked", "report")
@@ -76,7 +78,16 @@ def test_from_reports_to_a_report(service: Installation, tmp_path: Path, capfd: 
         told = capfd.readouterr()
         return told.out if code == 0 else told.err
 
-    told = ["--kind", "dr_ensemble", "--public", json.dumps(PUBLIC), "--epsilon", "9", "--other-people", "--json"]
+    told = [
+        "--kind",
+        "dr_ensemble",
+        "--public",
+        json.dumps(PUBLIC),
+        "--epsilon",
+        "9",
+        "--other-people",
+        "--json",
+    ]
     made = json.loads(said("dataset", "add", str(meters), "--format", "openadr", *told, *here))
     with service.client() as client:  # recognized by its content too, and the same content
         assert client.register("dr_ensemble", PUBLIC, meters, cap=9)["id"] == made["id"]
@@ -92,7 +103,18 @@ def test_from_reports_to_a_report(service: Installation, tmp_path: Path, capfd: 
     events.write_text(json.dumps([event("PRICE", 0.9, "KWH")]))
     options = ["--start", START, "--steps", str(STEPS), "--interval-seconds", "3600"]
     assert "has no price" in said("convert", "openadr", str(events), *options, code=1)
-    said("convert", "openadr", str(events), *options, "--otherwise", "0.2", "--job", str(job), "--out", str(asked))
+    said(
+        "convert",
+        "openadr",
+        str(events),
+        *options,
+        "--otherwise",
+        "0.2",
+        "--job",
+        str(job),
+        "--out",
+        str(asked),
+    )
     body = json.loads(asked.read_text())
     assert body["problem"]["price"] == pytest.approx([0.2] * 5 + [0.9] * 3 + [0.2] * 4)
     assert body["problem"]["event"] == [[5, 8]]
@@ -111,14 +133,18 @@ def test_from_reports_to_a_report(service: Installation, tmp_path: Path, capfd: 
         limits = json.loads(said("convert", "openadr", str(events), *options))["limits"]
         assert limits["feeder"] == [None] * 5 + [most] * 3 + [None] * 4
         again = client.ask_again(
-            first, limits={"of": "all", "feeder": [None, None, *[most] * (STEPS - 2)]}, progress=False
+            first,
+            limits={"of": "all", "feeder": [None, None, *[most] * (STEPS - 2)]},
+            progress=False,
         )
         assert client.budget(made["account"])["spent"] == spent
         assert again["limits"]["kept"]
         assert np.max(again.expected_power[2:]) * HOMES <= most + 1e-3
         assert np.array_equal(again.transitions, result["transitions"])
 
-    assert "--start says when" in said("result", first, "--format", "openadr", "--out", str(out), *here, code=1)
+    assert "--start says when" in said(
+        "result", first, "--format", "openadr", "--out", str(out), *here, code=1
+    )
     said("result", first, "--format", "openadr", "--start", START, "--out", str(out), *here)
     (resource,) = json.loads(out.read_text())["resources"]
     assert [one["payloads"][0]["values"][0] for one in resource["intervals"]] == pytest.approx(

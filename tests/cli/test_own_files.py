@@ -13,7 +13,9 @@ from discreet import cli
 from discreet.problems.road_network import RoadNetwork
 from tests.conftest import Installation
 
-VISITS = "pid;day;age;outcome;dose\na;2;50,5;1;high\na;1;40;0;low\nb;1;120;0,5;high\nc;9;30;0;high\n"
+VISITS = (
+    "pid;day;age;outcome;dose\na;2;50,5;1;high\na;1;40;0;low\nb;1;120;0,5;high\nc;9;30;0;high\n"
+)
 PATIENTS = {
     "unit": "trajectory",
     "reward_bound": 1,
@@ -29,12 +31,16 @@ def add(service: Installation, file: Path, kind: str, public: Any, *more: str) -
     return ["dataset", "add", str(file), *told, "--server", service.url, "--key", service.owner_key]
 
 
-def test_visits_become_transitions(api_only: Installation, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_visits_become_transitions(
+    api_only: Installation, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """The same dataset as its transitions: the content is the same, digit by digit."""
     file = tmp_path / "visits.csv"
     file.write_text(VISITS)
     columns = "patient=pid,time=day,reward=outcome,action=dose"
-    assert cli.run(add(api_only, file, "off_policy_evaluation", PATIENTS, "--columns", columns)) == 0
+    assert (
+        cli.run(add(api_only, file, "off_policy_evaluation", PATIENTS, "--columns", columns)) == 0
+    )
     made = json.loads(capfd.readouterr().out)
     assert made["public"]["ranges"] == PATIENTS["ranges"]
     assert (made["public"]["features"], made["public"]["off_policy"]) == (1, True)
@@ -46,16 +52,25 @@ def test_visits_become_transitions(api_only: Installation, tmp_path: Path, capfd
     for row in transitions:
         row |= {"x": [row["x"]], "x_next": [row["x_next"]], "behaviour": 0.5}
     with api_only.client() as client:
-        again = client.register("off_policy_evaluation", made["public"], {"transitions": transitions}, cap=1)
+        again = client.register(
+            "off_policy_evaluation", made["public"], {"transitions": transitions}, cap=1
+        )
         assert again["id"] == made["id"]
 
 
-def test_trips_by_names_of_zones(api_only: Installation, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_trips_by_names_of_zones(
+    api_only: Installation, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     file, zones = tmp_path / "trips.csv", tmp_path / "zones.csv"
-    file.write_text("from_zone,to_zone,traveller\nnorth,south,zoe\nsouth,east,adam\nnorth,south,zoe\n")
+    file.write_text(
+        "from_zone,to_zone,traveller\nnorth,south,zoe\nsouth,east,adam\nnorth,south,zoe\n"
+    )
     zones.write_text("id\nnorth\neast\nsouth\n")
     columns = "origin=from_zone,destination=to_zone,person=traveller"
-    assert cli.run(add(api_only, file, "routing", TRIPS, "--columns", columns, "--zones", str(zones))) == 0
+    assert (
+        cli.run(add(api_only, file, "routing", TRIPS, "--columns", columns, "--zones", str(zones)))
+        == 0
+    )
     made = json.loads(capfd.readouterr().out)
     trips = [(1, 3, 2, "a"), (3, 2, 1, "b")]
     names = ("origin", "destination", "count", "person")
@@ -64,10 +79,15 @@ def test_trips_by_names_of_zones(api_only: Installation, tmp_path: Path, capfd: 
         assert client.register("routing", TRIPS, content, cap=1)["id"] == made["id"]
 
 
-def test_tables_as_excel_writes_them(api_only: Installation, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_tables_as_excel_writes_them(
+    api_only: Installation, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """In cp1252, with rows that lack a value: the same trips as in UTF-8, and the same roads."""
     file, zones, roads = (tmp_path / f"{name}.csv" for name in ("trips", "zones", "roads"))
-    file.write_text("origin,destination,count\nKöln,Süd,5\nSüd,,7\n,Köln,1\nSüd,Köln,\nSüd,Nord,2\n", encoding="cp1252")
+    file.write_text(
+        "origin,destination,count\nKöln,Süd,5\nSüd,,7\n,Köln,1\nSüd,Köln,\nSüd,Nord,2\n",
+        encoding="cp1252",
+    )
     zones.write_text("id\nKöln\nNord\nSüd\n", encoding="cp1252")
     public = {**TRIPS, "unit": "request", "reader": {"missing": "leave_out"}}
     given = add(api_only, file, "routing", public, "--zones", str(zones))
@@ -80,16 +100,31 @@ def test_tables_as_excel_writes_them(api_only: Installation, tmp_path: Path, cap
     trips += [{"period": 0, "origin": 3, "destination": 2, "count": 2}]
     plain = {**TRIPS, "unit": "request"}
     with api_only.client() as client:
-        assert client.register("routing", plain, {"trips": trips}, cap=1)["id"] == json.loads(told.out)["id"]
+        assert (
+            client.register("routing", plain, {"trips": trips}, cap=1)["id"]
+            == json.loads(told.out)["id"]
+        )
     zones.write_text("id\nKöln\nNord\nSüd\n", encoding="utf-8")  # each file in its own
     assert cli.run([*given, "--encoding", "cp1252"]) == 0
     capfd.readouterr()
 
     links = "tail,head,free_flow_time,capacity,name\nKöln,Süd,3,50,Straße\n"
     roads.write_text(links, encoding="cp1252")
-    stored = ["network", "add", str(roads), "--json", "--server", api_only.url, "--key", api_only.owner_key]
+    stored = [
+        "network",
+        "add",
+        str(roads),
+        "--json",
+        "--server",
+        api_only.url,
+        "--key",
+        api_only.owner_key,
+    ]
     assert cli.run(stored) == 1
-    assert "line 2 is no UTF-8: save roads.csv as CSV in UTF-8, or say in what" in capfd.readouterr().err
+    assert (
+        "line 2 is no UTF-8: save roads.csv as CSV in UTF-8, or say in what"
+        in capfd.readouterr().err
+    )
     assert cli.run([*stored, "--encoding", "cp1252"]) == 0
     first = json.loads(capfd.readouterr().out)["id"]
     roads.write_text(links, encoding="utf-8")
@@ -98,7 +133,10 @@ def test_tables_as_excel_writes_them(api_only: Installation, tmp_path: Path, cap
 
 
 def test_a_file_that_is_as_the_service_reads_it_goes_there_as_it_is(
-    api_only: Installation, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    api_only: Installation,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from discreet_client import readers
 
@@ -124,7 +162,9 @@ def test_trips_by_the_names_of_a_stored_network(
     far = tmp_path / "far.csv"
     far.write_text("tail,head,length,speed,capacity\nWest,East,800,50,9\n")
     here = ["--server", service.url, "--key", service.owner_key]
-    assert cli.run(["network", "add", str(roads), str(places), "--name", "two districts", *here]) == 0
+    assert (
+        cli.run(["network", "add", str(roads), str(places), "--name", "two districts", *here]) == 0
+    )
     public = {"unit": "request", "zones": 2, "periods": 1, "period_minutes": 60}
     named = {**public, "reader": {}}
     assert cli.run(["network", "list", "--json", *here]) == 0
@@ -133,17 +173,37 @@ def test_trips_by_the_names_of_a_stored_network(
     assert json.loads(capfd.readouterr().out)["network"]["node_names"] == ["East", "West"]
     assert cli.run(["network", "show", "three districts", *here]) == 1
     assert "no network is called three districts. There are: " in capfd.readouterr().err
-    assert cli.run(["network", "add", str(far), "--units", "km,kph", "--both-ways", "--json", *here]) == 0
+    assert (
+        cli.run(["network", "add", str(far), "--units", "km,kph", "--both-ways", "--json", *here])
+        == 0
+    )
     told = capfd.readouterr()
     made = json.loads(told.out)
     assert (made["links"], len(made["warnings"])) == (2, 1)
     assert f"warning: {made['warnings'][0]}" in told.err
-    assert cli.run(add(service, trips, "routing", named, "--zones", "two districts", "--name", "two districts")) == 0
+    assert (
+        cli.run(
+            add(
+                service,
+                trips,
+                "routing",
+                named,
+                "--zones",
+                "two districts",
+                "--name",
+                "two districts",
+            )
+        )
+        == 0
+    )
     made = json.loads(capfd.readouterr().out)
     with service.client() as client:
         content = {"trips": [{"period": 0, "origin": 2, "destination": 1, "count": 40}]}
         assert client.register("routing", public, content, cap=1)["id"] == made["id"]
-    assert cli.run(add(service, trips, "routing", {**named, "zones": 3}, "--zones", "two districts")) == 1
+    assert (
+        cli.run(add(service, trips, "routing", {**named, "zones": 3}, "--zones", "two districts"))
+        == 1
+    )
     assert "the network has 2 nodes, and public.zones is 3" in capfd.readouterr().err
 
     job, answer, picture = tmp_path / "job.json", tmp_path / "answer.json", tmp_path / "answer.png"
@@ -157,7 +217,9 @@ def test_trips_by_the_names_of_a_stored_network(
     sheet = tmp_path / "flows.csv"
     assert cli.run(["result", asked, "--format", "csv", "--out", str(sheet), *here]) == 0
     assert "West → East" in capfd.readouterr().out
-    assert sheet.read_text(encoding="utf-8-sig").splitlines()[1].startswith("West → East,West,East,3")
+    assert (
+        sheet.read_text(encoding="utf-8-sig").splitlines()[1].startswith("West → East,West,East,3")
+    )
     assert cli.run(["ask", asked, "--close", "West->East", *here]) == 1  # of a stored network
     refused = capfd.readouterr().err
     assert "closed: West → East" in refused
@@ -167,7 +229,9 @@ def test_trips_by_the_names_of_a_stored_network(
     assert picture.exists()
 
 
-def test_what_a_closed_road_changes_is_told(service: Installation, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_a_closed_road_changes_is_told(
+    service: Installation, capfd: pytest.CaptureFixture[str]
+) -> None:
     """The total before and after, and the links whose flows change most: the way over the third place takes it."""
     network = {
         **RoadNetwork.example(),
@@ -178,14 +242,19 @@ def test_what_a_closed_road_changes_is_told(service: Installation, capfd: pytest
     here = ["--server", service.url, "--key", service.owner_key]
     with service.client() as client:
         dataset = client.register("routing", public, {"trips": trips}, cap=1)["id"]
-        first = client.solve({"kind": "routing", "dataset": dataset, "network": network}, epsilon=1).id
+        first = client.solve(
+            {"kind": "routing", "dataset": dataset, "network": network}, epsilon=1
+        ).id
     assert cli.run(["ask", first, "--close", "Main", *here]) == 0
     told = capfd.readouterr()
     assert "closed: Main, Main (back)" in told.err, "both ways of a street"
     assert re.search(
-        r"Closing adds [\d,.]+ \([\d,.]+ to [\d,.]+, 90 %\) to the [\d,.]+ that .*: [\d.]+ % more", told.out
+        r"Closing adds [\d,.]+ \([\d,.]+ to [\d,.]+, 90 %\) to the [\d,.]+ that .*: [\d.]+ % more",
+        told.out,
     )
-    assert "With Main (1 → 2) and Main (back) (2 → 1) closed, all trips" in " ".join(told.out.split())
+    assert "With Main (1 → 2) and Main (back) (2 → 1) closed, all trips" in " ".join(
+        told.out.split()
+    )
     changed = told.out[told.out.index("The flows that change most") :]
     ring = next(line for line in changed.splitlines() if "Ring " in line and "+" in line)
     assert float(ring.split("+")[1].split(" (")[0]) > 100

@@ -34,7 +34,12 @@ JOB = {
 def agents(announcement: dict[str, Any]) -> list[dict[str, Any]]:
     keys = [base64.b64encode(bytes([number]) * 32).decode() for number in range(3)]
     return [
-        {"fingerprint": f"{number:064x}", "name": f"agent {number}", "key": key, "announcement": announcement}
+        {
+            "fingerprint": f"{number:064x}",
+            "name": f"agent {number}",
+            "key": key,
+            "announcement": announcement,
+        }
         for number, key in enumerate(keys)
     ]
 
@@ -115,7 +120,9 @@ def test_agents_that_announce_figures_are_planned_with(tmp_path: Path) -> None:
     file = tmp_path / "job.json"
     file.write_text(json.dumps(asked))
     job, parameters = told(asked)
-    named = zip(agents({"lower": -10, "upper": 10, "radius": 1}), ("left", "right", "else"), strict=True)
+    named = zip(
+        agents({"lower": -10, "upper": 10, "radius": 1}), ("left", "right", "else"), strict=True
+    )
     members = [{**one, "name": name} for one, name in named]
     compare(file, job, parameters, members)
     job["price"]["delta"] = 0.5

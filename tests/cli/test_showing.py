@@ -24,7 +24,12 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_ids_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
     at = "2026-11-21T18:00:00.000000Z"
-    job = {"id": JOB, "kind": "off_policy_evaluation", "state": "succeeded", "price": {"epsilon": 0.1}}
+    job = {
+        "id": JOB,
+        "kind": "off_policy_evaluation",
+        "state": "succeeded",
+        "price": {"epsilon": 0.1},
+    }
     waiting = {**job, "kind": "multi_agent", "state": "awaiting_agents"}
     for one in (job, waiting):
         showing.show_jobs([{**one, "created_at": at}])
@@ -33,28 +38,59 @@ def test_ids_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
     showing.show_jobs([{**job, **lost, "created_at": at}])
     listed = capsys.readouterr().out
     assert [word in listed for word in ("simulation", "mostly noise", "tolls")] == [True] * 3
-    assert "All trips take 7 (6 to 8, 90 %) [bold]" in " ".join(re.sub(r"job_\w+|2026\S+ \S+", "", listed).split())
+    assert "All trips take 7 (6 to 8, 90 %) [bold]" in " ".join(
+        re.sub(r"job_\w+|2026\S+ \S+", "", listed).split()
+    )
     assert listed.count(" 0.1") == 2
     print(listed)
     figures = {name: {"epsilon": 1.0} for name in ("cap", "spent", "reserved", "largest_request")}
     showing.show_budgets(
-        [{"id": ACCOUNT, "datasets": [{"name": "trips"}], "scope": "data", "unit": "trajectory", **figures}]
+        [
+            {
+                "id": ACCOUNT,
+                "datasets": [{"name": "trips"}],
+                "scope": "data",
+                "unit": "trajectory",
+                **figures,
+            }
+        ]
     )
     price = {"epsilon": "100000000"}
-    showing.show_entries([{"seq": 1, "kind": "reserve", "job": JOB, "price": price, "at": at, "hash": FINGERPRINT}])
+    showing.show_entries(
+        [{"seq": 1, "kind": "reserve", "job": JOB, "price": price, "at": at, "hash": FINGERPRINT}]
+    )
     entries = capsys.readouterr().out
     print(entries)
     assert "…" not in entries
     assert " 0.1 " in entries
     assert "reserve: price reserved. Somebody submitted a job." in entries
-    dataset = {"id": DATASET, "name": "trips of a city", "kind": "off_policy_evaluation", "mode": "simulation"}
+    dataset = {
+        "id": DATASET,
+        "name": "trips of a city",
+        "kind": "off_policy_evaluation",
+        "mode": "simulation",
+    }
     showing.show_datasets([{**dataset, "created_at": at}])
     showing.show_dataset(
-        {**dataset, "public": {}, "account": ACCOUNT, "created_at": at, "expires_at": None, "delete_after_job": True}
+        {
+            **dataset,
+            "public": {},
+            "account": ACCOUNT,
+            "created_at": at,
+            "expires_at": None,
+            "delete_after_job": True,
+        }
     )
     shown = capsys.readouterr().out
     assert "…" not in shown
-    for word in ("off_policy_evaluation", "awaiting_agents", "simulation", "reserved", "largest", "trajectory"):
+    for word in (
+        "off_policy_evaluation",
+        "awaiting_agents",
+        "simulation",
+        "reserved",
+        "largest",
+        "trajectory",
+    ):
         assert word in shown
     assert shown.count(JOB) == 4
     assert shown.count(ACCOUNT) == 2
@@ -63,7 +99,13 @@ def test_ids_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_fingerprints_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
     agent = {"name": "north", "fingerprint": FINGERPRINT, "on_roster": False, "accepted": False}
-    session = {"id": "ses_1", "kind": "multi_agent", "state": "awaiting_agents", "round": 0, "agents": [agent]}
+    session = {
+        "id": "ses_1",
+        "kind": "multi_agent",
+        "state": "awaiting_agents",
+        "round": 0,
+        "agents": [agent],
+    }
     showing.show_session(session)
     shown = capsys.readouterr().out
     assert "".join(re.findall(r"[0-9a-f]{20,}", shown)) == FINGERPRINT
@@ -73,7 +115,12 @@ def test_fingerprints_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
 def test_few_numbers_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     guarantee = {"type": "pure_dp", "epsilon": 1.0, "delta": 0.0, "neighbours": "one trip"}
     ends = {"lower": [2.0, 0.0], "upper": [3.0, 1.0]}
-    told = {"level": 0.9, "values": {"multipliers": ends}, "noise_dominates": {}, "mostly_noise": False}
+    told = {
+        "level": 0.9,
+        "values": {"multipliers": ends},
+        "noise_dominates": {},
+        "mostly_noise": False,
+    }
     result = {
         "uncertainty": told,
         "multipliers": [2.5, 0.125],
@@ -84,10 +131,18 @@ def test_few_numbers_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
         "tables": [],
     }
     job = {"id": JOB, "kind": "multi_agent", "headline": "The dearest has a price of 2.5"}
-    showing.show_answer({"job": job, "result": result, "certificate": {"guarantee": guarantee}}, None)
+    showing.show_answer(
+        {"job": job, "result": result, "certificate": {"guarantee": guarantee}}, None
+    )
     shown = capsys.readouterr().out
     assert shown.startswith("The dearest has a price of 2.5\n")
-    for text in ("2.5, 0.125 (2 intervals of 90 %: ± 0.5)", "1 entry", "40 entries", "0.25 to 0.5", " 12.4292 "):
+    for text in (
+        "2.5, 0.125 (2 intervals of 90 %: ± 0.5)",
+        "1 entry",
+        "40 entries",
+        "0.25 to 0.5",
+        " 12.4292 ",
+    ):
         assert text in shown
     assert "certificate: epsilon 1; protects one trip" in shown
 
@@ -107,19 +162,37 @@ def test_the_busiest_links_are_shown_by_their_names(capsys: pytest.CaptureFixtur
     shown = capsys.readouterr().out
     assert "The 10 busiest of 12 links" in shown
     assert "\x1b" not in shown
-    lines = [" ".join(line.replace("│", " ").split()) for line in shown.splitlines() if "Street" in line]
+    lines = [
+        " ".join(line.replace("│", " ").split()) for line in shown.splitlines() if "Street" in line
+    ]
     assert lines[0] == "Street [bold]11? Inn Mill 110.0 (106.0 to 114.0, 90 %) 55 %"
-    assert [line.split("?")[0] for line in lines] == [f"Street [bold]{place}" for place in range(11, 1, -1)]
-    showing.show_answer(answer, None, {**roads, "links": links[:3]})  # of another network nothing is said
+    assert [line.split("?")[0] for line in lines] == [
+        f"Street [bold]{place}" for place in range(11, 1, -1)
+    ]
+    showing.show_answer(
+        answer, None, {**roads, "links": links[:3]}
+    )  # of another network nothing is said
     assert "Street" not in capsys.readouterr().out
 
 
 def test_a_rehearsal_is_a_table_without_broken_words(capsys: pytest.CaptureFixture[str]) -> None:
-    row = {"method": "minibatch", "epsilon": 0.1, "size": 134_021.0, "error": 69.2, "error_of_nine_in_ten": 130.4}
+    row = {
+        "method": "minibatch",
+        "epsilon": 0.1,
+        "size": 134_021.0,
+        "error": 69.2,
+        "error_of_nine_in_ten": 130.4,
+    }
     row |= {"half_width": 154.3, "runs": 20, "mostly_noise": 0.35, "no_better_than_zero": False}
     rows = [{**row, "quantity": name} for name in ("total_travel_time", "transitions")]
     rows.append({**rows[0], "epsilon": 1.0, "error": 140_000.0, "no_better_than_zero": True})
-    result = {"data": "synthetic", "rows": rows, "refused": [], "reference_epsilon": 1000.0, "tables": []}
+    result = {
+        "data": "synthetic",
+        "rows": rows,
+        "refused": [],
+        "reference_epsilon": 1000.0,
+        "tables": [],
+    }
     certificate = {"guarantee": {"type": "none"}}
     showing.show_answer({"job": {"id": JOB}, "result": result, "certificate": certificate}, None)
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
@@ -149,18 +222,50 @@ def test_texts_of_others_do_nothing_to_a_terminal(capsys: pytest.CaptureFixture[
     """Whoever may name a dataset, a job or a network writes on the screens of all who list them."""
     evil = "a\x1b[31m\x1b]0;title\x07\u202e [/red] [link=http://evil.example]b[/link]"
     at = "2026-11-21T18:00:00.000000Z"
-    one = {"id": DATASET, "name": evil, "kind": "routing", "mode": "private", "created_at": at, "account": ACCOUNT}
+    one = {
+        "id": DATASET,
+        "name": evil,
+        "kind": "routing",
+        "mode": "private",
+        "created_at": at,
+        "account": ACCOUNT,
+    }
     showing.show_datasets([one])
-    showing.show_dataset({**one, "public": {"ranges": evil}, "expires_at": None, "delete_after_job": False})
-    network = {"id": "net_1", "name": evil, "nodes": 1, "links": 1, "created_at": at, "created_by": evil}
+    showing.show_dataset(
+        {**one, "public": {"ranges": evil}, "expires_at": None, "delete_after_job": False}
+    )
+    network = {
+        "id": "net_1",
+        "name": evil,
+        "nodes": 1,
+        "links": 1,
+        "created_at": at,
+        "created_by": evil,
+    }
     showing.show_stored([network])
     showing.show_network(network, [evil])
-    job = {"id": JOB, "kind": "routing", "state": "succeeded", "price": {"epsilon": 0.1}, "created_at": at}
+    job = {
+        "id": JOB,
+        "kind": "routing",
+        "state": "succeeded",
+        "price": {"epsilon": 0.1},
+        "created_at": at,
+    }
     showing.show_jobs([{**job, "name": evil, "headline": evil}])
     key = dict.fromkeys(("created_at", "expires_at", "last_used_at", "revoked_at"))
     showing.show_keys([{"id": "key_1", "principal": evil, "role": "owner", **key}])
     figures = {name: {"epsilon": 1.0} for name in ("cap", "spent", "reserved", "largest_request")}
-    showing.show_budgets([{"id": ACCOUNT, "datasets": [{"name": evil}], "scope": "data", "unit": "request", **figures}])
+    showing.show_budgets(
+        [
+            {
+                "id": ACCOUNT,
+                "datasets": [{"name": evil}],
+                "scope": "data",
+                "unit": "request",
+                **figures,
+            }
+        ]
+    )
     shown = capsys.readouterr().out
     assert not [letter for letter in shown if letter != "\n" and not letter.isprintable()]
     assert shown.count("[/red]") >= 5

@@ -38,6 +38,8 @@ def compiled(folder: Path) -> Path:
 
 def execute(command: list[str], folder: Path, environment: dict[str, str] | None = None) -> str:
     """What a program prints that ends well."""
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

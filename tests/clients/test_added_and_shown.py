@@ -50,7 +50,9 @@ class Service:
             boundary = request.headers["Content-Type"].partition("boundary=")[2]
             self.sent.append(request.read().replace(boundary.encode(), b"boundary"))
         answers: dict[str, Any] = {
-            "GET /openapi.json": json.loads((Path(__file__).parents[2] / "openapi" / "openapi.json").read_text()),
+            "GET /openapi.json": json.loads(
+                (Path(__file__).parents[2] / "openapi" / "openapi.json").read_text()
+            ),
             "POST /v1/datasets": {"id": "dst_1"},
             "GET /v1/datasets": {"datasets": [{"id": "dst_1"}], "next_page_token": None},
             "POST /v1/plans": self.plan,
@@ -71,14 +73,20 @@ def test_a_table_is_added_as_it_is(tmp_path: Path) -> None:
     semicolons.write_text("cars;hour;from;to\n31;0;1;2\n7;1;2;3\n")
     with service.client() as client:
         client.register("routing", PUBLIC, plain, cap=1, name="Monday", columns={})
-        client.datasets.add(OWN, kind="routing", public=PUBLIC, cap=1, name="Monday", columns=COLUMNS)
-        client.datasets.add(semicolons, kind="routing", public=PUBLIC, cap=1, name="Monday", columns=COLUMNS)
+        client.datasets.add(
+            OWN, kind="routing", public=PUBLIC, cap=1, name="Monday", columns=COLUMNS
+        )
+        client.datasets.add(
+            semicolons, kind="routing", public=PUBLIC, cap=1, name="Monday", columns=COLUMNS
+        )
         client.datasets.add(semicolons, kind="routing", public=PUBLIC, cap=1, columns=COLUMNS)
         assert [one["id"] for one in client.datasets()] == ["dst_1"]
 
     async def alike() -> list[str]:
         async with AsyncClient("http://service", "dsc_key", transport=service.transport) as client:
-            await client.datasets.add(OWN, kind="routing", public=PUBLIC, cap=1, name="Monday", columns=COLUMNS)
+            await client.datasets.add(
+                OWN, kind="routing", public=PUBLIC, cap=1, name="Monday", columns=COLUMNS
+            )
             return [one["id"] async for one in client.datasets()]
 
     assert asyncio.run(alike()) == ["dst_1"]
@@ -93,7 +101,10 @@ def test_a_table_is_added_as_it_is(tmp_path: Path) -> None:
     [
         ({}, "would be admitted"),
         ({"admitted": False}, "would be refused"),
-        ({"admitted": False, "binding": {"largest": {"epsilon": 0.1, "delta": 0}}}, "that passes is epsilon 0.1"),
+        (
+            {"admitted": False, "binding": {"largest": {"epsilon": 0.1, "delta": 0}}},
+            "that passes is epsilon 0.1",
+        ),
         ({"reusable": ["job_7"]}, "ask_again"),
     ],
 )

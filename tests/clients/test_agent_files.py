@@ -40,7 +40,12 @@ def test_a_kinds_program_is_the_module_of_its_name() -> None:
         if issubclass(problem, FederatedProblem):
             (kind,) = get_args(problem.model_fields["kind"].annotation)
             assert kinds.solver(kind).__module__ == f"discreet_client.agent.{kind}"
-    for name in ("nobody", "ledger", "../kinds", "federation.links"):  # of these the second is a module, and no program
+    for name in (
+        "nobody",
+        "ledger",
+        "../kinds",
+        "federation.links",
+    ):  # of these the second is a module, and no program
         with pytest.raises(AgentError, match="no program for the kind"):
             kinds.solver(name)
     assert kinds.solver("json:loads") is json.loads
@@ -48,7 +53,12 @@ def test_a_kinds_program_is_the_module_of_its_name() -> None:
 
 def test_links_are_read_and_written() -> None:
     link = Link.parse(LINK)
-    assert (link.address, link.session, link.token, link.tls) == ("127.0.0.1:8081", "ses_0abc", "t-_1", "c" * 64)
+    assert (link.address, link.session, link.token, link.tls) == (
+        "127.0.0.1:8081",
+        "ses_0abc",
+        "t-_1",
+        "c" * 64,
+    )
     assert Link.parse(str(link)) == link
     assert "t-_1" not in repr(link)  # a secret, and reprs go into logs
     six = Link("::1", 1, "ses_1", "a" * 64, "b" * 64)
@@ -126,7 +136,9 @@ def test_statements_of_a_stream_are_those_of_its_messages() -> None:
     )  # fmt: skip
     assert made == signing.message("ses_x", nonce, 3, 7, 1_700_000_000_123, b"content")
     largest = 2**64 - 1
-    assert statement(largest, largest, 0, b"") == signing.message("ses_x", nonce, largest, largest, 0, b"")
+    assert statement(largest, largest, 0, b"") == signing.message(
+        "ses_x", nonce, largest, largest, 0, b""
+    )
 
 
 def test_an_owner_signs_the_agents_that_were_meant() -> None:
@@ -143,7 +155,11 @@ def test_an_owner_signs_the_agents_that_were_meant() -> None:
     ]
     assert chosen(shown, None) == shown
     assert chosen(shown, [keys[1].fingerprint[:16], keys[1].fingerprint]) == [shown[1]]
-    for beginning, says in (("", "too short"), (keys[0].fingerprint[:15], "too short"), ("0" * 64, "0 agents")):
+    for beginning, says in (
+        ("", "too short"),
+        (keys[0].fingerprint[:15], "too short"),
+        ("0" * 64, "0 agents"),
+    ):
         with pytest.raises(NotTrusted, match=says):
             chosen(shown, [beginning])
     with pytest.raises(NotTrusted, match="2 agents"):
@@ -156,7 +172,9 @@ def test_an_owner_signs_the_agents_that_were_meant() -> None:
 
 
 def charged(job: str, epsilon: int, delta: int = 0) -> bytes:
-    return json.dumps({"job": job, "price": {"epsilon": str(epsilon), "delta": str(delta)}}).encode()
+    return json.dumps(
+        {"job": job, "price": {"epsilon": str(epsilon), "delta": str(delta)}}
+    ).encode()
 
 
 def book(tmp_path: Path, **limits: Decimal) -> tuple[Ledger, Callable[..., object]]:
@@ -214,7 +232,11 @@ def test_every_change_of_the_ledger_is_found(tmp_path: Path) -> None:
         for name in read:
             text = read[name]
             other = text[:12] + ("1" if text[12] != "1" else "2") + text[13:]
-            changed = [*lines[:number], json.dumps({**read, name: other}).encode() + b"\n", *lines[number + 1 :]]
+            changed = [
+                *lines[:number],
+                json.dumps({**read, name: other}).encode() + b"\n",
+                *lines[number + 1 :],
+            ]
             assert broken(changed) == f"entry {number + 1} does not hold"
     # Signed anew by another agent, or charged by nobody.
     stranger = Ledger(tmp_path / "other.ledger", Identity.generate())
@@ -226,7 +248,9 @@ def test_every_change_of_the_ledger_is_found(tmp_path: Path) -> None:
         "server_signature": base64.b64encode(bytes(64)).decode(),
     }
     with stranger._locked() as entries:
-        stranger._append(entries, kind="charge", job="job_9", spent=(1, 0), charge=document.decode(), **nobody)
+        stranger._append(
+            entries, kind="charge", job="job_9", spent=(1, 0), charge=document.decode(), **nobody
+        )
     with pytest.raises(LedgerBroken):
         stranger.entries()
     ledger.path.write_bytes(b"".join(lines))
@@ -256,7 +280,9 @@ def test_a_torn_last_line_is_dropped(tmp_path: Path) -> None:
         b"null",
     ],
 )
-def test_a_charge_that_would_break_the_ledger_is_not_booked(tmp_path: Path, document: bytes) -> None:
+def test_a_charge_that_would_break_the_ledger_is_not_booked(
+    tmp_path: Path, document: bytes
+) -> None:
     ledger, charge = book(tmp_path)
     charge("job_1", 10)
     server = Identity.generate()

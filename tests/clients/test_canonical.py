@@ -18,11 +18,19 @@ from discreet_client import ResultAltered, canonical, certificates
 NUMBERS = (
     st.floats(allow_nan=False, allow_infinity=False)
     | st.integers(-canonical.EXACT, canonical.EXACT)
-    | st.builds(lambda digits, power: digits * 10.0**power, st.integers(-(10**6), 10**6), st.integers(-30, 30))
+    | st.builds(
+        lambda digits, power: digits * 10.0**power,
+        st.integers(-(10**6), 10**6),
+        st.integers(-30, 30),
+    )
 )
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
 VALUES = st.recursive(
-    st.none() | st.booleans() | NUMBERS | TEXTS | st.lists(st.floats(allow_nan=False, allow_infinity=False)),
+    st.none()
+    | st.booleans()
+    | NUMBERS
+    | TEXTS
+    | st.lists(st.floats(allow_nan=False, allow_infinity=False)),
     lambda inner: st.lists(inner, max_size=5) | st.dictionaries(TEXTS, inner, max_size=5),
     max_leaves=20,
 )
@@ -55,7 +63,9 @@ def test_numbers_alone_and_in_lists(bits: bytes) -> None:
 
 def test_large_integers_are_the_doubles_that_readers_make_of_them() -> None:
     for value in (2**53, 2**53 + 1, -(2**60), 10**30):
-        assert canonical.dumps(value) == rfc8785.dumps(float(value)) == canonical.dumps([value])[1:-1]
+        assert (
+            canonical.dumps(value) == rfc8785.dumps(float(value)) == canonical.dumps([value])[1:-1]
+        )
     with pytest.raises(OverflowError):
         canonical.dumps(10**400)
     for strange in ({1: 2}, {"a": {2}}, b"x"):
@@ -72,7 +82,10 @@ def test_a_value_has_one_digest_however_it_was_written() -> None:
 
 
 def test_what_a_certificate_binds() -> None:
-    bound = {"result_digest": canonical.digest({"flow": [1.0]}), "tables": {"policy": hashlib.sha256(b"x").hexdigest()}}
+    bound = {
+        "result_digest": canonical.digest({"flow": [1.0]}),
+        "tables": {"policy": hashlib.sha256(b"x").hexdigest()},
+    }
     certificates.require_result(bound, {"flow": [1]})
     certificates.require_table(bound, "policy", b"x")
     with pytest.raises(ResultAltered, match="result is not"):

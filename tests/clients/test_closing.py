@@ -11,7 +11,13 @@ from discreet.errors import InvalidInput
 from discreet.problems.routing import left_out
 from discreet_client.closing import UnknownLink, names_of, streets_of, without
 
-WAYS = [(1, 2, "High St"), (2, 1, "High St (back)"), (2, 3, "Mill (2 → 3)"), (3, 2, "Mill (3 → 2)"), (1, 3, "Bypass")]
+WAYS = [
+    (1, 2, "High St"),
+    (2, 1, "High St (back)"),
+    (2, 3, "Mill (2 → 3)"),
+    (3, 2, "Mill (3 → 2)"),
+    (1, 3, "Bypass"),
+]
 LINKS = [{"tail": tail, "head": head, "free_flow_time": 1, "capacity": 9} for tail, head, _ in WAYS]
 NETWORK: dict[str, Any] = {
     "nodes": 3,
@@ -40,13 +46,20 @@ NETWORK: dict[str, Any] = {
         (["high*", "Mill (2 → 3)"], [3, 4], ["Mill (3 → 2)"]),
     ],
 )
-def test_links_are_closed_by_name_or_by_their_ends(names: list[str], kept: list[int], open_ways: list[str]) -> None:
+def test_links_are_closed_by_name_or_by_their_ends(
+    names: list[str], kept: list[int], open_ways: list[str]
+) -> None:
     found = without(NETWORK, names)
     assert found.kept == kept
-    assert found.names == [name for place, name in enumerate(names_of(NETWORK)) if place not in kept]
+    assert found.names == [
+        name for place, name in enumerate(names_of(NETWORK)) if place not in kept
+    ]
     assert found.network == {
         **NETWORK,
-        **{field: [NETWORK[field][place] for place in kept] for field in ("links", "link_names", "link_shapes")},
+        **{
+            field: [NETWORK[field][place] for place in kept]
+            for field in ("links", "link_names", "link_shapes")
+        },
     }
     assert found.open_ways == open_ways
 
@@ -54,7 +67,10 @@ def test_links_are_closed_by_name_or_by_their_ends(names: list[str], kept: list[
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("Mil", '"Mill (2 → 3)" (Mill → Pond), "Mill (3 → 2)" (Pond → Mill); "Mil*" is all that begin so'),
+        (
+            "Mil",
+            '"Mill (2 → 3)" (Mill → Pond), "Mill (3 → 2)" (Pond → Mill); "Mil*" is all that begin so',
+        ),
         ("Low St", "no link is called 'Low St'; links are: \"High St\" (Inn → Mill), "),
         ("igh", "no link is called 'igh', but 2 somehow like it: \"High St\""),
         ("*", "no link is called '*'; links are: "),
@@ -63,7 +79,9 @@ def test_links_are_closed_by_name_or_by_their_ends(names: list[str], kept: list[
         ("1", "no link is called '1'; links are: "),
     ],
 )
-def test_names_of_no_link_or_of_several_are_refused_with_the_candidates(name: str, says: str) -> None:
+def test_names_of_no_link_or_of_several_are_refused_with_the_candidates(
+    name: str, says: str
+) -> None:
     with pytest.raises(UnknownLink) as refused:
         without(NETWORK, [name])
     assert says in str(refused.value).replace("(1 → 2)", "")
@@ -84,9 +102,16 @@ def test_closed_links_are_named_by_their_positions_and_the_network_stays() -> No
     problem = {"kind": "routing", "network": NETWORK, "select_links": [0, 4, 2]}
     asked, told = questions.closed(problem, ["High St (back)"])
     assert asked == {**problem, "closed_links": [1]}
-    assert questions.closed(asked, ["Bypass"])[0]["closed_links"] == sorted({1, names_of(NETWORK).index("Bypass")})
-    assert told.startswith("closed: High St (back); open stays High St, the other way: --close that too")
-    assert questions.closed({**problem, "select_links": [4]}, ["High St"])[1] == "closed: High St, High St (back)"
+    assert questions.closed(asked, ["Bypass"])[0]["closed_links"] == sorted(
+        {1, names_of(NETWORK).index("Bypass")}
+    )
+    assert told.startswith(
+        "closed: High St (back); open stays High St, the other way: --close that too"
+    )
+    assert (
+        questions.closed({**problem, "select_links": [4]}, ["High St"])[1]
+        == "closed: High St, High St (back)"
+    )
     with pytest.raises(InvalidInput, match="--close is for problems on a network"):
         questions.closed({"kind": "dr_ensemble"}, ["Bypass"])
 
@@ -95,7 +120,11 @@ def test_one_figure_of_a_field_has_another_value() -> None:
     """With another type all of them begin anew: the figures of one are none of the other's."""
     problem = {"latency": {"type": "bpr", "b": 0.2, "power": 4}, "objective": "system_optimum"}
     changed = questions.changed
-    assert changed(problem, [("latency.b", 0.3)])["latency"] == {"type": "bpr", "b": 0.3, "power": 4}
+    assert changed(problem, [("latency.b", 0.3)])["latency"] == {
+        "type": "bpr",
+        "b": 0.3,
+        "power": 4,
+    }
     assert changed(problem, [("latency.type", "affine")])["latency"] == {"type": "affine"}
     assert changed(problem, [("latency.type", "bpr")]) == problem
     both = [("latency.type", "affine"), ("latency.factor", 2)]
@@ -107,8 +136,15 @@ def test_one_figure_of_a_field_has_another_value() -> None:
 
 
 def test_streets_are_found_as_people_write_them() -> None:
-    named = {**NETWORK, "link_names": ["Haupt Str.", "Haupt Str. (back)", "Am Bach", "Ring-Straße", "Ring 2"]}
-    for name, kept in (("Hauptstr", [2, 3, 4]), ("hauptstraße", [2, 3, 4]), ("ringstr.", [0, 1, 2, 4])):
+    named = {
+        **NETWORK,
+        "link_names": ["Haupt Str.", "Haupt Str. (back)", "Am Bach", "Ring-Straße", "Ring 2"],
+    }
+    for name, kept in (
+        ("Hauptstr", [2, 3, 4]),
+        ("hauptstraße", [2, 3, 4]),
+        ("ringstr.", [0, 1, 2, 4]),
+    ):
         assert without(named, [name]).kept == kept, name
     with pytest.raises(UnknownLink, match="2 somehow like it"):
         without(named, ["ring "])
@@ -119,14 +155,29 @@ def test_streets_are_found_as_people_write_them() -> None:
 
 def test_a_street_of_several_links_is_closed_by_its_name_and_no_other_that_begins_so() -> None:
     """As a town has them: `Bahnhofstr.` is all of the Bahnhofstraße, and not the Bahnhofstraße-Ost, one link."""
-    names = ["Bahnhofstraße (A → B)", "Bahnhofstraße (B → A)", "Bahnhofstraße (B → C)", "Bahnhofstraße-Ost", "Ring"]
+    names = [
+        "Bahnhofstraße (A → B)",
+        "Bahnhofstraße (B → A)",
+        "Bahnhofstraße (B → C)",
+        "Bahnhofstraße-Ost",
+        "Ring",
+    ]
     network = {**NETWORK, "link_names": names}
     for called in ("Bahnhofstraße", "bahnhofstr.", "Bahnhof-Straße"):
         assert without(network, [called]).kept == [3, 4]
     assert streets_of(network) == ["Bahnhofstraße"]
     assert left_out.choices({"network": network})["network"][0] == "Bahnhofstraße"
     assert left_out.without({"network": network}, "Bahnhofstraße") == {"closed_links": [0, 1, 2]}
-    two = {**NETWORK, "link_names": ["Am See (A → B)", "Am See (B → A)", "Amsee (B → C)", "Amsee (C → B)", "Ring"]}
+    two = {
+        **NETWORK,
+        "link_names": [
+            "Am See (A → B)",
+            "Am See (B → A)",
+            "Amsee (B → C)",
+            "Amsee (C → B)",
+            "Ring",
+        ],
+    }
     with pytest.raises(UnknownLink, match="but 4 somehow like it"):
         without(two, ["am-see"])
     assert without(two, ["amsee"]).kept == [0, 1, 4]

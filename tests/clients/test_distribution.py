@@ -103,7 +103,11 @@ def test_the_client_imports_its_own_dependencies_only() -> None:
         "tzdata",
     ]
     done = subprocess.run(
-        [sys.executable, "-c", IMPORT_ALL, str(CLIENT), *named], capture_output=True, text=True, check=False, cwd="/"
+        [sys.executable, "-c", IMPORT_ALL, str(CLIENT), *named],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
     )
     assert done.stdout == "fine\n", done.stderr
 
@@ -140,7 +144,16 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("alone") / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     interpreter = folder / "bin" / "python"
-    install = ["pip", "install", "--quiet", "--offline", "--no-deps", "--python", str(interpreter), str(wheel)]
+    install = [
+        "pip",
+        "install",
+        "--quiet",
+        "--offline",
+        "--no-deps",
+        "--python",
+        str(interpreter),
+        str(wheel),
+    ]
     subprocess.run([sys.executable, "-m", "uv", *install], check=True)
     (site,) = folder.glob("lib/python*/site-packages")
     (site / "third_parties.pth").write_text(sysconfig.get_path("purelib") + "\n")
@@ -149,9 +162,18 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def alone(python: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run it elsewhere, without this repository in its path."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "DISCREET"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "DISCREET"))
+    }
     return subprocess.run(
-        [str(python), *arguments], cwd="/", env={**kept, **environment}, capture_output=True, text=True, check=False
+        [str(python), *arguments],
+        cwd="/",
+        env={**kept, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -161,7 +183,9 @@ def test_the_wheel_is_whole(wheel: Path) -> None:
         (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
         described = archive.read(metadata).decode()
     files = [path for path in (CLIENT / "discreet_client").rglob("*") if path.is_file()]
-    inside = {path.relative_to(CLIENT).as_posix() for path in files if "__pycache__" not in path.parts}
+    inside = {
+        path.relative_to(CLIENT).as_posix() for path in files if "__pycache__" not in path.parts
+    }
     assert "discreet_client/py.typed" in inside
     assert "discreet_client/rest/models.py" in inside
     assert inside == {name for name in names if ".dist-info/" not in name}
@@ -185,8 +209,18 @@ print(discreet_client.__file__)
 
 def test_the_quickstart(python: Path, service: Installation) -> None:
     """The first block of the client's README, as it stands there, with nothing but the wheel."""
-    quickstart = re.findall(r"```python\n(.*?)```", (CLIENT / "README.md").read_text(), re.DOTALL)[0]
-    done = alone(python, "-W", "error", "-c", quickstart, DISCREET_URL=service.url, DISCREET_KEY=service.owner_key)
+    quickstart = re.findall(r"```python\n(.*?)```", (CLIENT / "README.md").read_text(), re.DOTALL)[
+        0
+    ]
+    done = alone(
+        python,
+        "-W",
+        "error",
+        "-c",
+        quickstart,
+        DISCREET_URL=service.url,
+        DISCREET_KEY=service.owner_key,
+    )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == "costs epsilon 0.5, admitted: True"

@@ -45,19 +45,28 @@ def public(steps: int = 3 * 96 + 4, seconds: int = 900, **more: Any) -> dict[str
 
 def test_energy_becomes_power_by_the_length_of_a_period(tmp_path: Path) -> None:
     found = read("dr_ensemble", export(tmp_path / "export.csv"), public(), COLUMNS)
-    assert [sorted(set(found.columns["kw"][found.columns["participant"] == home])) for home in range(3)] == [
+    assert [
+        sorted(set(found.columns["kw"][found.columns["participant"] == home])) for home in range(3)
+    ] == [
         [1.0],
         [2.0],
         [3.0],
     ]
-    assert len(set(found.columns["time"].tolist())) == 3 * 96 + 4  # the hour that clocks show twice is two hours
+    assert (
+        len(set(found.columns["time"].tolist())) == 3 * 96 + 4
+    )  # the hour that clocks show twice is two hours
     assert found.notes == []
 
 
 def test_energy_is_not_taken_for_power_without_a_word(tmp_path: Path) -> None:
     path = export(tmp_path / "export.csv")
-    as_power = {**{role: name for role, name in COLUMNS.items() if role != "kwh"}, "kw": "Verbrauch [kWh]"}
-    with pytest.raises(TableError, match=r"column Verbrauch \[kWh\] is called like energy.*--columns kwh="):
+    as_power = {
+        **{role: name for role, name in COLUMNS.items() if role != "kwh"},
+        "kw": "Verbrauch [kWh]",
+    }
+    with pytest.raises(
+        TableError, match=r"column Verbrauch \[kWh\] is called like energy.*--columns kwh="
+    ):
         read("dr_ensemble", path, public(), as_power)
     said = read("dr_ensemble", path, public(units="kWh"), as_power)
     assert said.columns["kw"].max() == 3.0
@@ -77,23 +86,37 @@ def test_columns_of_meters_in_kwh(tmp_path: Path) -> None:
     path.write_text("\n".join(["Tag;Zeit;A [kWh];B [kWh]", *rows]), encoding="cp1252")
     rules = {"participants": "columns"}
     told = {**public(24, 3600, **rules), "participants": 2}
-    with pytest.raises(TableError, match=r"column A \[kWh\] is called like energy.*\"units\": \"kWh\""):
+    with pytest.raises(
+        TableError, match=r"column A \[kWh\] is called like energy.*\"units\": \"kWh\""
+    ):
         read("dr_ensemble", path, told, {"time": "Tag+Zeit"})
-    found = read("dr_ensemble", path, {**told, "reader": {**told["reader"], "units": "kWh"}}, {"time": "Tag+Zeit"})
+    found = read(
+        "dr_ensemble",
+        path,
+        {**told, "reader": {**told["reader"], "units": "kWh"}},
+        {"time": "Tag+Zeit"},
+    )
     assert sorted(set(found.columns["kw"])) == [0.5, 1.5]
     assert len(found.columns["kw"]) == 48
 
 
 def test_a_total_below_the_meters_is_told_as_one(tmp_path: Path) -> None:
     path = export(tmp_path / "export.csv", below="Summe;;;;9.618,946;")
-    with pytest.raises(TableError, match=r"line 878, .*called like a total.*leave its line out, not 'Summe'"):
+    with pytest.raises(
+        TableError, match=r"line 878, .*called like a total.*leave its line out, not 'Summe'"
+    ):
         read("dr_ensemble", path, public(), COLUMNS)
 
 
 def test_who_forgot_the_hour_that_is_shown_twice_is_told_so(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match=r"put back by then: with those 4 periods public\.steps is 292"):
+    with pytest.raises(
+        TableError, match=r"put back by then: with those 4 periods public\.steps is 292"
+    ):
         read("dr_ensemble", export(tmp_path / "export.csv"), public(3 * 96), COLUMNS)
-    late = {**public(3 * 96), "meters": {"start": "2026-10-23T00:00:00+02:00", "interval_seconds": 900}}
+    late = {
+        **public(3 * 96),
+        "meters": {"start": "2026-10-23T00:00:00+02:00", "interval_seconds": 900},
+    }
     with pytest.raises(TableError, match=r"where the last of the public\.steps periods ends, not"):
         read("dr_ensemble", export(tmp_path / "export.csv"), late, COLUMNS)
 
@@ -111,8 +134,14 @@ def test_blocks_of_a_day_that_leave_the_clock_are_told(tmp_path: Path) -> None:
 def test_columns_that_belong_together_are_one_where_none_is_called_so(tmp_path: Path) -> None:
     path = tmp_path / "visits.csv"
     day = datetime(2026, 3, 2)
-    rows = [f"N,{home},{day + timedelta(days=visit):%Y-%m-%d},1" for home in range(2) for visit in range(2)]
-    path.write_text("\n".join(["ward,number,day,well", *rows, "S,0,2026-03-02,1", "S,0,2026-03-03,0"]))
+    rows = [
+        f"N,{home},{day + timedelta(days=visit):%Y-%m-%d},1"
+        for home in range(2)
+        for visit in range(2)
+    ]
+    path.write_text(
+        "\n".join(["ward,number,day,well", *rows, "S,0,2026-03-02,1", "S,0,2026-03-03,0"])
+    )
     told = {"unit": "trajectory", "reward_bound": 1, "least_reward": 0, "horizon": 2}
     columns = {"patient": "ward + number", "time": "day", "reward": "well"}
     found = read("off_policy_evaluation", path, told, columns)
@@ -137,7 +166,9 @@ def test_a_least_reward_that_is_no_number(tmp_path: Path) -> None:
     path = tmp_path / "visits.csv"
     path.write_text("patient,time,reward\nA,1,0\nA,2,1\n")
     with pytest.raises(TableError, match=r"public\.least_reward is a finite number, not none"):
-        read("off_policy_evaluation", path, {"reward_bound": 1, "least_reward": "none", "horizon": 2})
+        read(
+            "off_policy_evaluation", path, {"reward_bound": 1, "least_reward": "none", "horizon": 2}
+        )
 
 
 def test_an_action_that_is_named_and_not_used_is_told(tmp_path: Path) -> None:

@@ -297,10 +297,18 @@ def test_programs_share_and_give_all_outputs() -> None:
     program = compiled([parse(text, NAMES) for text in texts_], NAMES)
     assert evaluate(program, [2.0, 5.0, 0.0]).tolist() == [9.0, 16.0, 27.0, 9.0]
     assert len(program.code) == 4  # x², + y, its square, three times the sum
-    constant = compiled([parse(text, NAMES) for text in ("1/12*x", "2*3 - 4 + x", "1/(2 - 2) + y", "0/(0*z_1)")], NAMES)
+    constant = compiled(
+        [parse(text, NAMES) for text in ("1/12*x", "2*3 - 4 + x", "1/(2 - 2) + y", "0/(0*z_1)")],
+        NAMES,
+    )
     assert evaluate(constant, [3.0, 1.0, 0.0])[:3].tolist() == [3 * (1 / 12), 5.0, np.inf]
-    assert (constant.fixed, len(constant.code)) == (4, 9)  # 1/12, 2*3 - 4, 2 - 2 and 1 over it are done once
-    outside = compiled([parse(text, NAMES) for text in ("log(x)", "sqrt(x)", "x^0.5", "1/y")], NAMES)
+    assert (constant.fixed, len(constant.code)) == (
+        4,
+        9,
+    )  # 1/12, 2*3 - 4, 2 - 2 and 1 over it are done once
+    outside = compiled(
+        [parse(text, NAMES) for text in ("log(x)", "sqrt(x)", "x^0.5", "1/y")], NAMES
+    )
     values = evaluate(outside, [-1.0, 0.0, 0.0])
     assert np.isnan(values[:3]).all()
     assert values[3] == np.inf
@@ -326,5 +334,7 @@ def test_values_of_derivatives_are_slopes() -> None:
     expression = parse(text, ["x"])
     slope = derivative(expression, "x")
     for x in (-2.0, 0.5, 3.0):
-        numeric = (value_at(expression, {"x": x + 1e-6}) - value_at(expression, {"x": x - 1e-6})) / 2e-6
+        numeric = (
+            value_at(expression, {"x": x + 1e-6}) - value_at(expression, {"x": x - 1e-6})
+        ) / 2e-6
         assert value_at(slope, {"x": x}) == pytest.approx(numeric, rel=1e-6)

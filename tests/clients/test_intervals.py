@@ -27,7 +27,9 @@ NAN = float("nan")
         (7.25, None, None, "7.25"),
     ],
 )
-def test_a_number_has_as_many_digits_as_its_interval(value: float, lower: Any, upper: Any, text: str) -> None:
+def test_a_number_has_as_many_digits_as_its_interval(
+    value: float, lower: Any, upper: Any, text: str
+) -> None:
     assert with_interval(value, lower, upper, 0.9) == text
 
 
@@ -39,7 +41,10 @@ RESULT: dict[str, Any] = {
     "uncertainty": {
         "level": 0.9,
         "values": {
-            "shares": {"lower": [[0.4, 0.4], [None, None], [0, 0]], "upper": [[0.6, 0.6], [None, None], [1, 1]]},
+            "shares": {
+                "lower": [[0.4, 0.4], [None, None], [0, 0]],
+                "upper": [[0.6, 0.6], [None, None], [1, 1]],
+            },
             "count": {"lower": 10, "upper": 14},
         },
         "noise_dominates": {"shares": [False, True, True], "flows": True, "silent": False},
@@ -51,9 +56,15 @@ RESULT: dict[str, Any] = {
 
 def test_an_answer_of_nothing_but_noise_says_why_it_is_0() -> None:
     assert with_interval(0.0, None, None, 0.9, noise=True) == "0 (nothing above the noise)"
-    assert with_interval(0.0, -2.0, 2.0, 0.9, noise=True) == "0.0 (-2.0 to 2.0, 90 %, nothing above the noise)"
+    assert (
+        with_interval(0.0, -2.0, 2.0, 0.9, noise=True)
+        == "0.0 (-2.0 to 2.0, 90 %, nothing above the noise)"
+    )
     assert with_interval(0.0, None, None, 0.9) == "0"
-    result = {"values": [0.0, 0], "uncertainty": {"values": {}, "noise_dominates": {"values": [True, True]}}}
+    result = {
+        "values": [0.0, 0],
+        "uncertainty": {"values": {}, "noise_dominates": {"values": [True, True]}},
+    }
     assert [one.text for one in stated(result)] == ["nothing above the noise"]
 
 
@@ -103,7 +114,9 @@ def test_an_answer_tells_its_intervals() -> None:
     assert answer.interval("flows") is None
     assert answer.noise_dominates("shares").tolist() == [False, True, True]
     assert (answer.noise_dominates("flows"), answer.noise_dominates("count")) == (True, False)
-    assert repr(answer).startswith("<Answer job_1: mostly noise, shares, count = 12 (10 to 14, 90 %), flows")
+    assert repr(answer).startswith(
+        "<Answer job_1: mostly noise, shares, count = 12 (10 to 14, 90 %), flows"
+    )
     frame = answer.frame("shares", intervals=True)
     assert list(frame.columns) == ["shares", "lower", "upper", "only_noise"]
     assert frame.only_noise.tolist() == [False, False, True, True, True, True]

@@ -38,7 +38,11 @@ LINES: list[dict[str, Any]] = [
         "geometry": {"type": "LineString", "coordinates": [[0, 0], [1, 1], [2, 0]]},
         "properties": {"fft": 3, "capacity": 50, "directed": False},
     },
-    {"type": "Feature", "geometry": {"type": "Point", "coordinates": [2, 0]}, "properties": {"zone": 1}},
+    {
+        "type": "Feature",
+        "geometry": {"type": "Point", "coordinates": [2, 0]},
+        "properties": {"zone": 1},
+    },
 ]
 
 
@@ -73,7 +77,9 @@ def test_tntp_with_places(tmp_path: Path) -> None:
     }
     RoadNetwork.model_validate(reading.network)
     other = NETWORK.replace("\t3\t", "\t35\t").replace("\t3\t2", "\t35\t2")
-    named = written(tmp_path, {"O_net.tntp": other, "O_node.tntp": NODES.replace("\n3\t", "\n35\t")})
+    named = written(
+        tmp_path, {"O_net.tntp": other, "O_node.tntp": NODES.replace("\n3\t", "\n35\t")}
+    )
     assert read(*named).network["node_names"] == ["1", "2", "35"]
     assert read(*named).network["nodes_xy"] == reading.network["nodes_xy"]
 
@@ -84,7 +90,11 @@ def test_gmns(tmp_path: Path) -> None:
     network = reading.network
     assert network["node_names"] == ["30", "10", "20"]  # zones 1 and 2 first
     assert network["nodes_xy"] == [[1, 1], [0, 0], [1, 0]]
-    assert network["link_names"] == ["Main", "Main (back)", "b"]  # a street by its name, else by its id
+    assert network["link_names"] == [
+        "Main",
+        "Main (back)",
+        "b",
+    ]  # a street by its name, else by its id
     assert [(link["tail"], link["head"]) for link in network["links"]] == [(2, 3), (3, 2), (3, 1)]
     assert [link["free_flow_time"] for link in network["links"]] == pytest.approx([1.5, 1.5, 2])
     assert [link["capacity"] for link in network["links"]] == [1800, 1800, 800]
@@ -114,11 +124,18 @@ def test_gmns(tmp_path: Path) -> None:
         ),
         ("link.csv", ",name\n", ",allowed_uses\n", "column allowed_uses: a link without cars"),
         ("link.csv", ",name\n", ",toll\n", "column toll: a number is needed"),
-        ("link.csv", "LINESTRING (0 0, 0.5 0.2, 1 0)", "POINT (0 0)", "column geometry: LINESTRING"),
+        (
+            "link.csv",
+            "LINESTRING (0 0, 0.5 0.2, 1 0)",
+            "POINT (0 0)",
+            "column geometry: LINESTRING",
+        ),
         ("movement.csv", "", "mvmt_id\n1\n", "turns and what they cost are not modelled"),
     ],
 )
-def test_what_gmns_says_and_nobody_models_is_refused(tmp_path: Path, file: str, old: str, new: str, says: str) -> None:
+def test_what_gmns_says_and_nobody_models_is_refused(
+    tmp_path: Path, file: str, old: str, new: str, says: str
+) -> None:
     text = GMNS.get(file, "")
     assert old in text
     written(tmp_path, {**GMNS, file: text.replace(old, new) if old else new})
@@ -144,10 +161,18 @@ def test_link_csv_keeps_to_the_published_schema(minutes: float, tmp_path: Path) 
     """From GMNS and back: the same links, with capacities of an hour and a lane, whatever period jobs have."""
     written(tmp_path, GMNS)
     network = read(tmp_path, period_minutes=minutes).network
-    rows = list(csv.DictReader(io.StringIO(link_flows({"link_flows": [1.0, 2.0, 3.0]}, network, "gmns").decode())))
+    rows = list(
+        csv.DictReader(
+            io.StringIO(link_flows({"link_flows": [1.0, 2.0, 3.0]}, network, "gmns").decode())
+        )
+    )
     for row in rows:
         for name, (kind, least) in GMNS_LINK.items():
-            assert row[name] in ("true", "false", "1", "0") if kind is bool else kind(row[name]) is not None
+            assert (
+                row[name] in ("true", "false", "1", "0")
+                if kind is bool
+                else kind(row[name]) is not None
+            )
             assert least is None or float(row[name]) >= least
         assert all(row[name] for name in list(GMNS_LINK)[:4])
     assert len({row["link_id"] for row in rows}) == 3
@@ -163,13 +188,21 @@ def test_a_spreadsheet_may_write_numbers_with_commas() -> None:
     links = [{"tail": 1, "head": 2, "free_flow_time": 1.5, "capacity": 4.0}]
     network = {"links": links, "link_names": ["Am Ring 1.2; Nord"], "node_names": ["a", "b.c"]}
     told = {"link_flows": [np.float64(2.25)]}
-    plain, commas = (link_flows(told, network, "csv", decimal=mark).decode("utf-8-sig") for mark in ".,")
+    plain, commas = (
+        link_flows(told, network, "csv", decimal=mark).decode("utf-8-sig") for mark in ".,"
+    )
     (row,) = csv.DictReader(io.StringIO(commas), delimiter=";")
-    assert (row["to_node"], row["capacity"], row["flow"]) == ("b.c", "4,0", "2,25")  # names keep their dots
+    assert (row["to_node"], row["capacity"], row["flow"]) == (
+        "b.c",
+        "4,0",
+        "2,25",
+    )  # names keep their dots
     (same,) = csv.DictReader(io.StringIO(plain))
     assert same["link"] == row["link"]
     assert {
-        name: one.replace(",", ".") for name, one in row.items() if name not in ("link", "from_node", "to_node")
+        name: one.replace(",", ".")
+        for name, one in row.items()
+        if name not in ("link", "from_node", "to_node")
     } == {name: one for name, one in same.items() if name not in ("link", "from_node", "to_node")}
     for form, mark in (("gmns", ","), ("csv", ";")):
         with pytest.raises(NotWritten, match="decimal"):
@@ -179,7 +212,9 @@ def test_a_spreadsheet_may_write_numbers_with_commas() -> None:
 def test_tolls_need_a_weight(tmp_path: Path) -> None:
     tolled = LINK_CSV.replace(",name\n", ",toll\n").replace(",Main\n", ",2\n")
     written(tmp_path, {**GMNS, "link.csv": tolled})
-    with pytest.raises(TableError, match="line 2, column toll: a toll, and no word of what it weighs"):
+    with pytest.raises(
+        TableError, match="line 2, column toll: a toll, and no word of what it weighs"
+    ):
         read(tmp_path)
     links = read(tmp_path, toll_weight=0.5).network["links"]
     assert [link.get("fixed_cost") for link in links] == [1, 1, None]
@@ -205,7 +240,9 @@ def test_csv_by_its_own_names(tmp_path: Path) -> None:
         "nodes_xy": [[1, 1], [0, 0.5]],
     }
     assert reading.left_out == ["roads.csv: nothing was asked of kind"]
-    hours = read(*paths, columns={**columns, "node": "id", "x": "lon", "y": "lat"}, time_unit="hours")
+    hours = read(
+        *paths, columns={**columns, "node": "id", "x": "lon", "y": "lat"}, time_unit="hours"
+    )
     assert hours.network == {**reading.network, "time_unit": "hours"}
     assert RoadNetwork.model_validate(hours.network).own_issues() == []
     with pytest.raises(TableError, match="time_unit is seconds, minutes, hours, not days"):
@@ -213,7 +250,10 @@ def test_csv_by_its_own_names(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="nothing is called 'tial' here"):
         read(*paths, columns={"tial": "from"})
     with pytest.raises(TableError, match="no column capacity"):
-        read(paths[0], columns={name: column for name, column in columns.items() if name != "capacity"})
+        read(
+            paths[0],
+            columns={name: column for name, column in columns.items() if name != "capacity"},
+        )
 
 
 @pytest.mark.parametrize("form", ["csv", "tntp", "geojson"])
@@ -235,7 +275,9 @@ def test_capacities_of_an_hour_become_those_of_a_period(form: str, tmp_path: Pat
     )
     assert two_hours.network["period_minutes"] == 120
     assert two_hours.notes[-1] == "capacity, of an hour in the file, is of a period of 120 minutes"
-    capacities = ([link["capacity"] for link in one.network["links"]] for one in (hourly, two_hours))
+    capacities = (
+        [link["capacity"] for link in one.network["links"]] for one in (hourly, two_hours)
+    )
     assert [2 * capacity for capacity in next(capacities)] == next(capacities)
     for minutes in (0, -5, math.nan, math.inf, "60"):
         with pytest.raises(TableError, match="period_minutes is a number of minutes above 0"):
@@ -247,16 +289,26 @@ def test_csv_of_lengths_and_speeds(tmp_path: Path) -> None:
     (path,) = written(tmp_path, {"roads.csv": "tail;head;km;v;capacity\nMill;Inn;1,5;60;100\n"})
     columns = {"length": "km", "speed": "v"}
     reading = read(path, columns=columns, units="km,kph")
-    assert reading.network["links"] == [{"tail": 1, "head": 2, "free_flow_time": 1.5, "capacity": 100}]
+    assert reading.network["links"] == [
+        {"tail": 1, "head": 2, "free_flow_time": 1.5, "capacity": 100}
+    ]
     assert reading.network["time_unit"] == "minutes"
-    with pytest.raises(TableError, match="time_unit says nothing of links of lengths and speeds, which make minutes"):
+    with pytest.raises(
+        TableError,
+        match="time_unit says nothing of links of lengths and speeds, which make minutes",
+    ):
         read(path, columns=columns, units="km,kph", time_unit="hours")
     assert reading.notes[0].startswith("free_flow_time is length / speed, in minutes")
     assert read(path, columns=columns, units="mi,mph").network["links"][0]["free_flow_time"] == 1.5
-    assert read(path, columns=columns, units="km,mph").network["links"][0]["free_flow_time"] == pytest.approx(0.932057)
+    assert read(path, columns=columns, units="km,mph").network["links"][0][
+        "free_flow_time"
+    ] == pytest.approx(0.932057)
     with pytest.raises(TableError, match="units of length and speed are needed"):
         read(path, columns=columns)
-    with pytest.raises(TableError, match="say --columns free_flow_time=…, or --columns length=…,speed=… with --units"):
+    with pytest.raises(
+        TableError,
+        match="say --columns free_flow_time=…, or --columns length=…,speed=… with --units",
+    ):
         read(path)
     with pytest.raises(TableError, match="units says nothing of CSV with a column free_flow_time"):
         read(path, columns={"free_flow_time": "v"}, units="km,kph")
@@ -265,7 +317,10 @@ def test_csv_of_lengths_and_speeds(tmp_path: Path) -> None:
 def test_nodes_need_no_coordinates(tmp_path: Path) -> None:
     """Their order and names, and those of the zones, are told without; a network has no map then."""
     nodes = "node,zone\nMill,\nInn,2\nPond,1\n"
-    files = {"roads.csv": "tail,head,free_flow_time,capacity\nMill,Inn,1,9\nInn,Pond,1,9\n", "nodes.csv": nodes}
+    files = {
+        "roads.csv": "tail,head,free_flow_time,capacity\nMill,Inn,1,9\nInn,Pond,1,9\n",
+        "nodes.csv": nodes,
+    }
     network = read(*written(tmp_path, files)).network
     assert network["node_names"] == ["Pond", "Inn", "Mill"]
     assert "nodes_xy" not in network
@@ -275,7 +330,9 @@ def test_nodes_need_no_coordinates(tmp_path: Path) -> None:
         read(*written(tmp_path, {**files, "nodes.csv": half}))
     empty = half.replace("1,2,", ",,").replace("3,4,", ",,")
     assert read(*written(tmp_path, {**files, "nodes.csv": empty})).network == network
-    paths = written(tmp_path, {**files, "nodes.csv": nodes.replace("zone", "x").replace(",\n", ",5\n")})
+    paths = written(
+        tmp_path, {**files, "nodes.csv": nodes.replace("zone", "x").replace(",\n", ",5\n")}
+    )
     with pytest.raises(TableError, match="no column y; columns are: node, x"):
         read(*paths)
     with pytest.raises(TableError, match="no column lat; columns are: node, x"):
@@ -294,16 +351,26 @@ def test_nodes_need_no_coordinates(tmp_path: Path) -> None:
 def test_nodes_are_called_as_people_call_them(tmp_path: Path) -> None:
     """Links know ids, trips know names; zone 1 is then the first of the table of nodes, and not the lowest id."""
     links = "tail,head,free_flow_time,capacity\n101,33,5,100\n33,101,5,100\n101,7,2,100\n"
-    files = written(tmp_path, {"links.csv": links, "nodes.csv": "Nr,Name\n101,Markt\n33,S\u00fcd\n7,Park\n"})
+    files = written(
+        tmp_path, {"links.csv": links, "nodes.csv": "Nr,Name\n101,Markt\n33,S\u00fcd\n7,Park\n"}
+    )
     made = read(*files, columns={"node": "Nr", "node_name": "Name"})
     assert made.network["node_names"] == ["Markt", "S\u00fcd", "Park"]
-    assert [(link["tail"], link["head"]) for link in made.network["links"]] == [(1, 2), (2, 1), (1, 3)]
+    assert [(link["tail"], link["head"]) for link in made.network["links"]] == [
+        (1, 2),
+        (2, 1),
+        (1, 3),
+    ]
     assert any("from zone 1 on Markt, S\u00fcd, Park" in note for note in made.notes)
     by_id = read(*files, columns={"node": "Nr"})
     assert by_id.network["node_names"] == ["7", "33", "101"]
-    assert any("from zone 1 on 7, 33, 101" in note for note in by_id.notes)  # nobody guesses it from the file
+    assert any(
+        "from zone 1 on 7, 33, 101" in note for note in by_id.notes
+    )  # nobody guesses it from the file
     (tmp_path / "nodes.csv").write_text("Nr,Name\n101,Markt\n33,Markt\n7,Park\n")
-    with pytest.raises(TableError, match=r"line 3, column Name: two nodes are called so, not 'Markt'"):
+    with pytest.raises(
+        TableError, match=r"line 3, column Name: two nodes are called so, not 'Markt'"
+    ):
         read(*files, columns={"node": "Nr", "node_name": "Name"})
     with pytest.raises(TableError, match="no column Title"):
         read(*files, columns={"node": "Nr", "node_name": "Title"})
@@ -322,18 +389,32 @@ def test_geojson_of_lengths_and_speeds(tmp_path: Path) -> None:
     assert reading.notes[0] == "free_flow_time is length / speed, in minutes"
     assert reading.left_out == reading.warnings == []
     assert reading.network["time_unit"] == "minutes"
-    assert read(path, columns=columns, units="ft,mps").network["links"][0]["free_flow_time"] == pytest.approx(0.127)
+    assert read(path, columns=columns, units="ft,mps").network["links"][0][
+        "free_flow_time"
+    ] == pytest.approx(0.127)
     with pytest.raises(TableError, match="units of length and speed are needed"):
         read(path, columns=columns)
-    with pytest.raises(TableError, match="units says nothing of GeoJSON with a column free_flow_time"):
+    with pytest.raises(
+        TableError, match="units says nothing of GeoJSON with a column free_flow_time"
+    ):
         read(path, columns={"free_flow_time": "v"}, units="km,kph")
 
 
 @pytest.mark.parametrize(
     ("lengths", "speeds", "units", "says"),
     [
-        ((800, 150), (50, 50), "km,kph", "line 2 is 800 km long and takes 960 minutes, .*: are lengths in metres"),
-        ((90, 60), (50, 50), "km,kph", "half of all links are longer than 75 km: are lengths in metres"),
+        (
+            (800, 150),
+            (50, 50),
+            "km,kph",
+            "line 2 is 800 km long and takes 960 minutes, .*: are lengths in metres",
+        ),
+        (
+            (90, 60),
+            (50, 50),
+            "km,kph",
+            "half of all links are longer than 75 km: are lengths in metres",
+        ),
         ((0.8, 0.2), (50, 50), "m,kph", "half of all links are shorter than 0.5 m"),
         ((0.8, 0.2), (50, 260), "km,kph", "on the link of line 3 cars drive 260 km/h"),
         ((0.8, 0.2), (1, 0.5), "km,kph", "on half of all links cars drive less than 0.75 km/h"),
@@ -343,10 +424,15 @@ def test_geojson_of_lengths_and_speeds(tmp_path: Path) -> None:
     ],
 )
 def test_absurd_lengths_and_speeds_are_warned_of_and_taken(
-    lengths: tuple[float, float], speeds: tuple[float, float], units: str, says: str | None, tmp_path: Path
+    lengths: tuple[float, float],
+    speeds: tuple[float, float],
+    units: str,
+    says: str | None,
+    tmp_path: Path,
 ) -> None:
     rows = "".join(
-        f"{tail},{3 - tail},{length},{speed},9\n" for tail, length, speed in zip((1, 2), lengths, speeds, strict=True)
+        f"{tail},{3 - tail},{length},{speed},9\n"
+        for tail, length, speed in zip((1, 2), lengths, speeds, strict=True)
     )
     (path,) = written(tmp_path, {"l.csv": "tail,head,length,speed,capacity\n" + rows})
     reading = read(path, units=units)
@@ -356,7 +442,9 @@ def test_absurd_lengths_and_speeds_are_warned_of_and_taken(
         assert re.search(says, reading.warnings[0])
     config = f"dataset_name,long_length,speed\nx,{units}\n"
     header = "link_id,from_node_id,to_node_id,length,free_speed,capacity\n"
-    links = header + "".join(f"{place},{row}" for place, row in enumerate(rows.splitlines(keepends=True)))
+    links = header + "".join(
+        f"{place},{row}" for place, row in enumerate(rows.splitlines(keepends=True))
+    )
     folder = tmp_path / "gmns"
     folder.mkdir()
     written(folder, {"link.csv": links, "config.csv": config, "node.csv": "node_id\n1\n2\n"})
@@ -382,7 +470,9 @@ def test_links_without_an_opposite_one_are_counted_and_made(tmp_path: Path) -> N
         },
     )
     assert len(read(told).network["links"]) == 4
-    with pytest.raises(TableError, match="both_ways says nothing of links of which a column `directed` says it"):
+    with pytest.raises(
+        TableError, match="both_ways says nothing of links of which a column `directed` says it"
+    ):
         read(told, both_ways=True)
     (tntp,) = written(tmp_path, {"T_net.tntp": NETWORK})
     with pytest.raises(TableError, match="both_ways says nothing of TNTP"):
@@ -396,7 +486,9 @@ def test_a_street_that_stands_twice_is_refused_taken_once_or_summed(tmp_path: Pa
     says = "1 link stands more than once with the same ends, name and figures: a to b, Mill St. So they would carry"
     with pytest.raises(TableError, match=says) as refused:
         read(file)
-    assert "--doubled keep-first takes each once, --doubled sum makes one link" in str(refused.value)
+    assert "--doubled keep-first takes each once, --doubled sum makes one link" in str(
+        refused.value
+    )
     for doubled, capacity in (("keep-first", 10), ("sum", 20)):
         reading = read(file, doubled=doubled)
         assert [link["capacity"] for link in reading.network["links"]] == [capacity, 10, 10]
@@ -404,10 +496,14 @@ def test_a_street_that_stands_twice_is_refused_taken_once_or_summed(tmp_path: Pa
         assert "1 link stands more than once" in " ".join(reading.notes)
     with pytest.raises(TableError, match="doubled is refuse, keep-first, sum, not both"):
         read(file, doubled="both")
-    (file,) = written(tmp_path, {"town.csv": rows.replace("a,b,1,10,Mill St\n", "a,b,1,11,Mill St\n", 1)})
+    (file,) = written(
+        tmp_path, {"town.csv": rows.replace("a,b,1,10,Mill St\n", "a,b,1,11,Mill St\n", 1)}
+    )
     assert len(read(file).network["links"]) == 4
     (file,) = written(tmp_path, {"town.csv": rows + "b,a,1,10,Mill St\n"})
-    with pytest.raises(TableError, match=r"2 links stand more than once .*: a to b, Mill St; b to a, Mill St"):
+    with pytest.raises(
+        TableError, match=r"2 links stand more than once .*: a to b, Mill St; b to a, Mill St"
+    ):
         read(file)
 
 
@@ -418,12 +514,23 @@ def test_all_that_is_wrong_with_a_file_of_links_is_said_at_once(tmp_path: Path) 
         read(file, columns={"tail": "von"})
     lines = str(refused.value).splitlines()
     assert lines[0] == "no column head; say --columns head=…, where a link ends"
-    assert lines[1].startswith("no column free_flow_time; say --columns free_flow_time=…, or --columns length=…,speed=")
+    assert lines[1].startswith(
+        "no column free_flow_time; say --columns free_flow_time=…, or --columns length=…,speed="
+    )
     assert lines[2].startswith("no column capacity; say --columns capacity=…, or --lane-capacity N")
     assert lines[3] == "columns are: von, nach, laenge"
-    rows = "von;nach;km;tempo;spuren;einbahn\n;b;1,5;50;2;ja\nb;c;-1;0;x;vielleicht\nc;a;1;50;0;nein\n"
+    rows = (
+        "von;nach;km;tempo;spuren;einbahn\n;b;1,5;50;2;ja\nb;c;-1;0;x;vielleicht\nc;a;1;50;0;nein\n"
+    )
     (file,) = written(tmp_path, {"town.csv": rows})
-    own = {"tail": "von", "head": "nach", "length": "km", "speed": "tempo", "lanes": "spuren", "directed": "einbahn"}
+    own = {
+        "tail": "von",
+        "head": "nach",
+        "length": "km",
+        "speed": "tempo",
+        "lanes": "spuren",
+        "directed": "einbahn",
+    }
     with pytest.raises(TableError) as refused:
         read(file, columns=own, units="km,kph", lane_capacity=800)
     said = str(refused.value).splitlines()
@@ -440,7 +547,9 @@ def test_all_that_is_wrong_with_a_file_of_links_is_said_at_once(tmp_path: Path) 
 
 def test_one_speed_for_all_links_where_lengths_are_known(tmp_path: Path) -> None:
     (file,) = written(tmp_path, {"town.csv": "tail,head,length,capacity\na,b,1.5,5\nb,a,3,5\n"})
-    with pytest.raises(TableError, match="or --speed N, of all links, beside the lengths that are there"):
+    with pytest.raises(
+        TableError, match="or --speed N, of all links, beside the lengths that are there"
+    ):
         read(file)
     reading = read(file, speed=30, units="km,kph")
     assert [one["free_flow_time"] for one in reading.network["links"]] == [3, 6]
@@ -456,7 +565,9 @@ def test_one_speed_for_all_links_where_lengths_are_known(tmp_path: Path) -> None
 def test_files_of_several_encodings(tmp_path: Path) -> None:
     """Links out of Excel, nodes in UTF-8: each is read as it is written."""
     links, nodes = tmp_path / "links.csv", tmp_path / "nodes.csv"
-    links.write_bytes("tail,head,free_flow_time,capacity,name\n1,2,1,5,Mühlweg\n2,1,1,5,Gäßle\n".encode("cp1252"))
+    links.write_bytes(
+        "tail,head,free_flow_time,capacity,name\n1,2,1,5,Mühlweg\n2,1,1,5,Gäßle\n".encode("cp1252")
+    )
     nodes.write_bytes("node,node_name,zone\n1,Köln,1\n2,Füssen,2\n".encode())
     for files in ((links, nodes), (nodes, links)):
         network = read(*files, encoding="cp1252").network
@@ -467,24 +578,38 @@ def test_files_of_several_encodings(tmp_path: Path) -> None:
 def test_capacities_that_a_town_does_not_have_follow_from_lanes(tmp_path: Path) -> None:
     rows = "tail,head,length,speed,lanes,oneway\na,b,1,60,2,ja\nb,c,1,30,1,nein\n"
     (file,) = written(tmp_path, {"town.csv": rows})
-    with pytest.raises(TableError, match=r"no column capacity; say .*--lane-capacity N, of one lane"):
+    with pytest.raises(
+        TableError, match=r"no column capacity; say .*--lane-capacity N, of one lane"
+    ):
         read(file, units="km,kph")
-    reading = read(file, units="km,kph", lane_capacity=800, period_minutes=30, columns={"directed": "oneway"})
+    reading = read(
+        file, units="km,kph", lane_capacity=800, period_minutes=30, columns={"directed": "oneway"}
+    )
     assert [(one["free_flow_time"], one["capacity"]) for one in reading.network["links"]] == [
         (1, 800),
         (2, 400),
         (2, 400),
     ]
     assert "the capacity of a link is taken to be 800 for each of its lanes" in reading.notes
-    assert not any("--both-ways" in note for note in reading.notes)  # a column says which links are one-way
-    assert any("1 of 3 links has no opposite one, such as a to b: it is one-way" in note for note in reading.notes)
+    assert not any(
+        "--both-ways" in note for note in reading.notes
+    )  # a column says which links are one-way
+    assert any(
+        "1 of 3 links has no opposite one, such as a to b: it is one-way" in note
+        for note in reading.notes
+    )
     (plain,) = written(tmp_path, {"town.csv": "tail,head,free_flow_time\na,b,1\nb,a,1\n"})
-    assert [one["capacity"] for one in read(plain, lane_capacity=700).network["links"]] == [700, 700]
+    assert [one["capacity"] for one in read(plain, lane_capacity=700).network["links"]] == [
+        700,
+        700,
+    ]
     for value in (0, -1, math.inf):
         with pytest.raises(TableError, match="lane_capacity is a number of vehicles above 0"):
             read(plain, lane_capacity=value)
     (known,) = written(tmp_path, {"town.csv": "tail,head,free_flow_time,capacity\na,b,1,5\n"})
-    with pytest.raises(TableError, match="lane_capacity says nothing of CSV with a column capacity"):
+    with pytest.raises(
+        TableError, match="lane_capacity says nothing of CSV with a column capacity"
+    ):
         read(known, lane_capacity=700)
 
 
@@ -493,25 +618,43 @@ def test_a_street_may_be_several_links(tmp_path: Path) -> None:
     rows = "A,B,1,5,High\nB,A,1,5,High\nA,B,2,5,High\nB,C,1,5,\nC,B,1,5,Low\n"
     (path,) = written(tmp_path, {"l.csv": "tail,head,free_flow_time,capacity,name\n" + rows})
     reading = read(path)
-    assert reading.network["link_names"] == ["High (A → B)", "High (B → A)", "High (A → B) 2", "(B → C)", "Low"]
+    assert reading.network["link_names"] == [
+        "High (A → B)",
+        "High (B → A)",
+        "High (A → B) 2",
+        "(B → C)",
+        "Low",
+    ]
     assert reading.notes[-2].startswith("4 of 5 links, whose name others have too")
-    (single,) = written(tmp_path, {"l.csv": "tail,head,free_flow_time,capacity,name\nA,B,1,5,High\nB,C,1,5,High\n"})
+    (single,) = written(
+        tmp_path, {"l.csv": "tail,head,free_flow_time,capacity,name\nA,B,1,5,High\nB,C,1,5,High\n"}
+    )
     names = read(single, both_ways=True).network["link_names"]
     assert names == ["High (A → B)", "High (B → A)", "High (B → C)", "High (C → B)"]
     assert RoadNetwork.model_validate(reading.network).own_issues() == []
 
 
 def test_geojson_there_and_back(tmp_path: Path) -> None:
-    (path,) = written(tmp_path, {"l.geojson": json.dumps({"type": "FeatureCollection", "features": LINES})})
+    (path,) = written(
+        tmp_path, {"l.geojson": json.dumps({"type": "FeatureCollection", "features": LINES})}
+    )
     network = read(path, columns={"free_flow_time": "fft"}).network
     assert network["link_shapes"] == [[[1, 1]], [[1, 1]]]
     assert network["nodes_xy"] == [[2, 0], [0, 0]]  # the zone first
     interval = {"lower": [4.0, 6.0], "upper": [6.0, 8.0]}
     result = {"link_flows": [5.0, 6.5], "uncertainty": {"values": {"link_flows": interval}}}
     features = json.loads(link_flows(result, network, "geojson"))["features"]
-    assert [one["geometry"]["coordinates"] for one in features] == [[[0, 0], [1, 1], [2, 0]], [[2, 0], [1, 1], [0, 0]]]
+    assert [one["geometry"]["coordinates"] for one in features] == [
+        [[0, 0], [1, 1], [2, 0]],
+        [[2, 0], [1, 1], [0, 0]],
+    ]
     said = features[1]["properties"]
-    assert (said["flow"], said["flow_lower"], said["flow_upper"], said["flow_over_capacity"]) == (6.5, 6, 8, 0.13)
+    assert (said["flow"], said["flow_lower"], said["flow_upper"], said["flow_over_capacity"]) == (
+        6.5,
+        6,
+        8,
+        0.13,
+    )
     rows = list(csv.DictReader(io.StringIO(link_flows(result, network, "gmns").decode())))
     assert [row["flow"] for row in rows] == ["5.0", "6.5"]
     assert rows[0]["geometry"] == "LINESTRING (0.0 0.0, 1.0 1.0, 2.0 0.0)"
@@ -526,7 +669,10 @@ def test_geojson_there_and_back(tmp_path: Path) -> None:
         link_flows({"unit_flows": []}, network, "gmns")
     with pytest.raises(NotWritten, match="it is another one"):
         link_flows({"link_flows": [1.0]}, network, "parquet")
-    broken = {"type": "FeatureCollection", "features": [{"type": "Feature", "geometry": {"type": "Polygon"}}]}
+    broken = {
+        "type": "FeatureCollection",
+        "features": [{"type": "Feature", "geometry": {"type": "Polygon"}}],
+    }
     path.write_text(json.dumps(broken))
     with pytest.raises(TableError, match="feature 0: Polygon is not modelled"):
         read(path)
@@ -537,13 +683,19 @@ def test_flows_for_a_spreadsheet_and_the_busiest_links() -> None:
     ends = [(1, 2), (2, 1), (2, 3)]
     network: dict[str, Any] = {
         "nodes": 3,
-        "links": [{"tail": tail, "head": head, "free_flow_time": 2, "capacity": 50} for tail, head in ends],
+        "links": [
+            {"tail": tail, "head": head, "free_flow_time": 2, "capacity": 50} for tail, head in ends
+        ],
         "node_names": ["Inn", "Mühle", "Pond"],
         "link_names": ["High St", "High St (back)", "Hauptstraße"],
     }
     interval = {"lower": [4.0, 0.0, 60.0], "upper": [6.0, 2.0, 70.0]}
     noise = [False, True, False]
-    told = {"level": 0.9, "values": {"link_flows": interval}, "noise_dominates": {"link_flows": noise}}
+    told = {
+        "level": 0.9,
+        "values": {"link_flows": interval},
+        "noise_dominates": {"link_flows": noise},
+    }
     result = {"link_flows": [5.0, 1.0, 65.0], "uncertainty": told}
     content = link_flows(result, network, "csv")
     rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"))))
@@ -575,7 +727,9 @@ def test_flows_for_a_spreadsheet_and_the_busiest_links() -> None:
     assert busiest(result, network, 3)[2]["noise"]
     bare = {**network, "link_names": None}
     assert busiest({"link_flows": [5.0, 1.0, 65.0]}, bare, 1)[0] == {
-        **{name: value for name, value in first.items() if name not in ("flow_lower", "flow_upper")},
+        **{
+            name: value for name, value in first.items() if name not in ("flow_lower", "flow_upper")
+        },
         "name": "Mühle → Pond",
     }
     with pytest.raises(NotWritten, match="it is another one"):
@@ -604,8 +758,16 @@ def line(coordinates: Any) -> str:
         ("a.geojson", collection({**LINE, "geometry": [1]})),
         ("a.geojson", collection({**LINE, "geometry": {"type": ["LineString"]}})),
         ("a.geojson", collection({**LINE, "properties": [1]})),
-        ("a.geojson", collection({**LINE, "properties": {"free_flow_time": 10**400, "capacity": 1}})),
-        ("a.geojson", collection(LINE, {"type": "Feature", "geometry": {"type": "Point"}, "properties": {"zone": 1}})),
+        (
+            "a.geojson",
+            collection({**LINE, "properties": {"free_flow_time": 10**400, "capacity": 1}}),
+        ),
+        (
+            "a.geojson",
+            collection(
+                LINE, {"type": "Feature", "geometry": {"type": "Point"}, "properties": {"zone": 1}}
+            ),
+        ),
         ("a.geojson", line([[float("nan"), 0], [1, 1]])),
         ("a.geojson", line([[10**400, 0], [1, 1]])),
         ("a.geojson", line({"a": 1})),
@@ -614,7 +776,10 @@ def line(coordinates: Any) -> str:
         ("a.csv", CSV.replace("1,2,1,1", "1,2,inf,1")),
         ("a.csv", CSV.replace("1,2,1,1", f"1,2,1,{'9' * 200_000}")),
         ("a.csv", CSV.replace("1,2,1,1", "1,1,1,1")),
-        ("a_net.tntp", "<NUMBER OF NODES> 900000000\n<NUMBER OF ZONES> 1\n<END OF METADATA>\n1 2 1 1 1 1 1 ;\n"),
+        (
+            "a_net.tntp",
+            "<NUMBER OF NODES> 900000000\n<NUMBER OF ZONES> 1\n<END OF METADATA>\n1 2 1 1 1 1 1 ;\n",
+        ),
         ("a_net.tntp", "<" * 100_000),
     ],
 )
@@ -630,7 +795,9 @@ def test_refusals_cost_in_proportion(tmp_path: Path) -> None:
 
     def nodes(size: int) -> Path:
         file = tmp_path / f"nodes{size}.csv"
-        file.write_text("node,x,y\n" + "".join(f"{node},0,0\n" for node in range(size)) + f"{size - 1},0,0\n")
+        file.write_text(
+            "node,x,y\n" + "".join(f"{node},0,0\n" for node in range(size)) + f"{size - 1},0,0\n"
+        )
         return file
 
     def twice(file: Path) -> None:
@@ -639,7 +806,9 @@ def test_refusals_cost_in_proportion(tmp_path: Path) -> None:
 
     def geometry(size: int) -> Path:
         file = tmp_path / f"lines{size}.csv"
-        file.write_text(LINK_CSV.replace("LINESTRING (0 0, 0.5 0.2, 1 0)", f"LINESTRING{' ' * size}"))
+        file.write_text(
+            LINK_CSV.replace("LINESTRING (0 0, 0.5 0.2, 1 0)", f"LINESTRING{' ' * size}")
+        )
         return file
 
     (tmp_path / "node.csv").write_text(NODE_CSV)
@@ -658,13 +827,23 @@ def test_a_zone_that_is_cut_off_is_named_once() -> None:
     links += [(head, tail) for tail, head in links]
     body = {
         "nodes": 12,
-        "links": [{"tail": tail, "head": head, "free_flow_time": 1.0, "capacity": 9.0} for tail, head in links],
+        "links": [
+            {"tail": tail, "head": head, "free_flow_time": 1.0, "capacity": 9.0}
+            for tail, head in links
+        ],
         "node_names": [f"place {number}" for number in range(1, 13)],
     }
     (issue,) = RoadNetwork.model_validate(body).issues(12)
-    assert issue.detail.startswith("no path leads from zone 1 (place 1) to zone 12 (place 12), nor from 10 others; 20")
-    assert RoadNetwork.model_validate({**body, "links": [*body["links"], *_both(1, 12)]}).issues(12) == []
-    one_way = RoadNetwork.model_validate({**body, "links": [*body["links"], _both(1, 12)[0]]}).issues(12)
+    assert issue.detail.startswith(
+        "no path leads from zone 1 (place 1) to zone 12 (place 12), nor from 10 others; 20"
+    )
+    assert (
+        RoadNetwork.model_validate({**body, "links": [*body["links"], *_both(1, 12)]}).issues(12)
+        == []
+    )
+    one_way = RoadNetwork.model_validate(
+        {**body, "links": [*body["links"], _both(1, 12)[0]]}
+    ).issues(12)
     assert [issue.detail for issue in one_way] == [
         "no path leads from zone 12 (place 12) to zone 1 (place 1), nor to 10 others"
     ]
@@ -706,8 +885,16 @@ def test_what_is_wrong_with_gmns_is_said_at_once(tmp_path: Path) -> None:
 
 def test_what_is_wrong_with_geojson_is_said_once_for_all_of_a_sort(tmp_path: Path) -> None:
     """And a list of nodes with several twice, or links that end at several unknown ones, names them together."""
-    square = {"type": "Feature", "properties": {}, "geometry": {"type": "Polygon", "coordinates": []}}
-    plain = {"type": "Feature", "properties": 5, "geometry": {"type": "Point", "coordinates": [0, 0]}}
+    square = {
+        "type": "Feature",
+        "properties": {},
+        "geometry": {"type": "Polygon", "coordinates": []},
+    }
+    plain = {
+        "type": "Feature",
+        "properties": 5,
+        "geometry": {"type": "Point", "coordinates": [0, 0]},
+    }
     place = tmp_path / "roads.geojson"
     place.write_text(json.dumps({"type": "FeatureCollection", "features": [*[square] * 8, plain]}))
     with pytest.raises(TableError) as refused:
@@ -722,9 +909,14 @@ def test_what_is_wrong_with_geojson_is_said_once_for_all_of_a_sort(tmp_path: Pat
         read(place)
     written(
         tmp_path,
-        {"l.csv": "tail,head,free_flow_time,capacity\na,b,1,1\nx,y,1,1\nb,b,1,1\n", "n.csv": "node\na\nb\n"},
+        {
+            "l.csv": "tail,head,free_flow_time,capacity\na,b,1,1\nx,y,1,1\nb,b,1,1\n",
+            "n.csv": "node\na\nb\n",
+        },
     )
-    with pytest.raises(TableError, match=r"links end at nodes x, y, of which the table of nodes knows nothing"):
+    with pytest.raises(
+        TableError, match=r"links end at nodes x, y, of which the table of nodes knows nothing"
+    ):
         read(tmp_path / "l.csv", tmp_path / "n.csv")
     (tmp_path / "n.csv").write_text("node\na\nb\nx\ny\nx\ny\n")
     with pytest.raises(TableError, match=r"nodes x, y stand more than once"):

@@ -41,12 +41,16 @@ def report(
         "programID": "program-1",
         "eventID": "event-1",
         "clientName": client,
-        "payloadDescriptors": [{"payloadType": payload, "readingType": "DIRECT_READ", "units": units}],
+        "payloadDescriptors": [
+            {"payloadType": payload, "readingType": "DIRECT_READ", "units": units}
+        ],
         "resources": [
             {
                 "resourceName": name,
                 "intervalPeriod": {"start": "2026-01-15T00:00:00Z", "duration": "PT30M"},
-                "intervals": [interval(place, payload, value) for place, value in enumerate(values)],
+                "intervals": [
+                    interval(place, payload, value) for place, value in enumerate(values)
+                ],
             }
             for name, values in resources.items()
         ],
@@ -59,7 +63,10 @@ def usage(kw: list[float]) -> list[float]:
 
 TEXT = {"type": "string", "minLength": 1, "maxLength": 128}
 ID = {**TEXT, "pattern": "^[a-zA-Z0-9_-]*$"}
-DURATION = {"type": "string", "pattern": "^P(?=[0-9]|T[0-9])([0-9]+D)?(T([0-9]+H)?([0-9]+M)?([0-9.]+S)?)?$"}
+DURATION = {
+    "type": "string",
+    "pattern": "^P(?=[0-9]|T[0-9])([0-9]+D)?(T([0-9]+H)?([0-9]+M)?([0-9.]+S)?)?$",
+}
 PERIOD = {
     "type": "object",
     "required": ["start"],
@@ -129,7 +136,9 @@ REPORTS = [report("home-1", {"a": usage(KW["a"])}), report("home-2", {"b": usage
 def power(found: readers.Reading) -> dict[str, dict[str, float]]:
     """kW by time, of each participant in the order of their first reading."""
     rows: dict[str, dict[str, float]] = {}
-    for owner, time, kw in zip(*(found.columns[name].tolist() for name in ("participant", "time", "kw")), strict=True):
+    for owner, time, kw in zip(
+        *(found.columns[name].tolist() for name in ("participant", "time", "kw")), strict=True
+    ):
         rows.setdefault(str(owner), {})[time] = kw
     return rows
 
@@ -144,11 +153,19 @@ def test_usage_becomes_power_by_the_length_of_its_interval(tmp_path: Path) -> No
     file.write_text(json.dumps(REPORTS))
     for source in (REPORTS, str(file), file):
         found = readers.read("dr_ensemble", source, PUBLIC)
-        assert list(power(found).values()) == [dict(zip(times(), KW[one], strict=True)) for one in "ab"]
+        assert list(power(found).values()) == [
+            dict(zip(times(), KW[one], strict=True)) for one in "ab"
+        ]
         assert found.public == PUBLIC
     demand = [report("home-1", KW, "DEMAND", "KW")]
-    assert power(readers.read("dr_ensemble", demand, PUBLIC)) == power(readers.read("dr_ensemble", REPORTS, PUBLIC))
-    watts = [report("home-1", {name: [1000 * one for one in kw] for name, kw in KW.items()}, "DEMAND", "W")]
+    assert power(readers.read("dr_ensemble", demand, PUBLIC)) == power(
+        readers.read("dr_ensemble", REPORTS, PUBLIC)
+    )
+    watts = [
+        report(
+            "home-1", {name: [1000 * one for one in kw] for name, kw in KW.items()}, "DEMAND", "W"
+        )
+    ]
     assert power(readers.read("dr_ensemble", watts, PUBLIC)) == power(found)
 
 
@@ -172,7 +189,9 @@ def test_the_resources_of_a_client_may_be_one_participant() -> None:
     other = report("home-2", {"c": [1.0] * 4})
     both = [report("home-1", {name: usage(kw) for name, kw in KW.items()}), other]
     (home, _) = power(readers.read("dr_ensemble", both, public)).values()
-    assert list(home.values()) == pytest.approx([a + b for a, b in zip(KW["a"], KW["b"], strict=True)])
+    assert list(home.values()) == pytest.approx(
+        [a + b for a, b in zip(KW["a"], KW["b"], strict=True)]
+    )
     both[0]["resources"][1]["intervals"].pop()  # without it the sum would be too little
     short = {**public, "meters": {**PUBLIC["meters"], "carry": 1}}
     (home, _) = power(readers.read("dr_ensemble", both, short)).values()
@@ -193,14 +212,23 @@ def of_resource(**more: Any) -> dict[str, Any]:
     ("source", "says"),
     [
         (changed(payloadDescriptors=None), "does not say the units of USAGE"),
-        (changed(payloadDescriptors=[{"payloadType": "USAGE", "units": "THERMS"}]), "USAGE in THERMS; WH, KWH, MWH"),
+        (
+            changed(payloadDescriptors=[{"payloadType": "USAGE", "units": "THERMS"}]),
+            "USAGE in THERMS; WH, KWH, MWH",
+        ),
         (of_resource(resourceName="AGGREGATED_REPORT"), "nobody's meter"),
         (of_resource(intervalPeriod=None), "without a time"),
         (of_resource(intervalPeriod={"start": START}), "do not follow each other"),
         (of_resource(intervalPeriod={"start": START, "duration": "P1M"}), "a duration P1M"),
-        (of_resource(intervalPeriod={"start": "2026-01-15T00:00:00", "duration": "PT30M"}), "has no offset"),
+        (
+            of_resource(intervalPeriod={"start": "2026-01-15T00:00:00", "duration": "PT30M"}),
+            "has no offset",
+        ),
         (of_resource(intervalPeriod={"start": "today", "duration": "PT30M"}), "no date-time"),
-        (of_resource(intervalPeriod={"start": START, "duration": "PT45M"}), "no whole number of meters"),
+        (
+            of_resource(intervalPeriod={"start": START, "duration": "PT45M"}),
+            "no whole number of meters",
+        ),
         (of_resource(intervals=[interval(0, "USAGE", "high")]), "a payload has one number"),
         (of_resource(intervals=[interval(0, "READING", 3.0)]), None),
         ({**REPORTS[0], "objectType": "EVENT"}, "is an OpenADR EVENT, and no report"),
@@ -210,7 +238,9 @@ def of_resource(**more: Any) -> dict[str, Any]:
     ],
 )
 def test_what_is_not_read_is_refused_in_a_sentence(source: Any, says: str | None) -> None:
-    if says is None:  # the other resource has usage, and this one none: a participant less, whom the service counts
+    if (
+        says is None
+    ):  # the other resource has usage, and this one none: a participant less, whom the service counts
         assert len(power(readers.read("dr_ensemble", source, PUBLIC))) == 1
         return
     with pytest.raises(TableError, match=says):
@@ -227,13 +257,17 @@ def test_rules_say_what_reports_do_not() -> None:
 
 def test_the_python_client_reads_them_too() -> None:
     with pytest.warns(LeftOut, match="middle of its bin"):  # as of any file of meters
-        body = calls.dataset_body("dr_ensemble", PUBLIC, REPORTS, cap=1, name=None, mode=None, account=None)
+        body = calls.dataset_body(
+            "dr_ensemble", PUBLIC, REPORTS, cap=1, name=None, mode=None, account=None
+        )
     assert set(body["content"]) == {"participant", "time", "kw"}
     assert not openadr.is_openadr([{"observations": []}])
     assert not openadr.is_openadr({"trajectories": [[0, 1]]})
 
 
-def event(values: list[float], payload: str = "PRICE", units: str = "KWH", **more: Any) -> dict[str, Any]:
+def event(
+    values: list[float], payload: str = "PRICE", units: str = "KWH", **more: Any
+) -> dict[str, Any]:
     return {
         "objectType": "EVENT",
         "programID": "program-1",
@@ -256,10 +290,14 @@ def test_prices_by_the_kwh_are_prices_by_the_step() -> None:
     assert found["price"] == pytest.approx(expected)
     assert found["event"] == [[34, 38]]
     assert "limits" not in found
-    assert fields([event([600.0, 800.0], units="MWH")], otherwise=0.2)["price"] == pytest.approx(expected)
+    assert fields([event([600.0, 800.0], units="MWH")], otherwise=0.2)["price"] == pytest.approx(
+        expected
+    )
     whole = fields([event([0.1] * 24, intervalPeriod={"start": START, "duration": "PT1H"})])
     assert whole == {"price": pytest.approx([0.05] * 48)}  # nothing is outside of it: no event
-    jsonschema.validate(event([0.6, 0.8]), EVENT)  # what is read here is what the schema calls an event
+    jsonschema.validate(
+        event([0.6, 0.8]), EVENT
+    )  # what is read here is what the schema calls an event
 
 
 def test_a_price_that_changes_within_a_step_is_its_mean() -> None:
@@ -322,7 +360,9 @@ def test_the_load_of_a_policy_as_a_report_of_the_schema() -> None:
     (resource,) = made["resources"]
     assert resource["resourceName"] == "AGGREGATED_REPORT"
     assert resource["intervalPeriod"] == {"start": START, "duration": "PT15M"}
-    assert [[payload["values"] for payload in one["payloads"]] for one in resource["intervals"]] == [
+    assert [
+        [payload["values"] for payload in one["payloads"]] for one in resource["intervals"]
+    ] == [
         [[50.0], [75.0]],
         [[25.0], [100.0]],
         [[100.0], [100.0]],
@@ -340,7 +380,9 @@ def test_the_load_of_a_policy_as_a_report_of_the_schema() -> None:
     resource["resourceName"] = "feeder"
     public = {**PUBLIC, "steps": 3, "meters": {**PUBLIC["meters"], "interval_seconds": 900}}
     again = readers.read("dr_ensemble", made, public)
-    assert list(power(again).values()) == [dict(zip(times(3, 15), [50.0, 25.0, 100.0], strict=True))]
+    assert list(power(again).values()) == [
+        dict(zip(times(3, 15), [50.0, 25.0, 100.0], strict=True))
+    ]
 
 
 def test_a_report_of_one_load_and_what_has_none() -> None:

@@ -15,7 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from discreet_client.packing import CHECK_BITS, FixedPoint, NotPacked, OutOfRange, Packing, box_bound
+from discreet_client.packing import (
+    CHECK_BITS,
+    FixedPoint,
+    NotPacked,
+    OutOfRange,
+    Packing,
+    box_bound,
+)
 from discreet_client.paillier import (
     FixedBase,
     InvalidCiphertext,
@@ -43,7 +50,10 @@ def test_phe_reads_our_keys_and_ciphertexts() -> None:
     assert [private.raw_decrypt(int(c)) for c in ciphertexts] == [v % n for v in values]
     # On the grid 2^-32 = 16^-8 a ciphertext is phe's number with exponent -8.
     real = KEY.public.encrypt([round(-1.375 * 2**32)], Obfuscators(KEY, window=4).draw(1))
-    assert private.decrypt(phe.EncryptedNumber(private.public_key, int(real[0]), exponent=-8)) == -1.375
+    assert (
+        private.decrypt(phe.EncryptedNumber(private.public_key, int(real[0]), exponent=-8))
+        == -1.375
+    )
 
 
 def test_we_read_the_keys_and_ciphertexts_of_phe() -> None:
@@ -111,7 +121,12 @@ def test_decryption_with_threads_is_the_same() -> None:
 def test_ciphertexts_that_are_none() -> None:
     public = SMALL.public
     size = public.ciphertext_bytes
-    for raw in (bytes(size), int(public.square).to_bytes(size + 1, "big")[-size:], bytes(size - 1), b"\xff" * size):
+    for raw in (
+        bytes(size),
+        int(public.square).to_bytes(size + 1, "big")[-size:],
+        bytes(size - 1),
+        b"\xff" * size,
+    ):
         with pytest.raises(InvalidCiphertext):
             public.from_bytes(raw, 1)
     with pytest.raises(InvalidCiphertext, match="shares a factor"):
@@ -152,13 +167,19 @@ def test_obfuscators_are_uniform_in_the_group_of_their_base(public: bool) -> Non
         found = [int(r) for r in obfuscators.draw(8000)]
         groups = [sorted(r % square for r in found) for square in (121, 289)]
         counts = [np.unique(group, return_counts=True)[1] for group in groups]
-        if all(len(count) > 3 for count in counts):  # a base of small order is rare for real primes, not for these
+        if all(
+            len(count) > 3 for count in counts
+        ):  # a base of small order is rare for real primes, not for these
             break
     for count, group, square in zip(counts, groups, (121, 289), strict=True):
         assert chisquare(count).pvalue > 1e-10
         elements = set(group)
-        assert {a * b % square for a in elements for b in elements} == elements, "the whole group was seen"
-    assert all(pow(r, 10, 121) == 1 and pow(r, 16, 289) == 1 for r in set(found)), "N-th powers only"
+        assert {a * b % square for a in elements for b in elements} == elements, (
+            "the whole group was seen"
+        )
+    assert all(pow(r, 10, 121) == 1 and pow(r, 16, 289) == 1 for r in set(found)), (
+        "N-th powers only"
+    )
 
 
 # Packing ------------------------------------------------------------------------------------------------------------
@@ -181,7 +202,9 @@ def test_sums_of_packed_vectors_are_packed_sums(data: st.DataObject) -> None:
     packed = [packing.pack(vector) for vector in vectors]
     assert all(abs(word) < 2 ** (512 - CHECK_BITS) for words in packed for word in words)
     # The definition, with Python's integers.
-    assert packed[0][0] == sum(int(v) << (slot_bits * j) for j, v in enumerate(vectors[0][: packing.slots]))
+    assert packed[0][0] == sum(
+        int(v) << (slot_bits * j) for j, v in enumerate(vectors[0][: packing.slots])
+    )
     sums = [sum(words) for words in zip(*packed, strict=True)]
     np.testing.assert_array_equal(packing.unpack(sums), vectors.sum(axis=0))
 
@@ -189,7 +212,12 @@ def test_sums_of_packed_vectors_are_packed_sums(data: st.DataObject) -> None:
 def test_what_is_not_packed_is_refused() -> None:
     packing = Packing(10, 512)
     good = packing.pack(np.arange(10))
-    for wrong in (good[:1], [*good, 0], [good[0] + (1 << 450), good[1]], [good[0], good[1] + (1 << 64 * 5)]):
+    for wrong in (
+        good[:1],
+        [*good, 0],
+        [good[0] + (1 << 450), good[1]],
+        [good[0], good[1] + (1 << 64 * 5)],
+    ):
         with pytest.raises(NotPacked):
             packing.unpack(wrong)
     for _ in range(200):  # one passes with probability 2^-CHECK_BITS, 1e-20
@@ -227,7 +255,9 @@ def test_overflow_cannot_depend_on_data() -> None:
     point, packing = FixedPoint(bound, terms=5), Packing(3, 512)
     worst = point.encode(np.array([bound, -bound, bound]))
     words = [5 * word for word in packing.pack(worst)]
-    np.testing.assert_array_equal(point.decode(packing.unpack(words)), 5 * np.array([bound, -bound, bound]))
+    np.testing.assert_array_equal(
+        point.decode(packing.unpack(words)), 5 * np.array([bound, -bound, bound])
+    )
     with pytest.raises(OutOfRange):
         FixedPoint(bound, terms=5, allowance=1 << 61)
     with pytest.raises(ValueError, match="slots have"):
@@ -245,5 +275,6 @@ def test_box_bound_is_the_largest_corner() -> None:
     corners = np.array(list(itertools.product(*zip(lower, upper, strict=True))))
     np.testing.assert_allclose(box_bound(A, lower, upper), np.abs(corners @ A.T).max(axis=0))
     np.testing.assert_allclose(
-        box_bound(A, 0, 1), np.abs(np.array(list(itertools.product((0, 1), repeat=4))) @ A.T).max(axis=0)
+        box_bound(A, 0, 1),
+        np.abs(np.array(list(itertools.product((0, 1), repeat=4))) @ A.T).max(axis=0),
     )

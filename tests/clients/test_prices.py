@@ -35,7 +35,9 @@ def test_the_same_arithmetic_everywhere_solves_what_the_library_solves(size: int
     random = np.random.default_rng(size)
     root, vector = random.normal(size=(size, size + 3)), random.normal(size=size)
     matrix = root @ root.T
-    np.testing.assert_allclose(SAME.solve(matrix, vector), np.linalg.solve(matrix, vector), rtol=1e-9)
+    np.testing.assert_allclose(
+        SAME.solve(matrix, vector), np.linalg.solve(matrix, vector), rtol=1e-9
+    )
     np.testing.assert_allclose(SAME.times(matrix, vector), matrix @ vector, rtol=1e-12)
     assert SAME.dot(vector, matrix[0]) == pytest.approx(float(vector @ matrix[0]), rel=1e-12)
 
@@ -43,7 +45,10 @@ def test_the_same_arithmetic_everywhere_solves_what_the_library_solves(size: int
 def test_exactly_rounded_sums_do_not_depend_on_their_order() -> None:
     """What makes agents end at the same sum, whatever their processors do with long sums."""
     random = np.random.default_rng(3)
-    one, other = random.normal(size=1000) * 10.0 ** random.integers(-8, 8, 1000), random.normal(size=1000)
+    one, other = (
+        random.normal(size=1000) * 10.0 ** random.integers(-8, 8, 1000),
+        random.normal(size=1000),
+    )
     order = random.permutation(1000)
     assert SAME.dot(one, other) == SAME.dot(one[order], other[order])
 
@@ -134,7 +139,10 @@ def test_the_own_part_of_the_haze_follows_from_key_data_and_roster() -> None:
     ):
         assert np.max(np.abs(drawn - other(3, 1000))) > 0.5
     # The start is all its own; of shares and the slopes' factor half is.
-    agents = [charger(np.random.default_rng(seed).random, own=own_haze(b"key", cost, box, members)) for seed in (1, 2)]
+    agents = [
+        charger(np.random.default_rng(seed).random, own=own_haze(b"key", cost, box, members))
+        for seed in (1, 2)
+    ]
     np.testing.assert_array_equal(agents[0].x, agents[1].x)
     slopes = [one.slopes()[0] for one in agents]
     assert 1 / BLUR < slopes[0] / slopes[1] < BLUR
@@ -157,7 +165,9 @@ def test_data_that_no_answer_can_be_made_of_are_refused_at_once(
     A: float, A_q: float, a_l: float, upper: float, says: str
 ) -> None:
     with pytest.raises(ValueError, match=says):
-        Responder(np.array([[A]]), QuadraticCost(np.array([[A_q]]), np.array([a_l])), Box(0.0, upper), 1.0)
+        Responder(
+            np.array([[A]]), QuadraticCost(np.array([[A_q]]), np.array([a_l])), Box(0.0, upper), 1.0
+        )
 
 
 def test_an_agent_goes_on_from_its_state() -> None:
@@ -175,7 +185,10 @@ def test_an_agent_goes_on_from_its_state() -> None:
 def test_no_entry_leaves_its_slot_whatever_the_cost(scale: float) -> None:
     """A cost that is nearly flat has slopes, and one that is steep regrets, beyond any slot."""
     agent = Responder(
-        np.array([[1e3]]), QuadraticCost(np.array([[scale**-0.5]]), np.array([scale * 1e6])), Box(0.0, 1.0), 1e4
+        np.array([[1e3]]),
+        QuadraticCost(np.array([[scale**-0.5]]), np.array([scale * 1e6])),
+        Box(0.0, 1.0),
+        1e4,
     )
     assert np.all(np.abs(agent.slopes()) <= 1e4)
     assert np.all(np.abs(agent.answer(np.array([-1e8]))) <= 1e4)
@@ -191,7 +204,9 @@ def test_sums_of_a_liar_that_lead_beyond_doubles_end_a_run_unsettled() -> None:
     are no number, and no end that looks like an optimum."""
     random, bound = np.random.default_rng(0), 2.0**28
     cost = QuadraticCost(np.array([[1e3]]), np.array([1e5]))
-    responder = Responder(random.normal(size=(7, 1)) * 1e-6, cost, Box(0.0, 1e-9), bound, random.random)
+    responder = Responder(
+        random.normal(size=(7, 1)) * 1e-6, cost, Box(0.0, 1e-9), bound, random.random
+    )
     rounds = PricedRounds(responder, Prices(3, 7, 1e-9), 2000)
     assert rounds(None) is not None
     for _ in range(2000):
@@ -218,15 +233,22 @@ class Instance(NamedTuple):
 
     def objective(self, x: Sequence[Floats]) -> float:
         u = sum((A @ one for A, one in zip(self.A_u, x, strict=True)), self.c)
-        return float(u @ u) / 2 + sum(cost.value(one) for cost, one in zip(self.costs, x, strict=True))
+        return float(u @ u) / 2 + sum(
+            cost.value(one) for cost, one in zip(self.costs, x, strict=True)
+        )
 
     def violation(self, x: Sequence[Floats]) -> float:
-        return float(np.max(sum((A @ one for A, one in zip(self.A_g, x, strict=True)), self.d), initial=0.0))
+        return float(
+            np.max(sum((A @ one for A, one in zip(self.A_g, x, strict=True)), self.d), initial=0.0)
+        )
 
     def optimum(self) -> float:
         """By CVXPY and Clarabel."""
         x = [cp.Variable(cost.a_l.size) for cost in self.costs]
-        u, g = (cp.hstack(x) @ np.hstack(As).T + own for As, own in ((self.A_u, self.c), (self.A_g, self.d)))
+        u, g = (
+            cp.hstack(x) @ np.hstack(As).T + own
+            for As, own in ((self.A_u, self.c), (self.A_g, self.d))
+        )
         cost = cp.sum_squares(u) / 2
         constraints = [g <= 0]
         for variable, one, box in zip(x, self.costs, self.boxes, strict=True):
@@ -237,14 +259,18 @@ class Instance(NamedTuple):
         return float(problem.value)
 
 
-def drive(instance: Instance, seed: int, most: int = MOST_ROUNDS) -> tuple[list[PricedRounds], int | None]:
+def drive(
+    instance: Instance, seed: int, most: int = MOST_ROUNDS
+) -> tuple[list[PricedRounds], int | None]:
     """All agents in the clear, on the grid of the encrypted run, to their own end; and after how many sums objective
     and limit were first within 1e-4."""
     random, sizes = np.random.default_rng(seed), (instance.c.size, instance.d.size)
     prices = Prices(sizes[0], sum(sizes), (len(instance.costs) + 1) * GRID / 2)
     agents = [
         PricedRounds(Responder(np.vstack(As), cost, box, 2.0**26, random.random), prices, most)
-        for *As, cost, box in zip(instance.A_u, instance.A_g, instance.costs, instance.boxes, strict=True)
+        for *As, cost, box in zip(
+            instance.A_u, instance.A_g, instance.costs, instance.boxes, strict=True
+        )
     ]
     own = np.concatenate([instance.c, instance.d, [0.0]])
     best, reached, sums = instance.optimum(), None, None
@@ -253,7 +279,11 @@ def drive(instance: Instance, seed: int, most: int = MOST_ROUNDS) -> tuple[list[
         sums = total if sums is None else total + own
         x = [agent.x for agent in agents]
         near = abs(instance.objective(x) - best) <= 1e-4 * abs(best)
-        if agents[0].done and near and instance.violation(x) <= 1e-4 * float(np.max(np.abs(instance.d))):
+        if (
+            agents[0].done
+            and near
+            and instance.violation(x) <= 1e-4 * float(np.max(np.abs(instance.d)))
+        ):
             reached = reached or agents[0].done + 1
     return agents, reached
 
@@ -262,7 +292,10 @@ def drive(instance: Instance, seed: int, most: int = MOST_ROUNDS) -> tuple[list[
 def chargers(count: int, hours: int, seed: int, energy: bool) -> Instance:
     """Vehicles under a limit that fill a valley: with a need of each hour (`EV`), or over the night (`energy`)."""
     random = np.random.RandomState(seed)
-    baseline, weight = 1.4 + 0.7 * np.cos(2 * np.pi * np.arange(hours) / hours), np.sqrt(0.1 / count)
+    baseline, weight = (
+        1.4 + 0.7 * np.cos(2 * np.pi * np.arange(hours) / hours),
+        np.sqrt(0.1 / count),
+    )
     costs, boxes = [], []
     for _ in range(count):
         arrives, leaves = random.randint(0, hours // 3), random.randint(3 * hours // 4, hours + 1)
@@ -276,19 +309,26 @@ def chargers(count: int, hours: int, seed: int, energy: bool) -> Instance:
             needs, curvature = random.uniform(0, 4, hours), random.uniform(0.5, 1.5, hours)
             costs.append(QuadraticCost(np.diag(np.sqrt(curvature)), -2 * curvature * needs))
     A_u, A_g = [weight * np.eye(hours)] * count, [np.eye(hours) / count] * count
-    return Instance(A_u, A_g, costs, boxes, weight * count * baseline, baseline - (2.2 if energy else 2.6))
+    return Instance(
+        A_u, A_g, costs, boxes, weight * count * baseline, baseline - (2.2 if energy else 2.6)
+    )
 
 
 @cache
 def example(vehicles: int) -> Instance:
     """examples/ev_charging.py."""
-    specification = importlib.util.spec_from_file_location("ev_charging", ROOT / "examples" / "ev_charging.py")
+    specification = importlib.util.spec_from_file_location(
+        "ev_charging", ROOT / "examples" / "ev_charging.py"
+    )
     assert specification is not None
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     problem = module.job(vehicles)["problem"]
-    agents = [{name: np.array(value, dtype=float) for name, value in agent.items()} for agent in problem["agents"]]
+    agents = [
+        {name: np.array(value, dtype=float) for name, value in agent.items()}
+        for agent in problem["agents"]
+    ]
     return Instance(
         [agent["A_u"] for agent in agents],
         [agent["A_g"] for agent in agents],
@@ -310,7 +350,11 @@ def random_instance(seed: int) -> Instance:
         k = int(random.integers(2, 9))
         A_u.append(random.normal(size=(m_u, k)) / 2)
         A_g.append(random.normal(size=(couplings - m_u, k)) / 2)
-        costs.append(QuadraticCost(random.normal(size=(k, k)) / 4 + 1.5 * np.eye(k), 3 * random.normal(size=k)))
+        costs.append(
+            QuadraticCost(
+                random.normal(size=(k, k)) / 4 + 1.5 * np.eye(k), 3 * random.normal(size=k)
+            )
+        )
         boxes.append(Box(-random.uniform(0, 2, k), random.uniform(0.5, 2, k)))
         used += A_g[-1] @ random.uniform(boxes[-1].lower, boxes[-1].upper)
     return Instance(A_u, A_g, costs, boxes, random.normal(size=m_u), -used - 0.1)
@@ -344,7 +388,11 @@ def test_the_example_takes_twenty_sums_at_most(vehicles: int) -> None:
 
 def test_the_papers_example_takes_twenty_sums_at_most() -> None:
     parts, c, d = paper()
-    data = [[part.A_u for part in parts], [part.A_g for part in parts], [part.cost for part in parts]]
+    data = [
+        [part.A_u for part in parts],
+        [part.A_g for part in parts],
+        [part.cost for part in parts],
+    ]
     check(Instance(*data, [Box(np.zeros(2), np.ones(2))] * 3, c, d), seed=0, rounds=20)
 
 
@@ -407,7 +455,9 @@ def test_agents_in_two_processes_ask_the_same_and_go_on_from_their_state() -> No
     ]
     own, sums = np.concatenate([instance.c, instance.d, [0.0]]), None
     while (told := [agent(sums) for agent in agents])[0] is not None:
-        sums = np.sum([one for one in told if one is not None], axis=0) + (0 if sums is None else own)
+        sums = np.sum([one for one in told if one is not None], axis=0) + (
+            0 if sums is None else own
+        )
         saved = json.loads(json.dumps(agents[0].state()))
         old = agents[0].responder
         fresh = Responder(old._A, old._cost, instance.boxes[0], 2.0**26, old._uniform)

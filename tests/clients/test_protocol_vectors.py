@@ -37,7 +37,12 @@ def test_the_page_names_every_vector() -> None:
 def test_the_typescript_agent_does_the_same(tmp_path: Path) -> None:
     """Every statement, message, mask, frame and refusal: clients/typescript/test/vectors.test.ts."""
     folder = compiled(tmp_path)
-    command = [str(shutil.which("node")), "--test", "--test-reporter=tap", "dist/test/vectors.test.js"]
+    command = [
+        str(shutil.which("node")),
+        "--test",
+        "--test-reporter=tap",
+        "dist/test/vectors.test.js",
+    ]
     done = execute(command, folder, {**os.environ, "DISCREET_VECTORS": str(protocol_vectors.PATH)})
     assert re.search(r"^# pass 15$", done, re.MULTILINE), done
 
@@ -79,13 +84,17 @@ print([one.seen for one in agents], secure_sum.unsigned(outcome.certificate))
 
 def plain(program: str) -> str:
     """What a program prints in a process that finds no gmpy2."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("DISCREET_")}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("DISCREET_")
+    }
     return execute([sys.executable, "-c", PLAIN + program], ROOT, environment)
 
 
 def test_without_gmpy2_the_bytes_are_the_same() -> None:
     """Paillier's contributions, product and opened sum among them."""
-    vectors = json.loads(plain("from tests import protocol_vectors\nprint(protocol_vectors.written())"))
+    vectors = json.loads(
+        plain("from tests import protocol_vectors\nprint(protocol_vectors.written())")
+    )
     assert vectors == json.loads(protocol_vectors.PATH.read_text())
 
 
@@ -99,12 +108,18 @@ def test_both_arithmetics_agree() -> None:
     assert integers.powmod is not plain_integers.powmod, "gmpy2 is installed where tests run"
     rng = np.random.default_rng(5)
     for _ in range(200):
-        base, exponent, modulus = (int.from_bytes(rng.bytes(size), "big") | 1 for size in (40, 20, 40))
-        assert plain_integers.powmod(base, exponent, modulus) == integers.powmod(base, exponent, modulus)
+        base, exponent, modulus = (
+            int.from_bytes(rng.bytes(size), "big") | 1 for size in (40, 20, 40)
+        )
+        assert plain_integers.powmod(base, exponent, modulus) == integers.powmod(
+            base, exponent, modulus
+        )
         assert plain_integers.gcd(base * 3, modulus * 3) == integers.gcd(base * 3, modulus * 3)
         if plain_integers.gcd(base, modulus) == 1:
             assert plain_integers.invert(base, modulus) == integers.invert(base, modulus)
-    assert plain_integers.powmod_base_list([3, 5], 7, 101) == integers.powmod_base_list([3, 5], 7, 101)
+    assert plain_integers.powmod_base_list([3, 5], 7, 101) == integers.powmod_base_list(
+        [3, 5], 7, 101
+    )
 
 
 def test_primes_without_gmpy2() -> None:

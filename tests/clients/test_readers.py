@@ -31,7 +31,10 @@ from tests.growth import LINEAR, growth
 
 VISITS = {
     "unit": "trajectory",
-    "ranges": [{"name": "age", "low": 20, "high": 100}, {"name": "pressure", "low": 80, "high": 180}],
+    "ranges": [
+        {"name": "age", "low": 20, "high": 100},
+        {"name": "pressure", "low": 80, "high": 180},
+    ],
     "reward_bound": 5,
     "horizon": 12,
 }
@@ -73,7 +76,9 @@ def plainly(frame: pd.DataFrame, last_row: str) -> set[tuple[Any, ...]]:
 @pytest.mark.parametrize("last_row", ["terminal", "next_state"])
 def test_transitions_are_those_of_each_patient_in_order(last_row: str) -> None:
     frame = visits(3)
-    found = readers.read("off_policy_evaluation", frame, {**VISITS, "reader": {"last_row": last_row}})
+    found = readers.read(
+        "off_policy_evaluation", frame, {**VISITS, "reader": {"last_row": last_row}}
+    )
     columns = found.columns
     assert found.public == {**VISITS, "features": 2}
     first = columns["step"] == 0
@@ -88,7 +93,13 @@ def test_transitions_are_those_of_each_patient_in_order(last_row: str) -> None:
 
 def test_a_patient_changes_nothing_of_the_others() -> None:
     """Whoever comes or goes: the other patients' transitions are the same, so neighbours stay neighbours."""
-    rules = {"interval": 10, "gaps": "end", "missing": "carry", "behaviour": EVEN, "target": {"treat": 1, "wait": 0}}
+    rules = {
+        "interval": 10,
+        "gaps": "end",
+        "missing": "carry",
+        "behaviour": EVEN,
+        "target": {"treat": 1, "wait": 0},
+    }
     frame = visits(5)
     missed = (frame["reward"] > 4).groupby(frame["patient"]).cumsum()
     frame["time"] = frame.groupby("patient").cumcount() * 10 + 30 * missed
@@ -96,16 +107,29 @@ def test_a_patient_changes_nothing_of_the_others() -> None:
 
     def others(source: pd.DataFrame) -> set[tuple[Any, ...]]:
         columns = readers.read("off_policy_evaluation", source, {**VISITS, "reader": rules}).columns
-        return set(zip(*(columns[name].tolist() for name in sorted(columns) if name != "trajectory"), strict=True))
+        return set(
+            zip(
+                *(columns[name].tolist() for name in sorted(columns) if name != "trajectory"),
+                strict=True,
+            )
+        )
 
     whole = others(frame)
     for patient in ("p1", "p7", "p11"):
-        assert others(frame[frame["patient"] != patient]) | others(frame[frame["patient"] == patient]) == whole
+        assert (
+            others(frame[frame["patient"] != patient]) | others(frame[frame["patient"] == patient])
+            == whole
+        )
 
 
 def test_gaps_missing_values_and_ends() -> None:
     told = "patient,time,age,pressure,reward,terminal\n"
-    rows = [("a", 0, 20, 80, 0, 0), ("a", 1, "", 130, 1, 0), ("a", 3, 100, 180, 2, 1), ("b", 5, 60, 80, 3, 1)]
+    rows = [
+        ("a", 0, 20, 80, 0, 0),
+        ("a", 1, "", 130, 1, 0),
+        ("a", 3, 100, 180, 2, 1),
+        ("b", 5, 60, 80, 3, 1),
+    ]
     table = read_text(told, rows)
     rules = {"interval": 1, "gaps": "end", "missing": "carry"}
     found = readers.read("off_policy_evaluation", table, {**VISITS, "reader": rules})
@@ -127,7 +151,9 @@ def test_a_policy_gives_each_action_its_probability() -> None:
     found = readers.read("off_policy_evaluation", frame, {**VISITS, "reader": rules}).columns
     treated = frame.set_index("reward")["action"] == "treat"
     assert found["behaviour"].tolist() == [0.5] * len(frame)
-    assert found["target"].tolist() == [0.9 if treated[reward] else 0.1 for reward in found["reward"]]
+    assert found["target"].tolist() == [
+        0.9 if treated[reward] else 0.1 for reward in found["reward"]
+    ]
 
 
 def test_every_way_to_give_a_table_is_the_same(tmp_path: Path) -> None:
@@ -147,10 +173,14 @@ def test_every_way_to_give_a_table_is_the_same(tmp_path: Path) -> None:
 def test_types_of_pandas() -> None:
     """Integers that may lack, strings and categories are columns as others."""
     frame = visits(4)
-    typed = frame.astype({"time": "Int64", "patient": "string", "action": "category", "age": "Float64"})
+    typed = frame.astype(
+        {"time": "Int64", "patient": "string", "action": "category", "age": "Float64"}
+    )
     rules = {"behaviour": EVEN, "target": EVEN}
     plain = readers.read("off_policy_evaluation", frame, {**VISITS, "reader": rules}).columns
-    for name, column in readers.read("off_policy_evaluation", typed, {**VISITS, "reader": rules}).columns.items():
+    for name, column in readers.read(
+        "off_policy_evaluation", typed, {**VISITS, "reader": rules}
+    ).columns.items():
         np.testing.assert_array_equal(column, plain[name])
     typed.loc[typed.index[3], "age"] = pd.NA
     with pytest.raises(TableError, match="row 3, column age: a value is missing"):
@@ -167,15 +197,24 @@ def test_dates_count_in_days() -> None:
         pd.to_datetime(pd.Series(days)).dt.tz_localize("Europe/Berlin"),
     ):
         read = {**columns, "time": time}
-        found = readers.read("off_policy_evaluation", read, {**public, "reader": {"interval": 7, "gaps": "end"}})
+        found = readers.read(
+            "off_policy_evaluation", read, {**public, "reader": {"interval": 7, "gaps": "end"}}
+        )
         assert found.columns["next_state"].tolist() == [1, 2]
-        with pytest.raises(TableError, match=r"^row 3, column time: more than an interval of 7 days"):
+        with pytest.raises(
+            TableError, match=r"^row 3, column time: more than an interval of 7 days"
+        ):
             readers.read("off_policy_evaluation", read, {**public, "reader": {"interval": 7}})
 
 
 def test_trips_by_the_clock_of_a_place() -> None:
     """Clocks change on 25 October 2026: seven in the morning stays seven in the morning, with and without offsets."""
-    rules = {"start": "2026-10-24T07:00", "every": "day", "time_zone": "Europe/Berlin", "zones": {"A": 1, "B": 2}}
+    rules = {
+        "start": "2026-10-24T07:00",
+        "every": "day",
+        "time_zone": "Europe/Berlin",
+        "zones": {"A": 1, "B": 2},
+    }
     times = [
         "2026-10-24T07:00",
         "2026-10-25T07:59",
@@ -185,14 +224,21 @@ def test_trips_by_the_clock_of_a_place() -> None:
     ]
     table = {"o": list("ABABA"), "d": list("BABAB"), "when": times}
     names = {"origin": "o", "destination": "d", "time": "when"}
-    with pytest.raises(TableError, match=r"row 4, column when \(time\): outside of the 2 public periods"):
+    with pytest.raises(
+        TableError, match=r"row 4, column when \(time\): outside of the 2 public periods"
+    ):
         readers.read("routing", table, {**TRIPS, "reader": rules}, names)
-    found = readers.read("routing", table, {**TRIPS, "reader": {**rules, "outside": "leave_out"}}, names)
+    found = readers.read(
+        "routing", table, {**TRIPS, "reader": {**rules, "outside": "leave_out"}}, names
+    )
     assert found.columns["period"].tolist() == [0, 1, 1, 0]
     assert found.columns["origin"].tolist() == [1, 2, 1, 2]
     assert found.columns["count"].tolist() == [1, 1, 1, 1]
     assert found.notes[0] == "1 trip outside of the public periods is left out"
-    assert "the days from 24 October 2026 to 25 October 2026, 2 of them Saturdays and Sundays" in found.notes[1]
+    assert (
+        "the days from 24 October 2026 to 25 October 2026, 2 of them Saturdays and Sundays"
+        in found.notes[1]
+    )
     assert found.public == TRIPS
 
 
@@ -220,7 +266,12 @@ def test_persons_become_numbers() -> None:
 
 
 def test_rounding_says_what_it_changed() -> None:
-    table = {"origin": [1, 2, 3], "destination": [2, 3, 1], "count": [0.4, 2.5, 3.7], "period": [0, 0, 1]}
+    table = {
+        "origin": [1, 2, 3],
+        "destination": [2, 3, 1],
+        "count": [0.4, 2.5, 3.7],
+        "period": [0, 0, 1],
+    }
     found = readers.read("routing", table, {**TRIPS, "reader": {"round_trips": True}})
     assert found.columns["count"].tolist() == [0, 3, 4]
     assert found.notes == ["rounding made 7 trips of 6.60"]
@@ -235,17 +286,28 @@ def readers_refusal(table: Any, public: dict[str, Any]) -> str:
 
 
 def test_fractions_of_trips_are_kept_in_public_parts() -> None:
-    table = {"origin": [1, 2, 3], "destination": [2, 3, 1], "count": [0.37, 2.5, 3], "period": [0, 0, 1]}
+    table = {
+        "origin": [1, 2, 3],
+        "destination": [2, 3, 1],
+        "count": [0.37, 2.5, 3],
+        "period": [0, 0, 1],
+    }
     found = readers.read("routing", table, {**TRIPS, "trip_scale": 100})
     assert found.columns["count"].tolist() == [0.37, 2.5, 3]
     assert found.public["trip_scale"] == 100
     assert found.notes == []
-    assert "has no smaller parts than 1/10 of a trip" in readers_refusal(table, {**TRIPS, "trip_scale": 10})
-    tenths = readers.read("routing", table, {**TRIPS, "trip_scale": 10, "reader": {"round_trips": True}})
+    assert "has no smaller parts than 1/10 of a trip" in readers_refusal(
+        table, {**TRIPS, "trip_scale": 10}
+    )
+    tenths = readers.read(
+        "routing", table, {**TRIPS, "trip_scale": 10, "reader": {"round_trips": True}}
+    )
     assert tenths.columns["count"].tolist() == [0.4, 2.5, 3]
     assert tenths.notes == ["rounding made 5.90 trips of 5.87"]
     for scale in (0, 1001, True, 2.5, "100"):
-        assert "public.trip_scale is an integer" in readers_refusal(table, {**TRIPS, "trip_scale": scale})
+        assert "public.trip_scale is an integer" in readers_refusal(
+            table, {**TRIPS, "trip_scale": scale}
+        )
 
 
 @given(st.decimals(0, 9999, places=4), st.integers(1, 1000))
@@ -260,7 +322,9 @@ def test_zones_by_a_table(tmp_path: Path) -> None:
     zones = tmp_path / "zones.csv"
     zones.write_text("id,number\n0815,2\nB,1\n")
     table = read_text("origin,destination\n", [("0815", "B")])
-    found = readers.read("routing", table, {**TRIPS, "periods": 1, "reader": {"zones": str(zones)}}).columns
+    found = readers.read(
+        "routing", table, {**TRIPS, "periods": 1, "reader": {"zones": str(zones)}}
+    ).columns
     assert (found["origin"].tolist(), found["destination"].tolist()) == ([2], [1])
 
 
@@ -272,7 +336,9 @@ def test_zones_of_a_table_without_ids(tmp_path: Path) -> None:
     rules = {"zones": str(zones), "other_zones": "leave_out"}
     reading = readers.read("routing", table, {**TRIPS, "periods": 1, "reader": rules})
     assert [reading.columns[end].tolist() for end in ("origin", "destination")] == [[2], [3]]
-    assert reading.notes[0].startswith("zones are those of column district of districts.csv: 1 North, 2 South, 3 Airp")
+    assert reading.notes[0].startswith(
+        "zones are those of column district of districts.csv: 1 North, 2 South, 3 Airp"
+    )
     assert reading.notes[1:] == ["2 trips from or to other zones are left out"]
 
 
@@ -286,12 +352,22 @@ def test_zones_of_a_table_without_ids(tmp_path: Path) -> None:
     ],
 )
 def test_dates_as_spreadsheets_write_them(written: str, dates: str | None) -> None:
-    told = {"start": "2026-11-02T06:00", "time_zone": "Europe/Berlin", **({"dates": dates} if dates else {})}
+    told = {
+        "start": "2026-11-02T06:00",
+        "time_zone": "Europe/Berlin",
+        **({"dates": dates} if dates else {}),
+    }
     table = {"origin": [1], "destination": [2], "time": [written]}
-    assert readers.read("routing", table, {**TRIPS, "reader": told}).columns["period"].tolist() == [1]
+    assert readers.read("routing", table, {**TRIPS, "reader": told}).columns["period"].tolist() == [
+        1
+    ]
     if "AM" in written:
         with pytest.raises(TableError, match="outside of the 2 public periods"):
-            readers.read("routing", {**table, "time": [written.replace("AM", "PM")]}, {**TRIPS, "reader": told})
+            readers.read(
+                "routing",
+                {**table, "time": [written.replace("AM", "PM")]},
+                {**TRIPS, "reader": told},
+            )
 
 
 def test_patients_who_lack_a_value_are_left_out_whole() -> None:
@@ -309,11 +385,17 @@ def test_patients_who_lack_a_value_are_left_out_whole() -> None:
 
 
 def test_a_reading_without_a_value_is_none() -> None:
-    table = {"participant": ["m", "m"], "time": ["2026-01-02T00:00Z", "2026-01-02T00:30Z"], "kw": [1.5, np.nan]}
+    table = {
+        "participant": ["m", "m"],
+        "time": ["2026-01-02T00:00Z", "2026-01-02T00:30Z"],
+        "kw": [1.5, np.nan],
+    }
     reading = readers.read("dr_ensemble", table, {})
     assert reading.columns["kw"].tolist() == [1.5]
     assert reading.columns["time"].tolist() == ["2026-01-02T00:00:00+00:00"]
-    assert reading.notes == ["1 of 2 readings without a value left out, as gaps (public.meters: carry, gaps)"]
+    assert reading.notes == [
+        "1 of 2 readings without a value left out, as gaps (public.meters: carry, gaps)"
+    ]
 
 
 WIDE = """time;Home 1;Home 2;outside
@@ -329,16 +411,31 @@ def test_a_table_with_a_column_for_each_meter(tmp_path: Path) -> None:
     reader = {"time_zone": "Europe/Berlin", "participants": ["Home 2", "Home 1"]}
     wide = readers.read("dr_ensemble", path, {"reader": reader})
     long = tmp_path / "long.csv"
-    rows = [("Home 2", "15:15", "-2"), ("Home 2", "15:30", "3"), ("Home 1", "15:00", "1.5"), ("Home 1", "15:15", ".25")]
-    long.write_text("participant,time,kw\n" + "".join(f"{who},21.11.2026 {at},{kw}\n" for who, at, kw in rows))
+    rows = [
+        ("Home 2", "15:15", "-2"),
+        ("Home 2", "15:30", "3"),
+        ("Home 1", "15:00", "1.5"),
+        ("Home 1", "15:15", ".25"),
+    ]
+    long.write_text(
+        "participant,time,kw\n" + "".join(f"{who},21.11.2026 {at},{kw}\n" for who, at, kw in rows)
+    )
     expected = readers.read("dr_ensemble", long, {"reader": {"time_zone": "Europe/Berlin"}}).columns
     for name, values in expected.items():
         assert wide.columns[name].tolist() == values.tolist(), name
-    assert wide.notes == ["2 of 6 readings without a value left out, as gaps (public.meters: carry, gaps)"]
-    every = readers.read("dr_ensemble", path, {"reader": {**reader, "participants": "columns"}}).columns
+    assert wide.notes == [
+        "2 of 6 readings without a value left out, as gaps (public.meters: carry, gaps)"
+    ]
+    every = readers.read(
+        "dr_ensemble", path, {"reader": {**reader, "participants": "columns"}}
+    ).columns
     assert len(set(every["participant"].tolist())) == 3
-    frame = pd.DataFrame({"when": pd.to_datetime(["2026-01-01", "2026-01-02"]), "a": [1.0, None], "b": [2.0, 3.0]})
-    found = readers.read("dr_ensemble", frame, {"reader": {"participants": "columns"}}, {"time": "when"}).columns
+    frame = pd.DataFrame(
+        {"when": pd.to_datetime(["2026-01-01", "2026-01-02"]), "a": [1.0, None], "b": [2.0, 3.0]}
+    )
+    found = readers.read(
+        "dr_ensemble", frame, {"reader": {"participants": "columns"}}, {"time": "when"}
+    ).columns
     assert found["kw"].tolist() == [1.0, 2.0, 3.0]
 
 
@@ -350,19 +447,45 @@ def test_a_table_with_a_column_for_each_meter(tmp_path: Path) -> None:
         ({"participants": []}, {}, 'is "columns", or a list'),
         ({"participants": [1]}, {}, 'is "columns", or a list'),
         ({"participants": ["Home 1", "Home 1"]}, {}, "no column Home 1 of another meter"),
-        ({"participants": ["Home 3"]}, {}, "no column Home 3 of another meter; there are time, Home 1"),
+        (
+            {"participants": ["Home 3"]},
+            {},
+            "no column Home 3 of another meter; there are time, Home 1",
+        ),
         ({"participants": ["time"]}, {}, "no column time of another meter"),
-        ({"participants": "columns"}, {"kw": "Home 1"}, "only that of the time can be called otherwise"),
+        (
+            {"participants": "columns"},
+            {"kw": "Home 1"},
+            "only that of the time can be called otherwise",
+        ),
         ({"participants": "columns"}, {"time": "when"}, "no column when"),
         ({"participants": "columns", "except": "outside"}, {}, "reader.except is a list"),
-        ({"participants": "columns", "except": ["Outside"]}, {}, "reader.except: no column Outside beside the time"),
-        ({"participants": "columns", "except": ["time"]}, {}, "reader.except: no column time beside the time"),
-        ({"participants": "columns", "except": ["Home 1", "Home 2", "outside"]}, {}, "leaves no column"),
-        ({"participants": ["Home 1"], "except": ["outside"]}, {}, 'reader.except goes with "participants": "columns"'),
+        (
+            {"participants": "columns", "except": ["Outside"]},
+            {},
+            "reader.except: no column Outside beside the time",
+        ),
+        (
+            {"participants": "columns", "except": ["time"]},
+            {},
+            "reader.except: no column time beside the time",
+        ),
+        (
+            {"participants": "columns", "except": ["Home 1", "Home 2", "outside"]},
+            {},
+            "leaves no column",
+        ),
+        (
+            {"participants": ["Home 1"], "except": ["outside"]},
+            {},
+            'reader.except goes with "participants": "columns"',
+        ),
         ({"except": ["outside"]}, {}, 'reader.except goes with "participants": "columns"'),
     ],
 )
-def test_what_is_wrong_with_columns_of_meters(tmp_path: Path, rules: Any, columns: Any, says: str) -> None:
+def test_what_is_wrong_with_columns_of_meters(
+    tmp_path: Path, rules: Any, columns: Any, says: str
+) -> None:
     path = tmp_path / "wide.csv"
     path.write_text(WIDE)
     with pytest.raises(TableError, match=re.escape(says)):
@@ -375,11 +498,20 @@ def test_a_total_and_the_weather_are_no_meters_unless_somebody_says_so(tmp_path:
     told = {"time_zone": "Europe/Berlin", "participants": "columns"}
     with pytest.raises(TableError) as refused:
         readers.read("dr_ensemble", path, {"reader": told})
-    assert str(refused.value).startswith("Summe, Aussentemperatur are called like a total, the weather or a price")
+    assert str(refused.value).startswith(
+        "Summe, Aussentemperatur are called like a total, the weather or a price"
+    )
     assert '"except": ["Summe", "Aussentemperatur"] beside' in str(refused.value)
-    left = readers.read("dr_ensemble", path, {"reader": {**told, "except": ["Summe", "Aussentemperatur"]}})
+    left = readers.read(
+        "dr_ensemble", path, {"reader": {**told, "except": ["Summe", "Aussentemperatur"]}}
+    )
     assert left.columns["kw"].tolist() == [1.5, 0.25]
-    assert readers.read("dr_ensemble", path, {"reader": {**told, "participants": ["Home 1"]}}).columns["kw"].size == 2
+    assert (
+        readers.read("dr_ensemble", path, {"reader": {**told, "participants": ["Home 1"]}})
+        .columns["kw"]
+        .size
+        == 2
+    )
     every = readers.read("dr_ensemble", path, {"reader": {**told, "except": ["Aussentemperatur"]}})
     assert every.notes[0] == (
         "Summe is taken as a meter, and is called like a total, the weather or a price: reader.except does not name"
@@ -400,12 +532,20 @@ RULE: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({}, "line 2, meter Home 1: this participant has no reading in the period from 2026-11-21T15:30:00+01:00 on"),
+        (
+            {},
+            "line 2, meter Home 1: this participant has no reading in the period from 2026-11-21T15:30:00+01:00 on",
+        ),
         ({"outside": "refuse"}, "line 3, meter Home 2: outside the public edges 0 to 4 kW"),
-        ({"start": "2026-11-21T15:05:00+01:00"}, "line 2, meter Home 1: before public.meters.start"),
+        (
+            {"start": "2026-11-21T15:05:00+01:00"},
+            "line 2, meter Home 1: before public.meters.start",
+        ),
     ],
 )
-def test_what_the_public_rule_refuses_names_the_line_and_the_meter(tmp_path: Path, change: Any, says: str) -> None:
+def test_what_the_public_rule_refuses_names_the_line_and_the_meter(
+    tmp_path: Path, change: Any, says: str
+) -> None:
     path = tmp_path / "wide.csv"
     path.write_text(WIDE.replace("1,5;;", "1,5;2;"))
     public = {**RULE, "meters": {**RULE["meters"], **change}}
@@ -424,7 +564,9 @@ def test_the_hour_that_is_shown_twice_is_told_by_cells_that_are_empty_too(tmp_pa
     told = {"time_zone": "Europe/Berlin", "participants": ["Home 1"]}
     with pytest.raises(TableError, match="does not tell which"):
         readers.read("dr_ensemble", path, {"reader": told})  # below the table stands no time
-    path.write_text(f"time;Home 1;Home 2\n{rows}29.03.2026 02:30;;\n")  # a time that there was not, and no reading
+    path.write_text(
+        f"time;Home 1;Home 2\n{rows}29.03.2026 02:30;;\n"
+    )  # a time that there was not, and no reading
     found = readers.read("dr_ensemble", path, {"reader": told})
     assert found.columns["time"].tolist() == [
         *("2026-10-25T02:00:00+02:00", "2026-10-25T02:00:00+01:00", "2026-10-25T02:30:00+01:00")
@@ -435,7 +577,11 @@ def test_the_hour_that_is_shown_twice_is_told_by_cells_that_are_empty_too(tmp_pa
 def test_how_far_middles_of_bins_are_off_is_said_to_the_owner_alone() -> None:
     start, minutes = datetime(2026, 11, 21, 14, tzinfo=UTC), range(0, 45, 15)
     times = [(start + timedelta(minutes=minute)).isoformat() for minute in minutes] * 2
-    table = {"participant": ["a"] * 3 + ["b"] * 3, "time": times, "kw": [0.1, 1.2, 1.3, 0.2, 1.1, 1.4]}
+    table = {
+        "participant": ["a"] * 3 + ["b"] * 3,
+        "time": times,
+        "kw": [0.1, 1.2, 1.3, 0.2, 1.1, 1.4],
+    }
     public = {name: value for name, value in RULE.items() if name != "reader"}
     reading = readers.read("dr_ensemble", table, public)
     (note,) = reading.notes
@@ -449,9 +595,15 @@ def test_how_far_middles_of_bins_are_off_is_said_to_the_owner_alone() -> None:
 def test_what_is_wrong_with_several_columns_is_said_at_once(tmp_path: Path) -> None:
     """A person mends a file once, and not once for each column."""
     file = tmp_path / "visits.csv"
-    public = {**VISITS, "ranges": VISITS["ranges"][:1], "reader": {"behaviour": EVEN, "target": EVEN}}
+    public = {
+        **VISITS,
+        "ranges": VISITS["ranges"][:1],
+        "reader": {"behaviour": EVEN, "target": EVEN},
+    }
     head = "patient,time,age,action,reward\n"
-    file.write_text(f"{head}a,2026-01-01,50,treat,1\na,32.01.2026,,teat,9\n,2026-01-05,60,wait,many\n")
+    file.write_text(
+        f"{head}a,2026-01-01,50,treat,1\na,32.01.2026,,teat,9\n,2026-01-05,60,wait,many\n"
+    )
     with pytest.raises(TableError) as refused:
         readers.read("off_policy_evaluation", file, public)
     said = str(refused.value).split("\n")
@@ -476,7 +628,10 @@ def test_what_is_wrong_with_several_columns_is_said_at_once(tmp_path: Path) -> N
         readers.read("routing", file, {**TRIPS, "reader": rules})
     said = str(refused.value).split("\n")
     assert [one.split(":")[0] for one in said] == [
-        *("line 4, column origin", "line 3, column destination"),  # what is missing, and what is wrong in whole rows
+        *(
+            "line 4, column origin",
+            "line 3, column destination",
+        ),  # what is missing, and what is wrong in whole rows
         *("line 2, column destination", "line 5, column time", "line 5, column count"),
     ]
 
@@ -529,7 +684,12 @@ def test_released_demand_goes_out_as_omx_and_comes_back(tmp_path: Path) -> None:
     assert "demand_lower" not in flows.demand_matrix({"demand": demand}).decode("latin-1")
     reader = {"round_trips": True}
     found = readers.read("routing", copy, {**TRIPS, "periods": 1, "reader": reader})
-    assert list(zip(*(found.columns[name].tolist() for name in ("origin", "destination", "count")), strict=True)) == [
+    assert list(
+        zip(
+            *(found.columns[name].tolist() for name in ("origin", "destination", "count")),
+            strict=True,
+        )
+    ) == [
         (1, 2, 5),
         (2, 1, 1),
         (2, 3, 3),
@@ -542,7 +702,11 @@ def test_released_demand_goes_out_as_omx_and_comes_back(tmp_path: Path) -> None:
 def test_meters_in_local_time() -> None:
     """The hour that is shown twice is told by the order of each meter's rows."""
     shown = ["2026-10-25T02:00", "2026-10-25T02:30", "2026-10-25T02:00", "2026-10-25T02:30"]
-    table = {"meter": ["b", "a"] * 4, "when": [time for time in shown for _ in range(2)], "power": range(8)}
+    table = {
+        "meter": ["b", "a"] * 4,
+        "when": [time for time in shown for _ in range(2)],
+        "power": range(8),
+    }
     names = {"participant": "meter", "time": "when", "kw": "power"}
     found = readers.read("dr_ensemble", table, {"reader": {"time_zone": "Europe/Berlin"}}, names)
     assert found.public == {}
@@ -570,27 +734,41 @@ LONG = "8949020000123456789"
     ],
 )
 def test_nobody_is_two_people_and_no_two_are_one(names: Any, people: int) -> None:
-    same = {name: [1] * len(names) for name in ("origin", "destination", "count")} | {"period": [0] * len(names)}
+    same = {name: [1] * len(names) for name in ("origin", "destination", "count")} | {
+        "period": [0] * len(names)
+    }
     found = readers.read("routing", {**same, "person": names}, PERSONS)
     assert len(set(found.columns["person"].tolist())) == people
     rule = {"start": "2026-01-01T00:00:00Z", "interval_seconds": 3600, "gaps": "leave_out"}
     clock = [f"2026-01-01T{hour:02}:00:00Z" for hour in range(len(names))]
     made = states_of({"edges": [0, 1, 2], "meters": rule}, names, clock, [0.5] * len(names))
-    assert made["state"].size == (len(names) if people == 1 else 0)  # one reading alone is no trajectory
+    assert made["state"].size == (
+        len(names) if people == 1 else 0
+    )  # one reading alone is no trajectory
 
 
-@pytest.mark.parametrize("names", [[2.0**60, 1.0], np.array([2**24, 1], dtype=np.float32), [float("inf"), 1.0]])
+@pytest.mark.parametrize(
+    "names", [[2.0**60, 1.0], np.array([2**24, 1], dtype=np.float32), [float("inf"), 1.0]]
+)
 def test_floats_that_stand_for_several_people_are_refused(names: Any) -> None:
     same = {name: [1] * 2 for name in ("origin", "destination", "count")} | {"period": [0] * 2}
     with pytest.raises(TableError, match="stands for several"):
         readers.read("routing", {**same, "person": names}, PERSONS)
     with pytest.raises(ValueError, match="stands for several"):
         states_of(
-            {"edges": [0, 1, 2], "meters": {"start": "2026-01-01T00:00:00Z", "interval_seconds": 60}}, names, [], []
+            {
+                "edges": [0, 1, 2],
+                "meters": {"start": "2026-01-01T00:00:00Z", "interval_seconds": 60},
+            },
+            names,
+            [],
+            [],
         )
 
 
-def trips_with(public: dict[str, Any] | None = None, row: str = "2026-11-02T07:30,1,2,1", **rules: Any) -> Any:
+def trips_with(
+    public: dict[str, Any] | None = None, row: str = "2026-11-02T07:30,1,2,1", **rules: Any
+) -> Any:
     rules = {"start": "2026-11-02T07:00", "time_zone": "Europe/Berlin"} | rules
     table = read_text("time,origin,destination,count\n", [row.split(",")])
     return lambda: readers.read("routing", table, {**TRIPS, **(public or {}), "reader": rules})
@@ -606,28 +784,53 @@ def visits_with(reader: dict[str, Any] | None = None, **public: Any) -> Any:
         "age": [1, 2],
     }
     told = {"unit": "trajectory", "states": 3, "reward_bound": 5, "horizon": 12, **public}
-    return lambda: readers.read("off_policy_evaluation", frame, told | ({"reader": reader} if reader else {}))
+    return lambda: readers.read(
+        "off_policy_evaluation", frame, told | ({"reader": reader} if reader else {})
+    )
 
 
 NAN, INF, HUGE = float("nan"), float("inf"), 10**400
 HOSTILE = [
-    *(trips_with({"period_minutes": wrong}) for wrong in (0, 1e-12, NAN, INF, None, "60", 1e300, HUGE, True)),
+    *(
+        trips_with({"period_minutes": wrong})
+        for wrong in (0, 1e-12, NAN, INF, None, "60", 1e300, HUGE, True)
+    ),
     *(trips_with({"periods": wrong}) for wrong in ("2", 0, -1, 1.5, True, HUGE)),
     *(trips_with({"zones": wrong}) for wrong in ("3", 0, -1, 1.5, HUGE)),
-    *(trips_with(zones=wrong) for wrong in ([1, 1], ["1", 1.0], {"1": 1.9}, {"1": "x"}, {"1": HUGE}, 5)),
+    *(
+        trips_with(zones=wrong)
+        for wrong in ([1, 1], ["1", 1.0], {"1": 1.9}, {"1": "x"}, {"1": HUGE}, 5)
+    ),
     *(trips_with(start=wrong) for wrong in ("2026-10-25T02:30", "2026-03-29T02:30", "", None, 5)),
     *(trips_with(time_zone=wrong) for wrong in ("../../../etc/passwd", "", "No/Where", 5)),
-    *(trips_with(row=f"{time},1,2,1", every="day") for time in ("9999-12-31T23:59-12:00", "0001-01-01T00:00+14:00")),
-    *(trips_with(row=f"2026-11-02T07:30,1,2,{count}") for count in ("nan", "inf", "1e300", "9300000000000000000")),
+    *(
+        trips_with(row=f"{time},1,2,1", every="day")
+        for time in ("9999-12-31T23:59-12:00", "0001-01-01T00:00+14:00")
+    ),
+    *(
+        trips_with(row=f"2026-11-02T07:30,1,2,{count}")
+        for count in ("nan", "inf", "1e300", "9300000000000000000")
+    ),
     *(visits_with(horizon=wrong) for wrong in ("12", 1.5, True, 0, -3, HUGE)),
     *(visits_with(reward_bound=wrong) for wrong in ("5", NAN, 0, -1, HUGE)),
     *(visits_with(states=wrong) for wrong in (True, 0, -1, 1.5, HUGE)),
     *(visits_with({"interval": wrong}) for wrong in (0, -1, NAN, INF, 1e-320, "1", True, HUGE)),
-    *(visits_with({"behaviour": {"x": wrong}, "target": {"x": 1}}) for wrong in (NAN, INF, -1, True, "1", HUGE)),
+    *(
+        visits_with({"behaviour": {"x": wrong}, "target": {"x": 1}})
+        for wrong in (NAN, INF, -1, True, "1", HUGE)
+    ),
     *(visits_with(ranges=wrong) for wrong in ("x", {"age": 1}, [1], [{"name": "age"}])),
     *(
         visits_with(ranges=[{"name": "age", "low": low, "high": high}])
-        for low, high in ((-INF, 1), (0, INF), (NAN, 1), (-1e308, 1e308), ("0", 1), (1, 1), (HUGE, 1))
+        for low, high in (
+            (-INF, 1),
+            (0, INF),
+            (NAN, 1),
+            (-1e308, 1e308),
+            ("0", 1),
+            (1, 1),
+            (HUGE, 1),
+        )
     ),
     lambda: readers.read("routing", {"a": [1]}, {"reader": {"columns": ["a"]}}),
     lambda: readers.read("routing", {"a": [1]}, {"reader": {"columns": {"origin": ["a"]}}}),
@@ -669,7 +872,12 @@ def walk(generator: np.random.Generator, *, cut: bool) -> dict[str, Any]:
     seen = generator.uniform(-2, 2, (steps + 1, 2))
     ended = np.arange(steps) == steps - 1
     told = {"terminations": ended & (not cut), "truncations": ended & cut}
-    return {"observations": seen, "actions": generator.integers(0, 2, steps), "rewards": seen[1:, 0] / 2, **told}
+    return {
+        "observations": seen,
+        "actions": generator.integers(0, 2, steps),
+        "rewards": seen[1:, 0] / 2,
+        **told,
+    }
 
 
 WALKS = {"unit": "trajectory", "reward_bound": 1, "horizon": 6}
@@ -683,7 +891,9 @@ def minari_dataset(walks: list[dict[str, Any]]) -> Any:
         for number, walk in enumerate(walks)
     ]
     actions = gymnasium.spaces.Discrete(2)
-    with warnings.catch_warnings():  # of an author, a licence and so on that it would like to be told
+    with (
+        warnings.catch_warnings()
+    ):  # of an author, a licence and so on that it would like to be told
         warnings.simplefilter("ignore", UserWarning)
         return minari.create_dataset_from_buffers(
             "walks/test-v0", buffers, observation_space=space, action_space=actions
@@ -727,7 +937,9 @@ def test_episodes(form: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         for axis in range(2):
             np.testing.assert_array_equal(found[f"x_{axis}"][here], scaled[:steps, axis])
             onward = steps if cut else steps - 1  # of an end the next state is not looked at
-            np.testing.assert_array_equal(found[f"x_next_{axis}"][here][:onward], scaled[1 : onward + 1, axis])
+            np.testing.assert_array_equal(
+                found[f"x_next_{axis}"][here][:onward], scaled[1 : onward + 1, axis]
+            )
         np.testing.assert_array_equal(found["reward"][here], episode["rewards"][:steps])
         assert found["terminal"][here].tolist() == [False] * (steps - 1) + [not cut]
         treated = episode["actions"][:steps] == 1
@@ -748,14 +960,28 @@ class SimpleSpace:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"actions": [1]}, "episode 0 has 3 observations, 1 actions and 2 rewards: as many are needed, or one"),
-        ({"observations": [[1.0], [2.0], [3.0]]}, "observations of 1 coordinates; public.ranges name 2"),
-        ({"observations": {"position": [1, 2, 3]}}, "episode 0: observations of several parts; make them one array"),
+        (
+            {"actions": [1]},
+            "episode 0 has 3 observations, 1 actions and 2 rewards: as many are needed, or one",
+        ),
+        (
+            {"observations": [[1.0], [2.0], [3.0]]},
+            "observations of 1 coordinates; public.ranges name 2",
+        ),
+        (
+            {"observations": {"position": [1, 2, 3]}},
+            "episode 0: observations of several parts; make them one array",
+        ),
         ({"terminations": None}, "episode 0 says nothing of its end"),
     ],
 )
 def test_episodes_that_are_none(change: dict[str, Any], says: str) -> None:
-    episode = {"observations": np.zeros((3, 2)), "actions": [0, 1], "rewards": [0, 0], "terminations": [False, True]}
+    episode = {
+        "observations": np.zeros((3, 2)),
+        "actions": [0, 1],
+        "rewards": [0, 0],
+        "terminations": [False, True],
+    }
     episode = {name: value for name, value in {**episode, **change}.items() if value is not None}
     ranges = ranges_of(SimpleSpace(np.zeros(2), np.ones(2)))
     with pytest.raises(TableError, match=says):
@@ -770,33 +996,59 @@ def test_a_space_without_bounds_has_no_ranges() -> None:
 def test_periods_of_working_days_alone() -> None:
     """Ten mornings from Monday 2 November 2026 to Friday of the week after: no Saturday, no Sunday, by the clock."""
     public = {"unit": "request", "zones": 2, "periods": 10, "period_minutes": 120}
-    rules = {"start": "2026-11-02T07:00", "every": "weekday", "time_zone": "Europe/Berlin", "outside": "leave_out"}
+    rules = {
+        "start": "2026-11-02T07:00",
+        "every": "weekday",
+        "time_zone": "Europe/Berlin",
+        "outside": "leave_out",
+    }
     days = [2, 3, 4, 5, 6, 9, 10, 11, 12, 13]
     times = [f"{day:02d}.11.2026 07:{day:02d}" for day in days]
-    others = ["07.11.2026 07:30", "08.11.2026 08:00", "16.11.2026 07:30", "30.10.2026 07:30", "02.11.2026 09:00"]
+    others = [
+        "07.11.2026 07:30",
+        "08.11.2026 08:00",
+        "16.11.2026 07:30",
+        "30.10.2026 07:30",
+        "02.11.2026 09:00",
+    ]
     table = {"origin": [1] * 15, "destination": [2] * 15, "time": times + others}
     reading = readers.read("routing", table, {**public, "reader": rules}, {"time": "time"})
     assert reading.columns["period"].tolist() == list(range(10))
     assert reading.notes == ["5 trips outside of the public periods are left out"]
-    daily = readers.read("routing", table, {**public, "reader": {**rules, "every": "day"}}, {"time": "time"})
+    daily = readers.read(
+        "routing", table, {**public, "reader": {**rules, "every": "day"}}, {"time": "time"}
+    )
     assert daily.columns["period"].tolist() == [0, 1, 2, 3, 4, 7, 8, 9, 5, 6]
     (said,) = [note for note in daily.notes if "Saturdays" in note]
-    assert said.startswith("the 10 periods are the days from 02 November 2026 to 11 November 2026, 2 of them Saturdays")
+    assert said.startswith(
+        "the 10 periods are the days from 02 November 2026 to 11 November 2026, 2 of them Saturdays"
+    )
     for start, every in (("2026-11-04T07:00", range(9)), ("2026-11-06T07:00", range(7))):
-        reading = readers.read("routing", table, {**public, "reader": {**rules, "start": start}}, {"time": "time"})
+        reading = readers.read(
+            "routing", table, {**public, "reader": {**rules, "start": start}}, {"time": "time"}
+        )
         assert sorted(reading.columns["period"].tolist()) == [*every]
     with pytest.raises(TableError, match=r"reader\.start is a Saturday, and every is weekday"):
-        readers.read("routing", table, {**public, "reader": {**rules, "start": "2026-11-07T07:00"}}, {"time": "time"})
+        readers.read(
+            "routing",
+            table,
+            {**public, "reader": {**rules, "start": "2026-11-07T07:00"}},
+            {"time": "time"},
+        )
 
 
-def test_lines_without_any_value_are_none_and_points_for_thousands_are_named(tmp_path: Path) -> None:
+def test_lines_without_any_value_are_none_and_points_for_thousands_are_named(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "trips.csv"
     file.write_text("origin;destination;count\n1;2;3\n;;\n2;1;4\n; ;\n")
     public = {"unit": "request", "zones": 2, "periods": 1, "period_minutes": 60}
     reading = readers.read("routing", file, public, {})
     assert reading.columns["count"].tolist() == [3, 4]
     file.write_text("origin;destination;count\n1;2;3\n2;1;4.100,00\n")
-    with pytest.raises(TableError, match="line 3, column count: a number without points for thousands is needed"):
+    with pytest.raises(
+        TableError, match="line 3, column count: a number without points for thousands is needed"
+    ):
         readers.read("routing", file, public, {})
     file.write_text("origin;destination;count\n1;2;3\n2;1;many\n")
     with pytest.raises(TableError, match="line 3, column count: a number is needed, not 'many'"):

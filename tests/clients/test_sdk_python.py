@@ -72,7 +72,9 @@ def check(kind: str, answer: Answer, body: dict[str, Any]) -> None:
             assert np.isfinite(answer[name]).all()
     assert answer.price.epsilon <= spending(body).get("epsilon", 0)
     private = body.get("privacy")
-    guarantee = "none" if private is None else "approximate_dp" if private.get("delta") else "pure_dp"
+    guarantee = (
+        "none" if private is None else "approximate_dp" if private.get("delta") else "pure_dp"
+    )
     assert answer.certificate["guarantee"]["type"] == guarantee
     assert set(answer.fields) == set(answer.document["result"]) - {"tables"}
 
@@ -82,7 +84,9 @@ def test_every_kind_runs(service: Installation, kind: str) -> None:
     body = examples(1)[kind]
     seen: list[tuple[str, int, int]] = []
     with service.client() as client:
-        answer = client.solve(body["problem"], **spending(body), progress=lambda *step: seen.append(step))
+        answer = client.solve(
+            body["problem"], **spending(body), progress=lambda *step: seen.append(step)
+        )
         check(kind, answer, body)
         state, step, total = seen[-1]
         assert state == "succeeded"
@@ -141,9 +145,14 @@ def test_answers_are_those_of_the_generated_models(service: Installation) -> Non
             (client.jobs(state="succeeded", page_size=1), models.JobPage),
             (result, models.ResultAnswer),
             (client.budget(registered["account"]), models.BudgetAnswer),
-            (client.grant(registered["account"], epsilon=2, delta=0, reason="more"), models.BudgetAnswer),
             (
-                client.set_cap(scope="principal", principal="nobody", epsilon=1, delta=0, reason="none"),
+                client.grant(registered["account"], epsilon=2, delta=0, reason="more"),
+                models.BudgetAnswer,
+            ),
+            (
+                client.set_cap(
+                    scope="principal", principal="nobody", epsilon=1, delta=0, reason="none"
+                ),
                 models.BudgetAnswer,
             ),
             *((cap, models.BudgetAnswer) for cap in client.caps()),
@@ -154,17 +163,23 @@ def test_answers_are_those_of_the_generated_models(service: Installation) -> Non
         ]
         assert "somebody" in {key["principal"] for key in client.list_keys()}
     for answer, model in answers:
-        typeguard.check_type(answer, model, collection_check_strategy=typeguard.CollectionCheckStrategy.ALL_ITEMS)
+        typeguard.check_type(
+            answer, model, collection_check_strategy=typeguard.CollectionCheckStrategy.ALL_ITEMS
+        )
     with pytest.raises(typeguard.TypeCheckError, match="prise"):
         typeguard.check_type({**answers[1][0], "prise": 1}, models.PlanAnswer)
 
 
 def test_operations_without_a_method_are_called(service: Installation) -> None:
     """Of every kind of answer: JSON, nothing, bytes, text; refusals are errors; parameters are quoted."""
-    hook = operations.create_webhook({"url": "https://example.org/hook", "events": ["job.finished"]})
+    hook = operations.create_webhook(
+        {"url": "https://example.org/hook", "events": ["job.finished"]}
+    )
     with service.client() as client:
         made = client.call(hook)
-        assert made["id"] in {one["id"] for one in client.call(operations.list_webhooks())["webhooks"]}
+        assert made["id"] in {
+            one["id"] for one in client.call(operations.list_webhooks())["webhooks"]
+        }
         assert client.call(operations.delete_webhook(made["id"])) is None
         exported = client.call(operations.export_ledger())
         assert isinstance(exported, bytes)
@@ -184,7 +199,15 @@ def test_operations_without_a_method_are_called(service: Installation) -> None:
 def test_mypy_finds_what_is_wrong_in_a_users_code(tmp_path: Path) -> None:
     """Each line that says that it is wrong, for the reason that it says, and no other line."""
     code = Path(__file__).with_name("user_code.py")
-    command = ["-m", "mypy", "--strict", "--follow-imports=silent", "--config-file=", "--cache-dir", str(tmp_path)]
+    command = [
+        "-m",
+        "mypy",
+        "--strict",
+        "--follow-imports=silent",
+        "--config-file=",
+        "--cache-dir",
+        str(tmp_path),
+    ]
     done = subprocess.run(
         [sys.executable, *command, "--no-pretty", "--hide-error-codes", str(code)],
         capture_output=True,
@@ -194,10 +217,16 @@ def test_mypy_finds_what_is_wrong_in_a_users_code(tmp_path: Path) -> None:
     errors = re.findall(r"py:(\d+): error: (.*)", done.stdout)
     assert errors, done.stdout + done.stderr
     lines = enumerate(code.read_text().splitlines(), 1)
-    wrong = {number: line.partition("# wrong: ")[2] for number, line in lines if "# wrong: " in line}
+    wrong = {
+        number: line.partition("# wrong: ")[2] for number, line in lines if "# wrong: " in line
+    }
     assert {int(number) for number, _ in errors} == set(wrong)
     for number, reason in wrong.items():
-        assert any(reason in error for line, error in errors if int(line) == number), (number, reason, errors)
+        assert any(reason in error for line, error in errors if int(line) == number), (
+            number,
+            reason,
+            errors,
+        )
 
 
 def test_the_two_clients_have_the_same_calls() -> None:
@@ -214,7 +243,9 @@ def test_the_two_clients_have_the_same_calls() -> None:
 class Lossy(httpx.HTTPTransport):
     """Carries requests to the service, and loses or refuses what it is told to."""
 
-    def __init__(self, path: str, *, lose: int = 0, refuse: tuple[httpx.Response, ...] = ()) -> None:
+    def __init__(
+        self, path: str, *, lose: int = 0, refuse: tuple[httpx.Response, ...] = ()
+    ) -> None:
         super().__init__()
         self.path, self.lose, self.refuse = path, lose, list(refuse)
         self.sent: list[httpx.Request] = []
@@ -242,8 +273,12 @@ def test_a_submission_whose_answer_is_lost_is_one_job_and_one_charge(service: In
         (key,) = {request.headers["Idempotency-Key"] for request in lossy.sent}
         assert len(key) >= 16
         assert len({request.content for request in lossy.sent}) == 1
-        assert client.budget(registered["account"])["spent"]["epsilon"] == answer.price.epsilon == 0.1
-        assert [job["id"] for job in client.jobs()["jobs"] if job["dataset"] == registered["id"]] == [answer.id]
+        assert (
+            client.budget(registered["account"])["spent"]["epsilon"] == answer.price.epsilon == 0.1
+        )
+        assert [
+            job["id"] for job in client.jobs()["jobs"] if job["dataset"] == registered["id"]
+        ] == [answer.id]
 
 
 def test_paying_twice_is_warned_of_unless_it_is_meant(service: Installation) -> None:
@@ -259,7 +294,11 @@ def test_paying_twice_is_warned_of_unless_it_is_meant(service: Installation) -> 
         assert (warning.message.job, warning.message.reusable) == (second.id, [first.id])
         third = client.solve(body, epsilon=0.2, anew=True)  # warnings are errors here
         client.ask_again(first, objective="user_equilibrium")
-        assert [client.job(one.id)["name"] for one in (first, second, third)] == ["Monday", "Tuesday", "Monday"]
+        assert [client.job(one.id)["name"] for one in (first, second, third)] == [
+            "Monday",
+            "Tuesday",
+            "Monday",
+        ]
         body["problem"]["dataset"] = client.register(bodies.dataset(mode="simulation"))
         for _ in range(2):
             client.solve(body, epsilon=0.1)
@@ -312,12 +351,17 @@ def test_what_cannot_be_repeated_is_sent_once(service: Installation) -> None:
 
 
 def test_refusals_for_being_busy_are_waited_out(service: Installation) -> None:
-    busy = (httpx.Response(429, headers={"Retry-After": "0"}), httpx.Response(503, headers={"Retry-After": "0"}))
+    busy = (
+        httpx.Response(429, headers={"Retry-After": "0"}),
+        httpx.Response(503, headers={"Retry-After": "0"}),
+    )
     lossy = Lossy("/v1/budgets", refuse=busy)
     with Client(service.url, service.owner_key, transport=lossy) as client:
         client.budgets()
         assert len(lossy.sent) == 3
-        lossy.refuse = [httpx.Response(429, headers={"Retry-After": "3600"}, json={"code": "rate_limited"})]
+        lossy.refuse = [
+            httpx.Response(429, headers={"Retry-After": "3600"}, json={"code": "rate_limited"})
+        ]
         with pytest.raises(discreet_client.RateLimited) as refused:
             client.budgets()
         assert refused.value.retry_after == 3600
@@ -358,7 +402,10 @@ def test_refusals_are_typed(service: Installation) -> None:
             client.plan(bodies.job(registered["id"], relative_gap=7))
         assert [issue.pointer for issue in invalid.value.errors] == ["/problem/relative_gap"]
         assert client.budget(registered["account"])["spent"]["epsilon"] == 0
-        with pytest.raises(discreet_client.Unauthenticated), service.client("dsc_wrong") as stranger:
+        with (
+            pytest.raises(discreet_client.Unauthenticated),
+            service.client("dsc_wrong") as stranger,
+        ):
             stranger.budgets()
         dataset = bodies.dataset()
         client.register(dataset)
@@ -467,13 +514,15 @@ def test_the_asynchronous_client_keeps_on_too(service: Installation) -> None:
 
 
 def test_a_stream_is_read_the_same_wherever_it_is_cut() -> None:
-    stream = (
-        ": hello\r\nid: 1\r\nevent: state\r\ndata: é\r\ndata:b\r\n\r\nretry: 5\rid: 2\rdata: x\r\rdata: half\n".encode()
-    )
+    stream = ": hello\r\nid: 1\r\nevent: state\r\ndata: é\r\ndata:b\r\n\r\nretry: 5\rid: 2\rdata: x\r\rdata: half\n".encode()
     for size in range(1, len(stream) + 1):
         parser = EventParser()
         parts = (stream[at : at + size] for at in range(0, len(stream), size))
-        found = [(event.event, event.data, event.last_id) for part in parts for event in parser.feed(part)]
+        found = [
+            (event.event, event.data, event.last_id)
+            for part in parts
+            for event in parser.feed(part)
+        ]
         assert found == [("state", "é\nb", "1"), ("message", "x", "2")], size
 
 
@@ -493,12 +542,21 @@ def test_content_in_any_form_is_the_same_dataset(
     }
     frame = pd.DataFrame(columns)
     frame.to_csv(tmp_path / "states.csv", index=False)
-    forms = [trajectories, columns, frame, pa.table(columns), tmp_path / "states.csv", {"trajectories": trajectories}]
+    forms = [
+        trajectories,
+        columns,
+        frame,
+        pa.table(columns),
+        tmp_path / "states.csv",
+        {"trajectories": trajectories},
+    ]
     with service.client() as client:
         known = client.register(dataset)
 
         def register(content: Any) -> str:
-            return client.register("dr_ensemble", dataset["public"], content, cap=dataset["cap"])["id"]
+            return client.register("dr_ensemble", dataset["public"], content, cap=dataset["cap"])[
+                "id"
+            ]
 
         assert {register(form) for form in forms} == {known["id"]}
         monkeypatch.setitem(sys.modules, "pyarrow", None)  # as if it were not installed: CSV
@@ -507,19 +565,31 @@ def test_content_in_any_form_is_the_same_dataset(
         assert known["id"] in {one["id"] for one in client.datasets()}
 
 
-def test_meter_series_in_any_form_are_the_dataset_of_their_states(service: Installation, tmp_path: Any) -> None:
+def test_meter_series_in_any_form_are_the_dataset_of_their_states(
+    service: Installation, tmp_path: Any
+) -> None:
     """Read by the service, or by the same code here: who sends states tells no power."""
     start = datetime(2026, 3, 29, tzinfo=UTC)
     rule = {"start": start.isoformat(), "interval_seconds": 1800}
     public = {"unit": "participant", "states": 3, "steps": 4, "edges": [0, 1, 2, 3], "meters": rule}
     times = [start + timedelta(minutes=15 * row) for row in range(8)] * 3
     power = [load + 0.25 * row for load in (0, 0.5, 1) for row in range(8)]
-    columns = {"participant": [f"meter {row // 8}" for row in range(24)], "time": times, "kw": power}
+    columns = {
+        "participant": [f"meter {row // 8}" for row in range(24)],
+        "time": times,
+        "kw": power,
+    }
     frame = pd.DataFrame(columns)
     frame.to_csv(tmp_path / "meters.csv", index=False)
     frame.to_parquet(tmp_path / "meters.parquet")
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    forms = [frame, tmp_path / "meters.csv", tmp_path / "meters.parquet", {"power": rows}, {"power": frame}]
+    forms = [
+        frame,
+        tmp_path / "meters.csv",
+        tmp_path / "meters.parquet",
+        {"power": rows},
+        {"power": frame},
+    ]
     with service.client() as client:
         states = [[0, 0, 1, 1], [0, 1, 1, 2], [1, 1, 2, 2]]
         known = client.register("dr_ensemble", public, {"trajectories": states}, cap=1)["id"]
@@ -664,9 +734,15 @@ def test_frames_call_positions_as_a_network_calls_its_nodes() -> None:
     names = {"origin": ["Inn", "Mill"], "destination": ["Inn", "Mill"]}
     demand = answer.frame("demand", called=names)
     assert (demand.loc["Inn", "Mill"], demand.loc["Mill", "Inn"]) == (2.5, 1.0)
-    assert answer.frame("demand", intervals=True, called=names).loc[("Inn", "Mill"), "demand"] == 2.5
-    assert answer.frame("policy", called=names)[["origin", "destination"]].values.tolist() == [["Inn", "Mill"]]
-    assert answer.frame("link_flows", called={**names, "link": ["High Street", "back"]}).index.tolist() == [
+    assert (
+        answer.frame("demand", intervals=True, called=names).loc[("Inn", "Mill"), "demand"] == 2.5
+    )
+    assert answer.frame("policy", called=names)[["origin", "destination"]].values.tolist() == [
+        ["Inn", "Mill"]
+    ]
+    assert answer.frame(
+        "link_flows", called={**names, "link": ["High Street", "back"]}
+    ).index.tolist() == [
         "High Street",
         "back",
     ]
@@ -675,7 +751,9 @@ def test_frames_call_positions_as_a_network_calls_its_nodes() -> None:
             answer.frame(field, called={"destination": ["Inn"]})
 
 
-def test_answers_draw_themselves_as_their_pages_do(service: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_draw_themselves_as_their_pages_do(
+    service: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bodies_of = examples(8)
     with service.client() as client:
         for kind in ("routing", "dr_ensemble"):
@@ -710,7 +788,9 @@ def test_answers_draw_themselves_as_their_pages_do(service: Installation, monkey
             answer.plot()
 
 
-def test_a_client_finds_its_server(service: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_finds_its_server(
+    service: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As the command line does: what is given, the environment, the `discreet up` of this user."""
     for name in ("DISCREET_URL", "DISCREET_KEY"):
         monkeypatch.delenv(name, raising=False)
@@ -733,7 +813,9 @@ def test_a_client_finds_its_server(service: Installation, tmp_path: Path, monkey
         client.budgets()
     monkeypatch.setenv("DISCREET_URL", service.url)
     monkeypatch.setenv("DISCREET_KEY", service.owner_key)
-    ready.write_text(json.dumps({"api": "http://127.0.0.1:9", "pid": 2**22 + 1}))  # of one that has ended
+    ready.write_text(
+        json.dumps({"api": "http://127.0.0.1:9", "pid": 2**22 + 1})
+    )  # of one that has ended
     with Client() as client:
         client.budgets()
 
@@ -798,7 +880,11 @@ def test_a_notebook_shows_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_webhooks_are_verified() -> None:
     """The example of the Standard Webhooks libraries."""
-    secret, body, now = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", b'{"test": 2432232314}', 1614265400
+    secret, body, now = (
+        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        b'{"test": 2432232314}',
+        1614265400,
+    )
     headers = {
         "Webhook-Id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
         "Webhook-Timestamp": "1614265330",
@@ -812,7 +898,13 @@ def test_webhooks_are_verified() -> None:
         ({"headers": {**headers, "Webhook-Timestamp": "soon"}}, "seconds"),
         ({"headers": {"Webhook-Id": "msg"}}, "missing"),
     ):
-        given: dict[str, Any] = {"secret": secret, "headers": headers, "body": body, "now": now, **bad}
+        given: dict[str, Any] = {
+            "secret": secret,
+            "headers": headers,
+            "body": body,
+            "now": now,
+            **bad,
+        }
         with pytest.raises(WebhookRefused, match=says):
             verify(given["secret"], given["headers"], given["body"], now=given["now"])
 

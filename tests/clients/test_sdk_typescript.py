@@ -75,7 +75,10 @@ def test_the_sdk_against_the_service(built: Path, service: Installation) -> None
 
 def test_files_are_sent_as_they_are(built: Path) -> None:
     """From blobs, files and streams, without a service: clients/typescript/test/uploads.test.ts."""
-    done = execute([str(shutil.which("node")), "--test", "--test-reporter=tap", "dist/test/uploads.test.js"], built)
+    done = execute(
+        [str(shutil.which("node")), "--test", "--test-reporter=tap", "dist/test/uploads.test.js"],
+        built,
+    )
     assert re.search(r"^# pass 6$", done, re.MULTILINE)
 
 
@@ -126,11 +129,14 @@ def test_the_packed_sdk_runs_in_a_browser(user: Path, service: Installation) -> 
     }
     page = f'<!doctype html><script type="importmap">{json.dumps({"imports": imports})}</script>'
     with chromium() as browser, tab(browser, service.url) as seen:
-        seen.page.route("**/sdk/page.html", lambda route: route.fulfill(body=page, content_type="text/html"))
+        seen.page.route(
+            "**/sdk/page.html", lambda route: route.fulfill(body=page, content_type="text/html")
+        )
         seen.page.route(
             "**/sdk/*/dist/**",
             lambda route: route.fulfill(
-                path=modules / route.request.url.partition("/sdk/")[2], content_type="text/javascript"
+                path=modules / route.request.url.partition("/sdk/")[2],
+                content_type="text/javascript",
             ),
         )
         seen.go("/sdk/page.html")

@@ -82,9 +82,13 @@ def parameters(scheme: Scheme = "paillier", rounds: int = 3, **changes: Any) -> 
     return replace(Parameters(3, rounds, 1000.0, scheme, BITS, **({"slot_bits": 64} | changes)))
 
 
-def run(agents: int, chosen: Parameters, wire: Wire | None = None, **more: Any) -> tuple[Outcome, list[Vehicle]]:
+def run(
+    agents: int, chosen: Parameters, wire: Wire | None = None, **more: Any
+) -> tuple[Outcome, list[Vehicle]]:
     vehicles = [Vehicle(index, chosen.rounds) for index in range(agents)]
-    outcome = run_in_process(vehicles, OWN, chosen, wire=wire, window=4, _smallest_key_bits=BITS, **more)
+    outcome = run_in_process(
+        vehicles, OWN, chosen, wire=wire, window=4, _smallest_key_bits=BITS, **more
+    )
     return outcome, vehicles
 
 
@@ -97,7 +101,9 @@ def assert_opened(vehicles: Sequence[Vehicle], rounds: Sequence[Sequence[int]]) 
     for vehicle in vehicles:
         assert len(vehicle.sums) == len(rounds)
         for round_, agents in enumerate(rounds):
-            np.testing.assert_allclose(vehicle.sums[round_], expected(agents, round_), atol=4 * RESOLUTION, rtol=0)
+            np.testing.assert_allclose(
+                vehicle.sums[round_], expected(agents, round_), atol=4 * RESOLUTION, rtol=0
+            )
 
 
 # It works -----------------------------------------------------------------------------------------------------------
@@ -137,7 +143,9 @@ def test_the_signed_transcript_can_be_checked_by_anybody() -> None:
     modulus = heard[2][11:][11 : 11 + BITS // 8]
     last_sum = hashlib.sha256(heard[-2]).digest()
     for index, agent in enumerate(outcome.agents):
-        header = bytes([14]) + (0).to_bytes(4, "big") + (3).to_bytes(4, "big") + index.to_bytes(2, "big")
+        header = (
+            bytes([14]) + (0).to_bytes(4, "big") + (3).to_bytes(4, "big") + index.to_bytes(2, "big")
+        )
         statement = (
             b"discreet/secure-sum/v1"
             + hashlib.sha256(b"simulation").digest()
@@ -169,7 +177,9 @@ def test_the_paper_example_encrypted_and_in_the_clear(scheme: Scheme) -> None:
     rounded = solve(parts, c, d, steps=steps, iterations=rounds, resolution=RESOLUTION)
     for agent, exact, same in zip(agents, twin.x, rounded.x, strict=True):
         assert np.max(np.abs(agent.x - exact)) < 1e-8
-        np.testing.assert_array_equal(agent.x, same)  # the rounded twin is the encrypted run, bit by bit
+        np.testing.assert_array_equal(
+            agent.x, same
+        )  # the rounded twin is the encrypted run, bit by bit
         assert np.max(np.abs(agent.multipliers - twin.multipliers)) < 1e-8
 
 
@@ -177,9 +187,16 @@ def test_all_end_together_when_the_sums_settle() -> None:
     """By a threshold on the sums that all agents see; the plaintext twin ends at the same iteration."""
     parts, c, d = paper()
     steps, planned, threshold = Steps(0.016, 0.8), 3000, 1e-6
-    updates = [Rounds(Participant(p.A_u, p.A_g, p.cost, p.domain, steps), planned, threshold) for p in parts]
-    outcome = run_in_process(updates, np.concatenate([c, d]), Parameters(4, planned, 12.0, "masking"))
-    twin = solve(parts, c, d, steps=steps, iterations=planned, threshold=threshold, resolution=RESOLUTION)
+    updates = [
+        Rounds(Participant(p.A_u, p.A_g, p.cost, p.domain, steps), planned, threshold)
+        for p in parts
+    ]
+    outcome = run_in_process(
+        updates, np.concatenate([c, d]), Parameters(4, planned, 12.0, "masking")
+    )
+    twin = solve(
+        parts, c, d, steps=steps, iterations=planned, threshold=threshold, resolution=RESOLUTION
+    )
     assert twin.status == "converged"
     assert {update.done for update in updates} == {twin.iterations}
     assert outcome.operator.opened == twin.iterations + 1 < planned
@@ -201,7 +218,9 @@ def test_obfuscators_made_while_waiting_are_the_ones_used() -> None:
     assert pool.obfuscators._pool == []
     # A ciphertext over its obfuscator is 1 + mN.
     square, n = pool.public.square, pool.public.n
-    assert [c * pow(r, -1, square) % square % n for c, r in zip(ciphertexts, ready, strict=True)] == [1] * len(ready)
+    assert [
+        c * pow(r, -1, square) % square % n for c, r in zip(ciphertexts, ready, strict=True)
+    ] == [1] * len(ready)
     assert_opened([vehicles[1]], [range(3)])
 
 
@@ -249,7 +268,11 @@ def test_frames_tell_nothing_of_magnitudes() -> None:
 )
 def test_parameters_that_nobody_accepts(agents: int, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(Unacceptable, match=message):
-        run_in_process([Vehicle(i, 1) for i in range(agents)], OWN, replace(Parameters(3, 1, 1000.0), **changes))
+        run_in_process(
+            [Vehicle(i, 1) for i in range(agents)],
+            OWN,
+            replace(Parameters(3, 1, 1000.0), **changes),
+        )
 
 
 def test_quorum() -> None:
@@ -305,11 +328,15 @@ def test_rosters() -> None:
     owner, server, identities, roster = party()
     operator = Operator(server, owner.public_key(), roster.signed(owner), OWN)
     opening = operator.open()
-    stranger = Agent(Ed25519PrivateKey.generate(), owner.public_key(), Vehicle(0, 1), MemoryJournal())
+    stranger = Agent(
+        Ed25519PrivateKey.generate(), owner.public_key(), Vehicle(0, 1), MemoryJournal()
+    )
     with pytest.raises(Unacceptable, match="not in the roster"):
         stranger.answer(opening)
     # Another owner, who an operator that swaps keys would have to be.
-    other = Agent(identities[0], Ed25519PrivateKey.generate().public_key(), Vehicle(0, 1), MemoryJournal())
+    other = Agent(
+        identities[0], Ed25519PrivateKey.generate().public_key(), Vehicle(0, 1), MemoryJournal()
+    )
     with pytest.raises(Refused, match="not signed by the owner"):
         other.answer(opening)
     with pytest.raises(Unacceptable, match="another operator"):
@@ -405,8 +432,12 @@ def test_with_dropout_the_others_go_on(scheme: Scheme) -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("kind", [Kind.AGREEMENT, Kind.RELEASE])
-def test_with_dropout_an_agent_killed_after_its_message_ends_the_round_unopened(scheme: Scheme, kind: Kind) -> None:
-    outcome, vehicles = run(5, parameters(scheme, allow_dropout=True), kill(2, kind, 1, before=True))
+def test_with_dropout_an_agent_killed_after_its_message_ends_the_round_unopened(
+    scheme: Scheme, kind: Kind
+) -> None:
+    outcome, vehicles = run(
+        5, parameters(scheme, allow_dropout=True), kill(2, kind, 1, before=True)
+    )
     assert isinstance(outcome.error, Missing)
     assert_opened([vehicles[i] for i in (0, 1, 3, 4)], [range(5)])
 
@@ -422,14 +453,24 @@ def flipped(frame: bytes, bit: int) -> bytes:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("allow_dropout", [False, True])
-def test_flipped_bits_are_refused_and_the_right_frame_still_counts(scheme: Scheme, allow_dropout: bool) -> None:
+def test_flipped_bits_are_refused_and_the_right_frame_still_counts(
+    scheme: Scheme, allow_dropout: bool
+) -> None:
     """A bit in every field of every frame, both ways: refused without effect; then the true frame, then right sums."""
     rng = np.random.default_rng(5)
     refusals: dict[Kind, int] = {}
 
     def refused(act: Callable[[bytes], object], kind: Kind, frame: bytes) -> None:
-        header, payload, signature = range(11), range(11, len(frame) - 64), range(len(frame) - 64, len(frame))
-        places = [*header, *rng.choice(payload, min(6, len(payload)), replace=False), *rng.choice(signature, 4)]
+        header, payload, signature = (
+            range(11),
+            range(11, len(frame) - 64),
+            range(len(frame) - 64, len(frame)),
+        )
+        places = [
+            *header,
+            *rng.choice(payload, min(6, len(payload)), replace=False),
+            *rng.choice(signature, 4),
+        ]
         for place in places:
             with pytest.raises((Refused, Unacceptable)):
                 act(flipped(frame, 8 * int(place) + int(rng.integers(8))))
@@ -455,7 +496,9 @@ def test_flipped_bits_are_refused_and_the_right_frame_still_counts(scheme: Schem
                 operator.collect(answer)  # the same twice does nothing
         broadcast = operator.advance()
     assert operator.finished
-    assert longest == secure_sum.longest_answer(chosen, 3)  # what a server lets in, and no byte more
+    assert longest == secure_sum.longest_answer(
+        chosen, 3
+    )  # what a server lets in, and no byte more
     assert_opened(vehicles, [range(3)] * 2)
     unused = set() if allow_dropout else {Kind.PROPOSAL, Kind.AGREEMENT, Kind.AGREED, Kind.RELEASE}
     assert set(refusals) == set(Kind) - unused
@@ -493,11 +536,16 @@ def test_frames_of_another_job_epoch_or_sender_are_refused() -> None:
     assert first.error is None
     owner, server, identities, roster = party()
     operator = Operator(server, owner.public_key(), roster.signed(owner), OWN)
-    agents = [Agent(identity, owner.public_key(), Vehicle(0, 1), MemoryJournal()) for identity in identities]
+    agents = [
+        Agent(identity, owner.public_key(), Vehicle(0, 1), MemoryJournal())
+        for identity in identities
+    ]
     hellos = [agent.answer(operator.open()) for agent in agents]
     again = Operator(server, owner.public_key(), roster.signed(owner), OWN, epoch=1)
     again.open()
-    elsewhere = Operator(server, owner.public_key(), replace(roster, job="job_2").signed(owner), OWN)
+    elsewhere = Operator(
+        server, owner.public_key(), replace(roster, job="job_2").signed(owner), OWN
+    )
     elsewhere.open()
     for target in (again, elsewhere):
         with pytest.raises(Refused):
@@ -523,13 +571,16 @@ def other_key(secret: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "another"), [("paillier", other_byte), ("paillier", other_key), ("masking", other_byte)]
+    ("scheme", "another"),
+    [("paillier", other_byte), ("paillier", other_key), ("masking", other_byte)],
 )
 def test_a_dealer_that_seals_another_secret_for_somebody(
     scheme: Scheme, another: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vehicles = [Vehicle(index, 1) for index in range(3)]
-    operator, agents = secure_sum.assemble(vehicles, OWN, parameters(scheme), window=4, _smallest_key_bits=BITS)
+    operator, agents = secure_sum.assemble(
+        vehicles, OWN, parameters(scheme), window=4, _smallest_key_bits=BITS
+    )
     hellos = [agent.answer(opening) for opening in [operator.open()] for agent in agents]
     for hello in hellos:
         operator.collect(hello)
@@ -567,17 +618,24 @@ def test_a_dealer_that_seals_another_secret_for_somebody(
 def test_a_dealer_that_deals_different_keys_with_the_operator(scheme: Scheme) -> None:
     """Two authentic DEALs, each agent a consistent one: the acknowledgements do not agree, nobody contributes."""
     vehicles = [Vehicle(index, 1) for index in range(4)]
-    operator, agents = secure_sum.assemble(vehicles, OWN, parameters(scheme), window=4, _smallest_key_bits=BITS)
+    operator, agents = secure_sum.assemble(
+        vehicles, OWN, parameters(scheme), window=4, _smallest_key_bits=BITS
+    )
     opening = operator.open()
     for agent in agents:
         operator.collect(agent.answer(opening))
     keys = operator.advance()
     assert keys is not None
-    deals = [agents[0].answer(keys), agents[0]._deal()]  # the first would be the one of its own state
+    deals = [
+        agents[0].answer(keys),
+        agents[0]._deal(),
+    ]  # the first would be the one of its own state
     for agent in agents[1:]:
         agent.answer(keys)
     dealt = [operator._frame(Kind.DEALT, OPERATOR, deal) for deal in deals]
-    acks = [agents[0].answer(dealt[1])] + [agent.answer(dealt[place % 2]) for place, agent in enumerate(agents[1:])]
+    acks = [agents[0].answer(dealt[1])] + [
+        agent.answer(dealt[place % 2]) for place, agent in enumerate(agents[1:])
+    ]
     signatures = b"".join(ack[-64:] for ack in acks)
     for agent, deal in zip(agents, (deals[1], deals[0], deals[1], deals[0]), strict=True):
         # The operator signs, for each agent, a START under the key that this agent has.
@@ -595,7 +653,9 @@ def started(
     """A run up to the contributions of round 0, which are returned and not yet collected."""
     vehicles = [Vehicle(index, rounds) for index in range(agents)]
     chosen = parameters(scheme, rounds=rounds, **changes)
-    operator, machines = secure_sum.assemble(vehicles, OWN, chosen, window=4, _smallest_key_bits=BITS)
+    operator, machines = secure_sum.assemble(
+        vehicles, OWN, chosen, window=4, _smallest_key_bits=BITS
+    )
     broadcast = operator.open()
     while True:
         answers = [agent.answer(broadcast) for agent in machines]
@@ -616,7 +676,9 @@ def test_an_operator_that_leaves_somebody_out_or_counts_somebody_twice(scheme: S
             operator.collect(answer)
         machine: Any = operator._scheme
         masks = machine.masks([operator._mask_key(OPERATOR, agent) for agent in which], [])
-        payload = machine.combine([operator._contributions[agent] for agent in which], operator._own, masks)
+        payload = machine.combine(
+            [operator._contributions[agent] for agent in which], operator._own, masks
+        )
         frame = operator._frame(Kind.SUM, OPERATOR, payload)
         for agent in agents:
             with pytest.raises(Tampered, match="sum of round 0 is wrong"):
@@ -647,7 +709,9 @@ def test_an_operator_that_tells_different_sums(scheme: Scheme) -> None:
     np.testing.assert_allclose(vehicles[3].sums[0], expected(range(4), 0) + 5, atol=1e-8)
     for answer in answers:
         operator.collect(answer)
-    with pytest.raises(Refused, match="not signed by agent 3"):  # an honest operator would not even count it
+    with pytest.raises(
+        Refused, match="not signed by agent 3"
+    ):  # an honest operator would not even count it
         operator.collect(twisted)
     operator._collected[3] = Kind.CONTRIBUTION, parse(twisted)[4], twisted[-64:]
     operator._contributions[3] = machine.accept(parse(twisted)[4])
@@ -703,7 +767,11 @@ def test_an_operator_that_alters_what_it_passes_on(scheme: Scheme, target: Kind)
 def test_an_operator_that_swaps_a_key(scheme: Scheme) -> None:
     """An X25519 key of its own in place of agent 2's: it is not signed by agent 2."""
     operator, agents = secure_sum.assemble(
-        [Vehicle(index, 1) for index in range(3)], OWN, parameters(scheme), window=4, _smallest_key_bits=BITS
+        [Vehicle(index, 1) for index in range(3)],
+        OWN,
+        parameters(scheme),
+        window=4,
+        _smallest_key_bits=BITS,
     )
     opening = operator.open()
     for agent in agents:
@@ -755,11 +823,15 @@ def test_sets_that_are_too_small_or_not_the_same(scheme: Scheme) -> None:
     # Two sets, each of the least size: an agent signs one of them, and no set gets all its signatures.
     operator, agents, vehicles, _ = started(scheme, 5, allow_dropout=True)
     one, other = (0, 1, 2, 3), (1, 2, 3, 4)
-    signed = {place: agents[place].answer(proposal(one if place < 3 else other)) for place in range(5)}
+    signed = {
+        place: agents[place].answer(proposal(one if place < 3 else other)) for place in range(5)
+    }
     with pytest.raises(Refused, match="not due"):
         agents[1].answer(proposal(other))
     for members in (one, other):
-        agreed = operator._frame(Kind.AGREED, OPERATOR, b"".join(signed[place][-64:] for place in members))
+        agreed = operator._frame(
+            Kind.AGREED, OPERATOR, b"".join(signed[place][-64:] for place in members)
+        )
         for place in members:
             if agents[place].ended is None:
                 with pytest.raises(Tampered, match="has not signed the same AGREEMENT"):
@@ -813,7 +885,11 @@ def test_the_journal_is_written_before_anything_is_sent() -> None:
 
     journals: list[Journal] = [Spy(order), MemoryJournal(), MemoryJournal()]
     run(3, parameters("masking", rounds=2, allow_dropout=True), tap, journals=journals)
-    assert order == ["epoch", "HELLO", "deal", "DEAL"] + ["contribution", "CONTRIBUTION", "set", "AGREEMENT"] * 2
+    assert (
+        order
+        == ["epoch", "HELLO", "deal", "DEAL"]
+        + ["contribution", "CONTRIBUTION", "set", "AGREEMENT"] * 2
+    )
 
 
 def epoch(
@@ -844,14 +920,22 @@ def epoch(
 def test_a_new_epoch_goes_on_from_the_last_sum() -> None:
     """Round 1 breaks. The next epoch begins after it, with other contributions, and the planned rounds still count."""
     group = party(rounds=4, allow_dropout=True)
-    vehicles, journals = [Vehicle(index, 4) for index in range(3)], [MemoryJournal() for _ in range(3)]
+    vehicles, journals = (
+        [Vehicle(index, 4) for index in range(3)],
+        [MemoryJournal() for _ in range(3)],
+    )
     operator, agents = epoch(group, vehicles, journals, stop=(Kind.CONTRIBUTION, 1))
     assert len({agent.last_broadcast for agent in agents} | {operator.last_broadcast}) == 1
     last = operator.last_broadcast
     assert_opened(vehicles, [range(3)])
 
     def again(**position: Any) -> None:
-        epoch(group, vehicles, journals, **({"epoch": 1, "first_round": 2, "previous": last} | position))
+        epoch(
+            group,
+            vehicles,
+            journals,
+            **({"epoch": 1, "first_round": 2, "previous": last} | position),
+        )
 
     with pytest.raises(Reused, match="epoch 0 of this job"):
         again(epoch=0)
@@ -872,7 +956,9 @@ def test_an_operator_that_was_killed_is_of_no_use_any_more() -> None:
     """Its successor has neither its X25519 key nor its round: agents refuse, nothing opens."""
     operator, agents, vehicles, answers = started("masking")
     owner = agents[0]._owner
-    successor = Operator(operator.identity, owner, operator._signed_roster, OWN, _smallest_key_bits=BITS)
+    successor = Operator(
+        operator.identity, owner, operator._signed_roster, OWN, _smallest_key_bits=BITS
+    )
     opening = successor.open()
     for agent in agents:
         with pytest.raises(Refused):
@@ -899,7 +985,9 @@ def test_discrete_gaussian_draws(variance: int) -> None:
     wanted = draws.size * np.array([*inner, 1 - inner.sum()])
     # Cells with few expected draws go together.
     few = wanted < 100
-    assert chisquare([*seen[~few], seen[few].sum()], [*wanted[~few], wanted[few].sum()]).pvalue > 1e-11
+    assert (
+        chisquare([*seen[~few], seen[few].sum()], [*wanted[~few], wanted[few].sum()]).pvalue > 1e-11
+    )
     with pytest.raises(ValueError, match="positive integer"):
         discrete_gaussian(0, 1)
 
@@ -925,7 +1013,9 @@ def test_noise_in_the_sum(scheme: Scheme) -> None:
     assert low < float(noise @ noise) < high
     variance = chosen.share_variance(5) * RESOLUTION**2
     assert sigma**2 / 4 <= variance < sigma**2 / 4 * 1.001
-    assert replace(chosen, allow_dropout=True).share_variance(5) * RESOLUTION**2 == pytest.approx(sigma**2 / 3)
+    assert replace(chosen, allow_dropout=True).share_variance(5) * RESOLUTION**2 == pytest.approx(
+        sigma**2 / 3
+    )
 
 
 def test_errors_are_one_family() -> None:

@@ -50,7 +50,9 @@ class Parties:
     def __init__(self, scheme: Scheme, **changes: Any) -> None:
         self.identities = [Ed25519PrivateKey.generate() for _ in VALUES]
         self.operator_identity = Ed25519PrivateKey.generate()
-        parameters = Parameters(dimension=2, rounds=ROUNDS, bound=100.0, scheme=scheme, key_bits=BITS, **changes)
+        parameters = Parameters(
+            dimension=2, rounds=ROUNDS, bound=100.0, scheme=scheme, key_bits=BITS, **changes
+        )
         members = tuple(one.public_key().public_bytes_raw() for one in self.identities)
         operator = self.operator_identity.public_key().public_bytes_raw()
         self.roster = Roster("job_x", members, operator, parameters)
@@ -65,7 +67,9 @@ class Parties:
 
     def new_agent(self, place: int) -> Agent:
         identity, journal = self.identities[place], self.journals[place]
-        return Agent(identity, self.trust, self.optimizers[place], journal, window=4, _smallest_key_bits=BITS)
+        return Agent(
+            identity, self.trust, self.optimizers[place], journal, window=4, _smallest_key_bits=BITS
+        )
 
     def trust(self, document: bytes) -> bool:
         return document == self.roster.document
@@ -102,7 +106,9 @@ def test_everybody_restarts_after_every_phase(scheme: Scheme) -> None:
             parties.operator.collect(answer)
         broadcast = parties.operator.advance()
     for optimizer in parties.optimizers:
-        assert np.array(optimizer.seen) == pytest.approx(np.array([expected(n) for n in range(ROUNDS)]))
+        assert np.array(optimizer.seen) == pytest.approx(
+            np.array([expected(n) for n in range(ROUNDS)])
+        )
     assert all(agent.finished for agent in parties.agents)
     certificate = parties.operator.certificate()
     assert unsigned(certificate) == []
@@ -153,7 +159,12 @@ def test_evidence_shows_who_has_not_signed() -> None:
         broadcast = parties.operator.advance()
     certificate = parties.operator.certificate()
     names = [member.hex() for member in parties.roster.members]
-    for field, value in (("transcript", "00" * 32), ("last_sum", "11" * 32), ("key", "22" * 32), ("round", 9)):
+    for field, value in (
+        ("transcript", "00" * 32),
+        ("last_sum", "11" * 32),
+        ("key", "22" * 32),
+        ("round", 9),
+    ):
         assert unsigned({**certificate, field: value}) == names
     forged = copy.deepcopy(certificate)
     forged["signatures"][names[1]] = forged["signatures"][names[0]]

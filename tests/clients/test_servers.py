@@ -77,7 +77,9 @@ def test_it_is_not_waited_for_longer_than_was_said(held: StateLock, tmp_path: Pa
 
 def test_a_command_waits_and_says_so(held: StateLock, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "discreet", "dataset", "list", "--state", str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stderr is not None
         assert "is still starting" in process.stderr.readline()
         assert process.poll() is None

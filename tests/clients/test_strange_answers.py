@@ -32,7 +32,10 @@ STRANGE: list[Any] = [
     contract({"properties": {"rows": {}}}, kind=["new"]),
     contract({"properties": {"rows": {}}}, schema={}),
     contract({"properties": {"rows": {}}}, schema={"$ref": 7}),
-    contract({"properties": {"rows": {}}}, schema={"$ref": "#/components/schemas/Registration/properties"}),
+    contract(
+        {"properties": {"rows": {}}},
+        schema={"$ref": "#/components/schemas/Registration/properties"},
+    ),
 ]
 
 
@@ -55,7 +58,9 @@ def registered(contract: httpx.Response, content: Any) -> bytes:
 @pytest.mark.parametrize("said", STRANGE, ids=repr)
 def test_a_contract_that_is_none_leaves_it_to_the_service(said: Any) -> None:
     assert forms_in(said) == {}
-    assert b'"content":{"rows":[1.0,2.0]}' in registered(httpx.Response(200, json=said), {"rows": np.array([1.0, 2.0])})
+    assert b'"content":{"rows":[1.0,2.0]}' in registered(
+        httpx.Response(200, json=said), {"rows": np.array([1.0, 2.0])}
+    )
 
 
 @pytest.mark.parametrize("arrays", [7, [7], [{}], [{"axes": 7, "value": "x"}], [{"axes": ["a"]}]])
@@ -66,7 +71,9 @@ def test_arrays_that_say_nothing_are_none(arrays: Any) -> None:
         registered(httpx.Response(200, json=said), np.ones(3))
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b'{"a":' * 100_000 + b"1" + b"}" * 100_000], ids=len)
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"\xff", b'{"a":' * 100_000 + b"1" + b"}" * 100_000], ids=len
+)
 def test_what_is_no_json_is_not_the_callers_mistake(body: bytes) -> None:
     said = httpx.Response(200, content=body, headers={"Content-Type": "application/json"})
     with pytest.raises(Unreachable, match=r"/openapi\.json was answered with what cannot be read"):

@@ -42,7 +42,12 @@ class Page(HTMLParser):
         name = values.get("name")
         if tag == "form":
             self.forms.append(
-                {"action": values.get("action"), "method": values.get("method", "get"), "fields": {}, "attrs": values}
+                {
+                    "action": values.get("action"),
+                    "method": values.get("method", "get"),
+                    "fields": {},
+                    "attrs": values,
+                }
             )
         elif tag == "a" and values.get("href"):
             self.links.append(str(values["href"]))
@@ -86,7 +91,9 @@ class Browser:
 
     def __init__(self, running: Installation) -> None:
         self.origin = running.url
-        self.http = httpx.Client(base_url=running.url, headers=HTML, timeout=DEADLINE_SECONDS, trust_env=False)
+        self.http = httpx.Client(
+            base_url=running.url, headers=HTML, timeout=DEADLINE_SECONDS, trust_env=False
+        )
 
     @classmethod
     def logged_in(cls, running: Installation, key: str | None = None) -> Self:
@@ -119,5 +126,7 @@ class Browser:
         form = page.form(to)
         data = {**form["fields"], **fields}
         headers = {"Origin": origin or self.origin}
-        answer = self.http.post(form["action"], data=data, files=files, headers=headers, follow_redirects=follow)
+        answer = self.http.post(
+            form["action"], data=data, files=files, headers=headers, follow_redirects=follow
+        )
         return Page(answer)

@@ -38,7 +38,8 @@ def chromium() -> Iterator[Browser]:
     root = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=path, args=[*root, "--disable-dev-shm-usage", "--force-color-profile=srgb"]
+            executable_path=path,
+            args=[*root, "--disable-dev-shm-usage", "--force-color-profile=srgb"],
         )
         try:
             yield browser
@@ -63,7 +64,10 @@ class Watched:
 
     def _console(self, message: ConsoleMessage) -> None:
         # Violations of the Content-Security-Policy come as errors. What was expected to be refused is not a complaint.
-        if message.type in ("error", "warning") and "the server responded with a status of 4" not in message.text:
+        if (
+            message.type in ("error", "warning")
+            and "the server responded with a status of 4" not in message.text
+        ):
             self.complaints.append(f"{message.type} on {self.page.url}: {message.text}")
 
     def _dialog(self, dialog: Dialog) -> None:

@@ -31,7 +31,9 @@ def axe() -> str:
         npm = shutil.which("npm")
         if npm is None:
             missing("npm")
-        found = subprocess.run([npm, "ci", "--silent"], cwd=AXE, capture_output=True, text=True, check=False)
+        found = subprocess.run(
+            [npm, "ci", "--silent"], cwd=AXE, capture_output=True, text=True, check=False
+        )
         if found.returncode != 0:
             missing(f"axe-core (npm says: {found.stderr[-300:]})")
     return script.read_text()

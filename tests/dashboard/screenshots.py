@@ -30,14 +30,22 @@ QUESTIONS = {"price": 0.5, "refused": 7.0}
 LOOKS = {
     "light": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
-    "narrow": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light", "has_touch": True},
+    "narrow": {
+        "viewport": {"width": 390, "height": 844},
+        "color_scheme": "light",
+        "has_touch": True,
+    },
 }
 
 
 def pages(client: Client, jobs: dict[str, str]) -> dict[str, str]:
     """The address of each page by its picture's name; everything that an owner sees."""
     routed = client.job(jobs["routing"])
-    account = next(one["id"] for one in client.budgets() if routed["dataset"] in [d["id"] for d in one["datasets"]])
+    account = next(
+        one["id"]
+        for one in client.budgets()
+        if routed["dataset"] in [d["id"] for d in one["datasets"]]
+    )
     policy = client.result(jobs["routing"])["result"]["policy"]
     pair = max(policy, key=lambda one: len(one["paths"]))
     named = {f"job-{name.replace('_', '-')}": f"/jobs/{job}" for name, job in jobs.items()}
@@ -79,7 +87,9 @@ def take(seen: Watched, name: str, look: str) -> None:
     """One picture of the whole page."""
     seen.draw()
     if (name, look) in FRONT:
-        seen.page.evaluate("place => document.querySelector(place).scrollIntoView()", FRONT[name, look])
+        seen.page.evaluate(
+            "place => document.querySelector(place).scrollIntoView()", FRONT[name, look]
+        )
         save(seen.page.screenshot(animations="disabled"), f"front-{name}")
     seen.page.evaluate("scrollTo(0, 0)")
     save(seen.page.screenshot(full_page=True, animations="disabled"), f"{name}-{look}")
@@ -106,7 +116,9 @@ def small(picture: Image.Image) -> Image.Image:
     return picture.quantize(palette=palette, dither=Image.Dither.NONE)
 
 
-def look_at(browser: Browser, look: str, url: str, keys: dict[str, str], addresses: dict[str, str]) -> None:
+def look_at(
+    browser: Browser, look: str, url: str, keys: dict[str, str], addresses: dict[str, str]
+) -> None:
     with tab(browser, url, **LOOKS[look]) as seen:
         seen.go("/login")
         if "login" in addresses:
@@ -145,16 +157,24 @@ def main(wanted: list[str]) -> None:
         settings = Settings(state=Path(folder) / "state")
         print("starting a server with a tenant's life …", flush=True)
         with running(settings) as ready:
-            keys = {name: (settings.state / f"{name}.key").read_text().strip() for name in ("owner", "operator")}
+            keys = {
+                name: (settings.state / f"{name}.key").read_text().strip()
+                for name in ("owner", "operator")
+            }
             with Client(ready["api"], keys["owner"]) as client:
                 analyst = client.create_key(role="analyst", principal="Ada")["key"]
                 with Client(ready["api"], analyst) as second:
                     jobs = tenant().fill(client, second)
                 jobs |= tenant().session(client, Path(folder))
                 addresses = pages(client, jobs)
-                asked = {f"job-{name}": question(client, jobs, epsilon) for name, epsilon in QUESTIONS.items()}
+                asked = {
+                    f"job-{name}": question(client, jobs, epsilon)
+                    for name, epsilon in QUESTIONS.items()
+                }
             everything = {**addresses, **asked, "login": "", "operator": "", "dataset-content": ""}
-            addresses = {name: one for name, one in everything.items() if not wanted or name in wanted}
+            addresses = {
+                name: one for name, one in everything.items() if not wanted or name in wanted
+            }
             with chromium() as browser:
                 for look in LOOKS:
                     look_at(browser, look, ready["api"], keys, addresses)

@@ -21,7 +21,8 @@ def keys(service: Installation) -> dict[str, str]:
     owner = service.owner_of("what if")
     with service.client(owner) as client:
         made = {
-            role: client.create_key(role=role, principal=f"{role} who asks")["key"] for role in ("analyst", "auditor")
+            role: client.create_key(role=role, principal=f"{role} who asks")["key"]
+            for role in ("analyst", "auditor")
         }
     return {"owner": owner, **made}
 
@@ -35,7 +36,9 @@ def jobs(service: Installation, keys: dict[str, str]) -> dict[str, str]:
             body = KINDS[kind].example()
             data = {**body["problem"]["dataset"], "name": f"asked of {kind}"}
             problem = {**body["problem"], "dataset": owner.register(data)["id"]}
-            found[kind] = owner.submit({**body, "problem": problem, "name": f"The first {kind}"})["id"]
+            found[kind] = owner.submit({**body, "problem": problem, "name": f"The first {kind}"})[
+                "id"
+            ]
         for job in found.values():
             owner.wait(job)
     return found
@@ -104,10 +107,15 @@ def test_choices_lists_and_what_is_refused(
         page.get_by_label("Price", exact=True).wait_for()
         page.get_by_role("slider", name="Price: slider").press("End")
         dear = owner.job(answered(page))["problem"]["price"]
-        assert dear == pytest.approx([10 * one for one in owner.job(jobs["dr_ensemble"])["problem"]["price"]])
+        assert dear == pytest.approx(
+            [10 * one for one in owner.job(jobs["dr_ensemble"])["problem"]["price"]]
+        )
         page.get_by_label("Discomfort weight", exact=True).fill("-1")
         page.get_by_text("Not asked as it stands").wait_for()
-        assert page.get_by_label("Discomfort weight", exact=True).get_attribute("aria-invalid") == "true"
+        assert (
+            page.get_by_label("Discomfort weight", exact=True).get_attribute("aria-invalid")
+            == "true"
+        )
         page.get_by_role("button", name="As it was").click()
         page.locator("[data-ask-status]", has_text="As it was.").wait_for()
         page.get_by_text("More that is free to ask").click()
@@ -126,7 +134,10 @@ def test_one_question_is_under_way_at_a_time(
         seen.login(keys["owner"])
         page = opened(seen, jobs["off_policy_evaluation"])
         posts: list[str] = []
-        page.on("request", lambda request: posts.append(request.url) if request.method == "POST" else None)
+        page.on(
+            "request",
+            lambda request: posts.append(request.url) if request.method == "POST" else None,
+        )
         held: list[Route] = []
         page.route("**/ask", lambda route: route.continue_() if held else held.append(route))
         field = page.get_by_label("Discount", exact=True)
@@ -155,7 +166,11 @@ def test_a_stored_network_is_asked_of_where_it_fits(
         seen.login(keys["analyst"])
         page = opened(seen, jobs["routing"])
         offered = page.get_by_label("Network", exact=True).locator("option").all_inner_texts()
-        assert [one.split(",")[0] for one in offered[:3]] == ["As it was", "Fits", "Without 1 \u2192 2"]
+        assert [one.split(",")[0] for one in offered[:3]] == [
+            "As it was",
+            "Fits",
+            "Without 1 \u2192 2",
+        ]
         page.get_by_label("Objective", exact=True).select_option(label="User equilibrium")
         found = owner.job(answered(page))
         assert found["problem"]["objective"] == "user_equilibrium"
@@ -164,7 +179,9 @@ def test_a_stored_network_is_asked_of_where_it_fits(
         assert wide <= 360
 
 
-def test_a_road_is_closed(service: Installation, browser: Browser, keys: dict[str, str], jobs: dict[str, str]) -> None:
+def test_a_road_is_closed(
+    service: Installation, browser: Browser, keys: dict[str, str], jobs: dict[str, str]
+) -> None:
     """By its name; a road without which nobody comes to a zone is refused beside the field."""
     with service.client(keys["owner"]) as owner, tab(browser, service.url) as seen:
         seen.login(keys["owner"])
@@ -193,7 +210,9 @@ def test_of_what_answers_nothing_else_nothing_is_promised(
         assert "&#34;fixed&#34;: [&#34;clip&#34;" in form
 
 
-def test_it_is_for_who_may_ask(service: Installation, keys: dict[str, str], jobs: dict[str, str]) -> None:
+def test_it_is_for_who_may_ask(
+    service: Installation, keys: dict[str, str], jobs: dict[str, str]
+) -> None:
     job = jobs["dr_ensemble"]
     with Visitor.logged_in(service, keys["auditor"]) as auditor:
         assert 'id="what-if"' not in auditor.get(f"/jobs/{job}").response.text
@@ -213,7 +232,9 @@ def test_it_is_for_who_may_ask(service: Installation, keys: dict[str, str], jobs
         ):
             data = {"csrf": token[1], "changes": changes}
             answer = owner.http.post(
-                f"/jobs/{job}/ask", data=data, headers={"Origin": owner.origin, "Accept": "application/json"}
+                f"/jobs/{job}/ask",
+                data=data,
+                headers={"Origin": owner.origin, "Accept": "application/json"},
             )
             assert answer.status_code == status, (changes, answer.text)
         assert answer.json() == {"id": job, "state": "succeeded"}

@@ -75,7 +75,9 @@ def test_the_watch_sees_what_the_policy_refuses(people: Tenant) -> None:
     with people.tab() as seen:
         seen.go("/login")
         seen.page.evaluate("html => document.body.insertAdjacentHTML('beforeend', html)", EVIL)
-        eventually(lambda: seen.page.evaluate("() => 1") and seen.complaints, "the browser complains")
+        eventually(
+            lambda: seen.page.evaluate("() => 1") and seen.complaints, "the browser complains"
+        )
         assert any("Content Security Policy" in one for one in seen.complaints)
         assert seen.page.evaluate("() => globalThis.hacked") is None
         seen.complaints.clear()
@@ -135,7 +137,9 @@ def test_a_file_is_looked_at_before_it_is_sent(people: Tenant, axe: str, tmp_pat
         page.get_by_label("Name", exact=True).fill(f"looked at {EVIL}")
         page.get_by_label("Zones", exact=True).fill("3")
         page.get_by_label("Period Minutes").fill("60")
-        assert json.loads(page.locator("#public").input_value())["zones"] == 3  # JSON is in step with fields
+        assert (
+            json.loads(page.locator("#public").input_value())["zones"] == 3
+        )  # JSON is in step with fields
         page.get_by_text("As JSON", exact=True).click()
         page.locator("#public").fill(json.dumps(public))
         page.get_by_label("Periods", exact=True).and_(page.locator("input")).wait_for()
@@ -159,23 +163,34 @@ def test_a_file_is_looked_at_before_it_is_sent(people: Tenant, axe: str, tmp_pat
             "9\nis outside of 1 to 3",
             "2,5\nis not a whole number",
         ]
-        assert "destination: “0” in line 4 is outside of 1 to 3; 2 more are wrong." in wrong.inner_text()
+        assert (
+            "destination: “0” in line 4 is outside of 1 to 3; 2 more are wrong."
+            in wrong.inner_text()
+        )
         assert "driver stays on this machine" in wrong.inner_text()
         assert not problems_of(seen, axe)
         choose.set_input_files(better)
         page.get_by_text("2 more are wrong").wait_for(state="detached")
         page.get_by_text("origin: “0” in line 2").wait_for()
-        assert page.get_by_label("origin", exact=True).locator("option:checked").inner_text() == "von"  # as was said
+        assert (
+            page.get_by_label("origin", exact=True).locator("option:checked").inner_text() == "von"
+        )  # as was said
         for name in ("origin", "destination"):
-            page.locator(f"div:has(> label code:text-is('{name}'))").get_by_role("checkbox").press("Space")
+            page.locator(f"div:has(> label code:text-is('{name}'))").get_by_role("checkbox").press(
+                "Space"
+            )
         page.get_by_text("5 rows, and every cell is of the right form.").wait_for()
         assert sent == []
         page.get_by_role("button", name="Upload and register").press("Enter")
         page.get_by_role("link", name="New job on it").wait_for()
         dataset = page.url.partition("?")[0].rpartition("/")[2]
     rows = [(0, 1, 3, 4), (0, 2, 3, 5), (1, 3, 1, 3), (1, 2, 2, 7), (1, 3, 2, 2)]
-    trips = [dict(zip(("period", "origin", "destination", "count"), row, strict=True)) for row in rows]
-    with people.running.client(people.keys["owner"]) as owner:  # the same content is the same dataset
+    trips = [
+        dict(zip(("period", "origin", "destination", "count"), row, strict=True)) for row in rows
+    ]
+    with people.running.client(
+        people.keys["owner"]
+    ) as owner:  # the same content is the same dataset
         again = owner.register("routing", public, {"trips": trips}, cap=1, name="the same")
     assert again["id"] == dataset
 
@@ -189,7 +204,9 @@ SURVEY = """no;home district;went to;left at
 """
 
 
-def test_names_of_zones_and_times_become_numbers_in_the_browser(people: Tenant, axe: str, tmp_path: Path) -> None:
+def test_names_of_zones_and_times_become_numbers_in_the_browser(
+    people: Tenant, axe: str, tmp_path: Path
+) -> None:
     """A survey as it is: nobody counts zones or periods by hand, and what rules leave out is said."""
     public = {"unit": "request", "zones": 3, "periods": 2, "period_minutes": 120}
     survey = tmp_path / "survey.csv"
@@ -208,21 +225,34 @@ def test_names_of_zones_and_times_become_numbers_in_the_browser(people: Tenant, 
         page.get_by_label("destination", exact=True).select_option("went to")
         page.get_by_label("period", exact=True).select_option("left at")
         page.get_by_label("Your zones by name").fill("Harbour\nInn\n\nMill\n")
-        page.get_by_text("origin: “Moon” in line 5 is none of the zones that you listed.").wait_for()
-        page.get_by_text("“02.03.2026 07:10” in line 2 is a time: say above when period 0 begins").wait_for()
+        page.get_by_text(
+            "origin: “Moon” in line 5 is none of the zones that you listed."
+        ).wait_for()
+        page.get_by_text(
+            "“02.03.2026 07:10” in line 2 is a time: say above when period 0 begins"
+        ).wait_for()
         assert not page.get_by_label("In your file 01/02/2026 is").is_visible()
         page.get_by_label("Period 0 begins").fill("2026-03-02T07:00")
-        page.get_by_text("period: “03.03.2026 09:00” in line 4 is in none of the periods 0 to 1.").wait_for()
+        page.get_by_text(
+            "period: “03.03.2026 09:00” in line 4 is in none of the periods 0 to 1."
+        ).wait_for()
         assert not problems_of(seen, axe)
         page.get_by_label("Leave out rows of other zones and other times").press("Space")
-        page.get_by_text("and every cell is of the right form. 2 of 5 rows are left out by your rules").wait_for()
+        page.get_by_text(
+            "and every cell is of the right form. 2 of 5 rows are left out by your rules"
+        ).wait_for()
         page.get_by_role("button", name="Upload and register").press("Enter")
         page.get_by_role("link", name="New job on it").wait_for()
         dataset = page.url.partition("?")[0].rpartition("/")[2]
     rows = [(0, 3, 2, 1), (1, 2, 1, 1), (1, 1, 3, 1)]
-    trips = [dict(zip(("period", "origin", "destination", "count"), row, strict=True)) for row in rows]
+    trips = [
+        dict(zip(("period", "origin", "destination", "count"), row, strict=True)) for row in rows
+    ]
     with people.running.client(people.keys["owner"]) as owner:
-        assert owner.register("routing", public, {"trips": trips}, cap=1, name="the same")["id"] == dataset
+        assert (
+            owner.register("routing", public, {"trips": trips}, cap=1, name="the same")["id"]
+            == dataset
+        )
 
 
 def test_readings_of_a_local_clock_get_its_offset(people: Tenant, tmp_path: Path) -> None:
@@ -235,10 +265,16 @@ def test_readings_of_a_local_clock_get_its_offset(people: Tenant, tmp_path: Path
         "meters": {"start": "2026-02-10T00:00:00+01:00", "interval_seconds": 900},
     }
     file = tmp_path / "feeder.csv"
-    cells = [("a", "00:00", "0,5"), ("a", "00:15", "2,5"), ("b", "00:00", "0,1"), ("b", "00:15", "0,2")]
+    cells = [
+        ("a", "00:00", "0,5"),
+        ("a", "00:15", "2,5"),
+        ("b", "00:00", "0,1"),
+        ("b", "00:15", "0,2"),
+    ]
     lacking = [("b", "00:00", ""), ("b", "00:15", "N/A")]  # a meter that was read again
     file.write_text(
-        "meter;when;kW\n" + "".join(f"{who};10/02/2026 {time};{kw}\n" for who, time, kw in [*cells, *lacking])
+        "meter;when;kW\n"
+        + "".join(f"{who};10/02/2026 {time};{kw}\n" for who, time, kw in [*cells, *lacking])
     )
     with people.tab() as seen:
         page = seen.page
@@ -252,31 +288,48 @@ def test_readings_of_a_local_clock_get_its_offset(people: Tenant, tmp_path: Path
         page.get_by_label("Parquet, CSV or JSON").set_input_files(file)
         page.get_by_text("time: “10/02/2026 00:00” in line 2 is not a time such as").wait_for()
         page.get_by_label("In your file 01/02/2026 is").select_option("day_first")
-        page.get_by_text("has no time zone: say above how your clocks stand against UTC").first.wait_for()
+        page.get_by_text(
+            "has no time zone: say above how your clocks stand against UTC"
+        ).first.wait_for()
         page.get_by_label("Your clocks against UTC").fill("+01:00")
         page.get_by_text("kw: a cell in line 6 is empty; one more is wrong.").wait_for()
         page.get_by_label("Leave out readings without a value").press("Space")
-        page.get_by_text("and every cell is of the right form. 2 of 6 rows are left out by your rules").wait_for()
+        page.get_by_text(
+            "and every cell is of the right form. 2 of 6 rows are left out by your rules"
+        ).wait_for()
         page.get_by_role("button", name="Upload and register").press("Enter")
         page.get_by_role("link", name="New job on it").wait_for()
         dataset = page.url.partition("?")[0].rpartition("/")[2]
     readings = [
-        {"participant": who, "time": f"2026-02-10T{time}:00+01:00", "kw": float(kw.replace(",", "."))}
+        {
+            "participant": who,
+            "time": f"2026-02-10T{time}:00+01:00",
+            "kw": float(kw.replace(",", ".")),
+        }
         for who, time, kw in cells
     ]
     with people.running.client(people.keys["owner"]) as owner:
         columns = {name: [one[name] for one in readings] for name in ("participant", "time", "kw")}
         cap = owner.budget(owner.dataset(dataset)["account"])["cap"]
-        assert owner.register("dr_ensemble", public, columns, cap=cap, name="the same")["id"] == dataset
+        assert (
+            owner.register("dr_ensemble", public, columns, cap=cap, name="the same")["id"]
+            == dataset
+        )
 
 
-def test_whose_rows_they_are_is_not_guessed_from_numbers_of_rows(people: Tenant, tmp_path: Path) -> None:
+def test_whose_rows_they_are_is_not_guessed_from_numbers_of_rows(
+    people: Tenant, tmp_path: Path
+) -> None:
     """Were the number of a row taken for its person, each row would be hidden for itself, and nobody's together."""
     public = {"unit": "person", "zones": 3, "periods": 2, "period_minutes": 60}
     header = ["id", "person_id", "period", "origin", "destination", "count", EVIL]
     rows = [[n, f'"p{n // 2}\n{EVIL.replace(chr(34), "")}"', 0, 1, 2, 1, ""] for n in range(8)]
     file = tmp_path / "trips.csv"
-    file.write_text("\n".join(";".join(map(str, row)) for row in [[one.replace(";", "") for one in header], *rows]))
+    file.write_text(
+        "\n".join(
+            ";".join(map(str, row)) for row in [[one.replace(";", "") for one in header], *rows]
+        )
+    )
     with people.tab() as seen:
         page = seen.page
         seen.login(people.keys["owner"])
@@ -319,7 +372,9 @@ def test_a_rehearsal_from_its_button_to_its_pictures(people: Tenant, axe: str) -
         with people.running.client(people.keys["owner"]) as owner:
             assert [entry["kind"] for entry in owner.entries(dataset["account"])] == ["open"]
         seen.go(people.job("routing"))
-        assert re.search(r"\d \([\d,.]+ to [\d,.]+, 90 %\)", page.locator(".answer .headline").inner_text())
+        assert re.search(
+            r"\d \([\d,.]+ to [\d,.]+, 90 %\)", page.locator(".answer .headline").inner_text()
+        )
         assert "intervals of 90 %" in page.locator("#uncertainty").inner_text()
 
 
@@ -393,7 +448,9 @@ def test_grant_export_and_logout(people: Tenant, tmp_path: Path) -> None:
     with people.tab() as seen:
         page = seen.page
         seen.login(people.keys["owner"])
-        page.get_by_role("link", name="routing").or_(page.get_by_role("link", name="synthetic mornings")).first.click()
+        page.get_by_role("link", name="routing").or_(
+            page.get_by_role("link", name="synthetic mornings")
+        ).first.click()
         page.get_by_role("heading", name="Set another cap").wait_for()
         page.get_by_label("Epsilon", exact=True).fill("1.75")
         page.get_by_label("Reason (stays in the ledger)").fill(f"more of it {EVIL}")
@@ -467,7 +524,10 @@ def test_the_policy_of_a_period_is_chosen_with_the_keyboard(people: Tenant) -> N
         assert page.evaluate(shown)[0] == pytest.approx(policy[0][0], rel=1e-3)
         page.get_by_role("slider", name="Period").press("End")
         last = policy[-1]
-        eventually(lambda: page.evaluate(shown)[0] == pytest.approx(last[0], rel=1e-3), "the last period is drawn")
+        eventually(
+            lambda: page.evaluate(shown)[0] == pytest.approx(last[0], rel=1e-3),
+            "the last period is drawn",
+        )
         assert page.locator(".plot-slider output").inner_text() == str(len(policy) - 1)
 
 
@@ -483,7 +543,10 @@ def test_charts_take_the_colours_of_the_page(people: Tenant) -> None:
         line = f"() => {traces}.find((one) => one.name === 'with control').line.color"
         light = page.evaluate(ink), page.evaluate(line)
         page.get_by_role("button", name="dark", exact=True).click()
-        eventually(lambda: page.evaluate(ink) != light[0] and page.evaluate(line) != light[1], "charts are dark")
+        eventually(
+            lambda: page.evaluate(ink) != light[0] and page.evaluate(line) != light[1],
+            "charts are dark",
+        )
         page.emulate_media(color_scheme="dark")
         page.get_by_role("button", name="auto", exact=True).click()
         page.get_by_role("button", name="light", exact=True).click()
@@ -509,7 +572,9 @@ def test_help_from_a_form_that_is_half_written(people: Tenant) -> None:
         box = heading.bounding_box()
         assert box is not None
         assert 0 <= box["y"] < 200
-        assert paragraph.get_by_role("link", name="Help on this page").get_attribute("target") is None
+        assert (
+            paragraph.get_by_role("link", name="Help on this page").get_attribute("target") is None
+        )
         paragraph.get_by_label("Search the help").fill("slider")
         paragraph.keyboard.press("Enter")
         paragraph.get_by_role("link", name="The dashboard: A new job").click()
@@ -522,11 +587,16 @@ def test_help_from_a_form_that_is_half_written(people: Tenant) -> None:
 
 def pages_of(people: Tenant) -> list[str]:
     """Every page that an owner sees, of objects with hostile names."""
-    with people.running.client(people.keys["owner"]) as owner, people.running.client(people.keys["analyst"]) as analyst:
+    with (
+        people.running.client(people.keys["owner"]) as owner,
+        people.running.client(people.keys["analyst"]) as analyst,
+    ):
         dataset = owner.register(bodies.dataset(name=EVIL))
         account = dataset["account"]
         owner.grant(account, epsilon=2, delta=0, reason=EVIL)
-        owner.set_cap(scope="principal", principal=f"analyst {EVIL}", epsilon=50, delta=0.1, reason=EVIL)
+        owner.set_cap(
+            scope="principal", principal=f"analyst {EVIL}", epsilon=50, delta=0.1, reason=EVIL
+        )
         analyst.wait(analyst.submit(bodies.job(dataset["id"]))["id"])
         waiting = analyst.submit(tenant().federated_body())["id"]
     jobs = [people.job(kind) for kind in sorted(KINDS)]
@@ -558,7 +628,9 @@ def pages_of(people: Tenant) -> list[str]:
     ]
 
 
-def test_every_page_is_accessible_fits_a_phone_and_runs_no_foreign_script(people: Tenant, axe: str) -> None:
+def test_every_page_is_accessible_fits_a_phone_and_runs_no_foreign_script(
+    people: Tenant, axe: str
+) -> None:
     """axe-core finds nothing serious in light or dark; no page is wider than a phone; names stay text."""
     found: list[str] = []
     with people.tab() as seen:
@@ -579,7 +651,9 @@ def test_every_page_is_accessible_fits_a_phone_and_runs_no_foreign_script(people
     assert not found, "\n".join(found)
 
 
-def test_another_answer_beside_the_first_is_accessible_and_fits_a_phone(people: Tenant, axe: str) -> None:
+def test_another_answer_beside_the_first_is_accessible_and_fits_a_phone(
+    people: Tenant, axe: str
+) -> None:
     """With every field that is free open, an answer beside the first, and one that is refused."""
     with people.tab() as seen:
         page = seen.page
@@ -599,7 +673,13 @@ def test_other_tenants_have_no_pages_here(people: Tenant) -> None:
     address = people.job("routing")
     with people.tab() as seen:
         seen.login(people.running.owner_key)
-        for place in ("", "/certificate", "/policy?origin=1&destination=2", "/charts/network.json", "/result.json"):
+        for place in (
+            "",
+            "/certificate",
+            "/policy?origin=1&destination=2",
+            "/charts/network.json",
+            "/result.json",
+        ):
             assert seen.go(address + place) == 404
             assert "there is no such job" in seen.page.content().lower()
 
@@ -612,10 +692,15 @@ def test_first_paint_is_light_and_plotly_comes_once(people: Tenant) -> None:
         cdp.send("Network.enable")
         sizes: dict[str, int] = {}
         names: dict[str, str] = {}
-        cdp.on("Network.requestWillBeSent", lambda event: names.update({event["requestId"]: event["request"]["url"]}))
+        cdp.on(
+            "Network.requestWillBeSent",
+            lambda event: names.update({event["requestId"]: event["request"]["url"]}),
+        )
         cdp.on(
             "Network.loadingFinished",
-            lambda event: sizes.update({names.get(event["requestId"], "?"): int(event["encodedDataLength"])}),
+            lambda event: sizes.update(
+                {names.get(event["requestId"], "?"): int(event["encodedDataLength"])}
+            ),
         )
         seen.login(people.keys["owner"])
         for address in LIGHT_WITHOUT_CHARTS:

@@ -38,7 +38,13 @@ def paths(routes: list[BaseRoute]) -> set[str]:
 def addresses() -> list[str]:
     """Every route with its parameters filled in, and some that are none."""
     found = paths(create_app(Settings(), pages=install).routes)
-    assert {"/docs", "/jobs/{job_id}", "/v1/jobs/{job_id}/cancel", "/static/{name}", "/login/{token}"} <= found
+    assert {
+        "/docs",
+        "/jobs/{job_id}",
+        "/v1/jobs/{job_id}/cancel",
+        "/static/{name}",
+        "/login/{token}",
+    } <= found
     filled = {re.sub(r"{[^}]*}", "x", path) for path in found}
     return sorted({*filled, "/nowhere", "/v1/nowhere", "/static/page.css"}.difference(ENDLESS))
 
@@ -47,7 +53,9 @@ def check(answer: httpx.Response) -> None:
     where = (answer.request.method, str(answer.request.url), answer.status_code)
     headers = answer.headers
     assert "content-security-policy" in headers, where
-    policy = dict(part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";"))
+    policy = dict(
+        part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";")
+    )
     assert policy["default-src"] == "'none'", where
     assert policy["frame-ancestors"] == policy["base-uri"] == "'none'", where
     assert policy["form-action"] in ("'none'", "'self'"), where
@@ -55,7 +63,9 @@ def check(answer: httpx.Response) -> None:
     assert headers["x-content-type-options"] == "nosniff", where
     assert "cache-control" in headers, where
     if headers.get("content-type", "").startswith("text/html"):
-        assert headers["referrer-policy"] == headers["cross-origin-opener-policy"] == "same-origin", where
+        assert (
+            headers["referrer-policy"] == headers["cross-origin-opener-policy"] == "same-origin"
+        ), where
         assert headers["cross-origin-resource-policy"] == "same-origin", where
 
 
@@ -66,7 +76,9 @@ def test_every_answer_carries_them(api_only: Installation, accept: str) -> None:
         headers = {"Accept": accept, "Authorization": f"Bearer {api_only.owner_key}"}
         for address in addresses():
             for method in METHODS:
-                answer = browser.http.request(method, address, headers=headers, follow_redirects=False)
+                answer = browser.http.request(
+                    method, address, headers=headers, follow_redirects=False
+                )
                 check(answer)
                 pages += answer.headers.get("content-type", "").startswith("text/html")
     assert pages > (100 if accept == "text/html" else 5)

@@ -41,7 +41,11 @@ TEXT = {
 
 def help_of(page: Page) -> list[str]:
     """Where the help links of a page lead."""
-    return [str(values["href"]) for tag, values in page.tags if tag == "a" and values.get("class") == "help"]
+    return [
+        str(values["href"])
+        for tag, values in page.tags
+        if tag == "a" and values.get("class") == "help"
+    ]
 
 
 def leads_to_a_heading(address: str) -> bool:
@@ -62,7 +66,9 @@ def test_every_page_is_served_to_everybody(api_only: Installation) -> None:
         assert page.response.headers["content-security-policy"] == pages.policy(charts=False)
         assert [tag for tag, _ in page.tags].count("h1") == 1, name
         code = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
-        assert len([tag for tag, _ in page.tags if tag == "h2"]) == len(re.findall("^## ", code, re.MULTILINE))
+        assert len([tag for tag, _ in page.tags if tag == "h2"]) == len(
+            re.findall("^## ", code, re.MULTILINE)
+        )
         rules = re.findall(r"^\|[-|: ]*-[-|: ]*\|$", code, re.MULTILINE)
         assert [tag for tag, _ in page.tags].count("table") == len(rules), name
         ids = [values["id"] for _, values in page.tags if "id" in values]
@@ -74,14 +80,18 @@ def test_every_page_is_served_to_everybody(api_only: Installation) -> None:
                 pictures.add(str(values["src"]))
                 assert values["alt"], name
                 if ".png" in str(values["src"]):
-                    with Image.open(ROOT / "docs/pictures" / Path(httpx.URL(str(values["src"])).path).name) as drawn:
+                    with Image.open(
+                        ROOT / "docs/pictures" / Path(httpx.URL(str(values["src"])).path).name
+                    ) as drawn:
                         assert (values["width"], values["height"]) == tuple(map(str, drawn.size))
         for link in page.links:
             if link == "#main":  # of the frame
                 continue
             if link.startswith("/help") or link.startswith("#"):
                 internal += 1
-                assert leads_to_a_heading(link if link[0] == "/" else handbook.address(name) + link), (name, link)
+                assert leads_to_a_heading(
+                    link if link[0] == "/" else handbook.address(name) + link
+                ), (name, link)
             else:
                 outside += link.startswith("https://")
                 assert link.startswith(("/", "https://")), (name, link)
@@ -93,7 +103,10 @@ def test_every_page_is_served_to_everybody(api_only: Installation) -> None:
             answer = http.get(source)
             assert answer.headers["content-type"] in ("image/png", "image/svg+xml")
             assert "immutable" in answer.headers["cache-control"], source
-            assert answer.content == (ROOT / "docs" / httpx.URL(source).path.removeprefix("/help/")).read_bytes()
+            assert (
+                answer.content
+                == (ROOT / "docs" / httpx.URL(source).path.removeprefix("/help/")).read_bytes()
+            )
 
 
 @pytest.mark.parametrize(
@@ -144,7 +157,9 @@ def test_every_route_that_renders_a_page_has_its_link(api_only: Installation) ->
     seen = set[str]()
     with Browser.logged_in(api_only) as owner, Browser(api_only) as visitor:
         answers = [
-            each.http.get(address, follow_redirects=True) for each in (owner, visitor) for address in addresses()
+            each.http.get(address, follow_redirects=True)
+            for each in (owner, visitor)
+            for address in addresses()
         ]
     for answer in answers:
         path = answer.url.path
@@ -168,7 +183,9 @@ def test_forms_lead_to_the_fields_of_their_kind(api_only: Installation, kind: st
 
 
 @pytest.mark.parametrize("trouble", [Unauthenticated, Unavailable])
-def test_help_needs_neither_login_nor_database(monkeypatch: pytest.MonkeyPatch, trouble: type[Exception]) -> None:
+def test_help_needs_neither_login_nor_database(
+    monkeypatch: pytest.MonkeyPatch, trouble: type[Exception]
+) -> None:
     """Whoever has a session reads it too when nobody can say whether that counts."""
     looked = []
 
@@ -183,7 +200,9 @@ def test_help_needs_neither_login_nor_database(monkeypatch: pytest.MonkeyPatch, 
     async def ask() -> httpx.Response:
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            return await client.get("/help", headers={"Cookie": "discreet_session=kept", "Accept": "text/html"})
+            return await client.get(
+                "/help", headers={"Cookie": "discreet_session=kept", "Accept": "text/html"}
+            )
 
     answer = asyncio.run(ask())
     assert (answer.status_code, looked) == (200, ["kept"])
@@ -221,7 +240,8 @@ def test_a_word_in_a_heading_comes_first_and_is_marked() -> None:
     (found, *_) = help_search.search("budget binds")
     assert [piece.casefold() for piece, is_word in found.excerpt if is_word]
     assert all(
-        ("budget" in piece.casefold() or "binds" in piece.casefold()) == is_word for piece, is_word in found.excerpt
+        ("budget" in piece.casefold() or "binds" in piece.casefold()) == is_word
+        for piece, is_word in found.excerpt
     )
     assert help_search.search("mass clipped")  # of clipped_mass
     assert help_search.search("nterval") == []  # no part of a word
@@ -269,7 +289,9 @@ this -->
 def test_markup_of_the_text_stays_text(book: Path) -> None:
     (book / "folder").mkdir()
     (book / "index.md").write_text(HOSTILE)
-    (book / "folder" / "other.md").write_text("# Other\n\n## Far\n\n[back](../index.md), [code](../../service/x.py)\n")
+    (book / "folder" / "other.md").write_text(
+        "# Other\n\n## Far\n\n[back](../index.md), [code](../../service/x.py)\n"
+    )
     (book / "pictures" / "dot.svg").write_text("<svg/>")
     page = handbook.page("index")
     assert page.title == "A title with code"
@@ -293,15 +315,21 @@ def test_markup_of_the_text_stays_text(book: Path) -> None:
     assert '<a href="https://example.com/x" rel="noreferrer">out</a>' in page.body
     version = handbook.picture("dot.svg").version
     assert f'<img src="/help/pictures/dot.svg?v={version}" alt="seen"' in page.body
-    assert '<a href="/help">back</a>, code (<code>service/x.py</code>)' in handbook.page("folder/other").body
+    assert (
+        '<a href="/help">back</a>, code (<code>service/x.py</code>)'
+        in handbook.page("folder/other").body
+    )
 
 
 def test_anchors_are_those_of_the_site() -> None:
     """By the rule of Python-Markdown's `toc`, whose ids other texts link to."""
-    assert handbook.anchor("Method `gradient`: the paper's Algorithm 1, as far as it holds".replace("`", "")) == (
-        "method-gradient-the-papers-algorithm-1-as-far-as-it-holds"
+    assert handbook.anchor(
+        "Method `gradient`: the paper's Algorithm 1, as far as it holds".replace("`", "")
+    ) == ("method-gradient-the-papers-algorithm-1-as-far-as-it-holds")
+    assert (
+        handbook.anchor("After: every number – with its  interval")
+        == "after-every-number-with-its-interval"
     )
-    assert handbook.anchor("After: every number – with its  interval") == "after-every-number-with-its-interval"
 
 
 # The text in an installation -----------------------------------------------------------------------------------------
@@ -321,15 +349,24 @@ def supply() -> ModuleType:
 def test_the_wheel_carries_the_text_and_no_more(supply: ModuleType, tmp_path: Path) -> None:
     with zipfile.ZipFile(supply.build("discreet", tmp_path, 0o022)) as wheel:
         names = wheel.namelist()
-        inside = {name.removeprefix("discreet/_docs/") for name in names if name.startswith("discreet/_docs/")}
+        inside = {
+            name.removeprefix("discreet/_docs/")
+            for name in names
+            if name.startswith("discreet/_docs/")
+        }
         assert {f"{name}.md" for name in TEXT} <= inside
         pictures = {path.name for path in (ROOT / "docs/pictures").iterdir() if path.is_file()}
         assert inside - {f"{name}.md" for name in TEXT} == {f"pictures/{name}" for name in pictures}
         assert wheel.read("discreet/_docs/problems/routing.md").decode() == TEXT["problems/routing"]
-        assert {name.partition("/")[0] for name in names} == {"discreet", "discreet-0.1.0.dist-info"}
-        assert {"discreet/__init__.py", "discreet/_migrations/env.py", "discreet/dashboard/templates/help.html"} <= set(
-            names
-        )
+        assert {name.partition("/")[0] for name in names} == {
+            "discreet",
+            "discreet-0.1.0.dist-info",
+        }
+        assert {
+            "discreet/__init__.py",
+            "discreet/_migrations/env.py",
+            "discreet/dashboard/templates/help.html",
+        } <= set(names)
 
 
 def test_an_installation_from_the_wheel_shows_the_text(supply: ModuleType, tmp_path: Path) -> None:

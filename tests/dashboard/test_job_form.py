@@ -30,7 +30,9 @@ def datasets(service: Installation, owner_key: str) -> dict[str, str]:
     with service.client(owner_key) as owner:
         bodies = {kind: KINDS[kind].example()["problem"]["dataset"] for kind in DATASETS}
         return {
-            kind: owner.register({**body, "name": f"form of {kind}", "cap": {"epsilon": 50, "delta": 0.01}})["id"]
+            kind: owner.register(
+                {**body, "name": f"form of {kind}", "cap": {"epsilon": 50, "delta": 0.01}}
+            )["id"]
             for kind, body in bodies.items()
         }
 
@@ -58,7 +60,9 @@ def opened(seen: Watched, address: str) -> Page:
 def test_a_form_shows_all_that_an_example_says_and_changes_nothing_else(
     service: Installation, browser: Browser, owner_key: str, datasets: dict[str, str], kind: str
 ) -> None:
-    address = f"/jobs/new?dataset={datasets[kind]}" if kind in datasets else f"/jobs/new?kind={kind}"
+    address = (
+        f"/jobs/new?dataset={datasets[kind]}" if kind in datasets else f"/jobs/new?kind={kind}"
+    )
     with tab(browser, service.url) as seen:
         seen.login(owner_key)
         page = opened(seen, address)
@@ -86,9 +90,7 @@ def test_form_and_json_follow_each_other_and_drop_nothing(
         seen.login(owner_key)
         page = opened(seen, f"/jobs/new?dataset={datasets['off_policy_evaluation']}")
         page.get_by_role("tab", name="JSON").click()
-        text = (
-            '{"problem": {"kind": "off_policy_evaluation", "dataset": "%s", "discount": 0.5, "hint": {"deep": [1]}}, '
-        )
+        text = '{"problem": {"kind": "off_policy_evaluation", "dataset": "%s", "discount": 0.5, "hint": {"deep": [1]}}, '
         text += '"privacy": {"epsilon": 0.25, "delta": 0.000000123456789012}}'
         page.get_by_label("The job as JSON").fill(text % datasets["off_policy_evaluation"])
         page.get_by_role("tab", name="Form").click()
@@ -169,7 +171,11 @@ def test_one_price_is_asked_at_a_time_and_it_is_of_what_is_written(
 
 
 def test_a_network_is_read_from_a_file_or_taken_from_a_job(
-    service: Installation, browser: Browser, owner_key: str, datasets: dict[str, str], tmp_path: Path
+    service: Installation,
+    browser: Browser,
+    owner_key: str,
+    datasets: dict[str, str],
+    tmp_path: Path,
 ) -> None:
     tntp = tmp_path / "town_net.tntp"
     tntp.write_text(
@@ -179,7 +185,15 @@ def test_a_network_is_read_from_a_file_or_taken_from_a_job(
         "\t1\t3\t500\t4\t6\t0.15\t4\t0\t1\t1\t;\n\t3\t2\t500\t0\t6\t0.15\t4\t0\t0\t1\t;\n\t2\t1\t9\t0\t1\t0.15\t4\t0\t0\t1\t;\n"
     )
     links = [
-        {"tail": 1, "head": 3, "free_flow_time": 6, "capacity": 500, "b": 0.15, "power": 4, "fixed_cost": 4},
+        {
+            "tail": 1,
+            "head": 3,
+            "free_flow_time": 6,
+            "capacity": 500,
+            "b": 0.15,
+            "power": 4,
+            "fixed_cost": 4,
+        },
         {"tail": 3, "head": 2, "free_flow_time": 6, "capacity": 500, "b": 0.15, "power": 4},
         {"tail": 2, "head": 1, "free_flow_time": 1, "capacity": 9, "b": 0.15, "power": 4},
     ]
@@ -194,17 +208,27 @@ def test_a_network_is_read_from_a_file_or_taken_from_a_job(
         page = opened(seen, f"/jobs/new?dataset={datasets['routing']}")
         page.get_by_label("Read it from a file").set_input_files(tntp)
         page.get_by_text("Read from town_net.tntp: 3 rows").wait_for()
-        assert written(page)["problem"]["network"] == {"nodes": 3, "first_through_node": 1, "links": links}
-        page.get_by_role("button", name="Release it once more for").wait_for()  # of this dataset, on another network
+        assert written(page)["problem"]["network"] == {
+            "nodes": 3,
+            "first_through_node": 1,
+            "links": links,
+        }
+        page.get_by_role(
+            "button", name="Release it once more for"
+        ).wait_for()  # of this dataset, on another network
         csv = tmp_path / "town.csv"
-        csv.write_text("from_node_id;to_node_id;fft;capacity;name\n1;2;5;100;High Street\n2;1;5;100;High Street\n")
+        csv.write_text(
+            "from_node_id;to_node_id;fft;capacity;name\n1;2;5;100;High Street\n2;1;5;100;High Street\n"
+        )
         page.get_by_label("Read it from a file").set_input_files(csv)
         page.get_by_text("Columns left out: name").wait_for()
         assert written(page)["problem"]["network"]["nodes"] == 2
         assert "period_minutes" not in written(page)["problem"]["network"]
         two_hours = tmp_path / "hourly.csv"
         two_hours.write_text(csv.read_text())
-        page.get_by_label("Minutes of a period, where the file’s figures are of an hour").fill("120")
+        page.get_by_label("Minutes of a period, where the file’s figures are of an hour").fill(
+            "120"
+        )
         page.get_by_label("Read it from a file").set_input_files(two_hours)
         page.get_by_text("The file’s capacity, of an hour, is of 120 minutes here").wait_for()
         network = written(page)["problem"]["network"]
@@ -246,14 +270,21 @@ def test_lists_with_decimal_commas_are_not_twice_as_long(
     assert dict(zip(LISTS, found, strict=True)) == LISTS
 
 
-def test_a_form_begins_with_the_newest_stored_network_that_fits(service: Installation, browser: Browser) -> None:
+def test_a_form_begins_with_the_newest_stored_network_that_fits(
+    service: Installation, browser: Browser
+) -> None:
     """Not with one of too few nodes, nor with one that joins not all zones; another is chosen by its name. In a tenant
     of its own: elsewhere forms begin with made-up networks."""
     key = service.owner_of("stored networks")
     with service.client(key) as owner, tab(browser, service.url) as seen:
-        data = owner.register({**KINDS["routing"].example()["problem"]["dataset"], "name": "of the form"})
+        data = owner.register(
+            {**KINDS["routing"].example()["problem"]["dataset"], "name": "of the form"}
+        )
         stored = [owner.networks.add(bodies.network(), name="Roads <b>of</b> the form")]
-        links = [{"tail": tail, "head": head, "free_flow_time": 1, "capacity": 9} for tail, head in ((1, 2), (2, 1))]
+        links = [
+            {"tail": tail, "head": head, "free_flow_time": 1, "capacity": 9}
+            for tail, head in ((1, 2), (2, 1))
+        ]
         stored += [
             owner.networks.add({"nodes": nodes, "links": some}, name=name)
             for nodes, some, name in (
@@ -264,7 +295,9 @@ def test_a_form_begins_with_the_newest_stored_network_that_fits(service: Install
         ]
         seen.login(key)
         page = opened(seen, f"/jobs/new?dataset={data['id']}")
-        page.get_by_text("An example that fits it, with what is stored as The newest that fits.").wait_for()
+        page.get_by_text(
+            "An example that fits it, with what is stored as The newest that fits."
+        ).wait_for()
         assert written(page)["problem"]["network"] == stored[1]["id"]
         label = f"Roads <b>of</b> the form, {stored[0]['links']} links, {stored[0]['nodes']} nodes"
         page.get_by_label("Network", exact=True).select_option(label=label)
@@ -278,12 +311,20 @@ def test_a_form_begins_with_the_newest_stored_network_that_fits(service: Install
 # Sources ------------------------------------------------------------------------------------------------------------
 
 
-def test_blocks_of_a_source_are_chosen_and_charged(service: Installation, browser: Browser, axe: str) -> None:
+def test_blocks_of_a_source_are_chosen_and_charged(
+    service: Installation, browser: Browser, axe: str
+) -> None:
     """From the page of a source to a job on two of its three days; a dataset of the kind is one choice away."""
     key = service.owner_of("blocks of a source")
     with service.client(key) as owner:
         source = filled(owner, 3)
-        body = {"name": "one day", "kind": "routing", "public": PUBLIC, "content": trips(None), "cap": {"epsilon": 1}}
+        body = {
+            "name": "one day",
+            "kind": "routing",
+            "public": PUBLIC,
+            "content": trips(None),
+            "cap": {"epsilon": 1},
+        }
         dataset = owner.register(body)["id"]
         with tab(browser, service.url) as seen:
             seen.login(key)
@@ -300,10 +341,16 @@ def test_blocks_of_a_source_are_chosen_and_charged(service: Installation, browse
             assert written(page)["problem"]["source"] == {"id": source["id"], "blocks": day(3)}
             page.get_by_label("First block").select_option(day(1))
             page.get_by_label("Last block").select_option(day(2))
-            assert written(page)["problem"]["source"] == {"id": source["id"], "blocks": f"{day(1)}/{day(2)}"}
+            assert written(page)["problem"]["source"] == {
+                "id": source["id"],
+                "blocks": f"{day(1)}/{day(2)}",
+            }
             priced(page)
             assert not problems_of(seen, axe)
             page.get_by_role("button", name=re.compile("^Submit for")).press("Enter")
             page.get_by_role("heading", name="Result", exact=True).wait_for()
-        spent = [block["spent"]["epsilon"] > 0 for block in owner.sources.get(source["id"])["blocks"] or []]
+        spent = [
+            block["spent"]["epsilon"] > 0
+            for block in owner.sources.get(source["id"])["blocks"] or []
+        ]
     assert spent == [True, True, False]

@@ -54,7 +54,9 @@ class Hands:
             seen.append(self.page.evaluate(NAME))
             if seen[-1].startswith(name):
                 return
-        raise AssertionError(f"nothing that is called {name!r} among {list(dict.fromkeys(seen))} on {self.page.url}")
+        raise AssertionError(
+            f"nothing that is called {name!r} among {list(dict.fromkeys(seen))} on {self.page.url}"
+        )
 
     def follow(self, name: str) -> None:
         """A link or a button that leads to another page."""
@@ -66,7 +68,11 @@ class Hands:
     def fill(self, name: str, text: str) -> None:
         """Type into a field in place of what it holds."""
         self.reach(name)
-        assert self.page.evaluate("() => document.activeElement.id") not in ("public", "body", "typed"), "no JSON"
+        assert self.page.evaluate("() => document.activeElement.id") not in (
+            "public",
+            "body",
+            "typed",
+        ), "no JSON"
         self.press("Control+a")
         self.press("Delete")
         self.keys += len(text)
@@ -120,7 +126,9 @@ def trips(folder: Path) -> Path:
 def roads(folder: Path) -> Path:
     """A ring of four with a bridge across."""
     ends = [(1, 2), (2, 3), (3, 4), (4, 1), (1, 3)]
-    rows = [[*way, 4 if way in ((1, 3), (3, 1)) else 6, 300] for end in ends for way in (end, end[::-1])]
+    rows = [
+        [*way, 4 if way in ((1, 3), (3, 1)) else 6, 300] for end in ends for way in (end, end[::-1])
+    ]
     return written(folder / "strassen.csv", ["from_node_id", "to_node_id", "fft", "capacity"], rows)
 
 
@@ -131,7 +139,10 @@ def readings(folder: Path) -> Path:
     rows = []
     for period in range(48):
         time = (datetime(2026, 1, 15, tzinfo=UTC) + timedelta(minutes=30 * period)).isoformat()
-        rows += [[f"pump {pump}", time, f"{(0.2, 2.0, 5.0)[level[pump]]:.1f}".replace(".", ",")] for pump in range(40)]
+        rows += [
+            [f"pump {pump}", time, f"{(0.2, 2.0, 5.0)[level[pump]]:.1f}".replace(".", ",")]
+            for pump in range(40)
+        ]
         level = np.clip(level + random.choice([-1, 0, 0, 1], 40), 0, 2)
     return written(folder / "zaehler.csv", ["zaehler", "zeit", "leistung"], rows)
 
@@ -167,7 +178,12 @@ def of_roads(hands: Hands, folder: Path) -> None:
     hands.fill("Periods", "10")
     hands.follow("Next: the content")
     hands.take("Parquet, CSV or JSON", trips(folder))
-    for column, own in (("period", "morgen"), ("origin", "von"), ("destination", "nach"), ("count", "fahrten")):
+    for column, own in (
+        ("period", "morgen"),
+        ("origin", "von"),
+        ("destination", "nach"),
+        ("count", "fahrten"),
+    ):
         hands.choose(column, own)
     hands.page.get_by_text("every cell is of the right form").wait_for()
     hands.follow("Upload and register")
@@ -210,19 +226,27 @@ def of_patients(hands: Hands, folder: Path) -> None:
 
 def told(way: str) -> tuple[int, ...]:
     """Fields, files and refusals of a way, as the docs have them."""
-    rows = [line.split("|") for line in DOCS.read_text().splitlines() if line.startswith(f"| {way} |")]
+    rows = [
+        line.split("|") for line in DOCS.read_text().splitlines() if line.startswith(f"| {way} |")
+    ]
     (row,) = rows
     return tuple(map(int, row[2:5]))
 
 
-WAYS: dict[str, Callable[[Hands, Path], None]] = {"roads": of_roads, "meters": of_meters, "patients": of_patients}
+WAYS: dict[str, Callable[[Hands, Path], None]] = {
+    "roads": of_roads,
+    "meters": of_meters,
+    "patients": of_patients,
+}
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_from_login_to_an_answer_of_ones_own_with_the_keyboard(
     service: Installation, browser: Browser, tmp_path: Path, way: str
 ) -> None:
-    key = service.owner_of(f"keyboard of {way}")  # nothing is there yet, as for who comes for the first time
+    key = service.owner_of(
+        f"keyboard of {way}"
+    )  # nothing is there yet, as for who comes for the first time
     with tab(browser, service.url) as seen:
         hands = Hands(seen.page)
         seen.go("/login")

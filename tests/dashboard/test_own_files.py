@@ -55,11 +55,15 @@ def registered(page: Page) -> str:
     return page.url.partition("?")[0].rpartition("/")[2]
 
 
-def of_client(service: Installation, key: str, kind: str, reading: readers.Reading, dataset: str) -> str:
+def of_client(
+    service: Installation, key: str, kind: str, reading: readers.Reading, dataset: str
+) -> str:
     """The dataset of what the client's reader made; on the same budget where the content is the same."""
     with service.client(key) as owner:
         cap = owner.budget(owner.dataset(dataset)["account"])["cap"]
-        return str(owner.register(kind, reading.public, reading.columns, cap=cap, name="the same")["id"])
+        return str(
+            owner.register(kind, reading.public, reading.columns, cap=cap, name="the same")["id"]
+        )
 
 
 # Visits -------------------------------------------------------------------------------------------------------------
@@ -78,7 +82,9 @@ def test_visits_of_patients_become_a_dataset_on_the_page(
 ) -> None:
     """The trial of the README: a raw table of visits, columns of other names, the coin that chose the treatment."""
     key = service.owner_of("visits of a trial")
-    subprocess.run([sys.executable, str(EXAMPLES / "own_files.py"), "patients"], cwd=tmp_path, check=True)
+    subprocess.run(
+        [sys.executable, str(EXAMPLES / "own_files.py"), "patients"], cwd=tmp_path, check=True
+    )
     file = tmp_path / "visits.csv"
     sent: list[bytes] = []
     with tab(browser, service.url) as seen:
@@ -87,7 +93,9 @@ def test_visits_of_patients_become_a_dataset_on_the_page(
         assert "without any error" in seen.page.locator("main").inner_text()
         page = seen.page
         page.get_by_label("Name", exact=True).fill("trial")
-        assert page.get_by_label("States", exact=True).input_value() == ""  # an example's, and no own file's
+        assert (
+            page.get_by_label("States", exact=True).input_value() == ""
+        )  # an example's, and no own file's
         assert "topology" not in page.locator("#public").input_value()
         page.get_by_label("Horizon", exact=True).fill("4")
         page.get_by_label("Ranges: how").select_option(index=1)
@@ -95,18 +103,32 @@ def test_visits_of_patients_become_a_dataset_on_the_page(
         seen.other_people()
         page.get_by_role("button", name="Next: the content").press("Enter")
         page.get_by_label("Parquet, CSV or JSON").set_input_files(file)
-        page.on("request", lambda request: "upload" in request.url and sent.append(request.post_data_buffer or b""))
+        page.on(
+            "request",
+            lambda request: (
+                "upload" in request.url and sent.append(request.post_data_buffer or b"")
+            ),
+        )
         assert page.locator("#layout option:checked").inner_text() == "a visit, and when it was"
         page.get_by_text("Choose the column that holds reward.").wait_for()
-        assert page.get_by_label("patient", exact=True).locator("option:checked").inner_text() == "pid"
-        assert page.get_by_label("time", exact=True).locator("option:checked").inner_text() == "date"
+        assert (
+            page.get_by_label("patient", exact=True).locator("option:checked").inner_text() == "pid"
+        )
+        assert (
+            page.get_by_label("time", exact=True).locator("option:checked").inner_text() == "date"
+        )
         page.get_by_label("reward", exact=True).select_option("well")
-        page.get_by_text("what is evaluated is the policy that was followed.", exact=False).first.wait_for()
+        page.get_by_text(
+            "what is evaluated is the policy that was followed.", exact=False
+        ).first.wait_for()
         page.get_by_label("Actions with their known probabilities").fill("treat 0.5 1")
         page.get_by_text("sum to 1, not 0.5").wait_for()
         page.get_by_label("Actions with their known probabilities").fill("treat 0.5 1\nwait 0,5 0")
         page.get_by_text(f"6,000 rows, and {RIGHT}").wait_for()
-        assert "What will be sent is 6,000 rows of trajectory, step, x_0, x_next_0, reward" in page.content()
+        assert (
+            "What will be sent is 6,000 rows of trajectory, step, x_0, x_next_0, reward"
+            in page.content()
+        )
         assert not problems_of(seen, axe)
         dataset = registered(page)
     assert sent
@@ -136,31 +158,63 @@ def clinic(folder: Path) -> Path:
             ended = visit == 4 and patient % 3 == 0
             target = f"{random.uniform(0, 1):.3f}".replace(".", ",")
             rows.append(
-                [name, day, random.randint(20, 90), pressure, action, target, random.randint(2), ["no", "yes"][ended]]
+                [
+                    name,
+                    day,
+                    random.randint(20, 90),
+                    pressure,
+                    action,
+                    target,
+                    random.randint(2),
+                    ["no", "yes"][ended],
+                ]
             )
     random.shuffle(rows)
     header = ["Name", "Tag", "age", "pressure", "treatment", "target", "outcome", "ended"]
     return written(folder / "clinic.csv", header, rows, ";")
 
 
-def test_rules_of_visits_are_those_of_the_client(service: Installation, browser: Browser, tmp_path: Path) -> None:
+def test_rules_of_visits_are_those_of_the_client(
+    service: Installation, browser: Browser, tmp_path: Path
+) -> None:
     """Gaps, values that are missing, ends, names and dates: refusals name the line, and what is left out says of how
     many; in the end both have made the same of the file."""
     key = service.owner_of("visits of a clinic")
     ranges = [{"name": "age", "low": 20, "high": 80}, {"name": "pressure", "low": 80, "high": 180}]
-    public = {"unit": "trajectory", "horizon": 5, "reward_bound": 1, "features": 2, "ranges": ranges}
-    reader = {"behaviour": {"A": 0.4, "B 12": 0.6}, "interval": 7, "gaps": "end", "missing": "carry"}
-    columns = {"patient": "Name", "time": "Tag", "action": "treatment", "reward": "outcome", "terminal": "ended"}
+    public = {
+        "unit": "trajectory",
+        "horizon": 5,
+        "reward_bound": 1,
+        "features": 2,
+        "ranges": ranges,
+    }
+    reader = {
+        "behaviour": {"A": 0.4, "B 12": 0.6},
+        "interval": 7,
+        "gaps": "end",
+        "missing": "carry",
+    }
+    columns = {
+        "patient": "Name",
+        "time": "Tag",
+        "action": "treatment",
+        "reward": "outcome",
+        "terminal": "ended",
+    }
     file = clinic(tmp_path)
     with tab(browser, service.url) as seen:
         seen.login(key)
         page = second_step(seen, "off_policy_evaluation", "clinic", public, file)
         for name, own in columns.items():
-            page.get_by_label(name, exact=False).and_(page.locator("select[id^=column-]")).first.select_option(own)
+            page.get_by_label(name, exact=False).and_(
+                page.locator("select[id^=column-]")
+            ).first.select_option(own)
         page.get_by_text("pressure: a cell in line").wait_for()
         page.get_by_label("A value that is missing").select_option("leave_out")
         page.get_by_text("is an action without probabilities").wait_for(state="detached")
-        page.get_by_text("The probability of the action under the policy that was followed is needed").wait_for()
+        page.get_by_text(
+            "The probability of the action under the policy that was followed is needed"
+        ).wait_for()
         page.get_by_label("Actions with their known probabilities").fill("A 0.4\nB 12 0.6")
         page.get_by_text("of 60 patients with a value that is missing").wait_for()
         page.get_by_label("Interval between visits").fill("7")
@@ -173,9 +227,14 @@ def test_rules_of_visits_are_those_of_the_client(service: Installation, browser:
             page.get_by_label("A value that is missing").select_option(missing)
             page.locator("[data-checked=right]").wait_for()
             reading = readers.read(
-                "off_policy_evaluation", file, {**public, "reader": {**reader, "missing": missing}}, columns
+                "off_policy_evaluation",
+                file,
+                {**public, "reader": {**reader, "missing": missing}},
+                columns,
             )
-            page.get_by_text(f"What will be sent is {reading.columns['reward'].size} rows of").wait_for()
+            page.get_by_text(
+                f"What will be sent is {reading.columns['reward'].size} rows of"
+            ).wait_for()
         dataset = registered(page)
     assert of_client(service, key, "off_policy_evaluation", reading, dataset) == dataset
 
@@ -194,17 +253,27 @@ def test_patients_who_lack_any_value_are_left_out_alike(
         for visit in range(2)
     ]
     rows[2][2] = rows[5][1] = rows[9][4] = rows[9][3] = ""
-    columns = {"patient": "pid", "time": "day", "reward": "well", "probability": "followed", "target": "rule"}
+    columns = {
+        "patient": "pid",
+        "time": "day",
+        "reward": "well",
+        "probability": "followed",
+        "target": "rule",
+    }
     with tab(browser, service.url) as seen:
         seen.login(key)
         total = written(tmp_path / "total.csv", header, [*rows, ["Summe", "", 9, "", ""]], ";")
         page = second_step(seen, "off_policy_evaluation", "holes", public, total)
         for name, own in columns.items():
-            page.get_by_label(name).and_(page.locator("select[id^=column-]")).first.select_option(own)
+            page.get_by_label(name).and_(page.locator("select[id^=column-]")).first.select_option(
+                own
+            )
         page.get_by_text("“Summe” in line 20 is called like a total, not like a patient").wait_for()
         file = written(tmp_path / "visits.csv", header, rows, ";")
         page.get_by_label("Parquet, CSV or JSON").set_input_files(file)
-        page.get_by_text("like a total").wait_for(state="detached")  # of the mended file nothing is to be said again
+        page.get_by_text("like a total").wait_for(
+            state="detached"
+        )  # of the mended file nothing is to be said again
         page.get_by_label("A value that is missing").select_option("leave_out")
         page.get_by_text("3 of 9 patients with a value that is missing").wait_for()
         page.get_by_text(f"18 rows, and {RIGHT}").wait_for()
@@ -213,11 +282,15 @@ def test_patients_who_lack_any_value_are_left_out_alike(
     reading = readers.read("off_policy_evaluation", file, {**public, "reader": reader}, columns)
     assert reading.columns["reward"].size == 12
     assert of_client(service, key, "off_policy_evaluation", reading, dataset) == dataset
-    with pytest.raises(readers.TableError, match=r"line 20, column pid \(patient\): this is called like a total"):
+    with pytest.raises(
+        readers.TableError, match=r"line 20, column pid \(patient\): this is called like a total"
+    ):
         readers.read("off_policy_evaluation", total, {**public, "reader": reader}, columns)
 
 
-def test_columns_that_no_name_tells_are_asked_for(service: Installation, browser: Browser, tmp_path: Path) -> None:
+def test_columns_that_no_name_tells_are_asked_for(
+    service: Installation, browser: Browser, tmp_path: Path
+) -> None:
     """Of a German trial only the arm is guessed: what lacks is said, and the file is not called unreadable."""
     key = service.owner_of("a German trial")
     public = {"unit": "trajectory", "horizon": 2, "reward_bound": 1}
@@ -256,7 +329,9 @@ def test_files_of_excel_are_read_however_they_are_written(
         seen.login(key)
         page = second_step(seen, "off_policy_evaluation", "umlauts", public, file)
         for name, own in columns.items():
-            page.get_by_label(name).and_(page.locator("select[id^=column-]")).first.select_option(own)
+            page.get_by_label(name).and_(page.locator("select[id^=column-]")).first.select_option(
+                own
+            )
         page.get_by_text(f"18 rows, and {RIGHT}").wait_for()
         told = page.locator(".written")
         assert (told.count() == 1 and says in told.inner_text()) if says else told.count() == 0
@@ -275,7 +350,9 @@ def test_what_is_no_text_is_said(service: Installation, browser: Browser, tmp_pa
         seen.go("/datasets/new?kind=off_policy_evaluation")
         page.get_by_label("Name", exact=True).fill("workbook")
         page.get_by_text("As JSON", exact=True).click()
-        page.locator("#public").fill(json.dumps({"unit": "trajectory", "horizon": 2, "reward_bound": 1}))
+        page.locator("#public").fill(
+            json.dumps({"unit": "trajectory", "horizon": 2, "reward_bound": 1})
+        )
         seen.other_people()
         page.get_by_role("button", name="Next: the content").press("Enter")
         page.get_by_label("Parquet, CSV or JSON").set_input_files(file)
@@ -286,7 +363,9 @@ def test_what_is_no_text_is_said(service: Installation, browser: Browser, tmp_pa
 # Trips --------------------------------------------------------------------------------------------------------------
 
 
-def test_trips_of_working_days_are_those_of_the_client(service: Installation, browser: Browser, tmp_path: Path) -> None:
+def test_trips_of_working_days_are_those_of_the_client(
+    service: Installation, browser: Browser, tmp_path: Path
+) -> None:
     """Monday to Friday from seven to nine; a line that Excel left below the table is none."""
     key = service.owner_of("mornings of an office")
     public = {"unit": "request", "zones": 2, "periods": 8, "period_minutes": 120}
@@ -296,7 +375,9 @@ def test_trips_of_working_days_are_those_of_the_client(service: Installation, br
     with tab(browser, service.url) as seen:
         seen.login(key)
         page = second_step(seen, "routing", "mornings", public, file)
-        page.get_by_label("period").and_(page.locator("select[id^=column-]")).first.select_option("leaves")
+        page.get_by_label("period").and_(page.locator("select[id^=column-]")).first.select_option(
+            "leaves"
+        )
         page.get_by_label("Your zones by name").fill("A\nB")
         page.get_by_label("Period 0 begins").fill("2026-11-03T07:00")
         page.get_by_label("The others begin").select_option("weekday")
@@ -304,7 +385,12 @@ def test_trips_of_working_days_are_those_of_the_client(service: Installation, br
         page.get_by_label("Leave out rows of other zones and other times").press("Space")
         page.locator("[data-checked=right]").wait_for()
         dataset = registered(page)
-    rules = {"start": "2026-11-03T07:00", "every": "weekday", "time_zone": "Europe/Berlin", "outside": "leave_out"}
+    rules = {
+        "start": "2026-11-03T07:00",
+        "every": "weekday",
+        "time_zone": "Europe/Berlin",
+        "outside": "leave_out",
+    }
     asked = {**public, "reader": {**rules, "zones": ["A", "B"]}}
     reading = readers.read("routing", file, asked, {"time": "leaves"})
     assert reading.columns["period"].tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
@@ -325,10 +411,14 @@ def feeder(folder: Path) -> Path:
         if period in (2, 4):
             kw[1] = ""
         rows.append([f"15.01.2026 {period // 2:02d}:{30 * (period % 2):02d}", "12,5", *kw, "-3,5"])
-    return written(folder / "feeder.csv", ["Zeit", "Summe kW", *HOUSES, "Außentemperatur"], rows, ";")
+    return written(
+        folder / "feeder.csv", ["Zeit", "Summe kW", *HOUSES, "Außentemperatur"], rows, ";"
+    )
 
 
-def test_a_column_for_each_meter(service: Installation, browser: Browser, axe: str, tmp_path: Path) -> None:
+def test_a_column_for_each_meter(
+    service: Installation, browser: Browser, axe: str, tmp_path: Path
+) -> None:
     """A total and the temperature are proposed as no meters; a gap that the server refuses is named by the line of the
     file and the meter's column."""
     key = service.owner_of("a feeder of three")
@@ -344,8 +434,14 @@ def test_a_column_for_each_meter(service: Installation, browser: Browser, axe: s
     file = feeder(tmp_path)
 
     def choose(page: Page) -> None:
-        assert page.locator("#layout option:checked").inner_text() == "a time, with a column for each meter"
-        assert page.get_by_label("Columns that are no meters").input_value() == "Summe kW\nAußentemperatur"
+        assert (
+            page.locator("#layout option:checked").inner_text()
+            == "a time, with a column for each meter"
+        )
+        assert (
+            page.get_by_label("Columns that are no meters").input_value()
+            == "Summe kW\nAußentemperatur"
+        )
         page.get_by_label("Your clocks against UTC").fill("+01:00")
         page.get_by_text("Haus 2: a cell in line 4 is empty; one more is wrong.").wait_for()
         page.get_by_label("Leave out readings without a value").press("Space")
@@ -355,15 +451,21 @@ def test_a_column_for_each_meter(service: Installation, browser: Browser, axe: s
         seen.login(key)
         page = second_step(seen, "dr_ensemble", "feeder", public, file)
         page.get_by_label("A row of it is").select_option("a reading of one meter")
-        assert page.get_by_label("kw", exact=True).locator("option:checked").inner_text() == "choose …"
+        assert (
+            page.get_by_label("kw", exact=True).locator("option:checked").inner_text() == "choose …"
+        )
         page.get_by_label("A row of it is").select_option("a time, with a column for each meter")
         choose(page)
         page.get_by_label("Columns that are no meters").fill("Summe kW\nTemperatur")
-        page.get_by_text("“Temperatur” is listed as no meter, and no column is called so.").wait_for()
+        page.get_by_text(
+            "“Temperatur” is listed as no meter, and no column is called so."
+        ).wait_for()
         page.get_by_label("Columns that are no meters").fill("Summe kW\nAußentemperatur")
         page.get_by_text("2 of 18 readings are left out by your rules").wait_for()
         page.get_by_role("button", name="Upload and register").press("Enter")
-        page.get_by_text("line 2, column Haus 2: this participant has no reading in the period").wait_for()
+        page.get_by_text(
+            "line 2, column Haus 2: this participant has no reading in the period"
+        ).wait_for()
         carried = {**public, "meters": {**meters, "carry": 1}}
         page = second_step(seen, "dr_ensemble", "feeder", carried, file)
         choose(page)
@@ -381,7 +483,9 @@ def test_a_column_for_each_meter(service: Installation, browser: Browser, axe: s
     assert of_client(service, key, "dr_ensemble", decided, dataset) == dataset
 
 
-def test_energy_across_a_change_of_clocks(service: Installation, browser: Browser, axe: str, tmp_path: Path) -> None:
+def test_energy_across_a_change_of_clocks(
+    service: Installation, browser: Browser, axe: str, tmp_path: Path
+) -> None:
     """An export of quarters of an hour in kWh, over the end of summer time: the same as the client reads of it."""
     key = service.owner_of("an export in kWh")
     file = export(tmp_path / "export.csv", between=" ")
@@ -389,9 +493,16 @@ def test_energy_across_a_change_of_clocks(service: Installation, browser: Browse
     with tab(browser, service.url) as seen:
         seen.login(key)
         page = second_step(seen, "dr_ensemble", "export", public, file)
-        for column, own in (("participant", "Marktlokation"), ("time", "Datum Uhrzeit"), ("kw", "Verbrauch [kWh]")):
+        for column, own in (
+            ("participant", "Marktlokation"),
+            ("time", "Datum Uhrzeit"),
+            ("kw", "Verbrauch [kWh]"),
+        ):
             page.get_by_label(column, exact=True).select_option(own)
-        clocks, units = page.get_by_label("Your clocks against UTC"), page.get_by_label("The values are")
+        clocks, units = (
+            page.get_by_label("Your clocks against UTC"),
+            page.get_by_label("The values are"),
+        )
         clocks.fill("Europe/Berlin")
         page.get_by_text("Say whether the values are power or energy").wait_for()
         assert units.input_value() == ""
@@ -415,11 +526,19 @@ def test_what_the_order_of_rows_does_not_tell_of_a_change_of_clocks(
     another length than the readings."""
     key = service.owner_of("clocks that are put back")
     hours = ["2026-10-25T00:00", "2026-10-25T01:00", "2026-10-25T02:00", "2026-10-25T03:00"]
-    file = written(tmp_path / "once.csv", ["meter", "time", "kw"], [[one, hour, 1] for one in "AB" for hour in hours])
+    file = written(
+        tmp_path / "once.csv",
+        ["meter", "time", "kw"],
+        [[one, hour, 1] for one in "AB" for hour in hours],
+    )
     public = {**told_of_export(4, 3600), "participants": 2}
     with pytest.raises(TableError, match="clocks show this time twice on that day"):
         readers.read("dr_ensemble", file, public, {"participant": "meter"})
-    spring = written(tmp_path / "spring.csv", ["meter", "time", "kw"], [[one, "2026-03-29T02:30", 1] for one in "AB"])
+    spring = written(
+        tmp_path / "spring.csv",
+        ["meter", "time", "kw"],
+        [[one, "2026-03-29T02:30", 1] for one in "AB"],
+    )
     del public["reader"]
     with tab(browser, service.url) as seen:
         seen.login(key)
@@ -434,7 +553,9 @@ def test_what_the_order_of_rows_does_not_tell_of_a_change_of_clocks(
         page = second_step(seen, "dr_ensemble", "halves", halves, file)
         page.get_by_label("Your clocks against UTC").fill("+01:00")
         page.get_by_label("The values are").select_option("kWh")
-        page.get_by_text("Most readings are 3,600 seconds apart, and a period of the public part has 1,800").wait_for()
+        page.get_by_text(
+            "Most readings are 3,600 seconds apart, and a period of the public part has 1,800"
+        ).wait_for()
 
 
 def test_a_column_that_may_mean_the_treatment_is_asked_about(
@@ -448,7 +569,9 @@ def test_a_column_that_may_mean_the_treatment_is_asked_about(
     with tab(browser, service.url) as seen:
         seen.login(key)
         page = second_step(seen, "off_policy_evaluation", "arm", public, file)
-        page.get_by_text("Say whether “Arm” is the column that holds action, or that it is not").wait_for()
+        page.get_by_text(
+            "Say whether “Arm” is the column that holds action, or that it is not"
+        ).wait_for()
         action = page.get_by_label("action (optional)", exact=True)
         assert action.input_value() == ""
         action.select_option("not in my file")

@@ -79,7 +79,9 @@ def seeded(api_only: Installation) -> Seeded:
     with api_only.client(keys["owner"]) as owner, api_only.client(keys["analyst"]) as analyst:
         dataset = owner.register(bodies.dataset(name=f"trips {EVIL}"))
         owner.grant(dataset["account"], epsilon=2, delta=0.001, reason=EVIL)
-        owner.set_cap(scope="principal", principal=f"analyst {EVIL}", epsilon=5, delta=0.1, reason=EVIL)
+        owner.set_cap(
+            scope="principal", principal=f"analyst {EVIL}", epsilon=5, delta=0.1, reason=EVIL
+        )
         job = analyst.submit(bodies.job(dataset["id"], 0.1))
         waiting = analyst.submit(federated)
     return Seeded(api_only, keys, dataset["id"], dataset["account"], job["id"], waiting["id"])
@@ -100,11 +102,20 @@ def test_every_page_for_every_role(seeded: Seeded, role: str) -> None:
             page = browser.get(address)
             guarded = [
                 part
-                for part in ("/admin", "/changes", "/operations", "/datasets/new", "/delete", "/jobs/new")
+                for part in (
+                    "/admin",
+                    "/changes",
+                    "/operations",
+                    "/datasets/new",
+                    "/delete",
+                    "/jobs/new",
+                )
                 if part in address
             ]
             if role == "operator":
-                allowed = address in ("/", "/admin", "/operations", "/audit") or address.startswith("/changes")
+                allowed = address in ("/", "/admin", "/operations", "/audit") or address.startswith(
+                    "/changes"
+                )
             else:
                 allowed = not guarded or guarded[0] in MAY[role]
             assert page.status == (200 if allowed else 403), (address, page.text[:2000])
@@ -114,7 +125,9 @@ def test_every_page_for_every_role(seeded: Seeded, role: str) -> None:
 def check_page(page: Page) -> None:
     """What holds of every page, refusals too."""
     headers = page.response.headers
-    policy = dict(part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";"))
+    policy = dict(
+        part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";")
+    )
     assert policy["default-src"] == "'none'"
     assert policy["script-src"] == policy["style-src"] == policy["form-action"] == "'self'"
     assert policy["frame-ancestors"] == policy["base-uri"] == "'none'"
@@ -136,7 +149,9 @@ def check_page(page: Page) -> None:
     assert len(ids) == len(set(ids)), page.response.url
     labelled = {values.get("for") for tag, values in page.tags if tag == "label"}
     for tag, values in page.tags:
-        if tag in ("select", "textarea") or (tag == "input" and values.get("type") not in ("hidden", "submit")):
+        if tag in ("select", "textarea") or (
+            tag == "input" and values.get("type") not in ("hidden", "submit")
+        ):
             assert values.get("id") in labelled, (page.response.url, values)
 
 
@@ -155,7 +170,10 @@ def test_hostile_names_stay_text(seeded: Seeded) -> None:
 def test_other_tenants_objects_do_not_exist(seeded: Seeded) -> None:
     with Browser.logged_in(seeded.running) as stranger:
         for address in seeded.pages():
-            if any(one in address for one in (f"/{seeded.job}", seeded.agents_job, seeded.dataset, seeded.account)):
+            if any(
+                one in address
+                for one in (f"/{seeded.job}", seeded.agents_job, seeded.dataset, seeded.account)
+            ):
                 page = stranger.get(address)
                 if "?" in address:  # a filter or a choice that fits nothing
                     assert page.status == 200
@@ -174,13 +192,21 @@ def test_other_tenants_objects_do_not_exist(seeded: Seeded) -> None:
             kind, name, act = address.strip("/").split("/")
             never = f"/{kind}/{name[:4]}{'0' * 26}/{act}"
             answers = [
-                stranger.http.post(path, data=fields, headers={"Origin": stranger.origin}) for path in (address, never)
+                stranger.http.post(path, data=fields, headers={"Origin": stranger.origin})
+                for path in (address, never)
             ]
             # Links for agents cannot be made at all without an rpc address: 503 for everybody.
-            assert answers[0].status_code == answers[1].status_code == (503 if act == "tokens" else 404), address
+            assert (
+                answers[0].status_code
+                == answers[1].status_code
+                == (503 if act == "tokens" else 404)
+            ), address
             assert ("waiting does not help" in answers[0].text) == (act == "tokens")
             assert answers[0].text == answers[1].text.replace(never, address)
-        for address in (f"/jobs/{seeded.job}/events", f"/budgets/{seeded.account}/charts/spending.json"):
+        for address in (
+            f"/jobs/{seeded.job}/events",
+            f"/budgets/{seeded.account}/charts/spending.json",
+        ):
             assert stranger.http.get(address).status_code == 404
     with seeded.running.client(seeded.keys["owner"]) as owner:
         assert owner.job(seeded.job)["state"] == "queued"
@@ -206,11 +232,16 @@ def test_no_post_passes_without_its_token(seeded: Seeded) -> None:
     assert len(found) > 12
     with Browser.logged_in(seeded.running, seeded.keys["owner"]) as browser:
         for path in found:
-            if path in ("/login/links", "/theme"):  # takes a key and no cookie; changes nothing but colours
+            if path in (
+                "/login/links",
+                "/theme",
+            ):  # takes a key and no cookie; changes nothing but colours
                 continue
             address = re.sub(r"\{.*?\}", "x", path)
             for origin in (browser.origin, "https://evil.example"):
-                answer = browser.http.post(address, data={"csrf": "f" * 64}, headers={"Origin": origin})
+                answer = browser.http.post(
+                    address, data={"csrf": "f" * 64}, headers={"Origin": origin}
+                )
                 assert answer.status_code == 403, (path, origin)
         with Browser(seeded.running) as nobody:
             answer = nobody.http.post("/login/links", headers={"Origin": nobody.origin})
@@ -224,7 +255,13 @@ def test_first_paint_is_light(seeded: Seeded) -> None:
             page = browser.get(address)
             total = len(page.response.content)
             for tag, values in page.tags:
-                source = values.get("src") if tag == "script" else values.get("href") if tag == "link" else None
+                source = (
+                    values.get("src")
+                    if tag == "script"
+                    else values.get("href")
+                    if tag == "link"
+                    else None
+                )
                 if source:
                     asset = browser.http.get(source, headers={"Accept-Encoding": "gzip"})
                     assert asset.status_code == 200
@@ -237,7 +274,9 @@ def test_assets_are_asked_for_again_under_other_versions(api_only: Installation)
     with Browser(api_only) as browser:
         answer = browser.http.get("/static/style.css?v=old")
         assert answer.headers["cache-control"] == "no-cache"
-        again = browser.http.get("/static/style.css?v=old", headers={"If-None-Match": answer.headers["etag"]})
+        again = browser.http.get(
+            "/static/style.css?v=old", headers={"If-None-Match": answer.headers["etag"]}
+        )
         assert (again.status_code, again.content) == (304, b"")
         for name in ("nothing.css", "..%2fapp.py", "%2e%2e/pages.py"):
             assert browser.http.get(f"/static/{name}").status_code == 404

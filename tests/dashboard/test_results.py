@@ -44,24 +44,41 @@ def routed(service: Installation) -> tuple[dict[str, str], str]:
         return keys, tenant().run(owner, KINDS["routing"].example())
 
 
-def test_every_chart_of_the_page_is_there(service: Installation, routed: tuple[dict[str, str], str]) -> None:
+def test_every_chart_of_the_page_is_there(
+    service: Installation, routed: tuple[dict[str, str], str]
+) -> None:
     keys, job = routed
     with Browser.logged_in(service, keys["analyst"]) as visitor:
         sources = [
-            str(values["data-chart"]) for _, values in visitor.get(f"/jobs/{job}").tags if "data-chart" in values
+            str(values["data-chart"])
+            for _, values in visitor.get(f"/jobs/{job}").tags
+            if "data-chart" in values
         ]
-        assert [source.rpartition("/")[2] for source in sources] == ["network.json", "loads.json", "demand.json"]
+        assert [source.rpartition("/")[2] for source in sources] == [
+            "network.json",
+            "loads.json",
+            "demand.json",
+        ]
         for source in sources:
             answer = visitor.http.get(source)
             assert answer.headers["content-type"] == "application/json"
             assert json.loads(answer.content)["data"]
-        missing = visitor.http.get(f"/jobs/{job}/charts/values.json", headers={"Accept": "application/json"})
+        missing = visitor.http.get(
+            f"/jobs/{job}/charts/values.json", headers={"Accept": "application/json"}
+        )
         assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
 
 
-def test_charts_are_for_who_may_see_results(service: Installation, routed: tuple[dict[str, str], str]) -> None:
+def test_charts_are_for_who_may_see_results(
+    service: Installation, routed: tuple[dict[str, str], str]
+) -> None:
     keys, job = routed
-    parts = ("charts/network.json", "policy", "policy?origin=1&destination=2&part=answer", "result.json")
+    parts = (
+        "charts/network.json",
+        "policy",
+        "policy?origin=1&destination=2&part=answer",
+        "result.json",
+    )
     for key, status in ((keys["auditor"], 403), (service.owner_key, 404)):
         with Browser.logged_in(service, key) as visitor:
             for part in parts:
@@ -72,12 +89,17 @@ def test_charts_are_for_who_may_see_results(service: Installation, routed: tuple
             assert nobody.get(f"/jobs/{job}/{part}", follow=False).status in (303, 401)
 
 
-def test_jobs_side_by_side_say_what_differs(service: Installation, routed: tuple[dict[str, str], str]) -> None:
+def test_jobs_side_by_side_say_what_differs(
+    service: Installation, routed: tuple[dict[str, str], str]
+) -> None:
     """Another weighing of the same demand differs in one field; both are read by who may read both, and by no other."""
     keys, job = routed
     with service.client(keys["owner"]) as owner:
         asked = owner.job(job)["problem"]
-        other = {**{name: value for name, value in asked.items() if name != "dataset"}, "objective": "user_equilibrium"}
+        other = {
+            **{name: value for name, value in asked.items() if name != "dataset"},
+            "objective": "user_equilibrium",
+        }
         again = owner.submit({"problem": {**other, "release": job}})["id"]
         owner.wait(again)
         first, second = (owner.result(one)["result"]["total_travel_time"] for one in (job, again))
@@ -89,9 +111,13 @@ def test_jobs_side_by_side_say_what_differs(service: Installation, routed: tuple
         assert re.search(r"Of what a release of its own, of .+ asks .+ again objective", text)
         assert "network.nodes" in text.partition("What is the same in both")[2]
         assert "network.nodes" not in text.partition("What is the same in both")[0]
-        told = re.search(r"Total travel time of a period ([\d,.]+) \([^)]+90 %\) ([\d,.]+) \([^)]+90 %\)", text)
+        told = re.search(
+            r"Total travel time of a period ([\d,.]+) \([^)]+90 %\) ([\d,.]+) \([^)]+90 %\)", text
+        )
         assert told is not None
-        assert [float(one.replace(",", "")) for one in told.groups()] == pytest.approx([first, second], rel=0.01)
+        assert [float(one.replace(",", "")) for one in told.groups()] == pytest.approx(
+            [first, second], rel=0.01
+        )
         sources = [str(values["data-chart"]) for _, values in page.tags if "data-chart" in values]
         assert [source.split("/")[2] for source in sources] == [job, again] * 3
         for wrong in ("", f"?job={job}", f"?job={job}&job={job}"):
@@ -122,9 +148,15 @@ def test_the_answer_comes_first(service: Installation, routed: tuple[dict[str, s
             places = [flat.index(part) for part in (first.figure, first.good_for, "Price")]
             assert places == sorted(places), places
             assert flat.index(first.figure) < flat.index("Iterations of the assignment")
-        details = visitor.get(f"/jobs/{job}").response.text.partition('<details id="facts">')[2].partition("</details>")
+        details = (
+            visitor.get(f"/jobs/{job}")
+            .response.text.partition('<details id="facts">')[2]
+            .partition("</details>")
+        )
         assert all(part in details[0] for part in ("Submitted", "Privacy unit"))
-        both = visitor.get(f"/jobs/compare?job={job}&job={tenant_job(service, keys, job)}").response.text
+        both = visitor.get(
+            f"/jobs/compare?job={job}&job={tenant_job(service, keys, job)}"
+        ).response.text
         assert both.count('class="headline"') == 2
         assert both.index('class="headline"') < both.index("What was asked")
     with Browser.logged_in(service, keys["auditor"]) as auditor:
@@ -149,7 +181,9 @@ def test_lists_say_what_each_job_answers_to_who_may_read_answers(
 def tenant_job(service: Installation, keys: dict[str, str], job: str) -> str:
     """Another job that asks the same release again."""
     with service.client(keys["owner"]) as owner:
-        asked = {name: value for name, value in owner.job(job)["problem"].items() if name != "dataset"}
+        asked = {
+            name: value for name, value in owner.job(job)["problem"].items() if name != "dataset"
+        }
         again = str(owner.submit({"problem": {**asked, "release": job}})["id"])
         owner.wait(again)
         return again
@@ -163,15 +197,24 @@ def test_what_has_not_settled_says_so_above_everything(service: Installation) ->
         assert owner.result(job)["result"]["status"] == "iteration_limit"
         for place in (f"/jobs/{job}", f"/jobs/{job}/page.html"):
             text = " ".join(visitor.get(place).text.split())
-            assert text.index("Not converged: the iteration stopped") < text.index("All agents together come to a cost")
-        assert "not converged" in visitor.get(f"/jobs/compare?job={job}&job={tenant().run(owner, body)}").text
+            assert text.index("Not converged: the iteration stopped") < text.index(
+                "All agents together come to a cost"
+            )
+        assert (
+            "not converged"
+            in visitor.get(f"/jobs/compare?job={job}&job={tenant().run(owner, body)}").text
+        )
 
 
-def test_paths_are_those_of_the_result(service: Installation, routed: tuple[dict[str, str], str]) -> None:
+def test_paths_are_those_of_the_result(
+    service: Installation, routed: tuple[dict[str, str], str]
+) -> None:
     keys, job = routed
     with service.client(keys["owner"]) as owner:
         answer = owner.result(job)
-    pair = next(one for one in answer["result"]["policy"] if (one["origin"], one["destination"]) == (1, 2))
+    pair = next(
+        one for one in answer["result"]["policy"] if (one["origin"], one["destination"]) == (1, 2)
+    )
     with Browser.logged_in(service, keys["owner"]) as visitor:
         page = visitor.get(f"/jobs/{job}/policy?origin=1&destination=2")
         for path in pair["paths"]:
@@ -180,7 +223,9 @@ def test_paths_are_those_of_the_result(service: Installation, routed: tuple[dict
         refused = visitor.get(f"/jobs/{job}/policy?origin=1&destination=7")
         assert "There is no pair of zones 1 and 7. Zones are 1 to 2" in refused.text
         assert visitor.get(f"/jobs/{job}/policy?origin=x&destination=1").status == 422
-        fragment = visitor.get(f"/jobs/{job}/policy?origin=1&destination=2&part=answer").response.text
+        fragment = visitor.get(
+            f"/jobs/{job}/policy?origin=1&destination=2&part=answer"
+        ).response.text
         assert "<table" in fragment
         assert "<html" not in fragment
         download = visitor.http.get(f"/jobs/{job}/result.json")
@@ -190,7 +235,12 @@ def test_paths_are_those_of_the_result(service: Installation, routed: tuple[dict
 
 def test_a_policy_in_a_table_is_looked_up_there() -> None:
     table = pa.table(
-        {"origin": [1, 1, 2], "destination": [2, 2, 1], "share": [0.25, 0.75, 1.0], "links": [[0], [1, 2], [3]]}
+        {
+            "origin": [1, 1, 2],
+            "destination": [2, 2, 1],
+            "share": [0.25, 0.75, 1.0],
+            "links": [[0], [1, 2], [3]],
+        }
     )
     file = io.BytesIO()
     pq.write_table(table, file)
@@ -206,7 +256,10 @@ def test_fields_and_rows_are_called_as_people_call_them() -> None:
     road = {"free_flow_time": 1, "capacity": 1}
     links = [{"tail": 6, "head": 8, **road}, {"tail": 8, "head": 6, **road}]
     problem = {"kind": "routing", "network": {"nodes": 8, "links": links}}
-    said = {"values": {}, "noise_dominates": {"link_flows": [False, True], "demand": [True] + [False] * 7}}
+    said = {
+        "values": {},
+        "noise_dominates": {"link_flows": [False, True], "demand": [True] + [False] * 7},
+    }
     text = json.dumps({"link_flows": [1, 2], "uncertainty": said}).encode()
     _, told, _, _ = _read(text, problem)
     assert {name: shown for name, shown, _ in told} == {
@@ -217,8 +270,19 @@ def test_fields_and_rows_are_called_as_people_call_them() -> None:
 
 def test_what_costs_nothing_has_a_dash_and_a_simulation_hides_nothing() -> None:
     """Simulations and rehearsals, which have no dataset; a job asked again costs 0, a private one its price."""
-    job = {"id": "job_1", "kind": "routing", "state": "succeeded", "progress": {"step": 1, "total": 1}}
-    job |= {"created_by": "owner", "created_at": None, "simulation": False, "mostly_noise": False, "release": []}
+    job = {
+        "id": "job_1",
+        "kind": "routing",
+        "state": "succeeded",
+        "progress": {"step": 1, "total": 1},
+    }
+    job |= {
+        "created_by": "owner",
+        "created_at": None,
+        "simulation": False,
+        "mostly_noise": False,
+        "release": [],
+    }
     job |= {"name": None, "dataset_name": None, "asked_name": None, "headline": None}
     for more, shown in (
         ({"dataset": None, "price": {"epsilon": 0}}, "\u2013</span>"),
@@ -229,10 +293,19 @@ def test_what_costs_nothing_has_a_dash_and_a_simulation_hides_nothing() -> None:
         cell = _row({**job, **more}).partition('data-label="Epsilon"')[2].partition("</td>")[0]
         assert cell.endswith(shown), (more, cell)
     resources = {"memory_bytes": 1, "release_quantum_seconds": 0.0625}
-    plan = {"neighbours": "one trip", "unit": "request", "iterations": {}, "resources": resources, "noise": []}
+    plan = {
+        "neighbours": "one trip",
+        "unit": "request",
+        "iterations": {},
+        "resources": resources,
+        "noise": [],
+    }
     plan |= {"advice": [], "assumptions": []}
     facts = environment.get_template("parts.html").module.plan_facts
-    assert ("nothing: its data" in facts(plan, True), "Touching data" in facts(plan, True)) == (True, False)
+    assert ("nothing: its data" in facts(plan, True), "Touching data" in facts(plan, True)) == (
+        True,
+        False,
+    )
     assert ("nothing: its data" in facts(plan), "Touching data" in facts(plan)) == (False, True)
 
 
@@ -261,7 +334,11 @@ def test_one_result_is_drawn_once_however_many_ask(monkeypatch: pytest.MonkeyPat
     busy, most, made, counting = 0, 0, list[str](), threading.Lock()
 
     async def result(services: Any, principal: Any, job_id: str) -> Any:
-        return {"id": job_id, "kind": "routing", "problem": {"kind": "routing"}, "plan": {}}, b"{}", {}
+        return (
+            {"id": job_id, "kind": "routing", "problem": {"kind": "routing"}, "plan": {}},
+            b"{}",
+            {},
+        )
 
     async def whole(services: Any, principal: Any, stored: Any) -> Any:
         return stored
@@ -295,11 +372,16 @@ def test_one_result_is_drawn_once_however_many_ask(monkeypatch: pytest.MonkeyPat
 def test_long_problems_are_written_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for the text of somebody's hundred thousand links."""
     threads = set()
-    monkeypatch.setattr(submissions, "as_text", lambda value: str(threads.add(threading.get_ident())))
+    monkeypatch.setattr(
+        submissions, "as_text", lambda value: str(threads.add(threading.get_ident()))
+    )
     anyio.run(submissions.shown, {})
     assert threads
     assert threading.get_ident() not in threads
-    pages = (Path(submissions.__file__).parent / "routes" / name for name in ("jobs.py", "compare.py", "datasets.py"))
+    pages = (
+        Path(submissions.__file__).parent / "routes" / name
+        for name in ("jobs.py", "compare.py", "datasets.py")
+    )
     assert not [page.name for page in pages if "_text=submissions.as_text(" in page.read_text()]
 
 
@@ -316,7 +398,11 @@ def hostile(service: Installation) -> tuple[dict[str, str], str]:
             for role in ("owner", "analyst", "auditor", "operator")
         }
     names = [f"{place}{HOSTILE}" for place in range(4)]
-    network = {**bodies.network(), "nodes_xy": [[0, 0], [4, 0], [4, 3], [0, 3]], "node_names": names}
+    network = {
+        **bodies.network(),
+        "nodes_xy": [[0, 0], [4, 0], [4, 3], [0, 3]],
+        "node_names": names,
+    }
     with service.client(keys["owner"]) as owner:
         stored = owner.networks.add(network, name=HOSTILE)["id"]
         dataset = owner.register(bodies.dataset(name=HOSTILE, epsilon=10))["id"]
@@ -336,7 +422,9 @@ def test_a_saved_page_runs_and_asks_for_nothing_of_names(
         cookies = [cookie.value for cookie in visitor.http.cookies.jar]
         for address in (f"/jobs/{job}", "/jobs", "/jobs/new", f"/jobs/{job}/policy"):
             shown = visitor.get(address)
-            assert not [tag for tag, values in shown.tags if tag == "img" or "onerror" in values], address
+            assert not [tag for tag, values in shown.tags if tag == "img" or "onerror" in values], (
+                address
+            )
             assert not [link for link in shown.links if not link.startswith(("/", "#"))], address
         policy = visitor.get(f"/jobs/{job}/policy?origin=1&destination=2")
         assert f"From 0{HOSTILE} to 1{HOSTILE}: " in policy.text
@@ -350,15 +438,27 @@ def test_a_saved_page_runs_and_asks_for_nothing_of_names(
     assert page.status == 200
     kinds = [values.get("type") for values in page.scripts]
     assert kinds == ["application/json"] * 3 + [None, "module"]
-    assert not [tag for tag, values in page.tags if tag in ("img", "form", "iframe", "object", "base", "a")]
-    assert not [values for _, values in page.tags if {"onerror", "onload", "onclick", "src", "action"} & values.keys()]
+    assert not [
+        tag for tag, values in page.tags if tag in ("img", "form", "iframe", "object", "base", "a")
+    ]
+    assert not [
+        values
+        for _, values in page.tags
+        if {"onerror", "onload", "onclick", "src", "action"} & values.keys()
+    ]
     assert text.count("</body>") == text.count("</head>") == 1
-    policy = next(str(values["content"]) for tag, values in page.tags if tag == "meta" and "http-equiv" in values)
+    policy = next(
+        str(values["content"])
+        for tag, values in page.tags
+        if tag == "meta" and "http-equiv" in values
+    )
     assert policy.startswith("default-src 'none'; ")
     assert not [secret for secret in (csrf, *cookies, *keys.values()) if secret and secret in text]
 
 
-def test_what_is_taken_from_a_job_is_for_who_may(service: Installation, hostile: tuple[dict[str, str], str]) -> None:
+def test_what_is_taken_from_a_job_is_for_who_may(
+    service: Installation, hostile: tuple[dict[str, str], str]
+) -> None:
     """Saved pages, problems, and forms that begin with a job: for owners and analysts of its own tenant."""
     keys, job = hostile
     parts = (
@@ -367,15 +467,24 @@ def test_what_is_taken_from_a_job_is_for_who_may(service: Installation, hostile:
         f"/jobs/new?release={job}",
         f"/jobs/new?around={job}",
     )
-    expected = {keys["owner"]: 200, keys["analyst"]: 200, keys["auditor"]: 403, keys["operator"]: 403}
+    expected = {
+        keys["owner"]: 200,
+        keys["analyst"]: 200,
+        keys["auditor"]: 403,
+        keys["operator"]: 403,
+    }
     for key, status in (*expected.items(), (service.owner_key, 404)):
         with Browser.logged_in(service, key) as visitor:
             assert [visitor.get(part).status for part in parts] == [status] * len(parts)
             if status == 404:
                 token = visitor.get("/").form("/logout")["fields"]["csrf"]
-                asked: Any = {"problem": {"kind": "routing", "release": job, "network": bodies.network()}}
+                asked: Any = {
+                    "problem": {"kind": "routing", "release": job, "network": bodies.network()}
+                }
                 form = {"csrf": token, "body": json.dumps(asked), "around": job}
-                priced = visitor.http.post("/jobs/new/price", data=form, headers={"Origin": visitor.origin})
+                priced = visitor.http.post(
+                    "/jobs/new/price", data=form, headers={"Origin": visitor.origin}
+                )
                 assert priced.status_code == 404
                 assert HOSTILE not in priced.text
     with Browser(service) as nobody:

@@ -17,7 +17,9 @@ TYPES = {".js": "text/javascript", ".css": "text/css"}
 
 
 @pytest.mark.parametrize("width", [1280, 360])
-def test_the_form_asks_for_the_law_and_refuses_doubled_streets(browser: Browser, width: int, tmp_path: Path) -> None:
+def test_the_form_asks_for_the_law_and_refuses_doubled_streets(
+    browser: Browser, width: int, tmp_path: Path
+) -> None:
     schema = json.dumps(Routing.model_json_schema())
     public = RoutingPublic(unit="request", zones=3, periods=1, period_minutes=60)
     body = json.dumps(Routing.example_for(public)["problem"])
@@ -43,7 +45,9 @@ def test_the_form_asks_for_the_law_and_refuses_doubled_streets(browser: Browser,
         page.goto("http://form.test/form")
         law = page.get_by_label("Latency", exact=True)
         law.wait_for()
-        assert law.locator("option:checked").inner_text() == "BPR: 0.15, power 4 of flow over capacity"
+        assert (
+            law.locator("option:checked").inner_text() == "BPR: 0.15, power 4 of flow over capacity"
+        )
         law.select_option("1")
         assert page.evaluate("holder.latency") == {"type": "affine", "factor": 1}
         file = page.get_by_label("Read it from a file")

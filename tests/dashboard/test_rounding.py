@@ -13,7 +13,8 @@ from discreet.privacy.attacks.examples import examples
 from discreet.privacy.events import REGISTRY
 
 FIGURES = st.one_of(
-    st.decimals(min_value=0, max_value=1000, places=9), st.decimals(min_value=0, max_value=1, places=18)
+    st.decimals(min_value=0, max_value=1000, places=9),
+    st.decimals(min_value=0, max_value=1, places=18),
 )
 
 
@@ -22,7 +23,9 @@ def test_up_is_never_less_and_down_never_more(figure: Decimal) -> None:
     assert Decimal(rounding.down(figure)) <= figure <= Decimal(rounding.up(figure))
     assert Decimal(rounding.exact(figure)) == figure
     for shown in (rounding.up(figure), rounding.down(figure)):
-        assert abs(Decimal(shown) - figure) <= figure * Decimal("0.001")  # four digits say that much
+        assert abs(Decimal(shown) - figure) <= figure * Decimal(
+            "0.001"
+        )  # four digits say that much
 
 
 @given(st.integers(0, 10**12))

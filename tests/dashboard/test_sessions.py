@@ -22,7 +22,10 @@ def test_without_a_login_every_page_leads_to_it(api_only: Installation) -> None:
                 assert "<h1>" in answer.text
             else:
                 assert answer.status_code == 303
-        assert browser.http.get("/jobs?state=queued").headers["location"] == "/login?next=%2Fjobs%3Fstate%3Dqueued"
+        assert (
+            browser.http.get("/jobs?state=queued").headers["location"]
+            == "/login?next=%2Fjobs%3Fstate%3Dqueued"
+        )
         page = browser.submit(browser.get("/jobs?state=queued"), "/login", key=api_only.owner_key)
         assert page.response.url.path == "/jobs"
 
@@ -38,10 +41,20 @@ def test_a_wrong_key_opens_nothing(api_only: Installation) -> None:
 
 def test_the_cookie_is_for_this_server_alone(api_only: Installation) -> None:
     with Browser(api_only) as browser:
-        answer = browser.submit(browser.get("/login"), "/login", key=api_only.owner_key, follow=False).response
-        (cookie,) = (value for value in answer.headers.get_list("set-cookie") if value.startswith("discreet_session="))
-        assert {"HttpOnly", "Path=/", "SameSite=strict"} <= {part.strip() for part in cookie.split(";")}
-        assert "Secure" not in cookie  # plain http on loopback: the browser would throw a secure cookie away
+        answer = browser.submit(
+            browser.get("/login"), "/login", key=api_only.owner_key, follow=False
+        ).response
+        (cookie,) = (
+            value
+            for value in answer.headers.get_list("set-cookie")
+            if value.startswith("discreet_session=")
+        )
+        assert {"HttpOnly", "Path=/", "SameSite=strict"} <= {
+            part.strip() for part in cookie.split(";")
+        }
+        assert (
+            "Secure" not in cookie
+        )  # plain http on loopback: the browser would throw a secure cookie away
         assert api_only.owner_key not in answer.text + str(answer.headers)
 
 
@@ -50,10 +63,14 @@ def test_the_cookie_is_secure_behind_tls(api_only: Installation) -> None:
     host = api_only.url.removeprefix("http://")
     with Browser(api_only) as browser:
         page = browser.get("/login")
-        answer = browser.submit(page, "/login", key=api_only.owner_key, origin=f"https://{host}", follow=False).response
+        answer = browser.submit(
+            page, "/login", key=api_only.owner_key, origin=f"https://{host}", follow=False
+        ).response
         cookies = answer.headers.get_list("set-cookie")
         (cookie,) = (value for value in cookies if value.startswith("__Host-discreet_session="))
-        assert {"HttpOnly", "Path=/", "SameSite=strict", "Secure"} <= {part.strip() for part in cookie.split(";")}
+        assert {"HttpOnly", "Path=/", "SameSite=strict", "Secure"} <= {
+            part.strip() for part in cookie.split(";")
+        }
         assert "Domain" not in cookie
 
 
@@ -74,7 +91,10 @@ def test_over_tls_a_planted_cookie_counts_for_nothing(api_only: Installation) ->
     assert status(f"__Host-discreet_session={token}", **BEHIND_TLS) == 200
     assert status(f"discreet_session={token}; __Host-discreet_session=x", **BEHIND_TLS) == 303
     # Chromium says Sec-Fetch-Site to loopback too, where there is no TLS and so no prefix.
-    assert status(f"discreet_session={token}", **{"sec-fetch-site": "none", "host": "localhost:8080"}) == 200
+    assert (
+        status(f"discreet_session={token}", **{"sec-fetch-site": "none", "host": "localhost:8080"})
+        == 200
+    )
     # Plain http in a network of one's own.
     assert status(f"discreet_session={token}", host="10.0.0.7:8080") == 200
 
@@ -91,13 +111,21 @@ def test_from_login_to_logout_behind_tls(api_only: Installation) -> None:
         opened = http.post("/login", data=fields, headers={**secured, "cookie": visitor})
         assert opened.status_code == 303, opened.text
         (session,) = (
-            value.partition(";")[0] for value in opened.headers.get_list("set-cookie") if "discreet_session" in value
+            value.partition(";")[0]
+            for value in opened.headers.get_list("set-cookie")
+            if "discreet_session" in value
         )
         http.cookies.clear()
         jobs = http.get("/jobs", headers={**BEHIND_TLS, "cookie": session})
         assert jobs.status_code == 200
-        gone = http.post("/logout", data=Page(jobs).form("/logout")["fields"], headers={**secured, "cookie": session})
-        (dropped,) = (value for value in gone.headers.get_list("set-cookie") if value.startswith("__Host-"))
+        gone = http.post(
+            "/logout",
+            data=Page(jobs).form("/logout")["fields"],
+            headers={**secured, "cookie": session},
+        )
+        (dropped,) = (
+            value for value in gone.headers.get_list("set-cookie") if value.startswith("__Host-")
+        )
         assert {"Max-Age=0", "Secure", "Path=/"} <= {part.strip() for part in dropped.split(";")}
         http.cookies.clear()
         assert http.get("/jobs", headers={**BEHIND_TLS, "cookie": session}).status_code == 303
@@ -109,7 +137,9 @@ def test_logout_ends_the_session_on_the_server(api_only: Installation) -> None:
         page = browser.submit(browser.get("/"), "/logout")
         assert page.response.url.path == "/login"
         again = httpx.get(
-            api_only.url + "/", headers={"Cookie": f"discreet_session={cookie}", "Accept": "text/html"}, trust_env=False
+            api_only.url + "/",
+            headers={"Cookie": f"discreet_session={cookie}", "Accept": "text/html"},
+            trust_env=False,
         )
         assert again.status_code == 303
 
@@ -131,7 +161,10 @@ def test_a_login_link_works_once(api_only: Installation) -> None:
     with api_only.client() as client:
         path = link_of(api_only, client)
     with Browser(api_only) as browser, Browser(api_only) as second:
-        page, other = browser.get(path), second.get(path)  # looking at it, as a mail scanner would, uses nothing up
+        page, other = (
+            browser.get(path),
+            second.get(path),
+        )  # looking at it, as a mail scanner would, uses nothing up
         assert "Log in as owner" in page.text
         assert browser.submit(page, path).response.url.path == "/"
         assert browser.get("/").status == 200
@@ -142,9 +175,17 @@ def test_a_login_link_works_once(api_only: Installation) -> None:
 
 
 def test_a_login_never_leads_elsewhere(api_only: Installation) -> None:
-    for place in ("https://example.org/", "//example.org", "/\\example.org", "javascript:alert(1)", "/a\r\nX: y"):
+    for place in (
+        "https://example.org/",
+        "//example.org",
+        "/\\example.org",
+        "javascript:alert(1)",
+        "/a\r\nX: y",
+    ):
         with Browser(api_only) as browser:
-            page = browser.submit(browser.get("/login"), "/login", key=api_only.owner_key, next=place, follow=False)
+            page = browser.submit(
+                browser.get("/login"), "/login", key=api_only.owner_key, next=place, follow=False
+            )
             assert page.response.headers["location"] == "/"
 
 
@@ -164,7 +205,12 @@ def test_forms_of_other_sites_are_refused(api_only: Installation) -> None:
     with Browser(api_only) as browser:
         login = browser.get("/login")
         assert browser.submit(login, "/login", key=api_only.owner_key, csrf="x").status == 403
-        assert browser.submit(login, "/login", key=api_only.owner_key, origin="http://127.0.0.1:1").status == 403
+        assert (
+            browser.submit(
+                login, "/login", key=api_only.owner_key, origin="http://127.0.0.1:1"
+            ).status
+            == 403
+        )
 
 
 def test_light_and_dark_without_javascript(api_only: Installation) -> None:
@@ -186,13 +232,18 @@ def test_pages_are_counted_against_the_key_like_calls(
 ) -> None:
     with fresh_database(postgres, template) as database:
         running = Installation(settings_for(database, tmp_path / "state"))
-        running.extra |= {"DISCREET_RATE_LIMIT_REQUESTS": "6", "DISCREET_RATE_LIMIT_SECONDS": "3600"}
+        running.extra |= {
+            "DISCREET_RATE_LIMIT_REQUESTS": "6",
+            "DISCREET_RATE_LIMIT_SECONDS": "3600",
+        }
         running.make_keys()
         running.start_api()
         try:
             with Browser(running) as browser, running.http() as http:
                 browser.submit(browser.get("/login"), "/login", key=running.owner_key)
-                left = int(http.get("/v1/jobs").headers["ratelimit"].split(";")[1].removeprefix("r="))
+                left = int(
+                    http.get("/v1/jobs").headers["ratelimit"].split(";")[1].removeprefix("r=")
+                )
                 for remaining in range(left - 1, -1, -1):
                     page = browser.get("/jobs")
                     assert page.status == 200
@@ -202,7 +253,11 @@ def test_pages_are_counted_against_the_key_like_calls(
                 assert "may ask 6 times" in refused.text
                 assert int(refused.response.headers["retry-after"]) > 0
                 assert http.get("/v1/jobs").status_code == 429
-                (style,) = (values["href"] for tag, values in refused.tags if values.get("rel") == "stylesheet")
+                (style,) = (
+                    values["href"]
+                    for tag, values in refused.tags
+                    if values.get("rel") == "stylesheet"
+                )
                 assert browser.http.get(str(style)).status_code == 200
         finally:
             running.stop()

@@ -22,7 +22,10 @@ def op() -> Iterator[RunningProvider]:
 
 @pytest.fixture(scope="module")
 def trusted(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory, op: RunningProvider
+    postgres: EmbeddedPostgres,
+    template: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    op: RunningProvider,
 ) -> Iterator[Installation]:
     with trusting(postgres, template, tmp_path_factory.mktemp("sign-in"), op) as running:
         yield running
@@ -55,14 +58,18 @@ def test_sign_in_and_out(
         page.get_by_role("link", name="Sign in with Example Hospital").wait_for()
         assert page.url == f"{trusted.url}/login"
         page.get_by_role("link", name="Sign in with Example Hospital").click()
-        page.get_by_role("heading", name="Provider of the tests").wait_for()  # its session has ended, too
+        page.get_by_role(
+            "heading", name="Provider of the tests"
+        ).wait_for()  # its session has ended, too
         page.go_back()
         foreign = [one for one in seen.complaints if f" asks {op.issuer}/" in one]
         seen.complaints[:] = [one for one in seen.complaints if one not in foreign]
         assert foreign
 
 
-def test_who_is_removed_stands_before_the_login(browser: Browser, trusted: Installation, op: RunningProvider) -> None:
+def test_who_is_removed_stands_before_the_login(
+    browser: Browser, trusted: Installation, op: RunningProvider
+) -> None:
     op.person("rita", "dp-analysts")
     with tab(browser, trusted.url) as seen:
         page = seen.page

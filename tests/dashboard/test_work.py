@@ -51,9 +51,18 @@ OWN: list[tuple[str, dict[str, Any]]] = [
     ("routing", {"unit": "person", "zones": 3, "periods": 2, "period_minutes": 60}),
     ("dr_ensemble", {"unit": "participant", "states": 5, "participants": 30, "steps": 9}),
     ("dr_ensemble", {"unit": "row", "states": 3, "row_change": 0.02, "min_probability": 0.1}),
-    ("off_policy_evaluation", {"unit": "trajectory", "states": 12, "reward_bound": 3, "horizon": 6}),
-    ("off_policy_evaluation", {"unit": "trajectory", "features": 2, "reward_bound": 1, "horizon": 4}),
-    ("off_policy_evaluation", {"unit": "trajectory", "features": 12, "reward_bound": 1, "horizon": 4}),
+    (
+        "off_policy_evaluation",
+        {"unit": "trajectory", "states": 12, "reward_bound": 3, "horizon": 6},
+    ),
+    (
+        "off_policy_evaluation",
+        {"unit": "trajectory", "features": 2, "reward_bound": 1, "horizon": 4},
+    ),
+    (
+        "off_policy_evaluation",
+        {"unit": "trajectory", "features": 12, "reward_bound": 1, "horizon": 4},
+    ),
     (
         "multi_agent",
         {
@@ -68,8 +77,12 @@ OWN: list[tuple[str, dict[str, Any]]] = [
 """Public parts that no kind's own example has."""
 
 
-@pytest.mark.parametrize(("kind", "public"), OWN, ids=[f"{kind}-{number}" for number, (kind, _) in enumerate(OWN)])
-def test_the_first_click_works_on_ones_own_data(api_only: Installation, kind: str, public: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("kind", "public"), OWN, ids=[f"{kind}-{number}" for number, (kind, _) in enumerate(OWN)]
+)
+def test_the_first_click_works_on_ones_own_data(
+    api_only: Installation, kind: str, public: dict[str, Any]
+) -> None:
     """The example that the page offers for a dataset is one of that dataset: planned and accepted as it stands."""
     dataset, synthesis = DATASETS[kind], KINDS[kind].synthesis
     assert synthesis is not None
@@ -78,7 +91,12 @@ def test_the_first_click_works_on_ones_own_data(api_only: Installation, kind: st
     file = io.BytesIO()
     pq.write_table(pa.table(columns), file)
     file.seek(0)
-    body: dict[str, Any] = {"kind": kind, "name": "own", "public": public, "cap": {"epsilon": 0.5, "delta": 1e-4}}
+    body: dict[str, Any] = {
+        "kind": kind,
+        "name": "own",
+        "public": public,
+        "cap": {"epsilon": 0.5, "delta": 1e-4},
+    }
     if "row_change" in public:  # one row more or less is dear
         body["cap"] = {"epsilon": 5, "delta": 1e-4}
     with Browser.logged_in(api_only) as browser, api_only.client() as client:
@@ -89,18 +107,27 @@ def test_the_first_click_works_on_ones_own_data(api_only: Installation, kind: st
             assert "Nothing was spent by asking" in priced.text, priced.text
         job = browser.submit(priced, "/jobs/new", action="submit")
         assert client.job(id_in(job, "job"))["dataset"] == own["id"]
-        assert 0 < client.budget(own["account"])["reserved"]["epsilon"] <= body["cap"]["epsilon"] / 2
+        assert (
+            0 < client.budget(own["account"])["reserved"]["epsilon"] <= body["cap"]["epsilon"] / 2
+        )
 
 
 @pytest.mark.parametrize("kind", sorted(DATASETS))
-def test_the_cap_that_a_form_proposes_is_no_more_than_loose(api_only: Installation, kind: str) -> None:
+def test_the_cap_that_a_form_proposes_is_no_more_than_loose(
+    api_only: Installation, kind: str
+) -> None:
     with Browser.logged_in(api_only) as browser:
-        proposed = browser.get(f"/datasets/new?kind={kind}").form("/datasets/new")["fields"]["epsilon"]
+        proposed = browser.get(f"/datasets/new?kind={kind}").form("/datasets/new")["fields"][
+            "epsilon"
+        ]
     assert 0 < float(proposed) <= PRESETS["loose"]
 
 
 FEATURES = {"states": None, "topology": None, "rewards": None, "features": 1}
-METERED = {"edges": [0, 1, 9], "meters": {"start": "2026-02-10T00:00:00+01:00", "interval_seconds": 900}}
+METERED = {
+    "edges": [0, 1, 9],
+    "meters": {"start": "2026-02-10T00:00:00+01:00", "interval_seconds": 900},
+}
 
 
 @pytest.mark.parametrize(
@@ -110,7 +137,11 @@ METERED = {"edges": [0, 1, 9], "meters": {"start": "2026-02-10T00:00:00+01:00", 
         ("dr_ensemble", {"states": 2, **METERED}, None),
         ("off_policy_evaluation", {}, None),
         ("off_policy_evaluation", FEATURES, "Your file has one visit a row"),
-        ("off_policy_evaluation", {**FEATURES, "ranges": [{"name": "age", "low": 20, "high": 90}]}, None),
+        (
+            "off_policy_evaluation",
+            {**FEATURES, "ranges": [{"name": "age", "low": 20, "high": 90}]},
+            None,
+        ),
         ("routing", {}, None),
     ],
 )
@@ -120,7 +151,9 @@ def test_files_of_another_shape_are_told_where_to_go(
     public = {**KINDS[kind].example()["problem"]["dataset"]["public"], **changes}
     with Browser.logged_in(api_only) as browser:
         form = browser.get(f"/datasets/new?kind={kind}")
-        page = browser.submit(form, "/datasets/new", name="own", public=json.dumps(public), epsilon="1", delta="0")
+        page = browser.submit(
+            form, "/datasets/new", name="own", public=json.dumps(public), epsilon="1", delta="0"
+        )
         assert "Step 2 of 2" in page.text
         for sentence in ("Your file has kW", "Your file has one visit"):
             assert (sentence in page.text) == (says is not None and says.startswith(sentence))
@@ -161,14 +194,18 @@ def test_from_data_to_certificate(service: Installation) -> None:
         assert client.budget(account)["reserved"]["epsilon"] == 0
 
         # A text that was changed after its price was shown is priced again, never submitted.
-        changed = browser.submit(priced, "/jobs/new", body=text.replace("0.1", "0.2"), action="submit")
+        changed = browser.submit(
+            priced, "/jobs/new", body=text.replace("0.1", "0.2"), action="submit"
+        )
         assert "changed after its price was shown" in changed.text
         assert "Submit for epsilon 0.2" in changed.text
         assert client.budget(account)["reserved"]["epsilon"] == 0
 
         job_page = browser.submit(priced, "/jobs/new", action="submit")
         job = id_in(job_page, "job")
-        again = browser.submit(priced, "/jobs/new", action="submit")  # a double click is the same job
+        again = browser.submit(
+            priced, "/jobs/new", action="submit"
+        )  # a double click is the same job
         assert id_in(again, "job") == job
         client.wait(job)
         with browser.http.stream("GET", f"/jobs/{job}/events") as stream:
@@ -191,19 +228,26 @@ def test_from_data_to_certificate(service: Installation) -> None:
             assert "that this service has signed, and no witness." in page.text
         # Another question about what it released is free, and its price is shown first as any.
         assert f"/jobs/new?release={job}" in done.links
-        offered = browser.submit(browser.get(f"/jobs/new?dataset={dataset}"), "/jobs/new", body=text, action="price")
+        offered = browser.submit(
+            browser.get(f"/jobs/new?dataset={dataset}"), "/jobs/new", body=text, action="price"
+        )
         assert f"/jobs/new?release={job}" in offered.links
         assert "Ask what was released, for nothing" in offered.text
         assert "Release it once more for epsilon 0.1" in offered.text
         assert "mostly noise" not in offered.text
         question = browser.get(f"/jobs/new?release={job}")
-        asked = question.form("/jobs/new")["fields"]["body"].replace("system_optimum", "user_equilibrium")
+        asked = question.form("/jobs/new")["fields"]["body"].replace(
+            "system_optimum", "user_equilibrium"
+        )
         free = browser.submit(question, "/jobs/new", body=asked, action="price")
         assert "free" in free.text
         answer = browser.submit(free, "/jobs/new", action="submit")
         second = next(one for one in re.findall(r"job_[0-9a-z]{26}", answer.text) if one != job)
         client.wait(second)
-        assert "what it asks again was charged when it was released" in browser.get(f"/jobs/{second}").text
+        assert (
+            "what it asks again was charged when it was released"
+            in browser.get(f"/jobs/{second}").text
+        )
         follows = browser.get(f"/jobs/{second}/certificate").text
         assert "Nothing beyond what was released before" in follows
         assert client.result(job)["certificate"]["release_digest"] in follows
@@ -222,10 +266,15 @@ def test_from_data_to_certificate(service: Installation) -> None:
         budget = browser.get(f"/budgets/{account}")
         assert re.search(r"spent\s+0.1", budget.text)
         assert re.search(r"remaining\s+0.9", budget.text)
-        assert any(values.get("data-chart") == f"/budgets/{account}/charts/spending.json" for _, values in budget.tags)
+        assert any(
+            values.get("data-chart") == f"/budgets/{account}/charts/spending.json"
+            for _, values in budget.tags
+        )
         assert client.budget(account)["spent"]["epsilon"] == 0.1
 
-        deleted = browser.submit(browser.get(f"/datasets/{dataset}/delete"), f"/datasets/{dataset}/delete")
+        deleted = browser.submit(
+            browser.get(f"/datasets/{dataset}/delete"), f"/datasets/{dataset}/delete"
+        )
         assert "The content is erased" in deleted.text
         assert browser.get(f"/datasets/{dataset}").status == 404
         assert re.search(r"spent\s+0.1", browser.get(f"/budgets/{account}").text)
@@ -236,7 +285,11 @@ def test_the_same_content_is_the_same_dataset(api_only: Installation) -> None:
         body = bodies.dataset()
         known = client.register(body)
         page = browser.submit(
-            browser.get("/datasets/new"), "/datasets/new", name="again", public=json.dumps(body["public"]), epsilon="9"
+            browser.get("/datasets/new"),
+            "/datasets/new",
+            name="again",
+            public=json.dumps(body["public"]),
+            epsilon="9",
         )
         typed = browser.submit(page, "/datasets/content", content=json.dumps(body["content"]))
         assert id_in(typed, "dst") == known["id"]
@@ -250,14 +303,21 @@ def test_people_of_no_other_dataset_get_a_budget_of_their_own(api_only: Installa
         public = json.dumps(bodies.dataset()["public"])
         form = browser.get("/datasets/new?kind=routing")
         assert form.form("/datasets/new")["fields"]["account"] == ""
-        own = browser.submit(form, "/datasets/new", name="others", public=public, epsilon="1", account="new")
+        own = browser.submit(
+            form, "/datasets/new", name="others", public=public, epsilon="1", account="new"
+        )
         metadata = json.loads(own.form("/datasets/content")["fields"]["metadata"])
         assert "account" not in metadata
         assert metadata["cap"]["epsilon"] == 1
         back = browser.submit(own, "/datasets/new")
         assert back.form("/datasets/new")["fields"]["account"] == "new"
-        same = browser.submit(form, "/datasets/new", name="same", public=public, epsilon="1", account=known["account"])
-        assert json.loads(same.form("/datasets/content")["fields"]["metadata"])["account"] == known["account"]
+        same = browser.submit(
+            form, "/datasets/new", name="same", public=public, epsilon="1", account=known["account"]
+        )
+        assert (
+            json.loads(same.form("/datasets/content")["fields"]["metadata"])["account"]
+            == known["account"]
+        )
 
 
 def test_how_long_a_page_took_to_register_content_is_told_nobody(api_only: Installation) -> None:
@@ -265,12 +325,24 @@ def test_how_long_a_page_took_to_register_content_is_told_nobody(api_only: Insta
         registered(browser)
         body = bodies.dataset()
         step = browser.submit(
-            browser.get("/datasets/new"), "/datasets/new", name="x", public=json.dumps(body["public"]), epsilon="1"
+            browser.get("/datasets/new"),
+            "/datasets/new",
+            name="x",
+            public=json.dumps(body["public"]),
+            epsilon="1",
         )
         browser.submit(step, "/datasets/content", content=json.dumps(body["content"]))
         figures = browser.http.get("/metrics").text
-    counted = set(re.findall(r'discreet_http_requests_total\{method="POST",route="(/datasets/[^"]*)"', figures))
-    timed = set(re.findall(r'discreet_http_request_seconds_count\{method="POST",route="(/datasets/[^"]*)"', figures))
+    counted = set(
+        re.findall(
+            r'discreet_http_requests_total\{method="POST",route="(/datasets/[^"]*)"', figures
+        )
+    )
+    timed = set(
+        re.findall(
+            r'discreet_http_request_seconds_count\{method="POST",route="(/datasets/[^"]*)"', figures
+        )
+    )
     assert counted >= {"/datasets/new", "/datasets/upload", "/datasets/content"}
     assert counted - timed == {"/datasets/upload", "/datasets/content"}
 
@@ -290,14 +362,21 @@ def test_what_is_wrong_with_a_dataset_is_named(api_only: Installation) -> None:
             ({"retention_days": "0"}, "/retention_days"),
         ):
             page = browser.submit(form, "/datasets/new", **{"name": "x", **fields})
-            assert (page.status, pointer in page.text) == (400 if fields == {"public": "{"} else 422, True), fields
-            assert page.form("/datasets/new")["fields"]["name"] == fields.get("name", "x")  # what was typed stays
+            assert (page.status, pointer in page.text) == (
+                400 if fields == {"public": "{"} else 422,
+                True,
+            ), fields
+            assert page.form("/datasets/new")["fields"]["name"] == fields.get(
+                "name", "x"
+            )  # what was typed stays
         nul = browser.submit(form, "/datasets/new", name="a\0b")
         assert (nul.status, "/name" in nul.text) == (422, True)
         content = browser.submit(form, "/datasets/new", name="x")
         typed = browser.submit(content, "/datasets/content", content='{"trips": [{"period": 0}]}')
         assert (typed.status, "/content/trips/0/origin" in typed.text) == (422, True)
-        upload = browser.submit(content, "/datasets/upload", files={"content": ("x.csv", b"period,origin\n1,2,3\n")})
+        upload = browser.submit(
+            content, "/datasets/upload", files={"content": ("x.csv", b"period,origin\n1,2,3\n")}
+        )
         assert (upload.status, "cannot be read as CSV" in upload.text) == (422, True)
         script = browser.http.post(
             "/datasets/upload",
@@ -364,7 +443,11 @@ def test_grants_with_reasons(api_only: Installation) -> None:
         client.submit(bodies.job(dataset["id"], 0.5))
         place = f"/budgets/{dataset['account']}"
         page = browser.submit(
-            browser.get(place), f"{place}/grants", epsilon="1.25", delta="0.001", reason="a new study"
+            browser.get(place),
+            f"{place}/grants",
+            epsilon="1.25",
+            delta="0.001",
+            reason="a new study",
         )
         assert "The cap is set" in page.text
         assert "a new study" in page.text
@@ -379,7 +462,9 @@ def test_grants_with_reasons(api_only: Installation) -> None:
 def test_the_cap_that_binds_is_named(api_only: Installation) -> None:
     with api_only.client() as owner:
         dataset = owner.register(bodies.dataset(epsilon=1))
-        owner.set_cap(scope="principal", principal="carla", epsilon=0.25, delta=0, reason="an intern")
+        owner.set_cap(
+            scope="principal", principal="carla", epsilon=0.25, delta=0, reason="an intern"
+        )
         key = owner.create_key(role="analyst", principal="carla")["key"]
     with Browser.logged_in(api_only, key) as browser:
         page = browser.get(f"/budgets/{dataset['account']}")
@@ -395,7 +480,9 @@ def test_cancel_and_the_states_after_it(api_only: Installation) -> None:
         job = client.submit(bodies.job(dataset["id"]))["id"]
         remains = browser.get(f"/datasets/{dataset['id']}/delete").text
         assert ("discreet secrets rotate content" in remains, "`" in remains) == (True, False)
-        in_use = browser.submit(browser.get(f"/datasets/{dataset['id']}/delete"), f"/datasets/{dataset['id']}/delete")
+        in_use = browser.submit(
+            browser.get(f"/datasets/{dataset['id']}/delete"), f"/datasets/{dataset['id']}/delete"
+        )
         assert (in_use.status, "still needs this dataset" in in_use.text) == (409, True)
         page = browser.submit(browser.get(f"/jobs/{job}"), f"/jobs/{job}/cancel")
         assert "The job is cancelled; nothing was charged." in page.text
@@ -442,14 +529,22 @@ def test_links_for_agents_need_a_fingerprint(api_only: Installation) -> None:
 def test_keys_are_shown_once(api_only: Installation) -> None:
     with Browser.logged_in(api_only) as browser:
         page = browser.submit(
-            browser.get("/admin"), "/admin/keys", principal="dora", role="auditor", expires=next_month()
+            browser.get("/admin"),
+            "/admin/keys",
+            principal="dora",
+            role="auditor",
+            expires=next_month(),
         )
         (key,) = re.findall(r"dsc_[0-9A-Za-z]{58}", page.text)
         admin = browser.get("/admin")
         assert key not in admin.response.text
         with Browser.logged_in(api_only, key) as dora:
             assert dora.get("/").status == 200
-            row = next(form for form in admin.forms if "revoke" in str(form["action"]) and "dora" in str(form["attrs"]))
+            row = next(
+                form
+                for form in admin.forms
+                if "revoke" in str(form["action"]) and "dora" in str(form["attrs"])
+            )
             assert "opens nothing any more" in browser.submit(admin, row["action"]).text
             assert dora.http.get("/").status_code == 303
         refused = browser.submit(admin, "/admin/keys", principal="eve", role="operator")
@@ -462,7 +557,9 @@ def test_caps_over_all_data(api_only: Installation) -> None:
     with api_only.client(api_only.operator_key) as operator:
         operator.create_tenant("capped")
     with Browser.logged_in(api_only, api_only.key_of("owner", "capped")) as browser:
-        page = browser.submit(browser.get("/admin"), "/admin/caps", epsilon="3", delta="0", reason="the board")
+        page = browser.submit(
+            browser.get("/admin"), "/admin/caps", epsilon="3", delta="0", reason="the board"
+        )
         assert "The cap is set" in page.text
         assert "Cap on the whole tenant capped" in browser.get("/").text
 
@@ -471,7 +568,10 @@ def test_operators_see_operations_and_tenants(service: Installation) -> None:
     with Browser.logged_in(service, service.operator_key) as browser:
         page = browser.get("/")
         assert page.response.url.path == "/operations"
-        eventually(lambda: "seccomp" in browser.get("/operations").text, "the fixture's worker has told its walls")
+        eventually(
+            lambda: "seccomp" in browser.get("/operations").text,
+            "the fixture's worker has told its walls",
+        )
         for word in ("Queue", "alive", "none known", "No witness is named", "schema"):
             assert word in browser.get("/operations").text, word
         page = browser.get("/admin")
@@ -479,7 +579,9 @@ def test_operators_see_operations_and_tenants(service: Installation) -> None:
         assert "new from the page" in made.text
         taken = browser.submit(made, "/admin/tenants", name="new from the page")
         assert (taken.status, "there is a tenant" in taken.text) == (409, True)
-        key = browser.submit(made, "/admin/keys", principal="first", role="owner", tenant="new from the page")
+        key = browser.submit(
+            made, "/admin/keys", principal="first", role="owner", tenant="new from the page"
+        )
         (secret,) = re.findall(r"dsc_[0-9A-Za-z]{58}", key.text)
     with Browser.logged_in(service, secret) as owner:
         assert "No budget yet" in owner.get("/").text
@@ -498,7 +600,10 @@ def test_entries_follow_each_other_over_pages(api_only: Installation) -> None:
     key = api_only.key_of("owner", "ledger pages")
     with api_only.client(key) as client, Browser.logged_in(api_only, key) as browser:
         datasets = [client.register(bodies.dataset(epsilon=10)) for _ in range(2)]
-        jobs = [client.submit(bodies.job(datasets[number % 2]["id"], 0.01))["id"] for number in range(54)]
+        jobs = [
+            client.submit(bodies.job(datasets[number % 2]["id"], 0.01))["id"]
+            for number in range(54)
+        ]
         client.cancel(jobs[0])
         expected = {
             f"/ledger/{dataset['account']}/{entry['seq']}"
@@ -567,7 +672,9 @@ async def test_verification_goes_on_where_it_was_and_finds_changes(
         assert await look() == ("whole", 8, 8)
 
         change(api_only.settings, dataset["account"], 3)
-        assert (await look())[0] == "whole"  # it was verified before the change, and is not read again
+        assert (await look())[
+            0
+        ] == "whole"  # it was verified before the change, and is not read again
         assert (await look(again=True)) == ("broken", 2, 8)
         found = await verifier.look(services, principal)
         assert found.broken is not None
@@ -592,7 +699,10 @@ async def test_entries_that_vanish_are_noticed(api_only: Installation) -> None:
         principal = await access.authenticate(services, key)
         assert (await verifier.look(services, principal)).state == "whole"
         run_as_owner(
-            api_only.settings, "DELETE FROM ledger_entries WHERE account_id = %s AND seq = %s", dataset["account"], 2
+            api_only.settings,
+            "DELETE FROM ledger_entries WHERE account_id = %s AND seq = %s",
+            dataset["account"],
+            2,
         )
         found = await verifier.look(services, principal)
         assert found.broken is not None
@@ -621,8 +731,12 @@ def run_as_owner(settings: Settings, statement: str, *values: object) -> None:
 # The rest -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_audit_that_was_run_last(api_only: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audits, "CONFIDENCE", 1 - 1e-10)  # else one audit of a hundred finds a fault that is none
+def test_the_audit_that_was_run_last(
+    api_only: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        audits, "CONFIDENCE", 1 - 1e-10
+    )  # else one audit of a hundred finds a fault that is none
     with Browser.logged_in(api_only) as browser:
         assert "Never run here" in browser.get("/audit").text
         arguments = [
@@ -644,7 +758,9 @@ def test_the_audit_that_was_run_last(api_only: Installation, monkeypatch: pytest
         assert "Never run here" in browser.get("/audit").text
 
 
-def test_the_command_prints_a_link(api_only: Installation, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_a_link(
+    api_only: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.run(["login", "--server", api_only.url, "--key", api_only.owner_key]) == 0
     link = capsys.readouterr().out.strip()
     assert link.startswith(f"{api_only.url}/login/")

@@ -32,11 +32,15 @@ from discreet.settings import CREDENTIALS, Settings
 ROOT = Path(__file__).parents[2]
 DEPLOYMENT = ROOT / "docs" / "deployment"
 UNITS = sorted((DEPLOYMENT / "systemd").glob("*.service"))
-VARIABLES = {f"DISCREET_{name.upper()}" for name in Settings.model_fields} | {"DISCREET_CREDENTIALS"}
+VARIABLES = {f"DISCREET_{name.upper()}" for name in Settings.model_fields} | {
+    "DISCREET_CREDENTIALS"
+}
 
 
 def load_rehearsal() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("deployment_rehearsal", ROOT / ".ci" / "deployment_rehearsal.py")
+    spec = importlib.util.spec_from_file_location(
+        "deployment_rehearsal", ROOT / ".ci" / "deployment_rehearsal.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -48,21 +52,31 @@ def load_rehearsal() -> ModuleType:
 rehearsal = load_rehearsal()
 BUILD, IMAGE = rehearsal.read_dockerfile((ROOT / "Dockerfile").read_text())
 COMPOSE = rehearsal.read_compose((ROOT / "compose.yaml").read_text())
-SERVICES = {name: service for name, service in COMPOSE["services"].items() if service["image"] == "discreet"}
+SERVICES = {
+    name: service for name, service in COMPOSE["services"].items() if service["image"] == "discreet"
+}
 OBJECTS = list(yaml.safe_load_all((DEPLOYMENT / "kubernetes" / "discreet.yaml").read_text()))
-PODS = {one["metadata"]["name"]: one["spec"]["template"] for one in OBJECTS if one["kind"] in ("Deployment", "Job")}
+PODS = {
+    one["metadata"]["name"]: one["spec"]["template"]
+    for one in OBJECTS
+    if one["kind"] in ("Deployment", "Job")
+}
 
 
 def parsed(words: list[str]) -> dict[str, Any]:
     """The options of a command line of discreet; click's UsageError for what it does not understand."""
     command: Any = typer.main.get_command(app)
     context = command.make_context("discreet", [words[0], "--help"], resilient_parsing=True)
-    return dict(command.commands[words[0]].make_context(words[0], list(words[1:]), parent=context).params)
+    return dict(
+        command.commands[words[0]].make_context(words[0], list(words[1:]), parent=context).params
+    )
 
 
 def test_image_is_built_from_the_hashed_lock_and_runs_as_nobody_in_particular() -> None:
     text = (ROOT / "Dockerfile").read_text()
-    (install,) = [rest for name, rest in BUILD.steps if "pip install" in rest and "--require-hashes" in rest]
+    (install,) = [
+        rest for name, rest in BUILD.steps if "pip install" in rest and "--require-hashes" in rest
+    ]
     assert "-r .ci/lock/runtime.txt" in install
     assert "--only-binary :all:" in install
     for _, rest in BUILD.steps + IMAGE.steps:  # nothing else is fetched
@@ -72,11 +86,16 @@ def test_image_is_built_from_the_hashed_lock_and_runs_as_nobody_in_particular() 
     assert IMAGE.user == "10001:10001"
     assert f"useradd --uid {IMAGE.user.split(':')[0]}" in text
     assert IMAGE.volumes == [IMAGE.environment["DISCREET_STATE"]]
-    assert IMAGE.environment.keys() & VARIABLES == {name for name in IMAGE.environment if name.startswith("DISCREET")}
+    assert IMAGE.environment.keys() & VARIABLES == {
+        name for name in IMAGE.environment if name.startswith("DISCREET")
+    }
     assert IMAGE.entrypoint == ["discreet"]
     assert parsed(IMAGE.command)["port"] in IMAGE.ports
     assert IMAGE.health[0] == "discreet"
-    assert parsed(IMAGE.health[1:])["url"] == f"http://127.0.0.1:{parsed(IMAGE.command)['port']}/readyz"
+    assert (
+        parsed(IMAGE.health[1:])["url"]
+        == f"http://127.0.0.1:{parsed(IMAGE.command)['port']}/readyz"
+    )
     assert not re.search(r"^(ADD|MAINTAINER|SHELL|ONBUILD)\b", text, re.MULTILINE)
     assert ":latest" not in text
     with pytest.raises(ValueError, match="unknown instruction: ADD"):
@@ -100,14 +119,18 @@ def test_programs_of_the_build_find_what_they_import() -> None:
 def test_context_has_what_is_tracked_and_needed_and_nothing_else() -> None:
     if (git := shutil.which("git")) is None:
         pytest.skip("git is not installed")
-    listed = subprocess.run([git, "-C", str(ROOT), "ls-files"], capture_output=True, text=True, check=False)
+    listed = subprocess.run(
+        [git, "-C", str(ROOT), "ls-files"], capture_output=True, text=True, check=False
+    )
     if listed.returncode != 0:
         pytest.skip("not a git checkout")
     tracked = [name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
     taken = set(rehearsal.context_files(ROOT))
     places = ("service/", "clients/python/", "migrations/", "docs/")
     unseen = ("docs/deployment/", "docs/pictures/dashboard/", "docs/reference/")
-    needed = {name for name in tracked if name.startswith(places) and not name.startswith(unseen)} | {
+    needed = {
+        name for name in tracked if name.startswith(places) and not name.startswith(unseen)
+    } | {
         "pyproject.toml",
         ".ci/lock/runtime.txt",
     }
@@ -117,7 +140,9 @@ def test_context_has_what_is_tracked_and_needed_and_nothing_else() -> None:
                 and not name.endswith((".py", ".mako"))]  # fmt: skip
     copied = {word for _, rest in BUILD.steps if _ == "COPY" for word in shlex.split(rest)[:-1]}
     assert all((ROOT / word).exists() for word in copied)
-    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"][
+        "targets"
+    ]["wheel"]
     made_of = {Path(place).parts[0] for place in (*wheel["only-include"], *wheel["force-include"])}
     assert made_of == {"docs", "migrations", "service"} <= copied
 
@@ -151,16 +176,24 @@ def test_services_of_compose(name: str) -> None:
 
 
 def test_compose_has_the_shape_of_production() -> None:
-    replicas = {name: service.get("deploy", {}).get("replicas", 1) for name, service in SERVICES.items()}
+    replicas = {
+        name: service.get("deploy", {}).get("replicas", 1) for name, service in SERVICES.items()
+    }
     assert replicas == {"migrate": 1, "api": 2, "rpc": 1, "worker": 2}
-    assert {name: next(iter(s["depends_on"].values()))["condition"] for name, s in SERVICES.items()} == {
+    assert {
+        name: next(iter(s["depends_on"].values()))["condition"] for name, s in SERVICES.items()
+    } == {
         "migrate": "service_healthy",
         **dict.fromkeys(("api", "rpc", "worker"), "service_completed_successfully"),
     }
     assert COMPOSE["services"]["postgres"]["networks"] == ["inside"]
     assert COMPOSE["networks"]["inside"]["internal"] is True
     assert "ports" not in SERVICES["worker"]
-    assert set(COMPOSE["services"]["postgres"]["secrets"]) == {"superuser_password", "owner_password", "app_password"}
+    assert set(COMPOSE["services"]["postgres"]["secrets"]) == {
+        "superuser_password",
+        "owner_password",
+        "app_password",
+    }
     script = (DEPLOYMENT / "prepare-secrets.sh").read_text()
     for one in COMPOSE["secrets"].values():
         assert Path(one["file"]).name in script
@@ -170,7 +203,14 @@ def test_prepared_secrets_are_private_and_kept(tmp_path: Path) -> None:
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed: prepare-secrets.sh makes gRPC's certificate with it")
     folder = tmp_path / "my secrets"
-    command = ["/bin/sh", str(DEPLOYMENT / "prepare-secrets.sh"), str(folder), sys.executable, "-m", "discreet"]
+    command = [
+        "/bin/sh",
+        str(DEPLOYMENT / "prepare-secrets.sh"),
+        str(folder),
+        sys.executable,
+        "-m",
+        "discreet",
+    ]
     subprocess.run(command, check=True, capture_output=True)
     first = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert set(first) == {Path(one["file"]).name for one in COMPOSE["secrets"].values()}
@@ -190,7 +230,11 @@ def test_pods_of_kubernetes(name: str) -> None:
     options = parsed(container["args"])
     user, group = map(int, IMAGE.user.split(":"))
     context = pod["securityContext"]
-    assert (context["runAsNonRoot"], context["runAsUser"], context["runAsGroup"]) == (True, user, group)
+    assert (context["runAsNonRoot"], context["runAsUser"], context["runAsGroup"]) == (
+        True,
+        user,
+        group,
+    )
     assert pod["automountServiceAccountToken"] is False
     for one in (container, *pod["initContainers"]):
         assert one["securityContext"] == {
@@ -207,9 +251,15 @@ def test_pods_of_kubernetes(name: str) -> None:
         return
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert set(ports.values()) <= {options.get("port"), options.get("metrics_port")}
-    for probe, path in (("startupProbe", "/healthz"), ("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
+    for probe, path in (
+        ("startupProbe", "/healthz"),
+        ("livenessProbe", "/healthz"),
+        ("readinessProbe", "/readyz"),
+    ):
         assert container[probe]["httpGet"]["path"] == path
-        assert ports[container[probe]["httpGet"]["port"]] == (options.get("metrics_port") or options["port"])
+        assert ports[container[probe]["httpGet"]["port"]] == (
+            options.get("metrics_port") or options["port"]
+        )
     assert pod["terminationGracePeriodSeconds"] >= 30
 
 
@@ -221,17 +271,26 @@ def test_objects_of_kubernetes_find_each_other() -> None:
         selector = one.get("spec", {}).get("selector") or one.get("spec", {}).get("podSelector")
         if one["kind"] in ("Deployment", "PodDisruptionBudget", "NetworkPolicy", "Service"):
             wanted = selector.get("matchLabels", selector)
-            assert [found for found in labels if wanted.items() <= found.items()], one["metadata"]["name"]
+            assert [found for found in labels if wanted.items() <= found.items()], one["metadata"][
+                "name"
+            ]
         if one["kind"] == "Service":
             (pod,) = [p for p in PODS.values() if wanted.items() <= p["metadata"]["labels"].items()]
             names = {port["name"] for port in pod["spec"]["containers"][0]["ports"]}
             assert {port["targetPort"] for port in one["spec"]["ports"]} <= names
-    assert {one["metadata"]["name"] for one in OBJECTS if one["kind"] == "PodDisruptionBudget"} == {"api", "worker"}
+    assert {one["metadata"]["name"] for one in OBJECTS if one["kind"] == "PodDisruptionBudget"} == {
+        "api",
+        "worker",
+    }
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
 def test_units_of_systemd(unit: Path) -> None:
-    lines = [line.partition("=") for line in unit.read_text().splitlines() if "=" in line and not line.startswith("#")]
+    lines = [
+        line.partition("=")
+        for line in unit.read_text().splitlines()
+        if "=" in line and not line.startswith("#")
+    ]
     values = {key: value for key, _, value in lines}
     program, *words = shlex.split(values["ExecStart"].replace("%i", "1"))
     assert program == "/opt/discreet/bin/discreet"
@@ -241,7 +300,9 @@ def test_units_of_systemd(unit: Path) -> None:
     assert values["User"] == "discreet"
     assert "MemoryDenyWriteExecute" not in values  # kernels are compiled at run time
     children = words[0] in ("worker", "rpc")
-    assert (values["RestrictNamespaces"] == "yes") == (not children)  # a step's child lives in namespaces of its own
+    assert (values["RestrictNamespaces"] == "yes") == (
+        not children
+    )  # a step's child lives in namespaces of its own
     for key, _, value in lines:
         if key == "LoadCredential":
             name = value.partition(":")[0]
@@ -258,7 +319,9 @@ def test_systemd_understands_the_units(tmp_path: Path) -> None:
     names = []
     for path in (DEPLOYMENT / "systemd").iterdir():
         for name in [path.name.replace("@.", f"@{number}.") for number in (1, 2)]:
-            text = path.read_text().replace("/opt/discreet/bin/discreet", "/bin/true")  # not installed here
+            text = path.read_text().replace(
+                "/opt/discreet/bin/discreet", "/bin/true"
+            )  # not installed here
             (tmp_path / name).write_text(text)
             names.append(str(tmp_path / name))
     done = subprocess.run(
@@ -268,16 +331,24 @@ def test_systemd_understands_the_units(tmp_path: Path) -> None:
         check=False,
     )
     if "Failed to setup working directory" in done.stderr:
-        pytest.skip("systemd-analyze needs a folder of its own in /run or /tmp, and may not write there")
+        pytest.skip(
+            "systemd-analyze needs a folder of its own in /run or /tmp, and may not write there"
+        )
     assert done.returncode == 0, done.stderr
     assert str(tmp_path) not in done.stderr
 
 
-def test_settings_from_a_folder_of_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_settings_from_a_folder_of_credentials(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for name in [name for name in os.environ if name.startswith("DISCREET_")]:
         monkeypatch.delenv(name)
-    (tmp_path / "discreet_database_url").write_text("postgresql://discreet_app:secret@db/discreet\n")
-    (tmp_path / "discreet_migration_database_url").write_text("postgresql://discreet_owner:more@db/discreet\n")
+    (tmp_path / "discreet_database_url").write_text(
+        "postgresql://discreet_app:secret@db/discreet\n"
+    )
+    (tmp_path / "discreet_migration_database_url").write_text(
+        "postgresql://discreet_owner:more@db/discreet\n"
+    )
     for variable in CREDENTIALS:
         with monkeypatch.context() as patch:
             patch.setenv(variable, str(tmp_path))
@@ -287,7 +358,9 @@ def test_settings_from_a_folder_of_credentials(monkeypatch: pytest.MonkeyPatch, 
             assert Settings().database_url == "postgresql://other@db/discreet"
             assert Settings(database_url=None).database_url is None
             # The parts of `discreet up` are told what they may know, and no folder where more stands.
-            given = prepared.environment_of(settings.model_copy(update={"migration_database_url": None}))
+            given = prepared.environment_of(
+                settings.model_copy(update={"migration_database_url": None})
+            )
             assert not [name for name in CREDENTIALS if name in given]
             assert "more" not in " ".join(given.values())
     monkeypatch.setenv("DISCREET_CREDENTIALS", str(tmp_path / "missing"))

@@ -27,7 +27,11 @@ from tests.postgres_fixture import make_template
 
 def attacks() -> list[Attack]:
     """Those of every module of this package, in the order of their sections."""
-    names = sorted(module.name for module in pkgutil.iter_modules(hostile.__path__) if module.name != "__main__")
+    names = sorted(
+        module.name
+        for module in pkgutil.iter_modules(hostile.__path__)
+        if module.name != "__main__"
+    )
     modules = [importlib.import_module(f"tests.hostile.{name}") for name in names]
     found = [attack for module in modules for attack in getattr(module, "ATTACKS", ())]
     return sorted(found, key=lambda attack: attack.section)
@@ -50,7 +54,9 @@ def running() -> Iterator[Installation]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make hostile", description=__doc__)
-    parser.add_argument("-k", dest="word", default="", help="only attacks whose name or section holds this word")
+    parser.add_argument(
+        "-k", dest="word", default="", help="only attacks whose name or section holds this word"
+    )
     chosen = parser.parse_args().word
     # Attacks that run parts of the service in this process: what these tell is beside the table.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
@@ -66,7 +72,8 @@ def main() -> int:
             held = held and reached.held
             word = "held  " if reached.held else "BROKEN"
             print(
-                f"{word} {attack.section:10} {attack.name}: {reached.figures} (allowed: {attack.allowed})", flush=True
+                f"{word} {attack.section:10} {attack.name}: {reached.figures} (allowed: {attack.allowed})",
+                flush=True,
             )
     return 0 if held else 1
 

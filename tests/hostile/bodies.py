@@ -61,7 +61,9 @@ JOBS: dict[str, Callable[[int], Any]] = {
     "links: [1, 1, …]": lambda n: routing_job([1] * n),
     'links with "100" for 100': lambda n: routing_job([{**LINK, "capacity": "100"}] * n),
     "unknown fields": lambda n: routing_job([LINK], **{f"unknown{i}": 1 for i in range(n)}),
-    "links with unknown fields, each another": lambda n: routing_job([{**LINK, f"unknown{i}": 1} for i in range(n)]),
+    "links with unknown fields, each another": lambda n: routing_job(
+        [{**LINK, f"unknown{i}": 1} for i in range(n)]
+    ),
     "agents that fit no branch": lambda n: saddle_job([{"x": 1}] * n),
 }
 
@@ -77,7 +79,9 @@ VALUES: dict[str, Callable[[int], bytes]] = {
     "one emoji": lambda n: '"\N{GRINNING FACE}",'.encode() * (n // 7),
     "a long text and an emoji": lambda n: b'"' + b"x" * n + '\N{GRINNING FACE}",'.encode(),
     "a long text and an escaped emoji": lambda n: b'"' + b"x" * n + rb'\ud83d\ude00",',
-    "another key each": lambda n: b",".join(b'{"%x":1}' % one for one in range(4096, 4096 + n // 11)) + b",",
+    "another key each": lambda n: (
+        b",".join(b'{"%x":1}' % one for one in range(4096, 4096 + n // 11)) + b","
+    ),
     "ten other keys each": lambda n: (
         b",".join(
             b"{" + b",".join(b'"%x":1' % (10 * one + key) for key in range(10)) + b"}"
@@ -169,22 +173,29 @@ def _job(make: Callable[[int], Any]) -> Callable[[Installation], Reached]:
     return run
 
 
-def _rows(make: Callable[[], bytes], status: int, path: str = "/v1/datasets") -> Callable[[Installation], Reached]:
+def _rows(
+    make: Callable[[], bytes], status: int, path: str = "/v1/datasets"
+) -> Callable[[Installation], Reached]:
     """A large body to a real API: the memory of API and readers, and the longest wait of others."""
 
     def run(service: Installation) -> Reached:
         assert service.api is not None
         body = make()
         with service.http() as http:
-            http.post("/v1/datasets", json=bodies.dataset(periods=1000))  # whatever a first one loads
+            http.post(
+                "/v1/datasets", json=bodies.dataset(periods=1000)
+            )  # whatever a first one loads
             watch = _Watch(service)
             head = {"Content-Type": "application/json"}
             with watch:
                 answer = http.post(path, content=body, headers=head, timeout=DEADLINE_SECONDS)
         code = answer.json().get("code", "registered")
-        held = answer.status_code == status and watch.memory < min(MOST_MEMORY, memory_of(len(body)))
+        held = answer.status_code == status and watch.memory < min(
+            MOST_MEMORY, memory_of(len(body))
+        )
         return Reached(
-            f"{answer.status_code} {code}, {watch.memory >> 20} MB, others wait {1000 * watch.longest:.0f} ms", held
+            f"{answer.status_code} {code}, {watch.memory >> 20} MB, others wait {1000 * watch.longest:.0f} ms",
+            held,
         )
 
     return run
@@ -230,7 +241,9 @@ def _resident(pid: int) -> dict[int, int]:
     sizes: dict[int, int] = {}
     for status in Path("/proc").glob("[0-9]*/status"):
         with contextlib.suppress(OSError):  # it has ended
-            fields = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
+            fields = dict(
+                line.split(":", 1) for line in status.read_text().splitlines() if ":" in line
+            )
             one = int(fields["Pid"])
             parents.setdefault(int(fields["PPid"]), []).append(one)
             sizes[one] = 1024 * int(fields.get("RssAnon", "0 kB").split()[0])
@@ -253,7 +266,12 @@ def _trips() -> bytes:
 def _ones() -> bytes:
     body = bodies.dataset()
     del body["content"]
-    return json.dumps(body).encode()[:-1] + b', "content": {"trips": [' + b"1," * (LARGEST // 2 - 1000) + b"1]}}"
+    return (
+        json.dumps(body).encode()[:-1]
+        + b', "content": {"trips": ['
+        + b"1," * (LARGEST // 2 - 1000)
+        + b"1]}}"
+    )
 
 
 BOUND = f"time below x{LINEAR:g} for four times the body"
@@ -261,9 +279,15 @@ MEMORY = "memory below 6 times the body and 64 MiB"
 LATER = "32 MB below 300 MB in all processes together"
 OF_JOB = "below 6 times the body and 64 MiB in all processes together"
 ATTACKS = [
-    *(Attack("2 bodies", f"strict JSON: {name}", BOUND, _text(make)) for name, make in TEXTS.items()),
+    *(
+        Attack("2 bodies", f"strict JSON: {name}", BOUND, _text(make))
+        for name, make in TEXTS.items()
+    ),
     *(Attack("2 bodies", f"4 MB of {name}", MEMORY, _values(name)) for name in VALUES),
-    *(Attack("2 bodies", f"a job: {name}", f"{BOUND}, at most 20 issues", _job(make)) for name, make in JOBS.items()),
+    *(
+        Attack("2 bodies", f"a job: {name}", f"{BOUND}, at most 20 issues", _job(make))
+        for name, make in JOBS.items()
+    ),
     Attack("2 bodies", "a dataset of 32 MB of trips, legal", LATER, _rows(_trips, 201)),
     Attack(
         "2 bodies",
@@ -278,6 +302,11 @@ ATTACKS = [
         _rows(lambda: array('{"a":1}', 15_999_000), 413, "/v1/plans"),
     ),
     Attack("2 bodies", "a dataset of 32 MB, trips: [1, 1, …]", LATER, _rows(_ones, 422)),
-    Attack("2 bodies", 'a dataset of 32 MB of `\\"`', LATER, _rows(lambda: b'\\"' * (LARGEST // 2), 413)),
+    Attack(
+        "2 bodies",
+        'a dataset of 32 MB of `\\"`',
+        LATER,
+        _rows(lambda: b'\\"' * (LARGEST // 2), 413),
+    ),
     Attack("2 bodies", "a dataset of 32 MB of `[`", LATER, _rows(lambda: b"[" * LARGEST, 413)),
 ]

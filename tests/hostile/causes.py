@@ -46,7 +46,11 @@ def _place() -> Iterator[tuple[Settings, Path, pytest.MonkeyPatch]]:
         fresh_database(_server()) as database,
     ):
         causes.hasten(patch)
-        yield settings_for(database, Path(folder) / "state", max_attempts=1, spool=Path(folder)), Path(folder), patch
+        yield (
+            settings_for(database, Path(folder) / "state", max_attempts=1, spool=Path(folder)),
+            Path(folder),
+            patch,
+        )
 
 
 def _jobs(*pairs: tuple[Came, Came]) -> Reached:
@@ -60,7 +64,9 @@ def _allowed(*jobs: tuple[str, tuple[str, ...]]) -> str:
 
 
 def _child(fault: str) -> Attack:
-    limits, code = next((limits, code) for name, limits, _, code in causes.CHILDREN if name == fault)
+    limits, code = next(
+        (limits, code) for name, limits, _, code in causes.CHILDREN if name == fault
+    )
 
     def run(_service: Installation) -> Reached:
         found: list[tuple[Came, Came]] = []
@@ -110,7 +116,9 @@ def _unknown_key(_service: Installation) -> Reached:
     with _place() as (settings, _, _):
         causes.inside(settings, work)
     code = "master_key_unknown"
-    return _jobs((found[0], Came.told(code, NOTHING, RELEASED)), (found[1], Came.told(code, FULL, CHARGED)))
+    return _jobs(
+        (found[0], Came.told(code, NOTHING, RELEASED)), (found[1], Came.told(code, FULL, CHARGED))
+    )
 
 
 def _storage(fault: str, code: str, name: str) -> Attack:
@@ -119,22 +127,33 @@ def _storage(fault: str, code: str, name: str) -> Attack:
             answer, came = causes.storage_that_fails(settings, patch, foreign, fault)
         job = _jobs((came, Came.told("content_unavailable", NOTHING, RELEASED)))
         answered = (answer.status_code, answer.json()["code"])
-        return Reached(f"{answered[0]} {answered[1]}; job: {job.figures}", job.held and answered == (503, code))
+        return Reached(
+            f"{answered[0]} {answered[1]}; job: {job.figures}", job.held and answered == (503, code)
+        )
 
-    return Attack("3 causes", name, f"503 {code}; job: {_allowed(('content_unavailable', RELEASED))}", run)
+    return Attack(
+        "3 causes", name, f"503 {code}; job: {_allowed(('content_unavailable', RELEASED))}", run
+    )
 
 
 def _database(_service: Installation) -> Reached:
     with _place() as (settings, _, _):
         asked = causes.database_in_trouble(settings, _server())
-    codes = {what: f"{answer.status_code} {answer.json()['code']}" for what, answer in asked.answers.items()}
+    codes = {
+        what: f"{answer.status_code} {answer.json()['code']}"
+        for what, answer in asked.answers.items()
+    }
     same = len(set(asked.jobs))
     figures = ", ".join(f"{what}: {code}" for what, code in codes.items())
     held = codes == DATABASE and same == 1 and asked.ledger == ("open", "reserve")
     return Reached(f"{figures}; then {same} job, ledger {' '.join(asked.ledger)}", held)
 
 
-DATABASE = {"read-only": "503 database_read_only", "held": "503 database_busy", "gone": "503 database_unavailable"}
+DATABASE = {
+    "read-only": "503 database_read_only",
+    "held": "503 database_busy",
+    "gone": "503 database_unavailable",
+}
 
 
 def _full_database(_service: Installation) -> Reached:
@@ -146,7 +165,8 @@ def _full_database(_service: Installation) -> Reached:
     unpaid = then["entries"] - 1 - len(then["jobs"])
     codes = ", ".join(sorted(set(then["errors"])))
     return Reached(
-        f"503 {codes}; {lost} jobs lost, {unpaid} reserved for nothing", codes == FULL_DISK and not lost + abs(unpaid)
+        f"503 {codes}; {lost} jobs lost, {unpaid} reserved for nothing",
+        codes == FULL_DISK and not lost + abs(unpaid),
     )
 
 
@@ -160,7 +180,10 @@ def _full_spool(_service: Installation) -> Reached:
         (folder / "spool").mkdir()
         status, code, _ = causes.upload_to_a_full_spool(settings, folder / "spool")
         entries = causes.as_owner(settings, "SELECT 1 FROM ledger_entries")
-    return Reached(f"{status} {code}; {entries} entries", (status, code, entries) == (503, "spool_unavailable", 0))
+    return Reached(
+        f"{status} {code}; {entries} entries",
+        (status, code, entries) == (503, "spool_unavailable", 0),
+    )
 
 
 SKIPPED = Reached("skipped: a small file system can be mounted by root only", held=True)
@@ -175,7 +198,9 @@ def _schema(_service: Installation) -> Reached:
             answer = await causes.ask_for_job(client, dataset["id"])
             causes.rename_in_schema(settings, back=True)
             causes.say_version(settings, revisions()[-1])
-            entries = (await client.get(f"/v1/budgets/{dataset['account']}/entries")).json()["entries"]
+            entries = (await client.get(f"/v1/budgets/{dataset['account']}/entries")).json()[
+                "entries"
+            ]
         code, kinds = answer.json()["code"], [entry["kind"] for entry in entries]
         held = (answer.status_code, code, kinds) == (503, "wrong_schema", ["open"])
         return Reached(f"{answer.status_code} {code}; ledger {' '.join(kinds)}", held)
@@ -186,9 +211,15 @@ def _schema(_service: Installation) -> Reached:
 
 ATTACKS = [
     *(_child(fault) for fault, *_ in causes.CHILDREN),
-    _without_children(causes.no_fork_server, "child_not_started", "a fork server that does not start"),
-    _without_children(causes.hanging_fork_server, "child_not_started", "a fork server that hangs in its warm-up"),
-    _without_children(causes.no_walls, "not_isolated", "a machine without walls where they are asked for"),
+    _without_children(
+        causes.no_fork_server, "child_not_started", "a fork server that does not start"
+    ),
+    _without_children(
+        causes.hanging_fork_server, "child_not_started", "a fork server that hangs in its warm-up"
+    ),
+    _without_children(
+        causes.no_walls, "not_isolated", "a machine without walls where they are asked for"
+    ),
     Attack(
         "3 causes",
         "a master key that is not known, of a content and of what was released",

@@ -46,7 +46,9 @@ def wrongs() -> Iterator[Wrong]:
             declared = frozenset(int(status) for status in call["responses"])
             roles = tuple(call.get("x-roles") or ())
             if "{" in path:
-                yield Wrong(f"{method} {path}, a long name", method, path, roles, declared, lambda _: b"")
+                yield Wrong(
+                    f"{method} {path}, a long name", method, path, roles, declared, lambda _: b""
+                )
             content = call.get("requestBody", {}).get("content", {}).get("application/json")
             if content is None:
                 continue
@@ -54,7 +56,9 @@ def wrongs() -> Iterator[Wrong]:
                 yield Wrong(f"{method} {path}, {how}", method, path, roles, declared, spoiled)
             for name, example in content.get("examples", {}).items():
                 for where, blown in blown_up(example["value"]):
-                    yield Wrong(f"{method} {path}, {name}{where}", method, path, roles, declared, blown)
+                    yield Wrong(
+                        f"{method} {path}, {name}{where}", method, path, roles, declared, blown
+                    )
 
 
 SPOILED: dict[str, Callable[[int], bytes]] = {
@@ -75,19 +79,30 @@ def blown_up(value: Any) -> Iterator[tuple[str, Callable[[int], bytes]]]:
         where = "".join(f"/{part}" for part in path)
         here = at(value, path)
 
-        def body(fill: Callable[[int], str], path: tuple[Any, ...] = path) -> Callable[[int], bytes]:
-            return lambda size: json.dumps(put(value, path, MARK)).replace(json.dumps(MARK), fill(size)).encode()
+        def body(
+            fill: Callable[[int], str], path: tuple[Any, ...] = path
+        ) -> Callable[[int], bytes]:
+            return lambda size: (
+                json.dumps(put(value, path, MARK)).replace(json.dumps(MARK), fill(size)).encode()
+            )
 
         if isinstance(here, list):
             yield f"{where}, wrong items", body(lambda size: f"[{','.join(['true'] * size)}]")
             if here and isinstance(here[0], dict | list):
                 item = json.dumps(wrong_inside(here[0]))
-                yield f"{where}, items with a mistake", body(lambda size, item=item: f"[{','.join([item] * size)}]")  # type: ignore[misc]
+                yield (
+                    f"{where}, items with a mistake",
+                    body(lambda size, item=item: f"[{','.join([item] * size)}]"),
+                )  # type: ignore[misc]
         elif isinstance(here, dict):
             head = json.dumps(here)[:-1] + (", " if here else "")
             yield (
                 f"{where}, keys",
-                body(lambda size, head=head: head + ", ".join(f'"k{number}": 1' for number in range(size)) + "}"),  # type: ignore[misc]
+                body(
+                    lambda size, head=head: (
+                        head + ", ".join(f'"k{number}": 1' for number in range(size)) + "}"
+                    )
+                ),  # type: ignore[misc]
             )
         elif isinstance(here, str):
             yield f"{where}, a long text", body(lambda size: f'"{"x" * size}"')
@@ -175,11 +190,18 @@ def grow(service: Installation, wrong: Wrong, size: int) -> Grown:
             nonlocal told
             body, path = wrong.body(number), wrong.path
             while "{" in path:
-                path = path[: path.index("{")] + "x" * min(number, 30_000) + path[path.index("}") + 1 :]
+                path = (
+                    path[: path.index("{")]
+                    + "x" * min(number, 30_000)
+                    + path[path.index("}") + 1 :]
+                )
             before = processor_seconds(pid)
             try:
                 answer = http.request(
-                    wrong.method, path, content=body or None, headers={"Content-Type": "application/json"}
+                    wrong.method,
+                    path,
+                    content=body or None,
+                    headers={"Content-Type": "application/json"},
                 )
             except httpx.TransportError as error:
                 told = f"no answer: {type(error).__name__}"

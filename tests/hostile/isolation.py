@@ -44,7 +44,9 @@ def walls_reached(program: str, user: int, _service: Installation | None = None)
     if asked.returncode != 0:
         return Reached(f"could not be asked: {asked.stderr.strip().splitlines()[-1]}", held=False)
     level, *reached = json.loads(asked.stdout.splitlines()[-1])
-    return Reached(f"level {level}, reached: {', '.join(reached) or 'nothing'}", held=level == "full")
+    return Reached(
+        f"level {level}, reached: {', '.join(reached) or 'nothing'}", held=level == "full"
+    )
 
 
 USERS = {os.geteuid(): "root" if os.geteuid() == 0 else "this user"}
@@ -52,7 +54,12 @@ if os.geteuid() == 0:
     USERS[ORDINARY] = f"user {ORDINARY}"
 
 ATTACKS = [
-    Attack("1 anywhere", f"{who} of {name}", "level full, reached: nothing", partial(walls_reached, program, user))
+    Attack(
+        "1 anywhere",
+        f"{who} of {name}",
+        "level full, reached: nothing",
+        partial(walls_reached, program, user),
+    )
     for who, program in (("a solver's child", SOLVING), ("the reader of uploads", READING))
     for user, name in USERS.items()
 ]

@@ -46,9 +46,7 @@ def unfinished_headers(service: Installation) -> Reached:
 
         begun = time.monotonic()
         eventually(lambda: ended() == len(held), "the connections end")
-        figures = (
-            f"{answered} of 20 calls answered beside 400 of them, all ended after {time.monotonic() - begun:.0f} s"
-        )
+        figures = f"{answered} of 20 calls answered beside 400 of them, all ended after {time.monotonic() - begun:.0f} s"
         return Reached(figures, answered == 20)
     finally:
         for connection in held:
@@ -62,7 +60,12 @@ def plans_of_many_steps(service: Installation) -> Reached:
         dataset = client.register(examples.datasets()["off_policy_evaluation"])["id"]
     worst, seen = 0.0, 0
     with service.http() as http:
-        for epsilon, delta, sampling in ((0.5, 1e-12, 1e-6), (1.0, 1e-6, 1e-5), (3.0, 1e-12, 1e-6), (0.01, 1e-6, 1e-6)):
+        for epsilon, delta, sampling in (
+            (0.5, 1e-12, 1e-6),
+            (1.0, 1e-6, 1e-5),
+            (3.0, 1e-12, 1e-6),
+            (0.01, 1e-6, 1e-6),
+        ):
             problem = {
                 **body["problem"],
                 "dataset": dataset,
@@ -71,22 +74,33 @@ def plans_of_many_steps(service: Installation) -> Reached:
                 "sampling": sampling,
             }
             before = processor_seconds(service.api.pid)
-            answer = http.post("/v1/plans", json={"problem": problem, "privacy": {"epsilon": epsilon, "delta": delta}})
+            answer = http.post(
+                "/v1/plans",
+                json={"problem": problem, "privacy": {"epsilon": epsilon, "delta": delta}},
+            )
             worst = max(worst, processor_seconds(service.api.pid) - before)
             seen += answer.status_code == 200
-    return Reached(f"{seen} plans of {STEPS} steps, {worst:.1f} s of processor time at most", seen == 4 and worst < 3)
+    return Reached(
+        f"{seen} plans of {STEPS} steps, {worst:.1f} s of processor time at most",
+        seen == 4 and worst < 3,
+    )
 
 
 def wide_file(service: Installation) -> Reached:
     assert service.api is not None
     out = io.BytesIO()
     pq.write_table(pa.table({f"c{number}": [1] for number in range(50_000)}), out)
-    metadata = {name: value for name, value in examples.datasets()["routing"].items() if name != "content"}
+    metadata = {
+        name: value for name, value in examples.datasets()["routing"].items() if name != "content"
+    }
     with service.http() as http:
         before = processor_seconds(service.api.pid)
         answer = http.post(
             "/v1/datasets",
-            files={"metadata": (None, json.dumps(metadata)), "content": ("x.parquet", out.getvalue())},
+            files={
+                "metadata": (None, json.dumps(metadata)),
+                "content": ("x.parquet", out.getvalue()),
+            },
         )
     seconds = processor_seconds(service.api.pid) - before
     figures = f"{answer.status_code} to {len(out.getvalue()) >> 20} MB after {seconds:.1f} s of processor time"
@@ -105,13 +119,18 @@ def certificate_of_a_stranger(service: Installation) -> Reached:
         "charged_epsilon": "1000000000",
         "charged_delta": "1000000000000",
     }
-    body = certificates.sign({"events": [event], "price": {}, "guarantee": {}}, Ed25519PrivateKey.generate())
+    body = certificates.sign(
+        {"events": [event], "price": {}, "guarantee": {}}, Ed25519PrivateKey.generate()
+    )
     with service.http() as http:
         before = processor_seconds(service.api.pid)
         checks = http.post("/v1/certificates:verify", json={"certificate": body}).json()["checks"]
     seconds = processor_seconds(service.api.pid) - before
     price = next(check["holds"] for check in checks if check["name"] == "price")
-    return Reached(f"priced: {price is not None}, {seconds:.2f} s of processor time", price is None and seconds < 1)
+    return Reached(
+        f"priced: {price is not None}, {seconds:.2f} s of processor time",
+        price is None and seconds < 1,
+    )
 
 
 def uploads_at_once(service: Installation) -> Reached:
@@ -130,7 +149,9 @@ def uploads_at_once(service: Installation) -> Reached:
         def refused() -> int:
             return sum(peeked(connection).startswith(b"HTTP/1.1 429") for connection in held)
 
-        eventually(lambda: refused() >= len(held) - most, "the uploads beyond the limit are refused")
+        eventually(
+            lambda: refused() >= len(held) - most, "the uploads beyond the limit are refused"
+        )
         taken = len(held) - refused()
         return Reached(f"{taken} of {len(held)} uploads of one tenant were let in", taken <= most)
     finally:
@@ -146,7 +167,9 @@ def bodies_at_once(service: Installation) -> Reached:
         f"Authorization: Bearer {service.owner_key}\r\nContent-Type: application/json\r\n\r\n"
     )
     before = resident_bytes(service.api.pid)
-    left = {socket.create_connection((address.host, address.port or 80)): size - 1 for _ in range(40)}
+    left = {
+        socket.create_connection((address.host, address.port or 80)): size - 1 for _ in range(40)
+    }
     held, part, most = list(left), b" " * (1 << 20), 0
     try:
         for connection in held:
@@ -170,7 +193,11 @@ def bodies_at_once(service: Installation) -> Reached:
 def resident_bytes(process: int) -> int:
     """The memory of a process that is its own."""
     fields = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
-    return sum(int(line.split()[1]) << 10 for line in fields if line.startswith(("Private_Dirty", "Private_Clean")))
+    return sum(
+        int(line.split()[1]) << 10
+        for line in fields
+        if line.startswith(("Private_Dirty", "Private_Clean"))
+    )
 
 
 def peeked(connection: socket.socket) -> bytes:
@@ -182,10 +209,22 @@ def peeked(connection: socket.socket) -> bytes:
 
 
 ATTACKS = [
-    Attack(SECTION, "400 unfinished headers", "all calls answered, all of them ended", unfinished_headers),
-    Attack(SECTION, "plans of 10,000,000 steps", "below 3 s of processor time", plans_of_many_steps),
+    Attack(
+        SECTION,
+        "400 unfinished headers",
+        "all calls answered, all of them ended",
+        unfinished_headers,
+    ),
+    Attack(
+        SECTION, "plans of 10,000,000 steps", "below 3 s of processor time", plans_of_many_steps
+    ),
     Attack(SECTION, "a file of 50,000 columns", "422, below 5 s of processor time", wide_file),
     Attack(SECTION, "a stranger's certificate", "not priced, below 1 s", certificate_of_a_stranger),
     Attack(SECTION, "20 uploads at once", "as many as tenant_uploads", uploads_at_once),
-    Attack(SECTION, "40 bodies of 15 MB at once", "memory of tenant_bodies of them, and 64 MiB", bodies_at_once),
+    Attack(
+        SECTION,
+        "40 bodies of 15 MB at once",
+        "memory of tenant_bodies of them, and 64 MiB",
+        bodies_at_once,
+    ),
 ]

@@ -56,7 +56,9 @@ def large_first_messages(_service: Installation) -> Reached:
             until(lambda: memory_of(pid) - before < 24 * MEGABYTE, seconds=30)
         kept = max(0, memory_of(pid) - before) // MEGABYTE
         refused = answers["RESOURCE_EXHAUSTED", "message_too_large"]
-    return Reached(f"{refused} refused, {kept} MB kept of {230 * 4}", held=refused == 230 and kept < 24)
+    return Reached(
+        f"{refused} refused, {kept} MB kept of {230 * 4}", held=refused == 230 and kept < 24
+    )
 
 
 def silent_streams(_service: Installation) -> Reached:
@@ -75,7 +77,9 @@ def flood_of_enrolments(_service: Installation) -> Reached:
         kept = max(0, memory_of(where.rpcs[0].pid) - before) // MEGABYTE
         runs = _session_runs(where)
     known = answers["UNAUTHENTICATED", "wrong_token"] + answers["UNAVAILABLE", "too_many_streams"]
-    return Reached(f"{known} of 2000 refused, {kept} MB kept, agents let in: {runs}", known == 2000 and runs)
+    return Reached(
+        f"{known} of 2000 refused, {kept} MB kept, agents let in: {runs}", known == 2000 and runs
+    )
 
 
 def hello_then_silence(_service: Installation) -> Reached:
@@ -103,17 +107,36 @@ def silent_part(name: str) -> Callable[[Installation], Reached]:
             before = up.part(name)
             os.kill(before, signal.SIGSTOP)
             until(lambda: up.part(name) not in (0, before))
-            reason = (up.state / "logs" / f"{name}.log").read_text().rpartition("ended, ")[2].split("\n")[0]
+            reason = (
+                (up.state / "logs" / f"{name}.log")
+                .read_text()
+                .rpartition("ended, ")[2]
+                .split("\n")[0]
+            )
         return Reached(f"replaced: {reason}", held=reason.startswith("3 probes in a row failed"))
 
     return attack
 
 
 ATTACKS = [
-    Attack("2 rpc", "230 first messages of 4 MB", "all refused, less than 24 MB kept", large_first_messages),
+    Attack(
+        "2 rpc",
+        "230 first messages of 4 MB",
+        "all refused, less than 24 MB kept",
+        large_first_messages,
+    ),
     Attack("2 rpc", "2,200 silent streams", "2 of 2 agents let in", silent_streams),
-    Attack("2 rpc", "2,000 enrolments that are well signed", "all refused, agents let in", flood_of_enrolments),
+    Attack(
+        "2 rpc",
+        "2,000 enrolments that are well signed",
+        "all refused, agents let in",
+        flood_of_enrolments,
+    ),
     Attack("2 rpc", "Hello, then silence", "members of a signed roster let in", hello_then_silence),
-    Attack("2 up", "an API that is alive and silent", "replaced after 3 probes", silent_part("api")),
-    Attack("2 up", "an rpc that is alive and silent", "replaced after 3 probes", silent_part("rpc")),
+    Attack(
+        "2 up", "an API that is alive and silent", "replaced after 3 probes", silent_part("api")
+    ),
+    Attack(
+        "2 up", "an rpc that is alive and silent", "replaced after 3 probes", silent_part("rpc")
+    ),
 ]

@@ -24,14 +24,19 @@ SECTION = "4. What is signed"
 def finished(service: Installation, number: int = 1) -> list[dict[str, Any]]:
     """Answers of jobs that have succeeded."""
     with service.client() as client:
-        jobs = [client.submit(bodies.job(client.register(bodies.dataset())["id"])) for _ in range(number)]
+        jobs = [
+            client.submit(bodies.job(client.register(bodies.dataset())["id"]))
+            for _ in range(number)
+        ]
         return [client.result(client.wait(job["id"])["id"]) for job in jobs]
 
 
 @contextmanager
 def rows(service: Installation) -> Iterator[psycopg.Connection[Any]]:
     """The database as the owner of its tables."""
-    with psycopg.connect(libpq_url(service.settings.migration_database_url or ""), autocommit=True) as connection:
+    with psycopg.connect(
+        libpq_url(service.settings.migration_database_url or ""), autocommit=True
+    ) as connection:
         connection.execute("SET discreet.tenant = '*'")
         yield connection
 
@@ -56,7 +61,9 @@ def swapped_results(service: Installation) -> Reached:
     )
     taken, codes = 0, set()
     with rows(service) as connection, service.http() as http:
-        found = connection.execute("SELECT result, certificate FROM job_results WHERE job_id = %s", (mine,)).fetchone()
+        found = connection.execute(
+            "SELECT result, certificate FROM job_results WHERE job_id = %s", (mine,)
+        ).fetchone()
         assert found is not None
         for statement, values in changes:
             assert connection.execute(statement, values).rowcount == 1
@@ -64,9 +71,13 @@ def swapped_results(service: Installation) -> Reached:
             taken += answer.status_code == 200
             codes.add(answer.json().get("code"))
             restored = (found[0], json.dumps(found[1]), mine)
-            connection.execute("UPDATE job_results SET result = %s, certificate = %s WHERE job_id = %s", restored)
+            connection.execute(
+                "UPDATE job_results SET result = %s, certificate = %s WHERE job_id = %s", restored
+            )
         assert http.get(f"/v1/jobs/{mine}/result").status_code == 200
-    return Reached(f"{taken} of {len(changes)} given out, {codes}", taken == 0 and codes == {"result_altered"})
+    return Reached(
+        f"{taken} of {len(changes)} given out, {codes}", taken == 0 and codes == {"result_altered"}
+    )
 
 
 def foreign_table(service: Installation) -> Reached:

@@ -179,7 +179,9 @@ ATTEMPTS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "kill": _worker(lambda pid: os.kill(pid, 0)),
     "pidfd": _worker(os.pidfd_open),
     # To what they are already: where a wall is missing on purpose, the worker that tests goes on as it was.
-    "priority": _worker(lambda pid: os.setpriority(os.PRIO_PROCESS, pid, os.getpriority(os.PRIO_PROCESS, 0))),
+    "priority": _worker(
+        lambda pid: os.setpriority(os.PRIO_PROCESS, pid, os.getpriority(os.PRIO_PROCESS, 0))
+    ),
     "limits of others": _worker(lambda pid: resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))),
     "own limits": lambda _: resource.setrlimit(resource.RLIMIT_NOFILE, (1, 1)) or PAST,
     "affinity": _worker(lambda pid: os.sched_setaffinity(pid, os.sched_getaffinity(0))),

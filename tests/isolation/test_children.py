@@ -93,7 +93,9 @@ async def failure(zygote: Zygote, name: str, limits: Limits = GENEROUS) -> Child
     return failed.value
 
 
-def test_every_cause_is_told_by_its_name(faults: Faults, with_zygote: Callable[[Work], None]) -> None:
+def test_every_cause_is_told_by_its_name(
+    faults: Faults, with_zygote: Callable[[Work], None]
+) -> None:
     async def work(zygote: Zygote) -> None:
         process = zygote._process
         for fault, limits, kind, words in (
@@ -113,19 +115,27 @@ def test_every_cause_is_told_by_its_name(faults: Faults, with_zygote: Callable[[
             assert words in found.detail
             assert found.trace is None, "work on private data leaves no trace"
         faults("")
-        assert (await zygote.run(*step("release"), GENEROUS)).payload, "and children go on to be made"
+        assert (await zygote.run(*step("release"), GENEROUS)).payload, (
+            "and children go on to be made"
+        )
         assert zygote._process is process, "one fork server has seen all of it"
         assert process is not None
-        await asyncio.to_thread(eventually, lambda: len(family(process.pid)) == 1, "every child was waited for")
+        await asyncio.to_thread(
+            eventually, lambda: len(family(process.pid)) == 1, "every child was waited for"
+        )
 
     with_zygote(work)
 
 
-def test_a_child_says_no_more_than_it_may(faults: Faults, with_zygote: Callable[[Work], None]) -> None:
+def test_a_child_says_no_more_than_it_may(
+    faults: Faults, with_zygote: Callable[[Work], None]
+) -> None:
     """The parent holds what a child says, and a child says more than it ever had in memory."""
 
     async def work(zygote: Zygote) -> None:
-        few = Limits(memory_bytes=2 << 30, cpu_seconds=600, wall_seconds=600.0, answer_bytes=2 << 20)
+        few = Limits(
+            memory_bytes=2 << 30, cpu_seconds=600, wall_seconds=600.0, answer_bytes=2 << 20
+        )
         for fault in ("flood", "claim"):
             faults(f"release {fault}")
             assert isinstance(await failure(zygote, "release", few), Raised), fault
@@ -135,7 +145,9 @@ def test_a_child_says_no_more_than_it_may(faults: Faults, with_zygote: Callable[
     with_zygote(work)
 
 
-def test_a_trace_of_post_processing_comes_with_its_cause(faults: Faults, with_zygote: Callable[[Work], None]) -> None:
+def test_a_trace_of_post_processing_comes_with_its_cause(
+    faults: Faults, with_zygote: Callable[[Work], None]
+) -> None:
     async def work(zygote: Zygote) -> None:
         released = (await zygote.run(*step("release"), GENEROUS)).payload
         for fault, kind in (("raise", Raised), ("memory", MemoryLimit)):
@@ -156,7 +168,9 @@ def test_a_child_that_somebody_kills_and_a_fork_server_that_dies(
         faults("release wall")
         assert zygote._process is not None
         number = zygote._process.pid
-        await asyncio.to_thread(eventually, lambda: len(family(number)) == 1, "what it was tried with has ended")
+        await asyncio.to_thread(
+            eventually, lambda: len(family(number)) == 1, "what it was tried with has ended"
+        )
         running = asyncio.create_task(failure(zygote, "release"))
         pid = await asyncio.to_thread(eventually, lambda: which(number), "the child runs")
         os.kill(pid, signal.SIGKILL)

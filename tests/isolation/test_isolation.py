@@ -132,7 +132,9 @@ def run() -> Iterator[Run]:
     with asyncio.Runner() as runner:
         children = Zygote()
 
-        def go(header: dict[str, Any], payload: bytes, seconds: float = 600.0, times: int = 1) -> list[bytes]:
+        def go(
+            header: dict[str, Any], payload: bytes, seconds: float = 600.0, times: int = 1
+        ) -> list[bytes]:
             limits = Limits(memory_bytes=4 << 30, cpu_seconds=60, wall_seconds=seconds)
 
             async def all_of_them() -> list[bytes]:

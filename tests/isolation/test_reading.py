@@ -22,7 +22,9 @@ PUBLIC = KIND.read_public(KINDS["routing"].example()["problem"]["dataset"]["publ
 
 
 def read(content: bytes, form: str) -> Any:
-    return reading._content(KIND, PUBLIC, lambda: io.BytesIO(content), {"format": form, "content_bytes": 1 << 30})
+    return reading._content(
+        KIND, PUBLIC, lambda: io.BytesIO(content), {"format": form, "content_bytes": 1 << 30}
+    )
 
 
 def parquet(table: pa.Table) -> bytes:
@@ -51,10 +53,14 @@ def test_a_csv_file_that_is_one_line() -> None:
 
 @pytest.mark.parametrize("later", ["1.5", "1e3", "2.0", ""])
 @pytest.mark.parametrize("first", ["1", "1.0", ""])
-def test_types_are_those_of_the_whole_file(monkeypatch: pytest.MonkeyPatch, first: str, later: str) -> None:
+def test_types_are_those_of_the_whole_file(
+    monkeypatch: pytest.MonkeyPatch, first: str, later: str
+) -> None:
     """What a file says far below its first block is read, or refused, as if it were read at once."""
     line = f"0,1,2,{first}\n".encode()
-    content = b"period,origin,destination,count\n" + 200 * line + f"0,1,2,{later}\n".encode() + 200 * line
+    content = (
+        b"period,origin,destination,count\n" + 200 * line + f"0,1,2,{later}\n".encode() + 200 * line
+    )
 
     def outcome() -> Any:
         try:
@@ -84,7 +90,9 @@ def test_a_later_line_that_is_too_long() -> None:
 
 def test_a_thread_that_cannot_start_is_not_the_files_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
-        raise pa.ArrowException(f"Unknown error: {reading.NO_THREAD}: Resource temporarily unavailable")
+        raise pa.ArrowException(
+            f"Unknown error: {reading.NO_THREAD}: Resource temporarily unavailable"
+        )
 
     monkeypatch.setattr(pc, "open_csv", refuse)
     with pytest.raises(RuntimeError, match="could not start a thread"):
@@ -122,7 +130,10 @@ def test_rows_that_take_few_bytes_in_the_file(monkeypatch: pytest.MonkeyPatch) -
     assert len(content) < 100_000
     with pytest.raises(PayloadTooLarge, match="3000000 rows take at least 24000000 bytes"):
         reading._content(
-            DATASETS["dr_ensemble"], None, lambda: io.BytesIO(content), {"format": "parquet", "content_bytes": 1 << 20}
+            DATASETS["dr_ensemble"],
+            None,
+            lambda: io.BytesIO(content),
+            {"format": "parquet", "content_bytes": 1 << 20},
         )
     monkeypatch.setattr(reading, "MOST_ROWS_A_BYTE", 10)
     with pytest.raises(InvalidInput, match=f"3000000 rows in {len(content)} bytes"):
@@ -147,10 +158,15 @@ def people(names: list[Any], form: str) -> int:
         rows = "".join(f"{name},0,1,2,1\n" for name in names)
         content = ("person,period,origin,destination,count\n" + rows).encode()
     else:
-        same = {name: [place] * len(names) for place, name in enumerate(("period", "origin", "destination"))}
+        same = {
+            name: [place] * len(names)
+            for place, name in enumerate(("period", "origin", "destination"))
+        }
         content = parquet(pa.table({"person": names, **same, "count": [1] * len(names)}))
     job = {"format": form, "content_bytes": 1 << 30}
-    return len(reading._content(KIND, PERSONS, lambda: io.BytesIO(content), job)["person_start"]) - 1
+    return (
+        len(reading._content(KIND, PERSONS, lambda: io.BytesIO(content), job)["person_start"]) - 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -189,6 +205,11 @@ def test_columns_of_people_in_other_types() -> None:
     assert people(np.array([2**63, 2**63 + 1], dtype=np.uint64), "parquet") == 2
     encoded = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2]), pa.array(["ann", "ann ", "ben"]))
     assert people(encoded, "parquet") == 2
-    for names, form in ((["NA", "x"], "csv"), (["  ", "x"], "csv"), ([" ", "x"], "parquet"), ([None, "x"], "parquet")):
+    for names, form in (
+        (["NA", "x"], "csv"),
+        (["  ", "x"], "csv"),
+        ([" ", "x"], "parquet"),
+        ([None, "x"], "parquet"),
+    ):
         with pytest.raises(InvalidInput, match="has missing values"):
             people(names, form)

@@ -39,7 +39,9 @@ def watched_children() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         made = children.plain_environment()
         patch.setattr(children, "ZYGOTE_MODULE", "tests.isolation.watched")
-        path = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), made.get("PYTHONPATH")]))
+        path = os.pathsep.join(
+            filter(None, [str(Path(__file__).parents[2]), made.get("PYTHONPATH")])
+        )
         patch.setattr(children, "plain_environment", lambda: {**made, "PYTHONPATH": path})
         yield
 
@@ -53,7 +55,11 @@ class Watch:
         self.ends: dict[str, str] = {}
 
     async def run(
-        self, name: str, header: dict[str, Any], payload: bytes = b"", descriptors: tuple[int, ...] = ()
+        self,
+        name: str,
+        header: dict[str, Any],
+        payload: bytes = b"",
+        descriptors: tuple[int, ...] = (),
     ) -> children.Output | None:
         heard, told = os.pipe()
         end, output = "done", None
@@ -112,16 +118,29 @@ def solving() -> Iterator[Watching]:
 # Uploads --------------------------------------------------------------------------------------------------------------
 
 
-async def upload(watch: Watch, name: str, kind: str, public: Any, form: str, content: bytes) -> None:
+async def upload(
+    watch: Watch, name: str, kind: str, public: Any, form: str, content: bytes
+) -> None:
     key = "11" * 32
-    job = {"kind": kind, "public": public, "mode": "private", "format": form, "tenant": "ten_1", "name": "dst_1"}
+    job = {
+        "kind": kind,
+        "public": public,
+        "mode": "private",
+        "format": form,
+        "tenant": "ten_1",
+        "name": "dst_1",
+    }
     keys = {"upload_key": key, "data_key": key, "digest_key": key}
     with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as target:
-        writer = SealedWriter(ChunkCipher(bytes.fromhex(key), UPLOAD), lambda part: os.write(source.fileno(), part))
+        writer = SealedWriter(
+            ChunkCipher(bytes.fromhex(key), UPLOAD), lambda part: os.write(source.fileno(), part)
+        )
         writer.write(content)
         writer.finish()
         given = {**job, **keys, "upload_bytes": writer.sealed_bytes, "content_bytes": 1 << 30}
-        await watch.run(name, {"step": "read", "arguments": given}, b"", (source.fileno(), target.fileno()))
+        await watch.run(
+            name, {"step": "read", "arguments": given}, b"", (source.fileno(), target.fileno())
+        )
 
 
 def json_files(kind: str, content: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
@@ -142,7 +161,13 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Places in a JSON value, of the first element of each array."""
     if path:
         yield path
-    items = value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value[:1])
+        if isinstance(value, list)
+        else ()
+    )
     for key, child in items:
         yield from leaves(child, (*path, key))
 
@@ -164,20 +189,48 @@ def torn(draw: random.Random, good: bytes) -> bytes:
     return bytes(bad)
 
 
-WRONG = (None, "ü", b"\xff", True, 2.5, float("inf"), -7, 1 << 62, [1], {"a": 1}, datetime(2026, 1, 1, tzinfo=UTC))
+WRONG = (
+    None,
+    "ü",
+    b"\xff",
+    True,
+    2.5,
+    float("inf"),
+    -7,
+    1 << 62,
+    [1],
+    {"a": 1},
+    datetime(2026, 1, 1, tzinfo=UTC),
+)
 
 
 def table_files(kind: str, columns: dict[str, list[Any]]) -> Iterator[tuple[str, str, bytes]]:
     tables = {"good": columns, "wrong: a column more": {**columns, "more": columns[min(columns)]}}
     for name, values in columns.items():
-        tables[f"wrong: no {name}"] = {other: column for other, column in columns.items() if other != name}
-        for wrong in (None, "ü", b"\xff", True, 2.5, float("inf"), -7, 1 << 62, [1], {"a": 1}, datetime(2026, 1, 1)):
+        tables[f"wrong: no {name}"] = {
+            other: column for other, column in columns.items() if other != name
+        }
+        for wrong in (
+            None,
+            "ü",
+            b"\xff",
+            True,
+            2.5,
+            float("inf"),
+            -7,
+            1 << 62,
+            [1],
+            {"a": 1},
+            datetime(2026, 1, 1),
+        ):
             tables[f"wrong: {name} = {wrong!r}"] = {**columns, name: [wrong] * len(values)}
     draw = random.Random(kind)
     for what, table in tables.items():
         made = pa.table(table)
         for form, write in (("parquet", pq.write_table), ("csv", pc.write_csv)):
-            no_text = any(pa.types.is_nested(kind) or pa.types.is_binary(kind) for kind in made.schema.types)
+            no_text = any(
+                pa.types.is_nested(kind) or pa.types.is_binary(kind) for kind in made.schema.types
+            )
             if form == "csv" and no_text:
                 continue
             sink = io.BytesIO()
@@ -200,7 +253,9 @@ def test_a_reader_loads_and_opens_nothing(reading: Watching, kind: str) -> None:
         ):
             for what, content in json_files(kind, example["content"]):
                 if form == 0 or what.startswith(("good", "wrong")):
-                    await upload(watch, f"json {form} {what}", kind, example["public"], "json", content)
+                    await upload(
+                        watch, f"json {form} {what}", kind, example["public"], "json", content
+                    )
         for number, (public, columns) in enumerate(DATASETS[kind].sample_tables()):
             for what, form, content in table_files(kind, columns):
                 if number == 0 or what == "good":
@@ -216,7 +271,9 @@ def test_a_reader_loads_and_opens_nothing(reading: Watching, kind: str) -> None:
         assert "InvalidInput" in ends.values(), form
     # Every child answers, in words for the owner of the file.
     assert {
-        name: end for name, end in watch.ends.items() if end not in ("done", "InvalidInput", "PayloadTooLarge")
+        name: end
+        for name, end in watch.ends.items()
+        if end not in ("done", "InvalidInput", "PayloadTooLarge")
     } == {}
 
 
@@ -241,7 +298,9 @@ def test_a_solver_loads_and_opens_nothing(solving: Watching, kind: str) -> None:
     async def work(watch: Watch) -> None:
         released = await watch.run("release", {**header, "step": "release"}, content)
         assert released is not None
-        await watch.run("simulated", {**header, "step": "release", "simulation": True, "seed": 3}, content)
+        await watch.run(
+            "simulated", {**header, "step": "release", "simulation": True, "seed": 3}, content
+        )
         assert await watch.run("finish", {**header, "step": "finish"}, released.payload) is not None
         draw = random.Random(kind)
         for step, good in (("release", content), ("finish", released.payload)):
@@ -265,7 +324,10 @@ def inputs(draw: random.Random, good: bytes) -> Iterator[tuple[str, bytes]]:
     if good:
         arrays = unpack(good) if good[:2] == b"PK" else {}
         for name, array in arrays.items():
-            yield f"wrong: no {name}", pack({other: one for other, one in arrays.items() if other != name})
+            yield (
+                f"wrong: no {name}",
+                pack({other: one for other, one in arrays.items() if other != name}),
+            )
             # Of the same type: what a child is given was made by a reader, and a kernel has one type.
             yield f"wrong: {name} empty", pack({**arrays, name: array.reshape(-1)[:0]})
         yield "cut", good[: len(good) // 2]

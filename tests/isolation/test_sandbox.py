@@ -53,16 +53,21 @@ def _kernel_has_all() -> bool:
     prepared = Sandbox.prepare()
     if prepared.rules >= 0:
         os.close(prepared.rules)
-    return prepared.landlock > 0 and zygote.measure(Sandbox.prepare(("filter",))).walls == ("seccomp filter",)
+    return prepared.landlock > 0 and zygote.measure(Sandbox.prepare(("filter",))).walls == (
+        "seccomp filter",
+    )
 
 
 pytestmark = pytest.mark.skipif(
-    "CI" not in os.environ and not _kernel_has_all(), reason="THIS KERNEL HAS NO LANDLOCK OR NO SECCOMP FILTERS"
+    "CI" not in os.environ and not _kernel_has_all(),
+    reason="THIS KERNEL HAS NO LANDLOCK OR NO SECCOMP FILTERS",
 )
 
 
 @pytest.fixture
-def aim(monkeypatch: pytest.MonkeyPatch, postgres: EmbeddedPostgres) -> Iterator[tuple[dict[str, Any], socket.socket]]:
+def aim(
+    monkeypatch: pytest.MonkeyPatch, postgres: EmbeddedPostgres
+) -> Iterator[tuple[dict[str, Any], socket.socket]]:
     """Things that a child may not reach, open to every user so that only the walls keep it off; and the datagrams'
     receiver."""
     monkeypatch.setenv("DISCREET_DATABASE_URL", "postgresql://secret@/")
@@ -128,9 +133,36 @@ def test_nothing_is_reached(aim: Any, walls: tuple[Wall, ...], user: int | None)
 
 
 NEEDS_NO_FILTER = {
-    *("unix", "postgres", "netlink", "socketpair", "fork", "pidfd", "own limits", "signals by file", "dumps again"),
-    *("message queue", "shared memory", "a timer's signal", "being traced", "inotify", "memfd", "priority", "affinity"),
-    *("descriptors by message", "unshare", "chroot", "unlink", "rename", "chmod", "limits of others"),
+    *(
+        "unix",
+        "postgres",
+        "netlink",
+        "socketpair",
+        "fork",
+        "pidfd",
+        "own limits",
+        "signals by file",
+        "dumps again",
+    ),
+    *(
+        "message queue",
+        "shared memory",
+        "a timer's signal",
+        "being traced",
+        "inotify",
+        "memfd",
+        "priority",
+        "affinity",
+    ),
+    *(
+        "descriptors by message",
+        "unshare",
+        "chroot",
+        "unlink",
+        "rename",
+        "chmod",
+        "limits of others",
+    ),
 }
 """What only the filter holds back. Files and the network are not among it."""
 
@@ -146,9 +178,37 @@ def test_files_and_network_are_closed_without_the_filter(aim: Any, user: int | N
 
 
 CONTROLS = (
-    *("tcp", "udp", "unix", "abstract", "socketpair", "secrets", "owner key", "passwd", "a device", "the top folder"),
-    *("write to the temporary folder", "a temporary file", "a folder", "link", "a program", "fork", "many threads"),
-    *("pidfd", "memfd", "inotify", "own limits", "unlink", "dumps again", "message queue", "a timer's signal"),
+    *(
+        "tcp",
+        "udp",
+        "unix",
+        "abstract",
+        "socketpair",
+        "secrets",
+        "owner key",
+        "passwd",
+        "a device",
+        "the top folder",
+    ),
+    *(
+        "write to the temporary folder",
+        "a temporary file",
+        "a folder",
+        "link",
+        "a program",
+        "fork",
+        "many threads",
+    ),
+    *(
+        "pidfd",
+        "memfd",
+        "inotify",
+        "own limits",
+        "unlink",
+        "dumps again",
+        "message queue",
+        "a timer's signal",
+    ),
 )
 
 
@@ -206,7 +266,9 @@ def test_every_other_system_call_is_refused() -> None:
     assert set(in_confinement(ask)) == {errno.EPERM}
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="x32 is a second set of calls on x86_64 only")
+@pytest.mark.skipif(
+    platform.machine() != "x86_64", reason="x32 is a second set of calls on x86_64 only"
+)
 def test_calls_of_another_kind_end_the_child() -> None:
     prepared = Sandbox.prepare(("filter",))
     pid = os.fork()
@@ -244,7 +306,11 @@ def decide(program: bytes, architecture: int, number: int, *arguments: int) -> i
 def test_filters_of_every_architecture(machine: str, files: bool) -> None:
     side, architecture = ARCHITECTURES[machine]
     program = system_calls.program_of(side, architecture, files=files, pid=77)
-    allow, refuse, kill = system_calls.RET_ALLOW, system_calls.RET_ERRNO, system_calls.RET_KILL_PROCESS
+    allow, refuse, kill = (
+        system_calls.RET_ALLOW,
+        system_calls.RET_ERRNO,
+        system_calls.RET_KILL_PROCESS,
+    )
 
     def ask(number: int, *arguments: int) -> int:
         return decide(program, architecture, number, *arguments)
@@ -300,7 +366,9 @@ def crowd(user: int, threads: int) -> Iterator[None]:
         os.close(write)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user has no other user's processes to be counted with")
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="an ordinary user has no other user's processes to be counted with"
+)
 @pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize("walls", [WALLS, WITHOUT_FILTER, WITHOUT_LANDLOCK])
 def test_others_of_the_same_user_take_no_threads(walls: tuple[Wall, ...], user: int | None) -> None:
@@ -348,7 +416,9 @@ def with_zygote(monkeypatch: pytest.MonkeyPatch, **environment: str) -> None:
     monkeypatch.setattr(children, "ZYGOTE_MODULE", "tests.isolation.zygote")
     root = str(Path(__file__).parents[2])
     path = os.pathsep.join(filter(None, [root, made.get("PYTHONPATH")]))
-    monkeypatch.setattr(children, "plain_environment", lambda: {**made, "PYTHONPATH": path, **environment})
+    monkeypatch.setattr(
+        children, "plain_environment", lambda: {**made, "PYTHONPATH": path, **environment}
+    )
 
 
 def test_every_kind_works_without_landlock(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -414,10 +484,14 @@ def test_a_hostile_kind_in_a_worker(aim: Any, monkeypatch: pytest.MonkeyPatch) -
             "seed": None,
         }
         try:
-            output = await forks.run(header, b"", Limits(memory_bytes=4 << 30, cpu_seconds=60, wall_seconds=600))
+            output = await forks.run(
+                header, b"", Limits(memory_bytes=4 << 30, cpu_seconds=60, wall_seconds=600)
+            )
         finally:
             await forks.stop()
-        return {name: bytes(answer).decode() for name, answer in unpack(output.payload).items()}, forks.isolation
+        return {
+            name: bytes(answer).decode() for name, answer in unpack(output.payload).items()
+        }, forks.isolation
 
     found, isolation = asyncio.run(go())
     assert found.keys() == hostile.ATTEMPTS.keys()
@@ -444,7 +518,9 @@ def test_levels_are_found_by_trying(walls: tuple[Wall, ...], level: Level) -> No
         os.close(prepared.rules)
     assert found.level == level
     assert ("local sockets" in found.reached) == (level != "full")
-    assert [least for least in LEVELS if found.suffices(least)] == list(LEVELS[: LEVELS.index(level) + 1])
+    assert [least for least in LEVELS if found.suffices(least)] == list(
+        LEVELS[: LEVELS.index(level) + 1]
+    )
 
 
 def test_a_worker_refuses_less_isolation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,9 @@ def ending_filter(column: int, architecture: int, *, files: bool, pid: int) -> b
             allowed = question + instruction(system_calls.RETURN, 0, 0, system_calls.RET_ALLOW)
             assert allowed in program
             ended = question + instruction(system_calls.RETURN, 0, 0, system_calls.RET_KILL_PROCESS)
-            program = program.replace(allowed, ended, 1)  # commands of fcntl look the same, and stand later
+            program = program.replace(
+                allowed, ended, 1
+            )  # commands of fcntl look the same, and stand later
     return program
 
 
@@ -56,7 +58,11 @@ def watched(step: Step) -> Step:
 
 
 def serve(control: Any, walls: sandbox.Sandbox, steps: Mapping[str, Step]) -> None:
-    plain_serve(control, walls, {name: watched(step) for name, step in steps.items()} | {"careless": watched(careless)})
+    plain_serve(
+        control,
+        walls,
+        {name: watched(step) for name, step in steps.items()} | {"careless": watched(careless)},
+    )
 
 
 def careless(task: Task) -> None:
@@ -72,6 +78,8 @@ def careless(task: Task) -> None:
 
 if __name__ == "__main__":
     sandbox.program_of = ending_filter
-    zygote.measure = lambda walls: attempts.Isolation.of([], [])  # it tries to open files, which would end it here
+    zygote.measure = lambda walls: attempts.Isolation.of(
+        [], []
+    )  # it tries to open files, which would end it here
     zygote.serve = serve
     zygote.main(sys.argv[1:])

@@ -23,7 +23,10 @@ GO_KEY = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW"
 GO_TEXT = "If you think cryptography is the answer to your problem,\nthen you don't know what your problem is.\n"
 GO_LINE = "— PeterNeumann x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM="
 
-KEY, WITNESS = Ed25519PrivateKey.from_private_bytes(bytes(32)), Ed25519PrivateKey.from_private_bytes(b"w" * 32)
+KEY, WITNESS = (
+    Ed25519PrivateKey.from_private_bytes(bytes(32)),
+    Ed25519PrivateKey.from_private_bytes(b"w" * 32),
+)
 ORIGIN, ROOT = "discreet/test", b"r" * 32
 LOG = Verifier(ORIGIN, public_bytes(KEY))
 SEEN = Verifier("witness.example/one", public_bytes(WITNESS), witness=True)
@@ -103,7 +106,16 @@ def test_what_is_no_checkpoint_is_refused(note: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a", "a+b", "a+00000000+AAAA", GO_KEY.replace("c74f", "c74e"), GO_KEY + "A", " " + "+" * 5]
+    "text",
+    [
+        "",
+        "a",
+        "a+b",
+        "a+00000000+AAAA",
+        GO_KEY.replace("c74f", "c74e"),
+        GO_KEY + "A",
+        " " + "+" * 5,
+    ],
 )
 def test_what_is_no_verifier_key_is_refused(text: str) -> None:
     with pytest.raises(BadNote):

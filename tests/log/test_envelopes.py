@@ -42,7 +42,8 @@ def test_the_envelope_is_dsses(certificate: dict[str, Any]) -> None:
     (signature,) = envelope["signatures"]
     public = Ed25519PublicKey.from_public_bytes(base64.b64decode(certificate["public_key"]))
     public.verify(
-        base64.b64decode(signature["sig"]), b"DSSEv1 28 application/vnd.in-toto+json %d " % len(payload) + payload
+        base64.b64decode(signature["sig"]),
+        b"DSSEv1 28 application/vnd.in-toto+json %d " % len(payload) + payload,
     )
     said = json.loads(payload)
     assert (said["_type"], said["predicate"]) == ("https://in-toto.io/Statement/v1", certificate)
@@ -82,9 +83,15 @@ def test_every_change_is_found_by_both(certificate: dict[str, Any]) -> None:
                 payload = bytearray(canonical.dumps(said))
             except (ValueError, OverflowError):
                 continue
-            sealed = base64.b64encode(OTHER_KEY.sign(envelopes.encoding(envelopes.PAYLOAD, bytes(payload)))).decode()
+            sealed = base64.b64encode(
+                OTHER_KEY.sign(envelopes.encoding(envelopes.PAYLOAD, bytes(payload)))
+            ).decode()
             signatures = [{**true["signatures"][0], "sig": sealed}]
-            envelope = {**true, "payload": base64.b64encode(payload).decode(), "signatures": signatures}
+            envelope = {
+                **true,
+                "payload": base64.b64encode(payload).decode(),
+                "signatures": signatures,
+            }
         if not isinstance(envelope, dict) or "payloadType" not in envelope or envelope == true:
             continue
         try:
@@ -98,7 +105,10 @@ def test_every_change_is_found_by_both(certificate: dict[str, Any]) -> None:
             theirs = None
         assert (ours is None) == (theirs is None), (case, envelope)
         if ours is not None and theirs is not None:
-            assert ours[0].holds == theirs[0].holds is not True or envelope["signatures"] != true["signatures"], case
+            assert (
+                ours[0].holds == theirs[0].holds is not True
+                or envelope["signatures"] != true["signatures"]
+            ), case
 
 
 @pytest.mark.parametrize(
@@ -106,9 +116,21 @@ def test_every_change_is_found_by_both(certificate: dict[str, Any]) -> None:
     [
         {"payloadType": 5},
         {"payloadType": envelopes.PAYLOAD, "payload": "", "signatures": []},
-        {"payloadType": envelopes.PAYLOAD, "payload": base64.b64encode(b"[" * 100_000).decode(), "signatures": []},
-        {"payloadType": envelopes.PAYLOAD, "payload": base64.b64encode(b"[]").decode(), "signatures": 5},
-        {"payloadType": envelopes.PAYLOAD, "payload": base64.b64encode(b'{"predicate":{}}').decode(), "signatures": []},
+        {
+            "payloadType": envelopes.PAYLOAD,
+            "payload": base64.b64encode(b"[" * 100_000).decode(),
+            "signatures": [],
+        },
+        {
+            "payloadType": envelopes.PAYLOAD,
+            "payload": base64.b64encode(b"[]").decode(),
+            "signatures": 5,
+        },
+        {
+            "payloadType": envelopes.PAYLOAD,
+            "payload": base64.b64encode(b'{"predicate":{}}').decode(),
+            "signatures": [],
+        },
     ],
 )
 def test_what_is_no_envelope_is_told_so(envelope: dict[str, Any], tmp_path: Path) -> None:
@@ -118,7 +140,11 @@ def test_what_is_no_envelope_is_told_so(envelope: dict[str, Any], tmp_path: Path
     file.write_text(json.dumps(envelope))
     command = [sys.executable, "-m", "discreet", "certificate", "verify", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, "Traceback" in done.stderr, "envelope" in done.stderr) == (1, False, True)
+    assert (done.returncode, "Traceback" in done.stderr, "envelope" in done.stderr) == (
+        1,
+        False,
+        True,
+    )
 
 
 def test_the_service_seals_its_certificates(service: Installation, tmp_path: Path) -> None:
@@ -132,7 +158,11 @@ def test_the_service_seals_its_certificates(service: Installation, tmp_path: Pat
     certificate = opened(envelope)
     assert certificate == answer["certificate"]
     jsonschema.validate(certificate, SCHEMA)
-    for wrong in ({**certificate, "more": 1}, {**certificate, "price": {}}, {**certificate, "result_digest": "x"}):
+    for wrong in (
+        {**certificate, "more": 1},
+        {**certificate, "price": {}},
+        {**certificate, "result_digest": "x"},
+    ):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(wrong, SCHEMA)
     file, result = tmp_path / "envelope.json", tmp_path / "result.json"
@@ -140,13 +170,19 @@ def test_the_service_seals_its_certificates(service: Installation, tmp_path: Pat
 
     def discreet(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "discreet", "certificate", *arguments]
-        return subprocess.run(command, env=service.environment(), capture_output=True, text=True, check=False)
+        return subprocess.run(
+            command, env=service.environment(), capture_output=True, text=True, check=False
+        )
 
-    got = discreet("get", job, "--out", str(file), "--server", service.url, "--key", service.owner_key)
+    got = discreet(
+        "get", job, "--out", str(file), "--server", service.url, "--key", service.owner_key
+    )
     assert got.returncode == 0, got.stderr
     assert json.loads(file.read_text()) == envelope
     verified = discreet("verify", str(file), "--result", str(result), "--json")
     held = {one["name"]: one["holds"] for one in json.loads(verified.stdout)["checks"]}
-    assert [held[name] for name in ("envelope", "signature", "price", "result", "log")] == [True] * 5
+    assert [held[name] for name in ("envelope", "signature", "price", "result", "log")] == [
+        True
+    ] * 5
     found = stranger.check_whole(copy.deepcopy(envelope))
     assert {one.name: one.holds for one in found}["envelope"] is True

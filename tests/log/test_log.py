@@ -20,7 +20,16 @@ from sqlalchemy.exc import DBAPIError
 from discreet.ledger import certificates
 from discreet.ledger.checkpoints import Verifier, read_checkpoint, sign_checkpoint
 from discreet.ledger.proofs import check_proofs
-from discreet.ledger.tree import ENTRIES, Tile, Tree, check_consistency, leaf_hash, tile_path, tiles_of, width
+from discreet.ledger.tree import (
+    ENTRIES,
+    Tile,
+    Tree,
+    check_consistency,
+    leaf_hash,
+    tile_path,
+    tiles_of,
+    width,
+)
 from discreet.settings import Settings
 from discreet.storage import log
 from discreet.storage.database import SYSTEM, libpq_url
@@ -58,7 +67,9 @@ def read_tiles(stranger: httpx.Client, size: int, leaves: range) -> dict[Tile, l
     return found
 
 
-def test_everybody_can_build_the_tree_and_it_names_nobody(service: Installation, finished: dict[str, Any]) -> None:
+def test_everybody_can_build_the_tree_and_it_names_nobody(
+    service: Installation, finished: dict[str, Any]
+) -> None:
     with everybody(service) as stranger, service.client() as owner:
         note = stranger.get("/checkpoint")
         assert note.headers["cache-control"] == "no-cache"
@@ -195,13 +206,22 @@ def test_trees_of_several_levels_are_what_their_definition_says(
             owner.execute(MANY)
         await transparency.integrate(services)
         async with services.database.transaction(SYSTEM) as connection:
-            kept = (await connection.execute(text("SELECT size, root FROM log_checkpoints ORDER BY size"))).all()
+            kept = (
+                await connection.execute(
+                    text("SELECT size, root FROM log_checkpoints ORDER BY size")
+                )
+            ).all()
             shown = await log.commitments(connection, 0, 100_000)
             size = len(shown)
             tiles = await log.tiles(connection, tiles_of(size, [one.size for one in kept]), size)
             # a checkpoint's own nodes lie left of its size
-            tiles |= await log.tiles(connection, {t for one in kept for t in tiles_of(size, [one.size - 1])}, size)
-        assert [one.size for one in kept] == [*range(3 + 11_111, size, 11_111), size]  # `fill` took in three
+            tiles |= await log.tiles(
+                connection, {t for one in kept for t in tiles_of(size, [one.size - 1])}, size
+            )
+        assert [one.size for one in kept] == [
+            *range(3 + 11_111, size, 11_111),
+            size,
+        ]  # `fill` took in three
         tree = Tree(size, tiles)
         for one in kept:
             root = bytes(one.root)
@@ -218,15 +238,23 @@ def test_many_at_once_take_every_entry_in_once(settings: Settings) -> None:
     async def work(services: Services) -> tuple[int, list[Any], list[int]]:
         await fill(services.database)
         async with services.database.transaction(SYSTEM) as connection:
-            before = int((await connection.execute(text("SELECT count(*) FROM ledger_entries"))).scalar_one())
+            before = int(
+                (await connection.execute(text("SELECT count(*) FROM ledger_entries"))).scalar_one()
+            )
         await asyncio.gather(*(transparency.integrate(services) for _ in range(6)))
         async with services.database.transaction(SYSTEM) as connection:
             query = "SELECT number, account_id, seq FROM log_leaves ORDER BY number"
             rows = (await connection.execute(text(query))).all()
-            sizes = (await connection.execute(text("SELECT size FROM log_checkpoints ORDER BY size"))).scalars().all()
+            sizes = (
+                (await connection.execute(text("SELECT size FROM log_checkpoints ORDER BY size")))
+                .scalars()
+                .all()
+            )
         note = read_checkpoint(await transparency.checkpoint(services))
         async with services.database.transaction(SYSTEM) as connection:
-            tree = Tree(before, await log.tiles(connection, tiles_of(before, range(before)), before))
+            tree = Tree(
+                before, await log.tiles(connection, tiles_of(before, range(before)), before)
+            )
         assert (note.size, note.root) == (before, tree.root())
         return before, list(rows), list(sizes)
 
@@ -257,7 +285,9 @@ def test_leaves_and_checkpoints_cannot_be_written_or_changed(settings: Settings)
             "SELECT log_sign(99, '', '')",
             "SELECT log_append(ARRAY[NULL]::bytea[])",
         ):
-            with pytest.raises(DBAPIError, match=r"permission denied|another size|at least 16 bytes"):
+            with pytest.raises(
+                DBAPIError, match=r"permission denied|another size|at least 16 bytes"
+            ):
                 async with services.database.transaction(SYSTEM) as connection:
                     await connection.execute(text(statement))
         for statement in ("SELECT log_append('{}')", "SELECT log_sign(0, '', '')"):

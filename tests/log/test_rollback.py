@@ -90,7 +90,9 @@ def exchange(postgres: EmbeddedPostgres, name: str, other: str) -> None:
             connection.execute(statement.encode())
 
 
-def test_a_standby_that_lost_commits_admits_nothing(postgres: EmbeddedPostgres, template: str, tmp_path: Path) -> None:
+def test_a_standby_that_lost_commits_admits_nothing(
+    postgres: EmbeddedPostgres, template: str, tmp_path: Path
+) -> None:
     """Spending that was lost could be spent again, and a release that was lost could be drawn again: API and worker
     refuse from the first statement on, while the service runs. An operator decides, once."""
     with installation(postgres, template, tmp_path / "state", workers=0) as running:
@@ -108,13 +110,19 @@ def test_a_standby_that_lost_commits_admits_nothing(postgres: EmbeddedPostgres, 
                 postgres.create_database(standby, name)
                 running.start_api()
                 client.submit(bodies.job(dataset, 0.2))
-                eventually(lambda: seen(running) == entries(running), "what the standby lacks is remembered")
+                eventually(
+                    lambda: seen(running) == entries(running),
+                    "what the standby lacks is remembered",
+                )
                 before = seen(running)
 
                 exchange(postgres, name, standby)
                 running.start_worker()  # it would run what the standby still has in its queue
                 found: list[tuple[int, str]] = []
-                threads = [threading.Thread(target=lambda: found.extend(ask(running, dataset))) for _ in range(8)]
+                threads = [
+                    threading.Thread(target=lambda: found.extend(ask(running, dataset)))
+                    for _ in range(8)
+                ]
                 for one in threads:
                     one.start()
                 for one in threads:
@@ -123,9 +131,14 @@ def test_a_standby_that_lost_commits_admits_nothing(postgres: EmbeddedPostgres, 
                 ready = httpx.get(f"{running.url}/readyz", trust_env=False)
                 assert ready.status_code == 503
                 assert "lacks ledger entries" in ready.json()["checks"]["ledger"], ready.text
-                eventually(lambda: tried(running, early), "the worker has looked at the job that is left")
+                eventually(
+                    lambda: tried(running, early), "the worker has looked at the job that is left"
+                )
                 assert client.job(early)["state"] != "succeeded"
-                assert {one["kind"] for one in client.entries(registered["account"])} == {"open", "reserve"}
+                assert {one["kind"] for one in client.entries(registered["account"])} == {
+                    "open",
+                    "reserve",
+                }
                 note = httpx.get(f"{running.url}/v1/log/checkpoint", trust_env=False).text
                 assert int(note.split("\n")[1]) < before, "no other tree is signed"
 
@@ -136,8 +149,13 @@ def test_a_standby_that_lost_commits_admits_nothing(postgres: EmbeddedPostgres, 
                 assert forgotten.returncode == 0, forgotten.stderr
                 assert client.job(early)["state"] == "failed"
                 client.submit(bodies.job(dataset, 0.1))
-                eventually(lambda: httpx.get(f"{running.url}/readyz", trust_env=False).status_code == 200, "ready")
-                assert len(list(running.settings.state.glob("log.memory.*"))) == 1, "what was seen is kept"
+                eventually(
+                    lambda: httpx.get(f"{running.url}/readyz", trust_env=False).status_code == 200,
+                    "ready",
+                )
+                assert len(list(running.settings.state.glob("log.memory.*"))) == 1, (
+                    "what was seen is kept"
+                )
         finally:
             running.stop()
             for one in (standby, lost):
@@ -162,4 +180,6 @@ def tried(running: Installation, job: str) -> bool:
 
 def adopt(running: Installation, *more: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "discreet", "adopt", *more]
-    return subprocess.run(command, env=running.environment(), capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, env=running.environment(), capture_output=True, text=True, check=False
+    )

@@ -23,7 +23,9 @@ from discreet.ledger.tree import (
 )
 
 # The reference tree of certificate-transparency (google/certificate-transparency, merkletree tests): leaves, and roots.
-REFERENCE = [bytes.fromhex(one) for one in ("", "00", "10", "2021", "3031", "40414243", "5051525354555657")]
+REFERENCE = [
+    bytes.fromhex(one) for one in ("", "00", "10", "2021", "3031", "40414243", "5051525354555657")
+]
 REFERENCE.append(bytes(range(0x60, 0x70)))
 ROOTS = [
     "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d",
@@ -81,8 +83,14 @@ def test_proofs_hold_for_what_is_there_and_for_nothing_else(size: int) -> None:
         assert tree.root() == root
         path, leaf = tree.inclusion(number), leaf_hash(leaves[number])
         check_inclusion(leaf, number, size, path, root)
-        others = [(leaf, number - 1, size, path), (leaf, number + 1, size, path), (bytes(32), number, size, path)]
-        others += [(leaf, number, size, [*path, root]), (leaf, number, size, path[:-1])] if path else []
+        others = [
+            (leaf, number - 1, size, path),
+            (leaf, number + 1, size, path),
+            (bytes(32), number, size, path),
+        ]
+        others += (
+            [(leaf, number, size, [*path, root]), (leaf, number, size, path[:-1])] if path else []
+        )
         others += [(leaf, number, size, [root, *path[1:]])] if path else []
         for other in others:
             with pytest.raises(Unproven):
@@ -94,9 +102,17 @@ def test_proofs_hold_for_what_is_there_and_for_nothing_else(size: int) -> None:
         assert tree.root(old) == before
         check_consistency(old, size, before, root, path)
         changed = root_of([*leaves[: old - 1], b"another"])
-        lies = [(old, size, changed, root, path), (old, size, before, changed, path), (size, old, root, before, path)]
+        lies = [
+            (old, size, changed, root, path),
+            (old, size, before, changed, path),
+            (size, old, root, before, path),
+        ]
         lies += [(old, size, before, root, [*path, root])]
-        lies += [(old, size, before, root, path[:-1]), (old, size, before, root, [root, *path[1:]])] if path else []
+        lies += (
+            [(old, size, before, root, path[:-1]), (old, size, before, root, [root, *path[1:]])]
+            if path
+            else []
+        )
         for lie in lies if old < size else lies[:2]:
             with pytest.raises(Unproven):
                 check_consistency(*lie)
@@ -121,7 +137,18 @@ def test_paths_of_tiles_are_those_of_c2sp() -> None:
     for number in (0, 7, 999, 1000, 999_999, 1_000_000, 123_456_789):
         for count in (1, 255, 256):
             assert read_tile_path(tile_path((2, number), count)) == (2, number, count)
-    strange = ["", "0", "0/1", "0/0001", "00/001", "-1/000", "0/x000/000", "0/000.p/0", "0/000.p/256", "0/000.p/01"]
+    strange = [
+        "",
+        "0",
+        "0/1",
+        "0/0001",
+        "00/001",
+        "-1/000",
+        "0/x000/000",
+        "0/000.p/0",
+        "0/000.p/256",
+        "0/000.p/01",
+    ]
     strange += ["0/000/", "entries/x1/000", "0/../000", "0/٠٠٠", "0/000\n", "99999999999/000"]
     strange += ["0/" + "x001/" * 9 + "000"]
     assert [read_tile_path(one) for one in strange] == [None] * len(strange)

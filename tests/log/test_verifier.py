@@ -40,11 +40,14 @@ from discreet_client import canonical
 from tests.ledgers import KEY, OTHER_KEY, Writer
 
 FILE = Path(__file__).parents[2] / "clients" / "verifier" / "discreet_verify.py"
-CERTIFICATES, LEDGERS, LOGS = (6000, 2500, 1500) if os.environ.get("DISCREET_FUZZ") == "long" else (1200, 500, 300)
+CERTIFICATES, LEDGERS, LOGS = (
+    (6000, 2500, 1500) if os.environ.get("DISCREET_FUZZ") == "long" else (1200, 500, 300)
+)
 """Random and altered cases; as many as docs/transparency.md names in `make fuzz`."""
 ORIGIN = "discreet/test"
 WITNESSES = {
-    f"witness.example/{name}": Ed25519PrivateKey.from_private_bytes(name.encode() * 32) for name in ("a", "b", "c")
+    f"witness.example/{name}": Ed25519PrivateKey.from_private_bytes(name.encode() * 32)
+    for name in ("a", "b", "c")
 }
 PUBLIC = certificates.public_key(KEY)
 EVENTS_OF = {
@@ -82,13 +85,17 @@ class World:
         entries = [json.loads(line) for line in self.lines[1:]]
         salts = {one["hash"]: hashlib.sha256(one["hash"].encode()).digest()[:16] for one in entries}
         strangers = [hashlib.sha256(bytes([one])).digest() for one in range(40)]
-        leaves = strangers[:21] + [commitment(salts[one["hash"]], bytes.fromhex(one["hash"])) for one in entries]
+        leaves = strangers[:21] + [
+            commitment(salts[one["hash"]], bytes.fromhex(one["hash"])) for one in entries
+        ]
         leaves += strangers[21:]
         self.log = Log([leaf_hash(one) for one in leaves])
         self.answers = [self._answer(job, entries, salts) for job in ("job_1", "job_2")]
 
     def _answer(self, job: str, entries: list[Any], salts: dict[str, bytes]) -> dict[str, Any]:
-        named = [one for one in entries if one["body"]["job"] == job and one["body"]["kind"] == "commit"]
+        named = [
+            one for one in entries if one["body"]["job"] == job and one["body"]["kind"] == "commit"
+        ]
         result = {"flows": [1.5, 2e-7, 3], "name": "Straße 漢", "gap": 1e21}
         problem = {"kind": "routing", "objective": "user_equilibrium"}
         body = certificates.certificate(
@@ -101,7 +108,8 @@ class World:
             assumptions=["a sentence"],
             versions={"discreet": "0"},
             ledger_entries=[
-                {name: one["body"][name] for name in ("account", "seq")} | {"hash": one["hash"]} for one in named
+                {name: one["body"][name] for name in ("account", "seq")} | {"hash": one["hash"]}
+                for one in named
             ],
             job=job,
             result_digest=canonical.digest(result),
@@ -149,15 +157,25 @@ class Log:
             found += hashes
         return found
 
-    def note(self, size: int | None = None, witnesses: tuple[str, ...] = tuple(WITNESSES)[:2]) -> str:
+    def note(
+        self, size: int | None = None, witnesses: tuple[str, ...] = tuple(WITNESSES)[:2]
+    ) -> str:
         size = len(self.hashes) if size is None else size
         point = sign_checkpoint(ORIGIN, size, self.tree(size).root(), KEY)
-        return point.cosigned(cosign(point, name, WITNESSES[name], 1_700_000_000) for name in witnesses).note
+        return point.cosigned(
+            cosign(point, name, WITNESSES[name], 1_700_000_000) for name in witnesses
+        ).note
 
 
 def leaves_of(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The places of all values within a JSON value."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inner = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     return [path, *(place for name, one in inner for place in leaves_of(one, (*path, name)))]
 
 
@@ -169,10 +187,32 @@ def altered(value: Any, chance: random.Random) -> Any:
     for name in path:
         within = within[name]
     old = within[last]
-    other = [None, True, 0, -1, 1.0, 2**53, 10**40, 1e-300, "", "x", [], {}, [old], {"a": old}, str(old)]
+    other = [
+        None,
+        True,
+        0,
+        -1,
+        1.0,
+        2**53,
+        10**40,
+        1e-300,
+        "",
+        "x",
+        [],
+        {},
+        [old],
+        {"a": old},
+        str(old),
+    ]
     if isinstance(old, str) and old:
         at = chance.randrange(len(old))
-        other += [old[:at] + chance.choice("0aZ/=é") + old[at + 1 :], old + "=", old[:-1], old + "\n", " " + old] * 3
+        other += [
+            old[:at] + chance.choice("0aZ/=é") + old[at + 1 :],
+            old + "=",
+            old[:-1],
+            old + "\n",
+            " " + old,
+        ] * 3
     elif isinstance(old, int | float) and not isinstance(old, bool):
         other += [old + 1, old - 1, float(old), -old, old * 2] * 2
     elif isinstance(old, list) and old:
@@ -189,7 +229,11 @@ def altered(value: Any, chance: random.Random) -> Any:
 
 def resigned(answer: dict[str, Any], chance: random.Random) -> dict[str, Any]:
     """With another certificate of the key's holder, or of a stranger."""
-    body = {name: one for name, one in answer["certificate"].items() if name not in ("signature", "public_key")}
+    body = {
+        name: one
+        for name, one in answer["certificate"].items()
+        if name not in ("signature", "public_key")
+    }
     proofs = body.pop("proofs")
     body = altered(body, chance)
     try:
@@ -207,7 +251,9 @@ def otherwise_proven(world: World, answer: dict[str, Any], chance: random.Random
     size = chance.randrange(1, len(world.log.hashes) + 1)
     for change in chance.sample(range(8), chance.choice((1, 1, 2))):
         if change == 0:
-            proofs["checkpoint"] = world.log.note(size, chance.choice(((), tuple(WITNESSES), tuple(WITNESSES)[1:])))
+            proofs["checkpoint"] = world.log.note(
+                size, chance.choice(((), tuple(WITNESSES), tuple(WITNESSES)[1:]))
+            )
         elif change == 1 and size > one["number"]:
             proofs["checkpoint"] = world.log.note(size)
             for each in proofs["entries"]:
@@ -223,11 +269,15 @@ def otherwise_proven(world: World, answer: dict[str, Any], chance: random.Random
             other = Log([bytes(32), *world.log.hashes[1:]])
             proofs["checkpoint"] = other.note(len(world.log.hashes))
         elif change == 6:
-            proofs["checkpoint"] = proofs["checkpoint"].replace(ORIGIN, "discreet/other", chance.choice((1, 9)))
+            proofs["checkpoint"] = proofs["checkpoint"].replace(
+                ORIGIN, "discreet/other", chance.choice((1, 9))
+            )
         else:
             text = proofs["checkpoint"]
             at = chance.randrange(len(text))
-            proofs["checkpoint"] = text[:at] + chance.choice("\n1A=— ") + text[at + chance.choice((0, 1)) :]
+            proofs["checkpoint"] = (
+                text[:at] + chance.choice("\n1A=— ") + text[at + chance.choice((0, 1)) :]
+            )
     return answer
 
 
@@ -257,7 +307,9 @@ def worlds() -> list[World]:
 
 def test_certificates(worlds: list[World], tmp_path: Path) -> None:
     chance, file, seen = random.Random(1), tmp_path / "answer.json", Counter[bool]()
-    known = {name: Verifier(name, public_bytes(key), witness=True) for name, key in WITNESSES.items()}
+    known = {
+        name: Verifier(name, public_bytes(key), witness=True) for name, key in WITNESSES.items()
+    }
     ways: list[Callable[[World, dict[str, Any]], dict[str, Any]]] = [
         *[lambda world, answer: answer] * 2,
         lambda world, answer: altered(answer, chance),
@@ -275,7 +327,9 @@ def test_certificates(worlds: list[World], tmp_path: Path) -> None:
         names = chance.sample(sorted(known), chance.randrange(4))
         needed = chance.choice((None, 1, 1))
         key = chance.choice((None, *[PUBLIC] * 5, certificates.public_key(OTHER_KEY)))
-        tables = chance.choice(({}, *[{"policy": "ab" * 32}] * 5, {"policy": "00" * 32}, {"other": "ab" * 32}))
+        tables = chance.choice(
+            ({}, *[{"policy": "ab" * 32}] * 5, {"policy": "00" * 32}, {"other": "ab" * 32})
+        )
         export = chance.choice((*[None] * 12, *[world.lines] * 3, world.lines[:-1]))
         given = {
             "witnesses": [stranger.Key.read(known[name].text) for name in names],
@@ -284,7 +338,9 @@ def test_certificates(worlds: list[World], tmp_path: Path) -> None:
             "ledger": export,
         }
         try:
-            theirs = stranger.check_whole(stranger.read_json(bytes(text)), [] if key is None else [key], **given)
+            theirs = stranger.check_whole(
+                stranger.read_json(bytes(text)), [] if key is None else [key], **given
+            )
         except stranger.Bad:
             theirs = None
         try:
@@ -365,11 +421,15 @@ def test_ledgers(worlds: list[World]) -> None:
     for case in range(LEDGERS):
         world = chance.choice(worlds)
         try:
-            lines = chance.choice((shuffled, rewritten, rewritten, lambda world, chance: world.lines))(world, chance)
+            lines = chance.choice(
+                (shuffled, rewritten, rewritten, lambda world, chance: world.lines)
+            )(world, chance)
         except (ValueError, OverflowError):  # what no canonical JSON holds
             continue
         key = chance.choice((None, PUBLIC))
-        head = chance.choice((None, None, json.loads(world.lines[0]), altered(json.loads(world.lines[0]), chance)))
+        head = chance.choice(
+            (None, None, json.loads(world.lines[0]), altered(json.loads(world.lines[0]), chance))
+        )
         theirs = stranger.check_ledger(lines, [] if key is None else [key], head)
         try:
             verify(lines, public_key=key, head=head)
@@ -377,8 +437,14 @@ def test_ledgers(worlds: list[World]) -> None:
         except Broken as broken:
             ours, says = False, str(broken)
         seen[ours] += 1
-        if not ours and says.endswith(("its events have no price", "the price does not follow from the events")):
-            assert theirs[-1].holds in (None, False), (case, says, theirs)  # of a curve the stranger says nothing
+        if not ours and says.endswith(
+            ("its events have no price", "the price does not follow from the events")
+        ):
+            assert theirs[-1].holds in (None, False), (
+                case,
+                says,
+                theirs,
+            )  # of a curve the stranger says nothing
             continue
         assert ours == all(one.holds is not False for one in theirs), (case, says, theirs)
     assert min(seen.values()) > LEDGERS / 10
@@ -394,7 +460,10 @@ def test_logs(tmp_path: Path) -> None:
         folder = tmp_path / str(case)
         for number in range(-(-size // 256)):
             wide = width((0, number), size)
-            for level, parts in ((0, log.hashes), (-1, [len(one).to_bytes(2, "big") + one for one in entries])):
+            for level, parts in (
+                (0, log.hashes),
+                (-1, [len(one).to_bytes(2, "big") + one for one in entries]),
+            ):
                 place = folder / tile_path((level, number), wide)
                 place.parent.mkdir(parents=True, exist_ok=True)
                 tile = bytearray(b"".join(parts[256 * number : 256 * number + wide]))
@@ -438,8 +507,15 @@ def test_it_needs_nothing_but_python_and_cryptography(worlds: list[World], tmp_p
         if isinstance(node, ast.Import | ast.ImportFrom)
         for one in node.names
     }
-    assert {name.partition(".")[0] for name in imported} <= {*sys.stdlib_module_names, "cryptography"}
-    answer, ledger, head = tmp_path / "answer.json", tmp_path / "ledger.jsonl", tmp_path / "head.json"
+    assert {name.partition(".")[0] for name in imported} <= {
+        *sys.stdlib_module_names,
+        "cryptography",
+    }
+    answer, ledger, head = (
+        tmp_path / "answer.json",
+        tmp_path / "ledger.jsonl",
+        tmp_path / "head.json",
+    )
     answer.write_text(json.dumps(worlds[0].answers[0]))
     ledger.write_bytes(b"".join(worlds[0].lines))
     head.write_bytes(worlds[0].lines[0])
@@ -450,11 +526,23 @@ def test_it_needs_nothing_but_python_and_cryptography(worlds: list[World], tmp_p
         assert done.stderr == ""
         return done.returncode, done.stdout
 
-    witness = Verifier(next(iter(WITNESSES)), public_bytes(next(iter(WITNESSES.values()))), witness=True)
+    witness = Verifier(
+        next(iter(WITNESSES)), public_bytes(next(iter(WITNESSES.values()))), witness=True
+    )
     given = ("--ledger", str(ledger), "--public-key", PUBLIC, "--witness", witness.text)
     status, said = run("certificate", str(answer), *given)
     assert (status, "BROKEN" in said) == (0, False), said
-    for name in ("signature", "price", "guarantee", "result", "headline", "problem", "log", "witnesses", "inclusion"):
+    for name in (
+        "signature",
+        "price",
+        "guarantee",
+        "result",
+        "headline",
+        "problem",
+        "log",
+        "witnesses",
+        "inclusion",
+    ):
         assert f"holds  {name}:" in said
     assert run("ledger", str(ledger), "--head", str(head))[0] == 0
     ledger.write_bytes(b"".join(worlds[0].lines[:-1]))
@@ -467,7 +555,11 @@ def test_what_it_leaves_open_it_does_not_call_held(worlds: list[World]) -> None:
     """Noise that is too small for what its events were charged: the curve is not its business, and it says so."""
     world = worlds[2]
     event = {**world.writer.event, "scale": 0.1}
-    body = {name: one for name, one in world.answers[0]["certificate"].items() if name not in ("signature", "proofs")}
+    body = {
+        name: one
+        for name, one in world.answers[0]["certificate"].items()
+        if name not in ("signature", "proofs")
+    }
     signed = certificates.sign({**body, "events": [event]}, KEY)
     assert {one.name: one.holds for one in certificates.check(signed)}["price"] is False
     assert {one.name: one.holds for one in stranger.check_certificate(signed)}["price"] is None
@@ -475,15 +567,29 @@ def test_what_it_leaves_open_it_does_not_call_held(worlds: list[World]) -> None:
 
 def test_what_was_asked_again(worlds: list[World]) -> None:
     first = worlds[0].answers[0]["certificate"]
-    body = {name: one for name, one in first.items() if name not in ("signature", "public_key", "proofs")}
+    body = {
+        name: one
+        for name, one in first.items()
+        if name not in ("signature", "public_key", "proofs")
+    }
     free = dict.fromkeys(("delta", "delta_z", "epsilon", "rho"), "0")
     body |= {"events": [], "price": free, "ledger_entry": [], "job": "job_9"}
-    body["guarantee"] = {**first["guarantee"], "type": "post_processing", "epsilon": 0.0, "delta": 0.0}
-    body["follows_from"] = {"sentence": "", "releases": [{name: first[name] for name in certificates.FOLLOWED}]}
+    body["guarantee"] = {
+        **first["guarantee"],
+        "type": "post_processing",
+        "epsilon": 0.0,
+        "delta": 0.0,
+    }
+    body["follows_from"] = {
+        "sentence": "",
+        "releases": [{name: first[name] for name in certificates.FOLLOWED}],
+    }
     again = certificates.sign(body, KEY)
     chance = random.Random(4)
     for case in range(300):
-        given = chance.choice(([], [first], [altered(first, chance)], [first, worlds[0].answers[1]["certificate"]]))
+        given = chance.choice(
+            ([], [first], [altered(first, chance)], [first, worlds[0].answers[1]["certificate"]])
+        )
         shown = chance.choice((again, altered(again, chance)))
         if not all(isinstance(one, dict) for one in given) or not isinstance(shown, dict):
             continue

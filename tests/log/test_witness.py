@@ -19,7 +19,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.errors import DiscreetError
 from discreet.installation.postgres import EmbeddedPostgres
-from discreet.ledger.checkpoints import BadNote, Checkpoint, Verifier, public_bytes, read_checkpoint, sign_checkpoint
+from discreet.ledger.checkpoints import (
+    BadNote,
+    Checkpoint,
+    Verifier,
+    public_bytes,
+    read_checkpoint,
+    sign_checkpoint,
+)
 from discreet.ledger.proofs import check_proofs, place_of
 from discreet.ledger.tree import Tree, read_tile_path
 from discreet.ledger.witnessing import AnotherTree, Refused, judge, request_text
@@ -42,7 +49,9 @@ def tree(content: list[bytes]) -> Tree:
     return Tree(len(content), all_tiles(content))
 
 
-def checkpoint(content: list[bytes], key: Ed25519PrivateKey = KEY, origin: str = ORIGIN) -> Checkpoint:
+def checkpoint(
+    content: list[bytes], key: Ed25519PrivateKey = KEY, origin: str = ORIGIN
+) -> Checkpoint:
     return sign_checkpoint(origin, len(content), tree(content).root(), key)
 
 
@@ -97,7 +106,9 @@ def test_a_witness_refuses_all_else(witness: Witness) -> None:
         "old 10\n\n": 400,
         good + "x" * 100_000: 400,
     }
-    assert {text[:40]: status(witness, text) for text in cases} == {text[:40]: code for text, code in cases.items()}
+    assert {text[:40]: status(witness, text) for text in cases} == {
+        text[:40]: code for text, code in cases.items()
+    }
     last = witness.last(ORIGIN)
     assert last is not None
     assert last.size == 10, "what was refused is not remembered"
@@ -119,7 +130,8 @@ def test_many_who_ask_at_once_get_one_history(witness: Witness) -> None:
     forks = [leaves(10) + [name.encode() * n for n in range(1, 6)] for name in "abcdefgh"]
     found: list[int] = []
     threads = [
-        threading.Thread(target=lambda one=one: found.append(status(witness, request(10, one)))) for one in forks
+        threading.Thread(target=lambda one=one: found.append(status(witness, request(10, one))))
+        for one in forks
     ]
     for one in threads:
         one.start()
@@ -201,19 +213,28 @@ def test_a_watcher_sees_growth_forks_and_rollbacks(tmp_path: Path) -> None:
     assert read_checkpoint(kept.read_text()).size == 1000
 
     other = tmp_path / "certificate.json"
-    other.write_text(json.dumps({"proofs": {"checkpoint": checkpoint(leaves(400, b"for you alone")).note}}))
+    other.write_text(
+        json.dumps({"proofs": {"checkpoint": checkpoint(leaves(400, b"for you alone")).note}})
+    )
     with serving(leaves(1000)) as url:
         found = discreet(*watch, url, "--with", str(other), "--json")
         assert (found.returncode, json.loads(found.stdout)["holds"]) == (1, False)
         other.write_text(json.dumps({"proofs": {"checkpoint": checkpoint(leaves(400)).note}}))
         assert discreet(*watch, url, "--with", str(other)).returncode == 0
         stranger = Verifier(ORIGIN, public_bytes(Ed25519PrivateKey.generate())).text
-        refused = discreet("log", "watch", "--kept", str(tmp_path / "new"), "--log-key", stranger, url)
-        assert (refused.returncode, "not signed by a key that was given" in refused.stderr) == (1, True)
+        refused = discreet(
+            "log", "watch", "--kept", str(tmp_path / "new"), "--log-key", stranger, url
+        )
+        assert (refused.returncode, "not signed by a key that was given" in refused.stderr) == (
+            1,
+            True,
+        )
         assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("note", ["", "no checkpoint", "x" * 1_000_000, f"{ORIGIN}\n5\nAAAA\n\n— a b\n"])
+@pytest.mark.parametrize(
+    "note", ["", "no checkpoint", "x" * 1_000_000, f"{ORIGIN}\n5\nAAAA\n\n— a b\n"]
+)
 def test_what_is_no_log_is_said_in_a_sentence(tmp_path: Path, note: str) -> None:
     with serving(leaves(5), note or " ") as url:
         found = discreet("log", "watch", "--kept", str(tmp_path / "kept"), url)
@@ -228,7 +249,8 @@ def test_what_is_no_log_is_said_in_a_sentence(tmp_path: Path, note: str) -> None
 def witnessing(folder: Path, key: str, port: int) -> Iterator[None]:
     options = ("--folder", str(folder), "--log-key", key, "--port", str(port))
     process = subprocess.Popen(
-        [sys.executable, "-m", "discreet", "witness", "witness.example", *options], stdout=subprocess.DEVNULL
+        [sys.executable, "-m", "discreet", "witness", "witness.example", *options],
+        stdout=subprocess.DEVNULL,
     )
     try:
         eventually(lambda: _answers(port), "the witness answers")
@@ -240,7 +262,12 @@ def witnessing(folder: Path, key: str, port: int) -> Iterator[None]:
 
 def _answers(port: int) -> bool:
     try:
-        return httpx.post(f"http://127.0.0.1:{port}/add-checkpoint", content="", trust_env=False).status_code == 400
+        return (
+            httpx.post(
+                f"http://127.0.0.1:{port}/add-checkpoint", content="", trust_env=False
+            ).status_code
+            == 400
+        )
     except httpx.TransportError:
         return False
 
@@ -261,7 +288,17 @@ def test_a_service_is_witnessed(postgres: EmbeddedPostgres, template: str, tmp_p
     own = Witness(folder, "witness.example", []).verifier
 
     with installation(postgres, template, tmp_path / "state", workers=1) as running:
-        asked = [sys.executable, "-m", "discreet", "log", "key", "--server", running.url, "--key", running.owner_key]
+        asked = [
+            sys.executable,
+            "-m",
+            "discreet",
+            "log",
+            "key",
+            "--server",
+            running.url,
+            "--key",
+            running.owner_key,
+        ]
         log_key = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
         assert running.api is not None
         running.api.terminate()
@@ -270,26 +307,40 @@ def test_a_service_is_witnessed(postgres: EmbeddedPostgres, template: str, tmp_p
         running.start_api()
 
         def newest() -> Checkpoint:
-            return read_checkpoint(httpx.get(f"{running.url}/v1/log/checkpoint", trust_env=False).text)
+            return read_checkpoint(
+                httpx.get(f"{running.url}/v1/log/checkpoint", trust_env=False).text
+            )
 
         job = charge(running, 0.1)  # while no witness answers
         with witnessing(folder, log_key, port):
-            eventually(lambda: newest().size > 0 and newest().signed_by(own), "the witness has signed")
+            eventually(
+                lambda: newest().size > 0 and newest().signed_by(own), "the witness has signed"
+            )
             (told,) = told_of_witnesses(running)
             assert (told["name"], told["size"] > 0) == (own.name, True)
             with running.client() as client:
                 client.wait(job)
-                body = eventually(lambda: _witnessed(client.result(job)["certificate"], own), "proofs are witnessed")
+                body = eventually(
+                    lambda: _witnessed(client.result(job)["certificate"], own),
+                    "proofs are witnessed",
+                )
         held = {one.name: one.holds for one in check_proofs(body, witnesses=[own], needed=1)}
         assert held == {"log": True, "witnesses": True}
-        stranger = Verifier("other.example", public_bytes(Ed25519PrivateKey.generate()), witness=True)
-        assert {one.holds for one in check_proofs(body, witnesses=[own, stranger], needed=2)} == {True, False}
+        stranger = Verifier(
+            "other.example", public_bytes(Ed25519PrivateKey.generate()), witness=True
+        )
+        assert {one.holds for one in check_proofs(body, witnesses=[own, stranger], needed=2)} == {
+            True,
+            False,
+        }
 
         answer = tmp_path / "certificate.json"
         answer.write_text(json.dumps(body))
         verified = discreet("certificate", "verify", str(answer), "--witness", own.text, "--json")
         checks = {one["name"]: one["holds"] for one in json.loads(verified.stdout)["checks"]}
-        assert (verified.returncode, checks["log"], checks["witnesses"]) == (0, True, True), verified.stdout
+        assert (verified.returncode, checks["log"], checks["witnesses"]) == (0, True, True), (
+            verified.stdout
+        )
 
         place = place_of(body)
         assert place is not None
@@ -299,8 +350,14 @@ def test_a_service_is_witnessed(postgres: EmbeddedPostgres, template: str, tmp_p
         charge(running, 0.1)
         eventually(lambda: newest().size > before, "the log goes on without its witness")
         (told,) = told_of_witnesses(running)
-        assert (told["signed_newest"], told["size"], told["behind_seconds"] > 0) == (False, before, True)
-        eventually(lambda: gauge(running, "discreet_witnesses_behind_seconds") > 0, "it is measured")
+        assert (told["signed_newest"], told["size"], told["behind_seconds"] > 0) == (
+            False,
+            before,
+            True,
+        )
+        eventually(
+            lambda: gauge(running, "discreet_witnesses_behind_seconds") > 0, "it is measured"
+        )
         looked = discreet(
             *("log", "watch", running.url, "--kept", str(tmp_path / "kept")),
             *("--log-key", log_key, "--with", str(answer)),
@@ -316,15 +373,21 @@ def told_of_witnesses(running: Installation) -> list[Any]:
 
 def gauge(running: Installation, name: str) -> float:
     text = httpx.get(f"{running.url}/metrics", trust_env=False).text
-    return float(next(line for line in text.splitlines() if line.startswith(f"{name} ")).rpartition(" ")[2])
+    return float(
+        next(line for line in text.splitlines() if line.startswith(f"{name} ")).rpartition(" ")[2]
+    )
 
 
 def _witnessed(certificate: dict[str, Any], own: Verifier) -> dict[str, Any] | None:
-    return certificate if read_checkpoint(certificate["proofs"]["checkpoint"]).signed_by(own) else None
+    return (
+        certificate if read_checkpoint(certificate["proofs"]["checkpoint"]).signed_by(own) else None
+    )
 
 
 @pytest.mark.parametrize("witnesses", ["x", "a+b+c http://h", f"{LOG.text} http://h", LOG.text])
-def test_what_is_no_list_of_witnesses_is_refused_at_the_start(settings: Any, witnesses: str) -> None:
+def test_what_is_no_list_of_witnesses_is_refused_at_the_start(
+    settings: Any, witnesses: str
+) -> None:
     with pytest.raises(DiscreetError, match="DISCREET_WITNESSES"):
         addresses(settings.model_copy(update={"witnesses": witnesses}))
 

@@ -28,12 +28,44 @@ ROOT = Path(__file__).parents[2]
 TABLE = Path(__file__).with_name("table.toml")
 PAGE = ROOT / "docs" / "mutants.md"
 CODE = Path("service/discreet")
-COPIED = ("service", "clients/python", "tests", "benchmarks", "migrations", "docs", "openapi", "pyproject.toml")
+COPIED = (
+    "service",
+    "clients/python",
+    "tests",
+    "benchmarks",
+    "migrations",
+    "docs",
+    "openapi",
+    "pyproject.toml",
+)
 OURS = ("discreet", "discreet_client", "tests", "benchmarks")
 LIBRARIES = (
-    *("numpy", "scipy.stats", "scipy.optimize", "scipy.fft", "numba", "pyarrow", "pydantic", "pydantic_settings"),
-    *("pytest", "schemathesis.pytest", "hypothesis", "dp_accounting.pld", "mpmath", "randomgen", "yaml", "httpx"),
-    *("sqlalchemy.ext.asyncio", "alembic.context", "psycopg", "cryptography.hazmat.primitives.asymmetric.ed25519"),
+    *(
+        "numpy",
+        "scipy.stats",
+        "scipy.optimize",
+        "scipy.fft",
+        "numba",
+        "pyarrow",
+        "pydantic",
+        "pydantic_settings",
+    ),
+    *(
+        "pytest",
+        "schemathesis.pytest",
+        "hypothesis",
+        "dp_accounting.pld",
+        "mpmath",
+        "randomgen",
+        "yaml",
+        "httpx",
+    ),
+    *(
+        "sqlalchemy.ext.asyncio",
+        "alembic.context",
+        "psycopg",
+        "cryptography.hazmat.primitives.asymmetric.ed25519",
+    ),
 )
 SECONDS = 300
 IGNORED = "ignore::pytest.PytestAssertRewriteWarning"
@@ -105,7 +137,9 @@ def copied(folder: Path) -> Path:
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("*.pyc", "node_modules"))
+            shutil.copytree(
+                source, folder / name, ignore=shutil.ignore_patterns("*.pyc", "node_modules")
+            )
         else:
             shutil.copy2(source, folder / name)
     return folder
@@ -135,7 +169,18 @@ def run_tests(copy: Path, tests: Sequence[str], log: Path) -> int:
 
         status = int(
             pytest.main(
-                ["-q", "-x", "-p", "no:cacheprovider", "-W", IGNORED, "-o", f"timeout={SECONDS}", *chosen, *ids]
+                [
+                    "-q",
+                    "-x",
+                    "-p",
+                    "no:cacheprovider",
+                    "-W",
+                    IGNORED,
+                    "-o",
+                    f"timeout={SECONDS}",
+                    *chosen,
+                    *ids,
+                ]
             )
         )
     except BaseException:
@@ -166,7 +211,11 @@ class Slot:
         assert self.stack is not None
         self.stack.close()
         self.child = 0
-        return os.waitstatus_to_exitcode(status), time.monotonic() - self.started, self.log.read_text()
+        return (
+            os.waitstatus_to_exitcode(status),
+            time.monotonic() - self.started,
+            self.log.read_text(),
+        )
 
 
 def run(mutants: Sequence[Mutant], jobs: int) -> list[str]:
@@ -239,7 +288,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants")
     parser.add_argument("--only", default="", help="mutants whose file or sentence holds this text")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--write", action="store_true", help="write docs/mutants.md when all are caught")
+    parser.add_argument(
+        "--write", action="store_true", help="write docs/mutants.md when all are caught"
+    )
     parser.add_argument("--table", type=Path, default=TABLE, help="other mutants")
     asked = parser.parse_args(arguments)
     table = read(asked.table)
@@ -249,7 +300,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         wrong = run(mutants, asked.jobs)
     except Misfit as misfit:
         wrong = [str(misfit)]
-    print("\n".join([*wrong, f"{len(mutants)} mutants in {time.monotonic() - started:.0f} s, {len(wrong)} wrong"]))
+    print(
+        "\n".join(
+            [
+                *wrong,
+                f"{len(mutants)} mutants in {time.monotonic() - started:.0f} s, {len(wrong)} wrong",
+            ]
+        )
+    )
     if asked.write and mutants == read() and not wrong:
         PAGE.write_text(page(mutants))
     return 1 if wrong or not mutants else 0

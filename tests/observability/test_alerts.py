@@ -27,7 +27,11 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
         {f'{CHECKS}"ledger"}}': "0x300", f'{CHECKS}"database"}}': "0x300"},  # then nobody knows
         "5m",
     ),
-    "DiscreetDatabaseDown": ({"discreet_database_up": "0x300"}, {"discreet_database_up": "1x300"}, "5m"),
+    "DiscreetDatabaseDown": (
+        {"discreet_database_up": "0x300"},
+        {"discreet_database_up": "1x300"},
+        "5m",
+    ),
     "DiscreetWrongSchema": (
         {f'{CHECKS}"schema"}}': "0x300", f'{CHECKS}"database"}}': "1x300"},
         {f'{CHECKS}"schema"}}': "1x300", f'{CHECKS}"database"}}': "1x300"},
@@ -39,7 +43,11 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
         {"discreet_queue_oldest_seconds": "1800x300"},
         "20m",
     ),
-    "DiscreetLeasesOver": ({"discreet_leases_over": "1x300"}, {"discreet_leases_over": "0x300"}, "10m"),
+    "DiscreetLeasesOver": (
+        {"discreet_leases_over": "1x300"},
+        {"discreet_leases_over": "0x300"},
+        "10m",
+    ),
     "DiscreetChildrenNotShutIn": (
         {'discreet_child_isolation{instance="w",level="partial"}': "1x300"},
         {'discreet_child_isolation{instance="w",level="full"}': "1x300"},
@@ -55,7 +63,11 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
         {"discreet_releases_overdue_total": "1x300"},
         "40m",
     ),
-    "DiscreetLogStands": ({"discreet_log_pending": "3x300"}, {"discreet_log_pending": "3x5 0x1 3x7 0x300"}, "20m"),
+    "DiscreetLogStands": (
+        {"discreet_log_pending": "3x300"},
+        {"discreet_log_pending": "3x5 0x1 3x7 0x300"},
+        "20m",
+    ),
     "DiscreetWitnessesBehind": (
         {"discreet_witnesses_behind_seconds": "0+60x300"},
         {"discreet_witnesses_behind_seconds": "0x300"},
@@ -138,13 +150,23 @@ def test_each_alert_fires_on_what_it_is_for_and_not_beside_it(tmp_path: Path) ->
             tests.append(
                 {
                     "interval": "1m",
-                    "input_series": [{"series": one, "values": values} for one, values in series.items()],
-                    "alert_rule_test": [{"eval_time": at, "alertname": name, "exp_alerts": expected}],
+                    "input_series": [
+                        {"series": one, "values": values} for one, values in series.items()
+                    ],
+                    "alert_rule_test": [
+                        {"eval_time": at, "alertname": name, "exp_alerts": expected}
+                    ],
                 }
             )
     file = tmp_path / "tests.yml"
-    file.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests}))
-    done = subprocess.run([promtool, "test", "rules", str(file)], capture_output=True, text=True, check=False)
+    file.write_text(
+        yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests})
+    )
+    done = subprocess.run(
+        [promtool, "test", "rules", str(file)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
-    checked = subprocess.run([promtool, "check", "rules", str(RULES)], capture_output=True, text=True, check=False)
+    checked = subprocess.run(
+        [promtool, "check", "rules", str(RULES)], capture_output=True, text=True, check=False
+    )
     assert checked.returncode == 0, checked.stdout + checked.stderr

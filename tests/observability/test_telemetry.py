@@ -97,7 +97,11 @@ class _Handler(BaseHTTPRequestHandler):
             body = gzip.decompress(body)
         self.server.paths.add(self.path)
         for group in ExportTraceServiceRequest.FromString(body).resource_spans:
-            parts = [one.value.string_value for one in group.resource.attributes if one.key == "discreet.part"]
+            parts = [
+                one.value.string_value
+                for one in group.resource.attributes
+                if one.key == "discreet.part"
+            ]
             for scope in group.scope_spans:
                 self.server.spans += [(parts[0], span) for span in scope.spans]
         self.send_response(200)
@@ -129,7 +133,14 @@ class Observed(Installation):
             with self.logs.open("wb") as logs:
                 self.workers.append(
                     subprocess.Popen(
-                        [sys.executable, "-m", "discreet", "worker", "--metrics-fd", str(monitor.fileno())],
+                        [
+                            sys.executable,
+                            "-m",
+                            "discreet",
+                            "worker",
+                            "--metrics-fd",
+                            str(monitor.fileno()),
+                        ],
                         env=self.environment(),
                         pass_fds=(monitor.fileno(),),
                         stderr=logs,
@@ -140,13 +151,17 @@ class Observed(Installation):
 
     def _working(self) -> bool:
         assert self.workers[0].poll() is None, self.logs.read_text()
-        return httpx.get(f"{self.worker_url}/readyz", timeout=60, trust_env=False).status_code == 200
+        return (
+            httpx.get(f"{self.worker_url}/readyz", timeout=60, trust_env=False).status_code == 200
+        )
 
     def submit(self, **headers: str) -> str:
         with self.http() as http:
             dataset = http.post("/v1/datasets", json=bodies.dataset()).json()
             more = {"Idempotency-Key": str(uuid.uuid4()), **headers}
-            return str(http.post("/v1/jobs", json=bodies.job(dataset["id"]), headers=more).json()["id"])
+            return str(
+                http.post("/v1/jobs", json=bodies.job(dataset["id"]), headers=more).json()["id"]
+            )
 
     def finished(self, job: str) -> dict[str, Any]:
         def end() -> dict[str, Any] | None:
@@ -161,11 +176,15 @@ class Observed(Installation):
 
 
 @pytest.fixture(scope="module")
-def observed(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Observed]:
+def observed(
+    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Observed]:
     state = tmp_path_factory.mktemp("observed")
     with ExitStack() as stack:
         database = stack.enter_context(fresh_database(postgres, template))
-        running = Observed(settings_for(database, state), database=database, logs=state / "worker.log")
+        running = Observed(
+            settings_for(database, state), database=database, logs=state / "worker.log"
+        )
         stack.callback(running.collector.server_close)
         stack.callback(running.collector.shutdown)
         stack.callback(running.stop)
@@ -185,8 +204,19 @@ def read(url: str) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
 def test_one_job_is_one_trace_from_request_to_publication(observed: Observed) -> None:
     job = observed.submit(traceparent=f"00-{TRACE}-{ABOVE}-01")
     answer = observed.finished(job)
-    names = {"POST /v1/jobs", "plan", "queue", "job", "release", "keep release", "finish", "publish"}
-    eventually(lambda: {span.name for _, span in observed.collector.of(TRACE)} >= names, "all spans arrive")
+    names = {
+        "POST /v1/jobs",
+        "plan",
+        "queue",
+        "job",
+        "release",
+        "keep release",
+        "finish",
+        "publish",
+    }
+    eventually(
+        lambda: {span.name for _, span in observed.collector.of(TRACE)} >= names, "all spans arrive"
+    )
     found = observed.collector.of(TRACE)
     assert sorted(span.name for _, span in found) == sorted(names)  # and no library's
     assert observed.collector.paths == {"/v1/traces"}
@@ -203,7 +233,9 @@ def test_one_job_is_one_trace_from_request_to_publication(observed: Observed) ->
     assert all(span.status.code != Status.STATUS_CODE_ERROR for span in spans.values())
 
     # What a release took is seen as the quantum or its doublings alone, and nothing happens inside of it.
-    assumption = next(text for text in answer["certificate"]["assumptions"] if "touching the data took" in text)
+    assumption = next(
+        text for text in answer["certificate"]["assumptions"] if "touching the data took" in text
+    )
     release = spans["release"]
     quantum = float(re.findall(r"[0-9.]+(?= s)", assumption)[0])
     quanta = (release.end_time_unix_nano - release.start_time_unix_nano) / (quantum * 1e9)
@@ -215,7 +247,13 @@ def test_one_job_is_one_trace_from_request_to_publication(observed: Observed) ->
     # Attributes are these and no others, and there are no events, which could carry an exception's text.
     said = {one.key for span in spans.values() for one in span.attributes}
     assert said == {
-        *("discreet.job", "discreet.problem", "discreet.attempt", "http.route", "http.response.status_code"),
+        *(
+            "discreet.job",
+            "discreet.problem",
+            "discreet.attempt",
+            "http.route",
+            "http.response.status_code",
+        ),
     }
     assert not any(span.events for span in spans.values())
 
@@ -224,7 +262,9 @@ def test_registration_of_content_leaves_neither_span_nor_time(observed: Observed
     observed.finished(observed.submit())
     names = {span.name for _, span in list(observed.collector.spans)}
     assert "POST /v1/jobs" in names
-    assert not [name for name in names if "/v1/datasets" in name or name in ("GET /readyz", "GET /metrics")]
+    assert not [
+        name for name in names if "/v1/datasets" in name or name in ("GET /readyz", "GET /metrics")
+    ]
     samples = read(observed.url)
     labels = (("method", "POST"), ("route", "/v1/datasets"), ("status", "201"))
     assert samples["discreet_http_requests_total"][labels] >= 1
@@ -250,7 +290,10 @@ def test_logs_are_json_with_job_and_trace(observed: Observed) -> None:
         written = observed.logs.read_text().splitlines()
         assert [line for line in written if not line.startswith("{")] == []
         lines = [json.loads(line) for line in written]
-        return next((one for one in lines if one.get("job") == job and one["event"] == "job published"), None)
+        return next(
+            (one for one in lines if one.get("job") == job and one["event"] == "job published"),
+            None,
+        )
 
     line = eventually(published, "the worker says that it has published")
     assert line["trace_id"] == trace
@@ -263,7 +306,11 @@ def test_metrics_have_units_and_no_tenants(observed: Observed) -> None:
     observed.finished(observed.submit())
     with observed.http() as http:
         dataset = http.post("/v1/datasets", json=bodies.dataset()).json()
-        refused = http.post("/v1/jobs", json=bodies.job(dataset["id"], epsilon=50), headers={"Idempotency-Key": "dear"})
+        refused = http.post(
+            "/v1/jobs",
+            json=bodies.job(dataset["id"], epsilon=50),
+            headers={"Idempotency-Key": "dear"},
+        )
         assert refused.json()["code"] == "budget_exhausted"
     done_of = ("discreet_jobs_ended_total", (("kind", "routing"), ("state", "succeeded")))
 
@@ -289,19 +336,29 @@ def test_metrics_have_units_and_no_tenants(observed: Observed) -> None:
     done = worker[done_of[0]][done_of[1]]
     steps = worker["discreet_child_seconds_count"]
     assert done >= 1
-    assert {steps[(("kind", "routing"), ("step", step))] for step in ("release", "finish")} == {done}
+    assert {steps[(("kind", "routing"), ("step", step))] for step in ("release", "finish")} == {
+        done
+    }
     assert worker["discreet_attempts_total"][(("kind", "routing"),)] == done
     assert "discreet_attempts_total" not in api  # what analysts may reach does not count attempts
-    eventually(lambda: read(observed.url)["discreet_ledger_entries"][()] >= 2, "the ledger's entries are counted")
+    eventually(
+        lambda: read(observed.url)["discreet_ledger_entries"][()] >= 2,
+        "the ledger's entries are counted",
+    )
     assert read(observed.url)["discreet_workers"][()] == 1
 
 
 def test_queue_is_measured(api_only: Installation) -> None:
     with api_only.http() as http:
         dataset = http.post("/v1/datasets", json=bodies.dataset()).json()
-        http.post("/v1/jobs", json=bodies.job(dataset["id"]), headers={"Idempotency-Key": str(uuid.uuid4())})
+        http.post(
+            "/v1/jobs",
+            json=bodies.job(dataset["id"]),
+            headers={"Idempotency-Key": str(uuid.uuid4())},
+        )
     waiting = eventually(
-        lambda: (found := read(api_only.url))["discreet_queue_jobs"][()] >= 1 and found, "the job is on the queue"
+        lambda: (found := read(api_only.url))["discreet_queue_jobs"][()] >= 1 and found,
+        "the job is on the queue",
     )
     assert waiting["discreet_jobs"][(("kind", "routing"), ("state", "queued"))] >= 1
     assert waiting["discreet_queue_oldest_seconds"][()] > 0
@@ -312,9 +369,14 @@ def test_dashboard_asks_for_metrics_that_exist(observed: Observed) -> None:
     dashboard = json.loads((ROOT / "docs" / "deployment" / "grafana.json").read_text())
     import discreet.rpc.server  # noqa: F401  registers its metrics here
 
-    pages = [httpx.get(f"{url}/metrics", trust_env=False).text for url in (observed.url, observed.worker_url)]
+    pages = [
+        httpx.get(f"{url}/metrics", trust_env=False).text
+        for url in (observed.url, observed.worker_url)
+    ]
     known = set().union(*(names(text) for text in [*pages, generate_latest().decode()]))
-    expressions = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())]
+    expressions = [
+        target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())
+    ]
     assert len(expressions) >= 15
     asked = {name for text in expressions for name in re.findall(r"\bdiscreet_\w+", text)}
     assert asked - known == set()
@@ -325,16 +387,22 @@ def test_dashboard_asks_for_metrics_that_exist(observed: Observed) -> None:
         assert panel["title"]
         assert panel["description"]
         assert panel["fieldConfig"]["defaults"]["unit"]
-    ours = {name for name in known if name.startswith("discreet_") and not name.endswith("_created")}
+    ours = {
+        name for name in known if name.startswith("discreet_") and not name.endswith("_created")
+    }
     shown = {re.sub(r"_(bucket|count|sum)$", "", name) for name in asked}
-    assert {re.sub(r"_(bucket|count|sum)$", "", name) for name in ours} - shown <= {"discreet_rpc_messages_total"}
+    assert {re.sub(r"_(bucket|count|sum)$", "", name) for name in ours} - shown <= {
+        "discreet_rpc_messages_total"
+    }
 
 
 def names(text: str) -> set[str]:
     """Every name that a query may use, also of what has no samples yet."""
     types = re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE)
     return {
-        name + end for name, kind in types for end in (("_bucket", "_count", "_sum") if kind == "histogram" else ("",))
+        name + end
+        for name, kind in types
+        for end in (("_bucket", "_count", "_sum") if kind == "histogram" else ("",))
     }
 
 
@@ -355,7 +423,9 @@ def problem(observed: Observed) -> dict[str, Any]:
     return dict(answer.json())
 
 
-def test_readiness_names_a_schema_of_another_version(observed: Observed, postgres: EmbeddedPostgres) -> None:
+def test_readiness_names_a_schema_of_another_version(
+    observed: Observed, postgres: EmbeddedPostgres
+) -> None:
     with superuser(observed, postgres) as connection:
         ((present,),) = connection.execute("SELECT version_num FROM alembic_version").fetchall()
         for number, comment, text in (
@@ -363,7 +433,9 @@ def test_readiness_names_a_schema_of_another_version(observed: Observed, postgre
             ("9999", "9999", "start the newer version instead"),
         ):
             connection.execute("UPDATE alembic_version SET version_num = %s", [number])
-            ((before,),) = connection.execute("SELECT obj_description('alembic_version'::regclass)").fetchall()
+            ((before,),) = connection.execute(
+                "SELECT obj_description('alembic_version'::regclass)"
+            ).fetchall()
             if comment:
                 connection.execute(f"COMMENT ON TABLE alembic_version IS '{comment}'")
             try:
@@ -393,7 +465,10 @@ def test_readiness_names_a_deaf_hub(observed: Observed, postgres: EmbeddedPostgr
     with psycopg.connect(postgres.superuser_url, autocommit=True) as connection:
         listening = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND query ILIKE 'LISTEN%%procrastinate%%'"
         # A worker that cannot begin to listen ends, for its supervisor to start it again: here there is none.
-        eventually(lambda: (connection.execute(listening, [name]).fetchone() or (0,))[0], "the worker listens")
+        eventually(
+            lambda: (connection.execute(listening, [name]).fetchone() or (0,))[0],
+            "the worker listens",
+        )
         connection.execute(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS false")
         try:
             connection.execute(
@@ -411,7 +486,10 @@ def test_readiness_names_a_deaf_hub(observed: Observed, postgres: EmbeddedPostgr
 def test_check_command_tells_what_fails(observed: Observed) -> None:
     def check(url: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "discreet", "check", url], capture_output=True, text=True, check=False
+            [sys.executable, "-m", "discreet", "check", url],
+            capture_output=True,
+            text=True,
+            check=False,
         )
 
     assert check(f"{observed.worker_url}/readyz").stdout == "ready\n"
@@ -451,6 +529,10 @@ def test_without_a_collector_nothing_is_loaded_to_send() -> None:
     )
     from tests.test_up import clean_environment
 
-    environment = {name: value for name, value in clean_environment().items() if not name.startswith("OTEL_")}
-    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, env=environment)
+    environment = {
+        name: value for name, value in clean_environment().items() if not name.startswith("OTEL_")
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, env=environment
+    )
     assert done.returncode == 0, done.stderr

@@ -19,7 +19,10 @@ def op() -> Iterator[RunningProvider]:
 
 @pytest.fixture(scope="session")
 def trusted(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory, op: RunningProvider
+    postgres: EmbeddedPostgres,
+    template: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    op: RunningProvider,
 ) -> Iterator[Installation]:
     with trusting(postgres, template, tmp_path_factory.mktemp("trusting"), op) as running:
         yield running

@@ -65,30 +65,43 @@ class Provider:
     tokens: dict[str, str] = field(default_factory=dict)
     """Access tokens by their text: whose."""
 
-    def sign(self, claims: dict[str, Any], *, typ: str = "JWT", key: Key | None = None, **header: Any) -> str:
+    def sign(
+        self, claims: dict[str, Any], *, typ: str = "JWT", key: Key | None = None, **header: Any
+    ) -> str:
         key = self.keys[-1] if key is None else key
         algorithm = header.pop("alg", key.get("alg") or "RS256")
         registry = jws.JWSRegistry(algorithms=[algorithm], strict_check_header=False)
         if key.get("alg") not in (None, algorithm):
-            free = {name: value for name, value in key.as_dict(private=True).items() if name != "alg"}
+            free = {
+                name: value for name, value in key.as_dict(private=True).items() if name != "alg"
+            }
             key = import_key(free)
         full = {"alg": algorithm, "kid": key.kid, "typ": typ, **header}
         full = {name: value for name, value in full.items() if value is not None}
-        return jwt.encode(full, claims, key, algorithms=[algorithm], registry=registry, default_type=None)
+        return jwt.encode(
+            full, claims, key, algorithms=[algorithm], registry=registry, default_type=None
+        )
 
     def base(self, person: Person, seconds: int = 300) -> dict[str, Any]:
         now = int(time.time())
         return {"iss": self.issuer, "sub": person.subject, "iat": now, "exp": now + seconds}
 
     def access_token(self, person: Person, client: str) -> str:
-        claims = {**self.base(person), "aud": self.audience, "client_id": client, "jti": secrets.token_hex(8)}
+        claims = {
+            **self.base(person),
+            "aud": self.audience,
+            "client_id": client,
+            "jti": secrets.token_hex(8),
+        }
         token = self.sign({**claims, **person.claims}, typ="at+jwt")
         self.tokens[token] = person.subject
         return token
 
 
 def half_hash(text: str) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()[:16]).rstrip(b"=").decode()
+    return (
+        base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()[:16]).rstrip(b"=").decode()
+    )
 
 
 def make_app(provider: Provider) -> FastAPI:
@@ -131,8 +144,16 @@ def make_app(provider: Provider) -> FastAPI:
         client = provider.clients.get(asked.get("client_id", ""))
         if client is None or asked.get("redirect_uri") not in client.redirects:
             return HTMLResponse("unknown client or redirect", 400)
-        complete = asked.get("code_challenge") and asked.get("code_challenge_method") == "S256" and asked.get("nonce")
-        if asked.get("response_type") != "code" or "openid" not in asked.get("scope", "").split() or not complete:
+        complete = (
+            asked.get("code_challenge")
+            and asked.get("code_challenge_method") == "S256"
+            and asked.get("nonce")
+        )
+        if (
+            asked.get("response_type") != "code"
+            or "openid" not in asked.get("scope", "").split()
+            or not complete
+        ):
             return HTMLResponse("an incomplete request", 400)
         session = provider.sessions.get(request.cookies.get("op_session", ""))
         if session is not None and not provider.people[session[0]].disabled:
@@ -164,7 +185,11 @@ def make_app(provider: Provider) -> FastAPI:
             return HTMLResponse("unknown client or redirect", 400)
         person = provider.people.get(form.get("login", ""))
         if person is None or person.disabled or person.password != form.get("password"):
-            refused = {"error": "access_denied", "state": form.get("state", ""), "iss": provider.issuer}
+            refused = {
+                "error": "access_denied",
+                "state": form.get("state", ""),
+                "iss": provider.issuer,
+            }
             return RedirectResponse(f"{form['redirect_uri']}?{urlencode(refused)}", 303)
         cookie, sid = secrets.token_urlsafe(16), secrets.token_hex(8)
         provider.sessions[cookie] = (form["login"], sid)
@@ -184,7 +209,9 @@ def make_app(provider: Provider) -> FastAPI:
         if client is None or client.secret != secret:
             return JSONResponse({"error": "invalid_client"}, 401)
         code = provider.codes.pop(form.get("code", ""), None)  # once
-        challenge = base64.urlsafe_b64encode(hashlib.sha256(form.get("code_verifier", "").encode()).digest())
+        challenge = base64.urlsafe_b64encode(
+            hashlib.sha256(form.get("code_verifier", "").encode()).digest()
+        )
         if (
             code is None
             or form.get("grant_type") != "authorization_code"
@@ -207,17 +234,28 @@ def make_app(provider: Provider) -> FastAPI:
         }
         claims = {name: value for name, value in claims.items() if value is not None}
         signed = provider.sign(claims, **provider.faults.get("id_token_header", {}))
-        found = {"access_token": access, "token_type": "Bearer", "expires_in": 300, "id_token": signed}
-        return JSONResponse({**found, **provider.faults.get("token", {})}, headers={"Cache-Control": "no-store"})
+        found = {
+            "access_token": access,
+            "token_type": "Bearer",
+            "expires_in": 300,
+            "id_token": signed,
+        }
+        return JSONResponse(
+            {**found, **provider.faults.get("token", {})}, headers={"Cache-Control": "no-store"}
+        )
 
     @app.get("/userinfo")
     async def userinfo(request: Request) -> Response:
         count("userinfo")
-        subject = provider.tokens.get(request.headers.get("authorization", "").removeprefix("Bearer "))
+        subject = provider.tokens.get(
+            request.headers.get("authorization", "").removeprefix("Bearer ")
+        )
         person = next((one for one in provider.people.values() if one.subject == subject), None)
         if person is None:
             return JSONResponse({"error": "invalid_token"}, 401)
-        return JSONResponse({"sub": person.subject, **person.claims, **provider.faults.get("userinfo", {})})
+        return JSONResponse(
+            {"sub": person.subject, **person.claims, **provider.faults.get("userinfo", {})}
+        )
 
     @app.get("/end_session")
     async def end_session(request: Request) -> Response:
@@ -226,7 +264,11 @@ def make_app(provider: Provider) -> FastAPI:
         client = provider.clients[str(hint.claims["aud"])]
         provider.sessions.pop(request.cookies.get("op_session", ""), None)
         place = asked.get("post_logout_redirect_uri", "")
-        response = RedirectResponse(place, 303) if place in client.logouts else HTMLResponse("<p>Logged out</p>")
+        response = (
+            RedirectResponse(place, 303)
+            if place in client.logouts
+            else HTMLResponse("<p>Logged out</p>")
+        )
         response.delete_cookie("op_session")
         return response
 
@@ -251,7 +293,12 @@ def make_app(provider: Provider) -> FastAPI:
             person = provider.people[said["disable"]]
             person.disabled = True
             now = int(time.time())
-            claims = {"iss": provider.issuer, "iat": now, "exp": now + 120, "jti": secrets.token_hex(8)}
+            claims = {
+                "iss": provider.issuer,
+                "iat": now,
+                "exp": now + 120,
+                "jti": secrets.token_hex(8),
+            }
             claims |= {"sub": person.subject, "events": {LOGOUT_EVENT: {}}}
             statuses = []
             for name, client in provider.clients.items():
@@ -268,7 +315,12 @@ def make_app(provider: Provider) -> FastAPI:
     def minted(wanted: dict[str, Any]) -> str:
         """A token for a person, with claims and header changed as the test says; None takes one away."""
         person = provider.people[wanted["login"]]
-        claims = {**provider.base(person), "aud": provider.audience, "client_id": "cli", **person.claims}
+        claims = {
+            **provider.base(person),
+            "aud": provider.audience,
+            "client_id": "cli",
+            **person.claims,
+        }
         claims |= wanted.get("claims", {})
         claims = {name: value for name, value in claims.items() if value is not None}
         header = {"typ": "at+jwt", **wanted.get("header", {})}
@@ -278,10 +330,14 @@ def make_app(provider: Provider) -> FastAPI:
         if kind == "none":
             parts = ({**header, "alg": "none", "kid": provider.keys[-1].kid}, claims)
             return ".".join(_segment(part) for part in parts) + "."
-        if kind == "public as secret":  # HS256 with the published key for its secret, by hand: libraries refuse
+        if (
+            kind == "public as secret"
+        ):  # HS256 with the published key for its secret, by hand: libraries refuse
             key = provider.keys[-1]
             assert isinstance(key, RSAKey)
-            text = ".".join(_segment(part) for part in ({**header, "alg": "HS256", "kid": key.kid}, claims))
+            text = ".".join(
+                _segment(part) for part in ({**header, "alg": "HS256", "kid": key.kid}, claims)
+            )
             mac = hmac.digest(key.as_pem(private=False), text.encode(), hashlib.sha256)
             return f"{text}.{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}"
         assert kind == "foreign"
@@ -299,7 +355,9 @@ def main() -> None:
     parser.add_argument("--fd", type=int, required=True)
     parser.add_argument("--issuer", required=True)
     chosen = parser.parse_args()
-    config = uvicorn.Config(make_app(Provider(chosen.issuer)), log_level="warning", access_log=False)
+    config = uvicorn.Config(
+        make_app(Provider(chosen.issuer)), log_level="warning", access_log=False
+    )
     uvicorn.Server(config).run(sockets=[socket.socket(fileno=chosen.fd)])
 
 

@@ -42,7 +42,9 @@ class RunningProvider:
     process: subprocess.Popen[bytes]
 
     def control(self, **said: Any) -> dict[str, Any]:
-        answer = httpx.post(f"{self.issuer}/control", json=said, timeout=DEADLINE_SECONDS, trust_env=False)
+        answer = httpx.post(
+            f"{self.issuer}/control", json=said, timeout=DEADLINE_SECONDS, trust_env=False
+        )
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()
         return found
@@ -79,7 +81,15 @@ def provider() -> Iterator[RunningProvider]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.set_inheritable(True)
         issuer = f"http://localhost:{listener.getsockname()[1]}"
-        command = [sys.executable, "-m", "tests.oidc.provider", "--fd", str(listener.fileno()), "--issuer", issuer]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.oidc.provider",
+            "--fd",
+            str(listener.fileno()),
+            "--issuer",
+            issuer,
+        ]
         process = subprocess.Popen(command, cwd=ROOT, pass_fds=(listener.fileno(),))
         running = RunningProvider(issuer, process)
         try:
@@ -141,7 +151,9 @@ class Visitor:
     def ask(self, method: str, url: str, **request: Any) -> httpx.Response:
         origin = "{0.scheme}://{0.netloc}".format(urlsplit(url))
         if origin not in self.jars:
-            self.jars[origin] = httpx.Client(headers={"Accept": "text/html"}, timeout=DEADLINE_SECONDS, trust_env=False)
+            self.jars[origin] = httpx.Client(
+                headers={"Accept": "text/html"}, timeout=DEADLINE_SECONDS, trust_env=False
+            )
         return self.jars[origin].request(method, url, **request)
 
     @property
@@ -165,7 +177,9 @@ class Visitor:
         """Log in at the provider: the address to which it sends the browser back."""
         place, fields = self.to_the_form(next)
         fields = {name: html.unescape(value) for name, value in fields.items()}
-        back = self.ask("POST", place, data={**fields, "login": login, "password": f"{login}'s password"})
+        back = self.ask(
+            "POST", place, data={**fields, "login": login, "password": f"{login}'s password"}
+        )
         assert back.status_code == 303, back.text
         return str(back.headers["location"])
 
@@ -182,8 +196,22 @@ def ask(
 ) -> httpx.Response:
     headers = {"Authorization": f"Bearer {token}", **request.pop("headers", {})}
     return httpx.request(
-        method, running.url + path, headers=headers, timeout=DEADLINE_SECONDS, trust_env=False, **request
+        method,
+        running.url + path,
+        headers=headers,
+        timeout=DEADLINE_SECONDS,
+        trust_env=False,
+        **request,
     )
 
 
-__all__ = ["AUDIENCE", "CLIENT", "RunningProvider", "Visitor", "ask", "eventually", "provider", "trusting"]
+__all__ = [
+    "AUDIENCE",
+    "CLIENT",
+    "RunningProvider",
+    "Visitor",
+    "ask",
+    "eventually",
+    "provider",
+    "trusting",
+]

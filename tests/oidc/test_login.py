@@ -16,7 +16,10 @@ from tests.oidc.running import CLIENT, RunningProvider, Visitor
 def with_parameters(address: str, **changed: str | None) -> str:
     """The address with these parameters instead; None takes one away."""
     parts = urlsplit(address)
-    fields: dict[str, Any] = {**{name: values[0] for name, values in parse_qs(parts.query).items()}, **changed}
+    fields: dict[str, Any] = {
+        **{name: values[0] for name, values in parse_qs(parts.query).items()},
+        **changed,
+    }
     return parts._replace(
         query=urlencode({name: value for name, value in fields.items() if value is not None})
     ).geturl()
@@ -42,12 +45,17 @@ def test_from_the_login_page_to_a_session(trusted: Installation, op: RunningProv
         assert ("meta", {"http-equiv": "refresh", "content": "0; url=/datasets"}) in page.tags
         cookies = page.response.headers.get_list("set-cookie")
         (session,) = (one for one in cookies if one.startswith("discreet_session="))
-        assert {"HttpOnly", "Path=/", "SameSite=strict"} <= {part.strip() for part in session.split(";")}
+        assert {"HttpOnly", "Path=/", "SameSite=strict"} <= {
+            part.strip() for part in session.split(";")
+        }
         assert any(one.startswith('discreet_sign_in="";') and "Max-Age=0" in one for one in cookies)
         shown = visitor.own.get(f"{trusted.url}/datasets")
         assert shown.status_code == 200
         assert "Ada &lt;b&gt;Lovelace&lt;/b&gt;" in shown.text
-        assert "script-src 'self'; style-src 'self'" in page.response.headers["content-security-policy"]
+        assert (
+            "script-src 'self'; style-src 'self'"
+            in page.response.headers["content-security-policy"]
+        )
         assert "form-action 'self'" in page.response.headers["content-security-policy"]
 
 
@@ -59,15 +67,21 @@ def test_over_tls_the_cookies_are_guarded(trusted: Installation, op: RunningProv
     assert cookie.startswith("__Host-discreet_sign_in=")
     assert "Secure" in cookie
     # The host of a request changes nothing about where the provider sends people.
-    assert parse_qs(urlsplit(begun.headers["location"]).query)["redirect_uri"] == [f"{trusted.url}/sign-in/callback"]
+    assert parse_qs(urlsplit(begun.headers["location"]).query)["redirect_uri"] == [
+        f"{trusted.url}/sign-in/callback"
+    ]
 
 
 def refused(page: httpx.Response, status: int, says: str) -> None:
     assert (page.status_code, says in page.text) == (status, True), page.text
-    assert not any(one.startswith("discreet_session=") for one in page.headers.get_list("set-cookie"))
+    assert not any(
+        one.startswith("discreet_session=") for one in page.headers.get_list("set-cookie")
+    )
 
 
-def test_an_answer_belongs_to_the_browser_that_asked(trusted: Installation, op: RunningProvider) -> None:
+def test_an_answer_belongs_to_the_browser_that_asked(
+    trusted: Installation, op: RunningProvider
+) -> None:
     """Login CSRF: somebody is led to the answer of an attacker's login, and would work as the attacker."""
     op.person("mallory", "dp-owners")
     with Visitor(trusted) as mallory, Visitor(trusted) as victim:
@@ -91,13 +105,22 @@ def test_an_answer_counts_once(trusted: Installation, op: RunningProvider) -> No
         cookie = visitor.own.cookies["discreet_sign_in"]
         assert visitor.ask("GET", answer).status_code == 200
         refused(visitor.ask("GET", answer), 403, "another browser")  # the cookie is gone
-        again = httpx.get(answer, headers={**HTML, "Cookie": f"discreet_sign_in={cookie}"}, trust_env=False)
+        again = httpx.get(
+            answer, headers={**HTML, "Cookie": f"discreet_sign_in={cookie}"}, trust_env=False
+        )
         refused(again, 401, "invalid_grant")
 
 
 @pytest.mark.parametrize(
     "changed",
-    [{"state": "x"}, {"state": None}, {"state": ""}, {"iss": "https://login.evil.example"}, {"iss": None}, {"iss": ""}],
+    [
+        {"state": "x"},
+        {"state": None},
+        {"state": ""},
+        {"iss": "https://login.evil.example"},
+        {"iss": None},
+        {"iss": ""},
+    ],
 )
 def test_answers_that_are_of_another_login_or_provider(
     trusted: Installation, op: RunningProvider, changed: dict[str, str | None]
@@ -112,7 +135,9 @@ def test_answers_that_are_of_another_login_or_provider(
         assert op.asked("token") == asked  # no code goes anywhere before
 
 
-def test_a_parameter_that_comes_twice_is_no_answer(trusted: Installation, op: RunningProvider) -> None:
+def test_a_parameter_that_comes_twice_is_no_answer(
+    trusted: Installation, op: RunningProvider
+) -> None:
     op.person("ada", "dp-owners")
     with Visitor(trusted) as visitor:
         answer = visitor.to_the_answer("ada")
@@ -127,8 +152,16 @@ def test_cookies_that_nobody_here_made(trusted: Installation, op: RunningProvide
         cookie = visitor.own.cookies["discreet_sign_in"]
     asked = op.asked("token")
     word, until, place, mac = cookie.split(".")
-    for forged in ("", "x", "...", f"{word}.{int(until) + 9}.{place}.{mac}", f"{word}.{until}.Ly9ldmls.{mac}"):
-        page = httpx.get(answer, headers={**HTML, "Cookie": f"discreet_sign_in={forged}"}, trust_env=False)
+    for forged in (
+        "",
+        "x",
+        "...",
+        f"{word}.{int(until) + 9}.{place}.{mac}",
+        f"{word}.{until}.Ly9ldmls.{mac}",
+    ):
+        page = httpx.get(
+            answer, headers={**HTML, "Cookie": f"discreet_sign_in={forged}"}, trust_env=False
+        )
         refused(page, 403, "another browser")
     assert op.asked("token") == asked  # no code goes anywhere before
 
@@ -136,7 +169,11 @@ def test_cookies_that_nobody_here_made(trusted: Installation, op: RunningProvide
 FAULTS: list[tuple[dict[str, Any], int, str]] = [
     ({"id_token": {"aud": "another client"}}, 401, "not for this service"),
     ({"id_token": {"aud": [CLIENT, "another client"]}}, 401, "not for this service"),  # and no azp
-    ({"id_token": {"aud": [CLIENT, "another client"], "azp": "another client"}}, 401, "not for this service"),
+    (
+        {"id_token": {"aud": [CLIENT, "another client"], "azp": "another client"}},
+        401,
+        "not for this service",
+    ),
     ({"id_token": {"azp": "another client"}}, 401, "not for this service"),
     ({"id_token": {"iss": "https://login.evil.example"}}, 401, "not for this service"),
     ({"id_token": {"nonce": "of another login"}}, 401, "not for this service"),
@@ -193,11 +230,16 @@ def test_a_login_never_leads_elsewhere(trusted: Installation, op: RunningProvide
         assert [one for one in page.scripts if not str(one.get("src")).startswith("/static/")] == []
 
 
-def test_what_the_provider_says_of_a_refusal_is_not_repeated(trusted: Installation, op: RunningProvider) -> None:
+def test_what_the_provider_says_of_a_refusal_is_not_repeated(
+    trusted: Installation, op: RunningProvider
+) -> None:
     with Visitor(trusted) as visitor:
         _, fields = visitor.to_the_form()
         told = {"state": fields["state"], "iss": op.issuer, "error_description": "call 0900 666"}
-        for error, shown in (("access_denied", "access_denied"), ("<script>alert(1)</script>", "no reason")):
+        for error, shown in (
+            ("access_denied", "access_denied"),
+            ("<script>alert(1)</script>", "no reason"),
+        ):
             visitor.to_the_form()
             _, fields = visitor.to_the_form()
             answer = {**told, "state": fields["state"], "error": error}
@@ -215,15 +257,23 @@ def test_logging_out_ends_both_sessions(trusted: Installation, op: RunningProvid
         cookie = visitor.own.cookies["discreet_session"]
         page = Page(visitor.own.get(f"{trusted.url}/jobs"))
         fields = page.form("/logout")["fields"]
-        gone = Page(visitor.ask("POST", f"{trusted.url}/logout", data=fields, headers={"Origin": trusted.url}))
-        assert gone.status == 200  # a page, and no redirect, which the pages' policy forbids to forms
+        gone = Page(
+            visitor.ask(
+                "POST", f"{trusted.url}/logout", data=fields, headers={"Origin": trusted.url}
+            )
+        )
+        assert (
+            gone.status == 200
+        )  # a page, and no redirect, which the pages' policy forbids to forms
         (place,) = (one for one in gone.links if one.startswith(op.issuer))
         asked = parse_qs(urlsplit(place).query)
         assert asked.keys() == {"client_id", "id_token_hint", "post_logout_redirect_uri"}
         back = visitor.ask("GET", place)
         assert (back.status_code, back.headers["location"]) == (303, f"{trusted.url}/login")
         again = httpx.get(
-            f"{trusted.url}/jobs", headers={**HTML, "Cookie": f"discreet_session={cookie}"}, trust_env=False
+            f"{trusted.url}/jobs",
+            headers={**HTML, "Cookie": f"discreet_session={cookie}"},
+            trust_env=False,
         )
         assert again.status_code == 303
         form = visitor.to_the_form()  # the provider asks for the password again
@@ -234,18 +284,24 @@ def test_a_key_logs_in_as_before(trusted: Installation) -> None:
     with Visitor(trusted) as visitor:
         page = Page(visitor.ask("GET", f"{trusted.url}/login"))
         fields = {**page.form("/login")["fields"], "key": trusted.owner_key}
-        opened = visitor.ask("POST", f"{trusted.url}/login", data=fields, headers={"Origin": trusted.url})
+        opened = visitor.ask(
+            "POST", f"{trusted.url}/login", data=fields, headers={"Origin": trusted.url}
+        )
         assert opened.status_code == 303
         page = Page(visitor.own.get(f"{trusted.url}/jobs"))
         fields = page.form("/logout")["fields"]
-        gone = visitor.ask("POST", f"{trusted.url}/logout", data=fields, headers={"Origin": trusted.url})
+        gone = visitor.ask(
+            "POST", f"{trusted.url}/logout", data=fields, headers={"Origin": trusted.url}
+        )
         assert gone.headers["location"] == "/login"
 
 
 def test_a_person_makes_no_login_links(trusted: Installation, op: RunningProvider) -> None:
     op.person("ada", "dp-owners")
     answer = httpx.post(
-        f"{trusted.url}/login/links", headers={"Authorization": f"Bearer {op.mint('ada')}"}, trust_env=False
+        f"{trusted.url}/login/links",
+        headers={"Authorization": f"Bearer {op.mint('ada')}"},
+        trust_env=False,
     )
     assert answer.status_code == 403
 
@@ -253,5 +309,12 @@ def test_a_person_makes_no_login_links(trusted: Installation, op: RunningProvide
 def test_without_a_provider_there_is_nothing(api_only: Installation) -> None:
     page = httpx.get(f"{api_only.url}/login", headers=HTML, trust_env=False)
     assert "Sign in with" not in page.text
-    for method, path in (("GET", "/sign-in"), ("GET", "/sign-in/callback?code=x&state=y"), ("POST", "/sign-in/ended")):
-        assert httpx.request(method, api_only.url + path, headers=HTML, trust_env=False).status_code == 404
+    for method, path in (
+        ("GET", "/sign-in"),
+        ("GET", "/sign-in/callback?code=x&state=y"),
+        ("POST", "/sign-in/ended"),
+    ):
+        assert (
+            httpx.request(method, api_only.url + path, headers=HTML, trust_env=False).status_code
+            == 404
+        )

@@ -16,7 +16,13 @@ from discreet.errors import DiscreetError, Forbidden
 from discreet.settings import Settings
 from discreet.usecases.oidc import grants
 from discreet.usecases.oidc.configuration import Configuration, configured
-from discreet.usecases.oidc.provider import KEYS_SECONDS, Metadata, Provider, ProviderUnavailable, _usable
+from discreet.usecases.oidc.provider import (
+    KEYS_SECONDS,
+    Metadata,
+    Provider,
+    ProviderUnavailable,
+    _usable,
+)
 from tests.oidc.running import RunningProvider
 
 T = TypeVar("T")
@@ -91,12 +97,19 @@ def test_a_secret_is_not_shown() -> None:
 
 
 def test_a_public_url_is_an_origin() -> None:
-    for wrong in ("https://discreet.example/", "https://discreet.example/x", "https://a@discreet.example", "discreet"):
+    for wrong in (
+        "https://discreet.example/",
+        "https://discreet.example/x",
+        "https://a@discreet.example",
+        "discreet",
+    ):
         with pytest.raises(ValueError, match="public_url"):
             Settings(**{**GOOD, "public_url": wrong})
 
 
-ROLES = json.dumps({"boss": "north:owner", "dp/{tenant}/auditor": "{tenant}:auditor", "staff": "north:analyst"})
+ROLES = json.dumps(
+    {"boss": "north:owner", "dp/{tenant}/auditor": "{tenant}:auditor", "staff": "north:analyst"}
+)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +162,10 @@ def test_claims_inside_others() -> None:
 def test_discovery_of_another_provider(op: RunningProvider, wrong: dict[str, Any]) -> None:
     with op.faulty(discovery=wrong), pytest.raises(ProviderUnavailable):
         with_provider(op.issuer, lambda provider: provider.metadata())
-    assert with_provider(op.issuer, lambda provider: provider.metadata()).token_endpoint == f"{op.issuer}/token"
+    assert (
+        with_provider(op.issuer, lambda provider: provider.metadata()).token_endpoint
+        == f"{op.issuer}/token"
+    )
 
 
 def test_a_provider_that_is_away_is_not_asked_again_at_once(op: RunningProvider) -> None:
@@ -169,7 +185,9 @@ def test_a_provider_that_says_nothing_is_waited_for_once(monkeypatch: pytest.Mon
     twenty silences, one after the other, while the keys that are known still count."""
     where = "discreet.usecases.oidc.provider"
     monkeypatch.setattr(f"{where}.SECONDS", 0.2)
-    monkeypatch.setattr(f"{where}.UNKNOWN_SECONDS", 0.1)  # as of the real ones: a silence lasts longer
+    monkeypatch.setattr(
+        f"{where}.UNKNOWN_SECONDS", 0.1
+    )  # as of the real ones: a silence lasts longer
 
     async def run() -> tuple[int, int, list[str]]:
         asked = [0, 0]
@@ -187,7 +205,9 @@ def test_a_provider_that_says_nothing_is_waited_for_once(monkeypatch: pytest.Mon
         provider = Provider(configuration(oidc_issuer=issuer))
         try:
             silent_about = 0
-            outcomes = await asyncio.gather(*(provider.metadata() for _ in range(20)), return_exceptions=True)
+            outcomes = await asyncio.gather(
+                *(provider.metadata() for _ in range(20)), return_exceptions=True
+            )
             assert all(isinstance(one, ProviderUnavailable) for one in outcomes)
             silent_about = 1
             provider._metadata = Metadata(issuer, issuer, issuer, None, None, False, ())
@@ -204,7 +224,9 @@ def test_a_provider_that_says_nothing_is_waited_for_once(monkeypatch: pytest.Mon
     assert (about_metadata, about_keys) == (1, 1)
 
 
-def test_keys_outlast_a_provider_that_is_away(op: RunningProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_outlast_a_provider_that_is_away(
+    op: RunningProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def work(provider: Provider) -> tuple[bool, bool]:
         kid = op.control()["kid"]
         found = await provider.key(kid, "RS256")
@@ -220,12 +242,16 @@ def test_keys_outlast_a_provider_that_is_away(op: RunningProvider, monkeypatch: 
     assert with_provider(op.issuer, work) == (True, True)
 
 
-@pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")  # of the short one, which is passed over
+@pytest.mark.filterwarnings(
+    "ignore::joserfc.errors.SecurityWarning"
+)  # of the short one, which is passed over
 def test_which_published_keys_are_used() -> None:
     good = RSAKey.generate_key(2048, {"kid": "good"}).as_dict(private=False)
     published = [
         good,
-        OctKey.generate_key(256, {"kid": "secret"}).as_dict(),  # never: HS256 by what everybody can read
+        OctKey.generate_key(
+            256, {"kid": "secret"}
+        ).as_dict(),  # never: HS256 by what everybody can read
         RSAKey.generate_key(1024, {"kid": "short"}).as_dict(private=False),
         {**good, "kid": "for encryption", "use": "enc"},
         {"kty": "RSA", "n": "AQAB"},

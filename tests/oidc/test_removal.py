@@ -40,7 +40,9 @@ class Stream:
         assert self.opened.wait(DEADLINE_SECONDS)
 
     def _read(self, url: str, headers: dict[str, str]) -> None:
-        with httpx.stream("GET", url, headers=headers, timeout=DEADLINE_SECONDS, trust_env=False) as answer:
+        with httpx.stream(
+            "GET", url, headers=headers, timeout=DEADLINE_SECONDS, trust_env=False
+        ) as answer:
             assert answer.status_code == 200, answer.read()
             for _ in answer.iter_lines():
                 self.opened.set()
@@ -48,11 +50,19 @@ class Stream:
         self.ended.set()
 
 
-def out(trusted: Installation, op: RunningProvider, login: str, remove: Callable[[str], None]) -> float:
+def out(
+    trusted: Installation, op: RunningProvider, login: str, remove: Callable[[str], None]
+) -> float:
     """Everything that a person has ends by this removal, on two processes; the seconds until the last of it had."""
     subject = op.person(login, "dp-owners")
     token = op.mint(login)
-    job = ask(trusted, token, "POST", json=bodies.federated(), headers={"Idempotency-Key": f"stream {login}"})
+    job = ask(
+        trusted,
+        token,
+        "POST",
+        json=bodies.federated(),
+        headers={"Idempotency-Key": f"stream {login}"},
+    )
     assert job.status_code == 202, job.text
     events = f"/jobs/{job.json()['id']}/events"
     with second_process(trusted) as other, Visitor(trusted) as visitor:
@@ -69,7 +79,9 @@ def out(trusted: Installation, op: RunningProvider, login: str, remove: Callable
         # Without a word of anybody: what the processes have kept of the token is gone by notice.
         for one in (trusted, other):
             eventually(lambda one=one: ask(one, token).status_code == 401, "the access token ends")
-            answer = httpx.get(f"{one.url}/jobs", headers={**cookie, "Accept": "text/html"}, trust_env=False)
+            answer = httpx.get(
+                f"{one.url}/jobs", headers={**cookie, "Accept": "text/html"}, trust_env=False
+            )
             assert answer.status_code == 303
         for stream in streams:
             assert stream.ended.wait(DEADLINE_SECONDS), "an event stream stays open"
@@ -99,7 +111,9 @@ def test_removed_by_an_operator(trusted: Installation, op: RunningProvider) -> N
         old = op.mint("rita", claims={"iat": int(time.time()) - 600})
         assert http.put("/v1/people", json=said).status_code == 200
         assert http.put("/v1/people", json=said).json()["code"] == "not_found"
-    assert ask(trusted, old).json()["code"] == "token_ended"  # what was before the removal stays ended
+    assert (
+        ask(trusted, old).json()["code"] == "token_ended"
+    )  # what was before the removal stays ended
     later = op.mint("rita", claims={"iat": int(time.time()) + 5})
     assert ask(trusted, later).status_code == 200
 
@@ -113,26 +127,39 @@ def test_disabled_at_the_provider(trusted: Installation, op: RunningProvider) ->
         page = visitor.log_in("dirk")
         assert (page.status_code, "access_denied" in page.text) == (401, True)
     with trusted.http() as owner:
-        (entry,) = owner.get("/v1/audit-log", params={"action": "login.end_by_provider"}).json()["changes"][:1]
+        (entry,) = owner.get("/v1/audit-log", params={"action": "login.end_by_provider"}).json()[
+            "changes"
+        ][:1]
     assert (entry["issuer"], entry["subject"]) == (op.issuer, "sub-of-dirk")
 
 
-def test_an_owner_removes_from_the_own_tenant_only(trusted: Installation, op: RunningProvider) -> None:
+def test_an_owner_removes_from_the_own_tenant_only(
+    trusted: Installation, op: RunningProvider
+) -> None:
     key = trusted.owner_of("west")
     op.person("wanda", "dp/west/analyst")
     assert ask(trusted, op.mint("wanda")).status_code == 200
     with trusted.http(key) as west:
-        assert west.put("/v1/people", json={"subject": "sub-of-wanda", "active": False}).status_code == 200
+        assert (
+            west.put("/v1/people", json={"subject": "sub-of-wanda", "active": False}).status_code
+            == 200
+        )
         assert ask(trusted, op.mint("wanda")).json()["code"] == "person_removed"
         assert ask(trusted, op.mint("wanda", claims={"groups": ["dp-analysts"]})).status_code == 200
-        assert west.put("/v1/people", json={"subject": "sub-of-wanda", "active": True}).status_code == 200
+        assert (
+            west.put("/v1/people", json={"subject": "sub-of-wanda", "active": True}).status_code
+            == 200
+        )
 
 
 def test_somebody_who_never_came_can_be_removed(trusted: Installation, op: RunningProvider) -> None:
     """As a SCIM client would: the person is known by the provider's name alone."""
     op.person("nina", "dp-analysts")
     with trusted.http(trusted.operator_key) as http:
-        assert http.put("/v1/people", json={"subject": "sub-of-nina", "active": False}).status_code == 200
+        assert (
+            http.put("/v1/people", json={"subject": "sub-of-nina", "active": False}).status_code
+            == 200
+        )
         assert ask(trusted, op.mint("nina")).json()["code"] == "person_removed"
         wrong = http.put("/v1/people", json={"subject": "sub-of-nina"})
         assert (wrong.status_code, wrong.json()["errors"][0]["pointer"]) == (422, "/active")
@@ -157,7 +184,10 @@ def test_forged_announcements_end_nothing(trusted: Installation, op: RunningProv
         assert visitor.log_in("felix").status_code == 200
         event = {"http://schemas.openid.net/event/backchannel-logout": {}}
         good = {"aud": "discreet", "events": event, "groups": None, "client_id": None}
-        tokens = [op.mint("felix", claims={**good, **wrong}, header={"typ": "logout+jwt"}) for wrong in FORGED]
+        tokens = [
+            op.mint("felix", claims={**good, **wrong}, header={"typ": "logout+jwt"})
+            for wrong in FORGED
+        ]
         tokens += [
             op.mint("felix", claims=good, header={"typ": "logout+jwt"}, key="foreign"),
             op.mint("felix", claims=good, header={"typ": "logout+jwt"}, key="none"),
@@ -166,18 +196,26 @@ def test_forged_announcements_end_nothing(trusted: Installation, op: RunningProv
             "",
         ]
         for token in tokens:
-            answer = httpx.post(f"{trusted.url}/sign-in/ended", data={"logout_token": token}, trust_env=False)
+            answer = httpx.post(
+                f"{trusted.url}/sign-in/ended", data={"logout_token": token}, trust_env=False
+            )
             assert answer.status_code == 400, answer.text
         assert visitor.status() == 200
-        old = op.mint("felix", claims={**good, "iat": int(time.time()) - 3000}, header={"typ": "logout+jwt"})
-        answer = httpx.post(f"{trusted.url}/sign-in/ended", data={"logout_token": old}, trust_env=False)
+        old = op.mint(
+            "felix", claims={**good, "iat": int(time.time()) - 3000}, header={"typ": "logout+jwt"}
+        )
+        answer = httpx.post(
+            f"{trusted.url}/sign-in/ended", data={"logout_token": old}, trust_env=False
+        )
         assert answer.status_code == 200  # it ends what there was then: nothing of now
         assert visitor.status() == 200
 
 
 def test_the_audit_log_is_append_only(trusted: Installation, op: RunningProvider) -> None:
     op.person("ada", "dp-owners")
-    assert ask(trusted, op.mint("ada"), "POST", "/v1/keys", json={"role": "auditor", "principal": "x"}).is_success
+    assert ask(
+        trusted, op.mint("ada"), "POST", "/v1/keys", json={"role": "auditor", "principal": "x"}
+    ).is_success
     settings = trusted.settings
     assert settings.database_url is not None
     assert settings.migration_database_url is not None
@@ -208,7 +246,15 @@ def test_every_change_is_noted_with_who_made_it(trusted: Installation, op: Runni
     dataset = did("POST", "/v1/datasets", 201, **bodies.dataset())
     account = dataset["account"]
     did("POST", f"/v1/budgets/{account}/grants", 200, cap={"epsilon": 2, "delta": 0}, reason="more")
-    did("POST", "/v1/caps", 201, scope="principal", principal="somebody", cap={"epsilon": 1, "delta": 0}, reason="cap")
+    did(
+        "POST",
+        "/v1/caps",
+        201,
+        scope="principal",
+        principal="somebody",
+        cap={"epsilon": 1, "delta": 0},
+        reason="cap",
+    )
     key = did("POST", "/v1/keys", 201, role="analyst", principal="made here")
     did("DELETE", f"/v1/keys/{key['id']}", 204)
     network = did("POST", "/v1/networks", 201, name="Roads", network=bodies.network())
@@ -216,7 +262,9 @@ def test_every_change_is_noted_with_who_made_it(trusted: Installation, op: Runni
     assert ask(trusted, token, "DELETE", f"/v1/datasets/{dataset['id']}").is_success
     with Visitor(trusted) as visitor:
         visitor.log_in("ines")
-    noted = ask(trusted, op.mint("udo"), path="/v1/audit-log", params={"by": f"{op.issuer}#sub-of-ines"}).json()
+    noted = ask(
+        trusted, op.mint("udo"), path="/v1/audit-log", params={"by": f"{op.issuer}#sub-of-ines"}
+    ).json()
     assert [one["action"] for one in noted["changes"]] == [
         "login.provider",
         "dataset.erase",

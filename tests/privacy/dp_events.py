@@ -30,7 +30,10 @@ def dp_event(event: MechanismEvent) -> DpEvent | None:
 def _(event: DiscreteLaplace) -> DpEvent | None:
     if event.sensitivity != int(event.sensitivity):
         return None
-    return _repeated(dp_accounting.dp_event.DiscreteLaplaceDpEvent(1 / event.scale, int(event.sensitivity)), event)
+    return _repeated(
+        dp_accounting.dp_event.DiscreteLaplaceDpEvent(1 / event.scale, int(event.sensitivity)),
+        event,
+    )
 
 
 @dp_event.register
@@ -40,7 +43,9 @@ def _(event: DiscreteGaussian) -> DpEvent | None:
 
 @dp_event.register
 def _(event: Gaussian) -> DpEvent | None:
-    return _repeated(dp_accounting.GaussianDpEvent(1 / square_root_up(event.mu_squared() / event.count)), event)
+    return _repeated(
+        dp_accounting.GaussianDpEvent(1 / square_root_up(event.mu_squared() / event.count)), event
+    )
 
 
 @dp_event.register
@@ -57,7 +62,10 @@ def _(event: PoissonSubsampledGaussian) -> DpEvent | None:
 def _(event: OneDrawGaussian) -> DpEvent | None:
     """For its RDP accountant with `REPLACE_ONE`: the multiplier is relative to the distance 2h, our sensitivity."""
     gaussian = dp_accounting.GaussianDpEvent(event.scale / event.sensitivity)
-    return _repeated(dp_accounting.SampledWithoutReplacementDpEvent(event.sampling.population, 1, gaussian), event)
+    return _repeated(
+        dp_accounting.SampledWithoutReplacementDpEvent(event.sampling.population, 1, gaussian),
+        event,
+    )
 
 
 def _repeated(single: DpEvent, event: MechanismEvent) -> DpEvent:

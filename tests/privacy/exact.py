@@ -22,7 +22,9 @@ def dirichlet_renyi(order: float, p: Sequence[float], q: Sequence[float]) -> flo
     between = order * first + (1 - order) * second
     if np.any(between <= 0):
         return math.inf
-    return (log_beta(between) - order * log_beta(first) - (1 - order) * log_beta(second)) / (order - 1)
+    return (log_beta(between) - order * log_beta(first) - (1 - order) * log_beta(second)) / (
+        order - 1
+    )
 
 
 def one_draw_delta(epsilon: float, q: float, sigma: float) -> float:

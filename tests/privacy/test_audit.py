@@ -48,7 +48,9 @@ def test_blocks_by_date_are_not_caught_where_wrong_ones_are() -> None:
 
 def test_three_percent_less_noise_is_caught() -> None:
     event = calibration.gaussian(1.0, 3 * 10**9, 10**13, dimension=1, neighbours="a vector by 1")
-    row = audit_event(event, played=event.less_noise(1 / 0.97), samples=400_000, noise=Noise.seeded(17))
+    row = audit_event(
+        event, played=event.less_noise(1 / 0.97), samples=400_000, noise=Noise.seeded(17)
+    )
     assert row.verdict == "violated", row
     assert audit_event(event, samples=400_000, noise=Noise.seeded(17)).verdict == "holds"
 
@@ -62,7 +64,9 @@ def test_replaced_units_of_minibatches() -> None:
 
 
 def test_transcripts_of_several_releases() -> None:
-    event = calibration.discrete_gaussian(2.0, 10**9, 10**13, count=3, neighbours="counts by 2 in all")
+    event = calibration.discrete_gaussian(
+        2.0, 10**9, 10**13, count=3, neighbours="counts by 2 in all"
+    )
     left, right = event.worst_case(Noise.seeded(1))
     assert left(7).shape == right(7).shape == (7, 3)
     assert audit_event(event, samples=20_000, noise=Noise.seeded(23)).verdict == "holds"
@@ -95,7 +99,10 @@ def test_the_lower_bound_is_below_the_truth_as_often_as_it_says() -> None:
 
     keep = math.exp(truth) / (1 + math.exp(truth))
     above = sum(
-        audit.epsilon_lower_bound(response(keep), response(1 - keep), 0.0, samples=2000, confidence=0.9) > truth
+        audit.epsilon_lower_bound(
+            response(keep), response(1 - keep), 0.0, samples=2000, confidence=0.9
+        )
+        > truth
         for _ in range(300)
     )
     assert above <= 30 + 4 * math.sqrt(300 * 0.1 * 0.9)

@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 from scipy.fft import rfft
 
 from discreet.privacy import calibration, pld
-from discreet.privacy.calibration import discrete_gaussian, discrete_laplace, gaussian, laplace, least_variance
+from discreet.privacy.calibration import (
+    discrete_gaussian,
+    discrete_laplace,
+    gaussian,
+    laplace,
+    least_variance,
+)
 from discreet.privacy.mechanism import MechanismEvent, NotCertified
 from discreet.privacy.mechanisms.one_draw_gaussian import OneDrawGaussian
 from discreet.privacy.mechanisms.poisson_subsampled_gaussian import PoissonSubsampledGaussian
@@ -43,9 +49,9 @@ def test_discrete_laplace(sensitivity: int, epsilon: int, count: int) -> None:
     fits(event, epsilon, 0)
     assert event.price().delta_z == 0
     smaller = event.model_copy(update={"scale": math.nextafter(event.scale, 0)})
-    assert smaller.price().epsilon > epsilon or Fraction(sensitivity * count) / Fraction(smaller.scale) > Fraction(
-        epsilon, EPSILON_UNIT
-    )
+    assert smaller.price().epsilon > epsilon or Fraction(sensitivity * count) / Fraction(
+        smaller.scale
+    ) > Fraction(epsilon, EPSILON_UNIT)
 
 
 @given(SENSITIVITIES, EPSILONS, st.integers(1, 10**5), st.integers(1, 1000))
@@ -119,7 +125,11 @@ def test_least_variance_takes_the_better() -> None:
 
 def test_known_scales_on_the_unit_grid() -> None:
     """Exact curve; the continuous sigmas are 3.7306, 4.2247 and 1.5439."""
-    for epsilon, delta, scale in ((1, 10**13, 3.7404845), (1, 10**12, 4.2307789), (3, 10**12, 1.5619947)):
+    for epsilon, delta, scale in (
+        (1, 10**13, 3.7404845),
+        (1, 10**12, 4.2307789),
+        (3, 10**12, 1.5619947),
+    ):
         event = discrete_gaussian(1.0, epsilon * EPSILON_UNIT, delta, neighbours=X)
         assert event.scale == pytest.approx(scale, rel=1e-6)
 
@@ -127,9 +137,18 @@ def test_known_scales_on_the_unit_grid() -> None:
 PLD_EVENTS: list[tuple[str, dict[str, Any]]] = [
     ("dirichlet", {"row_change": 0.03, "floor": 0.3, "count": 12}),
     ("dirichlet", {"row_change": 0.2, "floor": 0.0, "offset": 2.0}),
-    ("poisson_subsampled_gaussian", {"clip": 0.5, "probability": 0.01, "steps": 300, "relation": "add_remove"}),
-    ("poisson_subsampled_gaussian", {"clip": 3.0, "probability": 0.01, "steps": 300, "relation": "replace"}),
-    ("poisson_subsampled_gaussian", {"clip": 1.0, "probability": 1.0, "steps": 3, "relation": "replace"}),
+    (
+        "poisson_subsampled_gaussian",
+        {"clip": 0.5, "probability": 0.01, "steps": 300, "relation": "add_remove"},
+    ),
+    (
+        "poisson_subsampled_gaussian",
+        {"clip": 3.0, "probability": 0.01, "steps": 300, "relation": "replace"},
+    ),
+    (
+        "poisson_subsampled_gaussian",
+        {"clip": 1.0, "probability": 1.0, "steps": 3, "relation": "replace"},
+    ),
     ("one_draw_gaussian", {"clip": 2.0, "population": 500, "steps": 200}),
     ("one_draw_gaussian", {"clip": 1.0, "population": 1, "steps": 5}),
     ("smooth_sensitivity_gaussian", {"dimension": 7}),
@@ -138,7 +157,9 @@ PLD_EVENTS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("mechanism", "arguments"), PLD_EVENTS)
-@pytest.mark.parametrize(("epsilon", "delta"), [(3 * EPSILON_UNIT, 10**13), (12 * EPSILON_UNIT, 10**10)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(3 * EPSILON_UNIT, 10**13), (12 * EPSILON_UNIT, 10**10)]
+)
 def test_calibrated_to_the_request_and_hardly_beyond(
     mechanism: str, arguments: dict[str, Any], epsilon: int, delta: int
 ) -> None:
@@ -159,7 +180,9 @@ def test_extreme_requests_are_met_or_refused(
     mechanism: str, arguments: dict[str, Any], epsilon: int, delta: int
 ) -> None:
     try:
-        event = getattr(calibration, mechanism)(epsilon=epsilon, delta=delta, neighbours=X, **arguments)
+        event = getattr(calibration, mechanism)(
+            epsilon=epsilon, delta=delta, neighbours=X, **arguments
+        )
     except ValueError as refused:
         assert "noise" in str(refused)  # noqa: PT017 - both outcomes are right
     else:
@@ -167,7 +190,9 @@ def test_extreme_requests_are_met_or_refused(
 
 
 def test_one_draw_of_one_unit_is_the_gaussian_mechanism() -> None:
-    drawn = calibration.one_draw_gaussian(1.0, EPSILON_UNIT, 10**13, population=1, steps=4, neighbours=X)
+    drawn = calibration.one_draw_gaussian(
+        1.0, EPSILON_UNIT, 10**13, population=1, steps=4, neighbours=X
+    )
     plain = gaussian(2.0, EPSILON_UNIT, 10**13, dimension=1, count=4, neighbours=X)
     assert drawn.scale == pytest.approx(plain.scale, rel=1e-3)
 
@@ -175,18 +200,24 @@ def test_one_draw_of_one_unit_is_the_gaussian_mechanism() -> None:
 def test_smooth_sensitivity_needs_a_fraction_of_the_printed_noise() -> None:
     from discreet.privacy.attacks.printed import smooth_sensitivity_scale
 
-    event = calibration.smooth_sensitivity_gaussian(EPSILON_UNIT // 10, 10**13, dimension=40, neighbours=X)
+    event = calibration.smooth_sensitivity_gaussian(
+        EPSILON_UNIT // 10, 10**13, dimension=40, neighbours=X
+    )
     assert event.scale < smooth_sensitivity_scale(0.1, 1e-5) / 6
     assert event.smoothing == pytest.approx(0.1 / 4 / (40 + math.log(2e5)), rel=1e-6)
 
 
 def test_deltas_of_many_regressions_add_up() -> None:
     """Three releases at 3 epsilon are three times the delta of one at epsilon, each of it paid."""
-    one = calibration.smooth_sensitivity_gaussian(2 * EPSILON_UNIT, 10**13, dimension=2, neighbours=X)
+    one = calibration.smooth_sensitivity_gaussian(
+        2 * EPSILON_UNIT, 10**13, dimension=2, neighbours=X
+    )
     three = one.model_copy(update={"count": 3})
     assert 1e-6 < one.delta(2.0) <= 1e-5
     assert three.delta(6.0) == pytest.approx(3 * one.delta(2.0), rel=1e-9)
-    together = calibration.smooth_sensitivity_gaussian(2 * EPSILON_UNIT, 10**13, dimension=2, count=3, neighbours=X)
+    together = calibration.smooth_sensitivity_gaussian(
+        2 * EPSILON_UNIT, 10**13, dimension=2, count=3, neighbours=X
+    )
     assert together.scale > 2.5 * one.scale
 
 
@@ -274,7 +305,9 @@ def composed(case: dict[str, Any]) -> PoissonSubsampledGaussian | OneDrawGaussia
 
 
 @pytest.mark.parametrize("case", CALIBRATED)
-def test_quick_calibration_costs_little_noise_and_old_certificates_stand(case: dict[str, Any]) -> None:
+def test_quick_calibration_costs_little_noise_and_old_certificates_stand(
+    case: dict[str, Any],
+) -> None:
     event = composed(case)
     assert case["scale"] * (1 - 2e-3) < event.scale < case["scale"] * 1.02
     # The ledger holds events with the noise of before.

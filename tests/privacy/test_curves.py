@@ -14,13 +14,30 @@ from scipy import integrate, stats
 
 from discreet.privacy import calibration
 from discreet.privacy.mechanisms.dirichlet import Dirichlet, MirroredBeta, beta_delta
-from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian, exact_delta, squares, step_mu, stretched
+from discreet.privacy.mechanisms.discrete_gaussian import (
+    DiscreteGaussian,
+    exact_delta,
+    squares,
+    step_mu,
+    stretched,
+)
 from discreet.privacy.mechanisms.discrete_laplace import pure_delta
 from discreet.privacy.mechanisms.gaussian import gaussian_delta, gaussian_mu, square_root_up
 from discreet.privacy.mechanisms.one_draw_gaussian import OneDrawPair
 from discreet.privacy.mechanisms.poisson_subsampled_gaussian import RemovePair, ReplacePair
-from discreet.privacy.mechanisms.smooth_sensitivity_gaussian import SmoothSensitivityGaussian, dilation_delta
-from discreet.privacy.pld import FULL, QUICK, ROUGH, DominatingPair, Reversed, composed_delta, hockey_stick
+from discreet.privacy.mechanisms.smooth_sensitivity_gaussian import (
+    SmoothSensitivityGaussian,
+    dilation_delta,
+)
+from discreet.privacy.pld import (
+    FULL,
+    QUICK,
+    ROUGH,
+    DominatingPair,
+    Reversed,
+    composed_delta,
+    hockey_stick,
+)
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT
 from tests.privacy.exact import dirichlet_renyi, one_draw_delta
 
@@ -41,7 +58,9 @@ def test_the_gaussian_curve_errs_upward_and_hardly(epsilon: float, mu: float) ->
     assert 0 <= ours <= 1
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-5), (1.0, 1e-6), (3.0, 1e-15), (1e-6, 1e-6), (20.0, 0.3)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.1, 1e-5), (1.0, 1e-6), (3.0, 1e-15), (1e-6, 1e-6), (20.0, 0.3)]
+)
 def test_the_largest_mu(epsilon: float, delta: float) -> None:
     mu = gaussian_mu(epsilon, delta)
     assert exact_gaussian(epsilon, mu) <= delta
@@ -89,7 +108,9 @@ def test_differences_are_listed_once() -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "excess"), [(1.0, 1e-5, 0.03), (3.0, 1e-6, 0.38)])
-def test_the_continuous_sigma_is_too_small_for_the_unit_grid(epsilon: float, delta: float, excess: float) -> None:
+def test_the_continuous_sigma_is_too_small_for_the_unit_grid(
+    epsilon: float, delta: float, excess: float
+) -> None:
     sigma = 1 / gaussian_mu(epsilon, delta)
     assert exact_delta(epsilon, 1, sigma) / delta - 1 == pytest.approx(excess, abs=0.01)
 
@@ -97,10 +118,14 @@ def test_the_continuous_sigma_is_too_small_for_the_unit_grid(epsilon: float, del
 @pytest.mark.parametrize("vector", [(1,), (2,), (3,), (1, 1)])
 @pytest.mark.parametrize("scale", [2.5, 4.0, 9.0])
 @pytest.mark.parametrize("epsilon", [0.05, 0.7, 2.0])
-def test_the_lemma_of_the_rounded_gaussian(vector: tuple[int, ...], scale: float, epsilon: float) -> None:
+def test_the_lemma_of_the_rounded_gaussian(
+    vector: tuple[int, ...], scale: float, epsilon: float
+) -> None:
     """delta of the discrete Gaussian <= that of a continuous one with variance scale² - 3."""
     mu = math.sqrt(sum(x * x for x in vector) / (scale**2 - 3))
-    assert brute_force(epsilon, vector, scale) <= gaussian_delta(epsilon, mu) + 1e-24  # what lies beyond 11 scales
+    assert (
+        brute_force(epsilon, vector, scale) <= gaussian_delta(epsilon, mu) + 1e-24
+    )  # what lies beyond 11 scales
 
 
 def test_the_rounded_gaussian_is_the_discrete_gaussian() -> None:
@@ -136,14 +161,17 @@ def test_the_pure_curve_is_that_of_discrete_laplace_with_sensitivity_one() -> No
     weights = np.exp(-np.abs(np.arange(-reach, reach + 1)) / scale)
     weights /= weights.sum()
     for epsilon in (0.0, 0.2, 0.5):
-        delta = np.maximum(np.append(0, weights) - math.exp(epsilon) * np.append(weights, 0), 0).sum()
+        delta = np.maximum(
+            np.append(0, weights) - math.exp(epsilon) * np.append(weights, 0), 0
+        ).sum()
         assert pure_delta(epsilon, Fraction(1) / Fraction(scale)) == pytest.approx(delta, rel=1e-11)
     assert pure_delta(1.0, Fraction(1)) == 0.0
     assert pure_delta(0.0, Fraction(10**6)) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
-    ("b", "t", "epsilon"), [(5.0, 0.75, 0.5), (5.0, 0.75, 2.16), (15.0, 0.75, 1.07), (2.0, 0.7, 1.0)]
+    ("b", "t", "epsilon"),
+    [(5.0, 0.75, 0.5), (5.0, 0.75, 2.16), (15.0, 0.75, 1.07), (2.0, 0.7, 1.0)],
 )
 def test_the_dirichlet_curve_by_quadrature(b: float, t: float, epsilon: float) -> None:
     with mp.workdps(40):
@@ -162,7 +190,14 @@ def test_the_dirichlet_curve_by_quadrature(b: float, t: float, epsilon: float) -
 
 def test_the_floor_pair_is_the_worst_row() -> None:
     k, floor, h = 30.0, 0.1, 0.06
-    event = Dirichlet(sensitivity=h, scale=k, floor=floor, neighbours="x", charged_epsilon=10**9, charged_delta=10**13)
+    event = Dirichlet(
+        sensitivity=h,
+        scale=k,
+        floor=floor,
+        neighbours="x",
+        charged_epsilon=10**9,
+        charged_delta=10**13,
+    )
     for epsilon in (0.0, 0.3, 1.0, 2.0):
         worst = event.delta(epsilon)
         for p_i in np.linspace(floor + h / 2, 0.8, 9):
@@ -184,19 +219,30 @@ def test_dirichlet_renyi_by_quadrature() -> None:
 @pytest.mark.parametrize("log_factor", [0.001, 0.05, 0.4])
 @pytest.mark.parametrize("dimension", [1, 2, 40])
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0])
-def test_dilation_by_integration_over_the_radius(epsilon: float, log_factor: float, dimension: int) -> None:
+def test_dilation_by_integration_over_the_radius(
+    epsilon: float, log_factor: float, dimension: int
+) -> None:
     wide = stats.chi(dimension, scale=math.exp(log_factor))
     narrow = stats.chi(dimension)
     worst = 0.0
     for p, q in ((narrow, wide), (wide, narrow)):
-        value = integrate.quad(lambda r: max(0.0, p.pdf(r) - math.exp(epsilon) * q.pdf(r)), 0, 40, limit=800)[0]  # noqa: B023
+        value = integrate.quad(
+            lambda r: max(0.0, p.pdf(r) - math.exp(epsilon) * q.pdf(r)), 0, 40, limit=800
+        )[0]  # noqa: B023
         worst = max(worst, value)
-    assert dilation_delta(epsilon, log_factor, dimension) == pytest.approx(worst, rel=2e-4, abs=1e-9)
+    assert dilation_delta(epsilon, log_factor, dimension) == pytest.approx(
+        worst, rel=2e-4, abs=1e-9
+    )
 
 
 def test_the_smooth_curve_covers_its_worst_case_in_one_dimension() -> None:
     event = SmoothSensitivityGaussian(
-        scale=2.2, smoothing=0.06, dimension=1, neighbours="x", charged_epsilon=3 * 10**9, charged_delta=10**13
+        scale=2.2,
+        smoothing=0.06,
+        dimension=1,
+        neighbours="x",
+        charged_epsilon=3 * 10**9,
+        charged_delta=10**13,
     )
     grid = np.linspace(-60, 60, 400_001)
     step = grid[1] - grid[0]
@@ -205,7 +251,10 @@ def test_the_smooth_curve_covers_its_worst_case_in_one_dimension() -> None:
         there = stats.norm.pdf(grid, 1, 2.2 * math.exp(factor))
         for epsilon in (0.0, 0.5, 1.0, 3.0):
             for p, q in ((here, there),):
-                assert np.maximum(p - math.exp(epsilon) * q, 0).sum() * step <= event.delta(epsilon) + 1e-12
+                assert (
+                    np.maximum(p - math.exp(epsilon) * q, 0).sum() * step
+                    <= event.delta(epsilon) + 1e-12
+                )
 
 
 # Subsampled pairs: the tails are those of the losses, and the pairs are the worst.
@@ -217,7 +266,9 @@ def mixture(x: np.ndarray, q: float, centre: float, other: float = 0.0) -> np.nd
 
 @pytest.mark.parametrize("epsilon", [-0.4, -0.02, 0.0, 0.03, 0.3, 1.5])
 @pytest.mark.parametrize(("q", "mu"), [(0.1, 0.7), (0.6, 2.0), (1.0, 0.5)])
-def test_hockey_sticks_of_the_subsampled_pairs_by_integration(q: float, mu: float, epsilon: float) -> None:
+def test_hockey_sticks_of_the_subsampled_pairs_by_integration(
+    q: float, mu: float, epsilon: float
+) -> None:
     grid = np.linspace(-14, 14, 280_001)
     step = grid[1] - grid[0]
     remove, replace = RemovePair(q, mu), ReplacePair(q, mu)
@@ -258,7 +309,9 @@ def test_the_replaced_unit_is_worst_when_it_turns_around(epsilon: float) -> None
 
 @pytest.mark.parametrize("epsilon", [-0.5, -0.05, 0.0, 0.04, 0.4])
 @pytest.mark.parametrize("others", [-1.0, 0.0, 0.4, 1.0])
-def test_the_stitched_curve_covers_one_draw_whatever_the_other_units(epsilon: float, others: float) -> None:
+def test_the_stitched_curve_covers_one_draw_whatever_the_other_units(
+    epsilon: float, others: float
+) -> None:
     q, sigma = 0.15, 0.9
     grid = np.linspace(-14, 14, 560_001)
     step = grid[1] - grid[0]
@@ -267,7 +320,9 @@ def test_the_stitched_curve_covers_one_draw_whatever_the_other_units(epsilon: fl
     bound = hockey_stick(OneDrawPair(q, 2 / sigma), epsilon)
     assert np.maximum(here - math.exp(epsilon) * there, 0).sum() * step <= bound + 1e-8
     if others == -1.0 and epsilon >= 0:
-        assert np.maximum(here - math.exp(epsilon) * there, 0).sum() * step == pytest.approx(bound, rel=1e-5)
+        assert np.maximum(here - math.exp(epsilon) * there, 0).sum() * step == pytest.approx(
+            bound, rel=1e-5
+        )
 
 
 def test_the_stitched_curve_is_a_curve() -> None:
@@ -280,13 +335,18 @@ def test_the_stitched_curve_is_a_curve() -> None:
     assert np.all(np.diff(slopes) >= -1e-9)
     assert np.all(slopes <= 1e-12)
     assert np.all(curve >= np.maximum(1 - a, 0) - 1e-12)
-    assert one_draw_delta(0.7, 1.0, 1.3) == pytest.approx(float(exact_gaussian(0.7, 2 / 1.3)), rel=1e-10)
+    assert one_draw_delta(0.7, 1.0, 1.3) == pytest.approx(
+        float(exact_gaussian(0.7, 2 / 1.3)), rel=1e-10
+    )
 
 
 @pytest.mark.parametrize(
-    ("mu", "count", "epsilon"), [(0.5, 1, 1.0), (0.1, 25, 1.0), (0.02, 400, 2.5), (0.003, 10_000, 1.5)]
+    ("mu", "count", "epsilon"),
+    [(0.5, 1, 1.0), (0.1, 25, 1.0), (0.02, 400, 2.5), (0.003, 10_000, 1.5)],
 )
-def test_composition_of_gaussians_against_the_closed_form(mu: float, count: int, epsilon: float) -> None:
+def test_composition_of_gaussians_against_the_closed_form(
+    mu: float, count: int, epsilon: float
+) -> None:
     exact = float(exact_gaussian(epsilon, mu * math.sqrt(count)))
     composed = composed_delta(ReplacePair(1.0, mu / 2), count, epsilon, 1e-6 * exact)
     assert exact <= composed <= exact * (1 + 2e-3)
@@ -306,13 +366,18 @@ def test_composition_of_dirichlets_lies_between_exact_convolution_and_renyi() ->
     u = np.linspace(0.1, 0.9, 2401)
     p, r = stats.beta.pdf(u, b + t, b), stats.beta.pdf(u, b, b + t)
     cell = (u[1] - u[0]) ** 2
-    joint = np.maximum(np.multiply.outer(p, p) - math.exp(epsilon) * np.multiply.outer(r, r), 0).sum() * cell
+    joint = (
+        np.maximum(np.multiply.outer(p, p) - math.exp(epsilon) * np.multiply.outer(r, r), 0).sum()
+        * cell
+    )
     composed = composed_delta(MirroredBeta(b, t), count, epsilon, 1e-9)
     assert composed == pytest.approx(joint, rel=4e-4)
     orders = np.linspace(1.01, 1 + 0.99 * b / t, 400)
     renyi = min(
         math.exp(
-            (a - 1) * (count * dirichlet_renyi(a, (b + t, b), (b, b + t)) - epsilon + math.log1p(-1 / a)) - math.log(a)
+            (a - 1)
+            * (count * dirichlet_renyi(a, (b + t, b), (b, b + t)) - epsilon + math.log1p(-1 / a))
+            - math.log(a)
         )
         for a in orders
     )
@@ -328,9 +393,16 @@ def test_less_effort_only_errs_upward() -> None:
 
 def test_discrete_gaussians_released_many_times_compose_like_gaussians() -> None:
     event = DiscreteGaussian(
-        sensitivity=5.0, scale=100.0, count=16, neighbours="x", charged_epsilon=10**9, charged_delta=10**13
+        sensitivity=5.0,
+        scale=100.0,
+        count=16,
+        neighbours="x",
+        charged_epsilon=10**9,
+        charged_delta=10**13,
     )
-    assert event.delta(1.0) == pytest.approx(gaussian_delta(1.0, 20 / math.sqrt(100**2 - 3)), rel=1e-12)
+    assert event.delta(1.0) == pytest.approx(
+        gaussian_delta(1.0, 20 / math.sqrt(100**2 - 3)), rel=1e-12
+    )
 
 
 def exact_shift(vector: tuple[int, ...], scale: float, epsilon: float) -> float:
@@ -346,7 +418,9 @@ def exact_shift(vector: tuple[int, ...], scale: float, epsilon: float) -> float:
     return float(np.sum(law * -np.expm1(np.minimum(epsilon - loss, 0.0))))
 
 
-@pytest.mark.parametrize("vector", [(4,), (17,), (100,), (1,) * 16, (3, 2, 1, 2), (12, 11), (9, 9, 1)])
+@pytest.mark.parametrize(
+    "vector", [(4,), (17,), (100,), (1,) * 16, (3, 2, 1, 2), (12, 11), (9, 9, 1)]
+)
 @pytest.mark.parametrize(("scale", "epsilon"), [(0.6, 20.0), (1.3, 8.0), (4.0, 3.0), (20.0, 1.0)])
 def test_discrete_gaussian_of_any_sensitivity_is_never_below_the_truth(
     vector: tuple[int, ...], scale: float, epsilon: float
@@ -361,7 +435,11 @@ def test_discrete_gaussian_of_any_sensitivity_is_never_below_the_truth(
 
 def test_discrete_gaussian_is_nearly_exact_beyond_small_sensitivities() -> None:
     """Beside the truth of the one coordinate that moves; the lemma of `gaussian` alone asks for 2 to 24 % more."""
-    for sensitivity, epsilon, delta, most in ((4, 3.0, 1e-6, 1.005), (10, 8.0, 1e-9, 1.002), (30, 100.0, 1e-5, 1.005)):
+    for sensitivity, epsilon, delta, most in (
+        (4, 3.0, 1e-6, 1.005),
+        (10, 8.0, 1e-9, 1.002),
+        (30, 100.0, 1e-5, 1.005),
+    ):
         event = calibration.discrete_gaussian(
             float(sensitivity), int(epsilon * EPSILON_UNIT), int(delta * DELTA_UNIT), neighbours="x"
         )
@@ -377,4 +455,6 @@ def test_what_a_discrete_gaussian_moves_by_is_more_than_a_gaussian_does() -> Non
     epsilon, scale = 3.0, 1 / gaussian_mu(3.0, 1e-6)
     assert exact_shift((1,), scale, epsilon) > 1.3 * gaussian_delta(epsilon, 1 / scale)
     assert exact_shift((1,), scale, epsilon) <= gaussian_delta(epsilon, step_mu(scale))
-    assert [step_mu(one) * one for one in (0.5, 1.0, 4.0)] == pytest.approx([1.24419, 1.04576, 1.00262], abs=1e-5)
+    assert [step_mu(one) * one for one in (0.5, 1.0, 4.0)] == pytest.approx(
+        [1.24419, 1.04576, 1.00262], abs=1e-5
+    )

@@ -52,7 +52,9 @@ def one_draw(sigma: float, m: int, steps: int) -> OneDrawGaussian:
     [(1.0, 0.01, 1000, 1.0), (5.0, 0.3, 10, 0.5), (0.7, 0.5, 3, 2.0), (4.416, 0.001, 20_000, 0.1)],
 )
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
-def test_poisson_subsampling_agrees(scale: float, q: float, steps: int, epsilon: float, relation: str) -> None:
+def test_poisson_subsampling_agrees(
+    scale: float, q: float, steps: int, epsilon: float, relation: str
+) -> None:
     event = poisson(scale, q, steps, relation)
     interval = {0.1: 1e-5, 2.0: 1e-3}.get(epsilon, 1e-4)
     accountant = PLDAccountant(ADD_REMOVE if relation == "add_remove" else REPLACE, interval)
@@ -69,8 +71,12 @@ def test_gaussians_agree() -> None:
 
 @pytest.mark.parametrize(("epsilon", "scale"), [(1.0, 3.74), (0.3, 8.0), (3.0, 1.57)])
 def test_discrete_gaussian_agrees(epsilon: float, scale: float) -> None:
-    pld = privacy_loss_distribution.from_discrete_gaussian_mechanism(scale, value_discretization_interval=1e-5)
-    assert exact_delta(epsilon, 1, scale) == pytest.approx(pld.get_delta_for_epsilon(epsilon), rel=1e-3)
+    pld = privacy_loss_distribution.from_discrete_gaussian_mechanism(
+        scale, value_discretization_interval=1e-5
+    )
+    assert exact_delta(epsilon, 1, scale) == pytest.approx(
+        pld.get_delta_for_epsilon(epsilon), rel=1e-3
+    )
 
 
 def test_discrete_laplace_agrees() -> None:

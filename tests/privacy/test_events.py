@@ -32,7 +32,11 @@ EXAMPLES = examples()
 def test_the_union_is_every_file_of_the_room() -> None:
     union = typing.get_args(typing.get_args(Event)[0])
     files = {path.stem for path in Path(mechanisms.__file__).parent.glob("*.py")} - {"__init__"}
-    assert [kind.model_fields["mechanism"].default for kind in union] == sorted(REGISTRY) == sorted(files)
+    assert (
+        [kind.model_fields["mechanism"].default for kind in union]
+        == sorted(REGISTRY)
+        == sorted(files)
+    )
     assert {name: type(event) for name, event in EXAMPLES.items()} == REGISTRY
     for kind in union:
         assert kind.published != MechanismEvent.published
@@ -56,7 +60,9 @@ def test_the_union_is_the_same_in_any_order_of_import() -> None:
     assert list(schema["items"]["discriminator"]["mapping"]) == sorted(REGISTRY)
     for seed in range(2):
         code = ORDERS.replace("NAMES", repr(sorted(REGISTRY))).replace("SEED", str(seed))
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
         assert json.loads(done.stdout) == schema
 
 
@@ -64,7 +70,9 @@ STORED = json.loads(Path(__file__).with_name("stored.json").read_text())
 """What versions before this one have written: events with their prices, a certificate and an export of the ledger."""
 
 
-@pytest.mark.parametrize("stored", STORED["events"], ids=lambda one: json.loads(one["event"])["mechanism"])
+@pytest.mark.parametrize(
+    "stored", STORED["events"], ids=lambda one: json.loads(one["event"])["mechanism"]
+)
 def test_stored_events_keep_their_bytes_and_their_price(stored: dict[str, typing.Any]) -> None:
     event = events.from_json(json.loads(stored["event"]))
     assert event.model_dump_json() == stored["event"]
@@ -79,7 +87,12 @@ def test_every_mechanism_is_among_what_is_stored() -> None:
 
 def test_a_stored_certificate_and_a_stored_export_hold() -> None:
     body = json.loads(STORED["certificate"])
-    again = {**body, "events": [events.to_json(event) for event in events.EVENTS.validate_python(body["events"])]}
+    again = {
+        **body,
+        "events": [
+            events.to_json(event) for event in events.EVENTS.validate_python(body["events"])
+        ],
+    }
     assert canonical.dumps(again).decode() == STORED["certificate"]
     assert [check.holds for check in certificates.check(again)] == [True, True, True]
     verified = verify(line.encode() for line in STORED["export"])
@@ -107,16 +120,36 @@ def test_every_float_survives(sensitivity: float, scale: float) -> None:
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_persisted_fields(name: str) -> None:
     """A ledger holds these. A field may be added with a default; none may go or change its meaning."""
-    common = {"mechanism", "sensitivity", "norm", "noise", "scale", "count", "sampling", "neighbours"}
+    common = {
+        "mechanism",
+        "sensitivity",
+        "norm",
+        "noise",
+        "scale",
+        "count",
+        "sampling",
+        "neighbours",
+    }
     own = {
         "discrete_laplace": set[str](),
         "discrete_gaussian": {"charged_epsilon", "charged_delta"},
         "gaussian": {"charged_epsilon", "charged_delta", "dimension", "grid"},
         "laplace": {"dimension", "grid"},
         "dirichlet": {"charged_epsilon", "charged_delta", "charged_rho", "floor", "offset"},
-        "poisson_subsampled_gaussian": {"charged_epsilon", "charged_delta", "charged_rho", "relation"},
+        "poisson_subsampled_gaussian": {
+            "charged_epsilon",
+            "charged_delta",
+            "charged_rho",
+            "relation",
+        },
         "one_draw_gaussian": {"charged_epsilon", "charged_delta", "charged_rho"},
-        "smooth_sensitivity_gaussian": {"charged_epsilon", "charged_delta", "charged_rho", "smoothing", "dimension"},
+        "smooth_sensitivity_gaussian": {
+            "charged_epsilon",
+            "charged_delta",
+            "charged_rho",
+            "smoothing",
+            "dimension",
+        },
     }
     assert set(events.to_json(EXAMPLES[name])) == common | own[name]
 
@@ -173,7 +206,12 @@ def test_a_name_is_registered_once() -> None:
 
 def test_floating_point_noise_is_named_as_an_assumption() -> None:
     named = {name for name, event in EXAMPLES.items() if event.assumptions()}
-    assert named == {"dirichlet", "poisson_subsampled_gaussian", "one_draw_gaussian", "smooth_sensitivity_gaussian"}
+    assert named == {
+        "dirichlet",
+        "poisson_subsampled_gaussian",
+        "one_draw_gaussian",
+        "smooth_sensitivity_gaussian",
+    }
 
 
 def test_totals() -> None:

@@ -39,7 +39,9 @@ def test_the_sixth_five_thousandth_of_three_hundredths_is_admitted_exactly() -> 
     assert largest_epsilon(total.columns(), cap) == 0
 
 
-@pytest.mark.parametrize(("rho", "delta", "epsilon"), [(0.005, 1e-5, 0.375261236), (0.03, 1e-5, 0.990046998)])
+@pytest.mark.parametrize(
+    ("rho", "delta", "epsilon"), [(0.005, 1e-5, 0.375261236), (0.03, 1e-5, 0.990046998)]
+)
 def test_the_conversion_is_the_reference_one(rho: float, delta: float, epsilon: float) -> None:
     units = zcdp.epsilon_units_from_rho(round(rho * RHO_UNIT), round(delta * DELTA_UNIT))
     assert units / EPSILON_UNIT == pytest.approx(epsilon, rel=1e-8)
@@ -54,10 +56,14 @@ def test_the_conversion_is_the_best_order_of_dp_accounting(rho: float, delta: fl
     ours = zcdp.epsilon_units_from_rho(rho_units, delta_units) / EPSILON_UNIT
     accountant = dp_accounting.rdp.RdpAccountant()
     accountant.compose(dp_accounting.ZCDpEvent(rho_units / RHO_UNIT))
-    grid = accountant.get_epsilon(delta_units / DELTA_UNIT)  # its orders are a grid, ours is the best of all
+    grid = accountant.get_epsilon(
+        delta_units / DELTA_UNIT
+    )  # its orders are a grid, ours is the best of all
     assert ours <= grid + 2e-9
     near = [1.01 + 0.0005 * 1.01**n for n in range(1500)]
-    fine, _ = compute_epsilon(near, [order * rho_units / RHO_UNIT for order in near], delta_units / DELTA_UNIT)
+    fine, _ = compute_epsilon(
+        near, [order * rho_units / RHO_UNIT for order in near], delta_units / DELTA_UNIT
+    )
     assert ours <= fine + 2e-9
     if fine > 0 and near[-1] > 2 * (1 + (2 * 35 / rho) ** 0.5):
         assert ours == pytest.approx(fine, rel=1e-4, abs=1e-8)
@@ -87,7 +93,9 @@ def test_budgets_of_the_two_filters() -> None:
 
 
 @given(CAPS, st.integers(0, 60 * EPSILON_UNIT), st.integers(0, DELTA_UNIT // 4), st.booleans())
-def test_the_largest_request_passes_and_one_more_does_not(cap: Cap, used: int, delta: int, pure: bool) -> None:
+def test_the_largest_request_passes_and_one_more_does_not(
+    cap: Cap, used: int, delta: int, pure: bool
+) -> None:
     total = Price.pure(used).columns()
     asked = 0 if pure else min(delta, cap.delta // 4)
     for one in FILTERS:
@@ -156,7 +164,12 @@ def test_huge_epsilons_do_not_overflow(delta: int, seen: int) -> None:
 def test_as_many_typical_jobs_fit_as_the_table_says() -> None:
     """The table of `make bench ARGS=capacity`, job by job through the filters; none has fewer than before."""
     found = list(capacity.jobs())
-    assert {job.kind for job in found} == {"routing", "dr_ensemble", "off_policy_evaluation", "multi_agent"}
+    assert {job.kind for job in found} == {
+        "routing",
+        "dr_ensemble",
+        "off_policy_evaluation",
+        "multi_agent",
+    }
     for job in found:
         for cap in capacity.CAPS:
             most = capacity.fitting(job.after, cap)
@@ -164,8 +177,12 @@ def test_as_many_typical_jobs_fit_as_the_table_says() -> None:
             one = job.after.columns()
             total = {name: most * units for name, units in one.items()}
             assert not admits(total, job.after, cap)
-            assert admits({name: units - one[name] for name, units in total.items()}, job.after, cap)
-    strict, loose = ({job.what: capacity.fitting(job.after, cap) for job in found} for cap in capacity.CAPS)
+            assert admits(
+                {name: units - one[name] for name, units in total.items()}, job.after, cap
+            )
+    strict, loose = (
+        {job.what: capacity.fitting(job.after, cap) for job in found} for cap in capacity.CAPS
+    )
     assert [most for what, most in strict.items() if what.startswith("counts")] == [10, 10, 211, 10]
     assert [most for what, most in loose.items() if what.startswith("counts")] == [79, 79, 1586, 79]
     assert [most for what, most in strict.items() if not what.startswith("counts")] == [

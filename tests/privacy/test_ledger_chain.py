@@ -78,14 +78,29 @@ def test_every_changed_byte_is_found_in_its_entry(number: int) -> None:
     ("forge", "account", "seq", "says"),
     [
         (lambda lines: [*lines[:3], *lines[4:]], "acc_1", 3, "missing or out of its place"),
-        (lambda lines: [*lines[:3], lines[4], lines[3], *lines[5:]], "acc_1", 3, "missing or out of its place"),
-        (lambda lines: [*lines[:4], lines[3], *lines[4:]], "acc_1", 4, "missing or out of its place"),
+        (
+            lambda lines: [*lines[:3], lines[4], lines[3], *lines[5:]],
+            "acc_1",
+            3,
+            "missing or out of its place",
+        ),
+        (
+            lambda lines: [*lines[:4], lines[3], *lines[4:]],
+            "acc_1",
+            4,
+            "missing or out of its place",
+        ),
         (lambda lines: lines[:-1], "acc_2", 3, "is missing"),
         (lambda lines: lines[:7], "acc_2", 1, "is missing"),
         (lambda lines: lines[:6] + lines[7:], "acc_1", 6, "is missing"),
         (lambda lines: [lines[0], *lines[7:], *lines[1:7]], "acc_1", 1, "out of order"),
         (lambda lines: [*lines, lines[-1]], "acc_2", 4, "missing or out of its place"),
-        (lambda lines: [*lines[:2], lines[2].replace(b'"hash"', b'"hash" '), *lines[3:]], "acc_1", 2, "canonical"),
+        (
+            lambda lines: [*lines[:2], lines[2].replace(b'"hash"', b'"hash" '), *lines[3:]],
+            "acc_1",
+            2,
+            "canonical",
+        ),
         (lambda lines: [*lines[:2], b"{}\n", *lines[3:]], "acc_1", 2, "canonical"),
         (lambda lines: [*lines[:2], b"[" * 100_000, *lines[3:]], "acc_1", 2, "canonical"),
         (lambda lines: [*lines[:2], b"", *lines[3:]], "acc_1", 2, "canonical"),
@@ -209,7 +224,11 @@ def test_hashes_computed_anew_do_not_fit_the_signed_head() -> None:
 
 
 def test_forged_signatures() -> None:
-    head = {**HEAD, "signature": HEAD["signature"][:-4] + ("AAA=" if HEAD["signature"][-4:] != "AAA=" else "BBA=")}
+    head = {
+        **HEAD,
+        "signature": HEAD["signature"][:-4]
+        + ("AAA=" if HEAD["signature"][-4:] != "AAA=" else "BBA="),
+    }
     with pytest.raises(Broken, match=r"forged|format"):
         verify([head_line(head), *LINES[1:]])
     others = ledger().lines(OTHER_KEY)
@@ -221,7 +240,13 @@ def test_forged_signatures() -> None:
     stolen = {**json.loads(others[0]), "public_key": HEAD["public_key"]}
     with pytest.raises(Broken, match="forged"):  # another key's signature under this key's name
         verify([head_line(stolen), *LINES[1:]])
-    for name, value in (("seq", 8), ("hash", "0" * 64), ("format", "x"), ("accounts", {}), ("signature", 5)):
+    for name, value in (
+        ("seq", 8),
+        ("hash", "0" * 64),
+        ("format", "x"),
+        ("accounts", {}),
+        ("signature", 5),
+    ):
         with pytest.raises(Broken):
             verify([head_line({**HEAD, name: value}), *LINES[1:]])
     for line in (b"", b"x", b"null\n", b"[" * 100_000):
@@ -252,20 +277,46 @@ def test_a_kept_head_tells_a_ledger_that_was_cut_or_rewritten_by_the_key_holder(
 
 ZERO = Price.zero().to_json()
 RULES: list[tuple[str, Callable[[Writer], None], str]] = [
-    ("price", lambda w: w.write("acc_1", "reserve", "j", price=ZERO, totals=PRICE.to_json(), reserved=ZERO), "events"),
-    ("events", lambda w: w.write("acc_1", "reserve", "j", events=[{"mechanism": "magic"}]), "have no price"),
+    (
+        "price",
+        lambda w: w.write(
+            "acc_1", "reserve", "j", price=ZERO, totals=PRICE.to_json(), reserved=ZERO
+        ),
+        "events",
+    ),
+    (
+        "events",
+        lambda w: w.write("acc_1", "reserve", "j", events=[{"mechanism": "magic"}]),
+        "have no price",
+    ),
     ("totals", lambda w: w.write("acc_1", "reserve", "j", totals=ZERO), "totals are not the sum"),
     ("reserved", lambda w: w.write("acc_1", "reserve", "j", reserved=ZERO), "reserved amounts"),
     ("twice", lambda w: w.write("acc_1", "reserve", "job_1"), "has reserved already"),
     ("touch unreserved", lambda w: w.write("acc_1", "data_touched", "j"), "without a reservation"),
     ("touch ended", lambda w: w.write("acc_1", "data_touched", "job_1"), "after the end"),
-    ("commit untouched", lambda w: w.life("acc_1", "j", "reserve", "commit"), "a commit needs data_touched"),
-    ("release touched", lambda w: w.life("acc_1", "j", "reserve", "data_touched", "release"), "a release needs"),
+    (
+        "commit untouched",
+        lambda w: w.life("acc_1", "j", "reserve", "commit"),
+        "a commit needs data_touched",
+    ),
+    (
+        "release touched",
+        lambda w: w.life("acc_1", "j", "reserve", "data_touched", "release"),
+        "a release needs",
+    ),
     ("commit twice", lambda w: w.write("acc_1", "commit", "job_1"), "a commit needs|negative"),
     ("release twice", lambda w: w.write("acc_1", "release", "job_2"), "a release needs|negative"),
     ("second open", lambda w: w.write("acc_1", "open"), "opened once"),
-    ("cap without grant", lambda w: w.write("acc_1", "reserve", "j", cap={"epsilon": "5", "delta": "0"}), "grant"),
-    ("limits", lambda w: w.write("acc_1", "grant", cap={"epsilon": "5000000000", "delta": "1"}), "follow from the cap"),
+    (
+        "cap without grant",
+        lambda w: w.write("acc_1", "reserve", "j", cap={"epsilon": "5", "delta": "0"}),
+        "grant",
+    ),
+    (
+        "limits",
+        lambda w: w.write("acc_1", "grant", cap={"epsilon": "5000000000", "delta": "1"}),
+        "follow from the cap",
+    ),
     ("tenant", lambda w: w.write("acc_1", "grant", tenant="ten_2"), "another tenant"),
     ("unit", lambda w: w.write("acc_1", "grant", unit="person"), "another account"),
     ("kind", lambda w: w.write("acc_1", "gift", "j"), "kind is not known"),
@@ -276,7 +327,9 @@ RULES: list[tuple[str, Callable[[Writer], None], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("write", "says"), [rule[1:] for rule in RULES], ids=[rule[0] for rule in RULES])
+@pytest.mark.parametrize(
+    ("write", "says"), [rule[1:] for rule in RULES], ids=[rule[0] for rule in RULES]
+)
 def test_rules_bind_the_holder_of_the_key_too(write: Callable[[Writer], None], says: str) -> None:
     """Hashes and signature are right; what was written is not allowed."""
     forged = ledger()
@@ -325,7 +378,10 @@ def certificate(**values: Any) -> dict[str, Any]:
 
 def entries_of(job: str) -> list[tuple[dict[str, Any], str]]:
     found: list[tuple[dict[str, Any], str]] = []
-    verify(LINES, watch=lambda body, digest: found.append((body, digest)) if body["job"] == job else None)
+    verify(
+        LINES,
+        watch=lambda body, digest: found.append((body, digest)) if body["job"] == job else None,
+    )
     return found
 
 
@@ -349,13 +405,26 @@ def test_false_certificates() -> None:
     assert not verdict(certificate(events=[EVENT, EVENT]))["price"]
     assert not verdict(certificate(events=[]))["price"]
     for name, value in (("epsilon", 0.05), ("delta", 1e-9), ("type", "approximate_dp")):
-        assert not verdict(certificate(guarantee={**true["guarantee"], name: value}))["guarantee"], name
-    for body in (None, [], {}, "x", {**true, "events": 5}, {**true, "guarantee": None}, {**true, "price": {}}):
+        assert not verdict(certificate(guarantee={**true["guarantee"], name: value}))[
+            "guarantee"
+        ], name
+    for body in (
+        None,
+        [],
+        {},
+        "x",
+        {**true, "events": 5},
+        {**true, "guarantee": None},
+        {**true, "price": {}},
+    ):
         assert not all(one.holds for one in certificates.check(body))
 
 
 def results(body: Any, **given: Any) -> dict[str, bool | None]:
-    return {f"{one.name} {one.detail[:8]}": one.holds for one in certificates.check_result(body, **given)}
+    return {
+        f"{one.name} {one.detail[:8]}": one.holds
+        for one in certificates.check_result(body, **given)
+    }
 
 
 def test_a_certificate_binds_its_result() -> None:
@@ -363,11 +432,22 @@ def test_a_certificate_binds_its_result() -> None:
     right = {"digest": RESULT_DIGEST, "tables": {"policy": "ab" * 32}, "job": "job_1"}
     assert results(body, **right) == {"result the resu": True, "table 'policy'": True}
     assert list(results(body, **{**right, "digest": "0" * 64}).values()) == [False, True]
-    assert list(results(body, **{**right, "tables": {"policy": "0" * 64}}).values()) == [True, False]
-    assert list(results(body, **{**right, "tables": {"other": "ab" * 32}}).values()) == [True, False, None]
+    assert list(results(body, **{**right, "tables": {"policy": "0" * 64}}).values()) == [
+        True,
+        False,
+    ]
+    assert list(results(body, **{**right, "tables": {"other": "ab" * 32}}).values()) == [
+        True,
+        False,
+        None,
+    ]
     assert list(results(body, **{**right, "job": "job_2"}).values()) == [False]
     assert list(results(body).values()) == [None, None]
-    for name, value in (("result_digest", "0" * 64), ("tables", {}), ("tables", {"policy": "0" * 64})):
+    for name, value in (
+        ("result_digest", "0" * 64),
+        ("tables", {}),
+        ("tables", {"policy": "0" * 64}),
+    ):
         assert not verdict({**body, name: value})["signature"], name
     for name, value in (("result_digest", None), ("tables", [])):
         assert list(results({**body, name: value}, **right).values()) == [False]
@@ -386,8 +466,13 @@ def test_a_certificate_of_an_older_version_still_holds_and_binds_nothing() -> No
 
 
 def test_what_is_no_whole_certificate_is_told_what_it_has_not() -> None:
-    assert [(one.holds, one.detail) for one in (*certificates.check({}), *certificates.check_result({}))] == [
-        (False, "this is no whole certificate: it has no events, no guarantee, no price, no public_key, no signature"),
+    assert [
+        (one.holds, one.detail) for one in (*certificates.check({}), *certificates.check_result({}))
+    ] == [
+        (
+            False,
+            "this is no whole certificate: it has no events, no guarantee, no price, no public_key, no signature",
+        ),
         (None, "not looked at, because the signature does not hold"),
         (None, "not looked at: this is no whole certificate"),
     ]
@@ -403,26 +488,57 @@ def test_nothing_is_priced_that_a_stranger_wrote(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(certificates, "price_of", never)
     forged = {**certificate(), "assumptions": ["nothing"]}
     assert verdict(forged) == {"signature": False, "price": None}
-    assert verdict(certificate(), signed_by=certificates.public_key(OTHER_KEY)) == {"signature": False, "price": None}
+    assert verdict(certificate(), signed_by=certificates.public_key(OTHER_KEY)) == {
+        "signature": False,
+        "price": None,
+    }
     with pytest.raises(AssertionError, match="priced"):
         certificates.check(certificate())
 
 
 def test_a_job_has_so_many_events_and_no_more() -> None:
-    gaussians = [calibration.discrete_gaussian(1.0, 10**8 + i, 10**12, neighbours="one trip") for i in range(17)]
+    gaussians = [
+        calibration.discrete_gaussian(1.0, 10**8 + i, 10**12, neighbours="one trip")
+        for i in range(17)
+    ]
     curves = [json.loads(event.model_dump_json()) for event in gaussians]
     assert price_of(curves[:16]).epsilon == sum(event.charged_epsilon for event in gaussians[:16])
-    for events, why in (([EVENT] * 1001, "1001 events"), (curves, "17 different events with a curve")):
+    for events, why in (
+        ([EVENT] * 1001, "1001 events"),
+        (curves, "17 different events with a curve"),
+    ):
         with pytest.raises(TooManyEvents, match=why):
             price_of(events)
-        found = next(one for one in certificates.check(certificate(events=events)) if one.name == "price")
+        found = next(
+            one for one in certificates.check(certificate(events=events)) if one.name == "price"
+        )
         assert (found.holds, why in found.detail) == (False, True)
 
 
 BEYOND_DOUBLES: list[dict[str, Any]] = [
-    {"mechanism": "gaussian", "sensitivity": 1e-300, "scale": 1e300, "count": 100, "dimension": 2, "grid": 1.0},
-    {"mechanism": "gaussian", "sensitivity": 10.0, "scale": 1e-300, "count": 1000, "dimension": 3, "grid": 5e-324},
-    {"mechanism": "dirichlet", "sensitivity": 1e-12, "scale": 1.4715043441930749, "floor": 0, "offset": 10000.0},
+    {
+        "mechanism": "gaussian",
+        "sensitivity": 1e-300,
+        "scale": 1e300,
+        "count": 100,
+        "dimension": 2,
+        "grid": 1.0,
+    },
+    {
+        "mechanism": "gaussian",
+        "sensitivity": 10.0,
+        "scale": 1e-300,
+        "count": 1000,
+        "dimension": 3,
+        "grid": 5e-324,
+    },
+    {
+        "mechanism": "dirichlet",
+        "sensitivity": 1e-12,
+        "scale": 1.4715043441930749,
+        "floor": 0,
+        "offset": 10000.0,
+    },
     {"mechanism": "discrete_gaussian", "sensitivity": 1.4e300, "scale": 1e100, "count": 3},
 ]
 
@@ -430,7 +546,9 @@ BEYOND_DOUBLES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("event", BEYOND_DOUBLES)
 def test_figures_at_which_doubles_end_have_no_price(event: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"no price|too small|too coarse|must be"):
-        price_of([{**event, "charged_epsilon": "0", "charged_delta": "0", "neighbours": "one trip"}])
+        price_of(
+            [{**event, "charged_epsilon": "0", "charged_delta": "0", "neighbours": "one trip"}]
+        )
 
 
 def test_certificates_that_the_ledger_does_not_bear_out() -> None:
@@ -444,7 +562,9 @@ def test_certificates_that_the_ledger_does_not_bear_out() -> None:
         certificate(events=[EVENT, EVENT]),
         {"guarantee": {}},
     ]
-    assert [certificates.check_inclusion(body, entries).holds for body in false] == [False] * len(false)
+    assert [certificates.check_inclusion(body, entries).holds for body in false] == [False] * len(
+        false
+    )
     assert not certificates.check_inclusion(certificate(), []).holds
 
 
@@ -505,7 +625,9 @@ def test_the_quick_way_says_what_the_slow_way_says(monkeypatch: pytest.MonkeyPat
         quick.append(words(forged[-1]))
     slowly(monkeypatch)
     assert [words(lines) for lines in forged] == quick
-    assert 10 < sum(text.startswith("Verified") for text in quick) < 100  # a time, an actor: nothing that is checked
+    assert (
+        10 < sum(text.startswith("Verified") for text in quick) < 100
+    )  # a time, an actor: nothing that is checked
 
 
 @pytest.mark.parametrize("way", ["quick"], indirect=True)
@@ -516,7 +638,9 @@ def test_usual_entries_go_the_quick_way(monkeypatch: pytest.MonkeyPatch) -> None
         made.life("acc_1", f"job_{number}", "reserve", "data_touched", "commit")
     slow = []
     read = entries.read_entry
-    monkeypatch.setattr(verification, "read_entry", lambda line, account: slow.append(line) or read(line, account))
+    monkeypatch.setattr(
+        verification, "read_entry", lambda line, account: slow.append(line) or read(line, account)
+    )
     lines = made.lines()
     assert verify(lines).entries == 10
     assert slow == [lines[1], lines[-1]]  # the one that opens, and the one that the head names

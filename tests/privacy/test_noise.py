@@ -21,15 +21,25 @@ def exact(kind: str, scale: float) -> tuple[np.ndarray, np.ndarray]:
     """Support and probabilities, summed far beyond what 3e5 draws see."""
     reach = math.ceil((45 if kind == "laplace" else 10) * scale) + 3
     support = np.arange(-reach, reach + 1)
-    weights = np.exp(-np.abs(support) / scale) if kind == "laplace" else np.exp(-0.5 * (support / scale) ** 2)
+    weights = (
+        np.exp(-np.abs(support) / scale)
+        if kind == "laplace"
+        else np.exp(-0.5 * (support / scale) ** 2)
+    )
     return support, weights / weights.sum()
 
 
-@pytest.mark.parametrize("scale", [0.05, 0.37, 1.0, 1.5, math.pi, 3.7404847, 10.000000000000002, 47.1])
+@pytest.mark.parametrize(
+    "scale", [0.05, 0.37, 1.0, 1.5, math.pi, 3.7404847, 10.000000000000002, 47.1]
+)
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 def test_draws_follow_the_exact_distribution(kind: str, scale: float) -> None:
     noise = Noise.seeded(20251121)
-    draws = noise.discrete_laplace(scale, DRAWS) if kind == "laplace" else noise.discrete_gaussian(scale, DRAWS)
+    draws = (
+        noise.discrete_laplace(scale, DRAWS)
+        if kind == "laplace"
+        else noise.discrete_gaussian(scale, DRAWS)
+    )
     support, probabilities = exact(kind, scale)
     counts = np.bincount(draws - support[0], minlength=len(support))
     seen = probabilities * DRAWS >= 10
@@ -45,7 +55,10 @@ def test_draws_follow_the_exact_distribution(kind: str, scale: float) -> None:
 @pytest.mark.parametrize("scale", [2.0**30 * 1.37, 2.0**52])
 def test_large_scales_look_continuous(scale: float) -> None:
     noise = Noise.seeded(7)
-    laplace, gaussian = noise.discrete_laplace(scale, DRAWS) / scale, noise.discrete_gaussian(scale, DRAWS) / scale
+    laplace, gaussian = (
+        noise.discrete_laplace(scale, DRAWS) / scale,
+        noise.discrete_gaussian(scale, DRAWS) / scale,
+    )
     assert stats.kstest(laplace, "laplace").pvalue > ALARM
     assert stats.kstest(gaussian, "norm").pvalue > ALARM
 
@@ -98,7 +111,9 @@ def test_entropy_is_fresh_and_seeds_repeat() -> None:
     same = [Noise.seeded(9).discrete_laplace(1000.0, 50) for _ in range(2)]
     np.testing.assert_array_equal(*same)
     noise = Noise.seeded(9)
-    assert not np.array_equal(noise.discrete_laplace(1000.0, 50), noise.discrete_laplace(1000.0, 50))
+    assert not np.array_equal(
+        noise.discrete_laplace(1000.0, 50), noise.discrete_laplace(1000.0, 50)
+    )
 
 
 def test_every_secure_word_is_the_operating_systems(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +151,10 @@ def test_dirichlet_rows_are_rows() -> None:
         for entry, parameter in enumerate(parameters):
             sample = rows[:, index, entry]
             if parameter > 1:
-                assert stats.kstest(sample, stats.beta(parameter, total - parameter).cdf).pvalue > ALARM
+                assert (
+                    stats.kstest(sample, stats.beta(parameter, total - parameter).cdf).pvalue
+                    > ALARM
+                )
             mean = parameter / total
             deviation = math.sqrt(mean * (1 - mean) / (total + 1) / len(sample))
             assert abs(sample.mean() - mean) < stats.norm.isf(ALARM / 2) * deviation

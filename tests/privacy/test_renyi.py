@@ -51,7 +51,9 @@ def direct_rho(losses: Floats, masses: Floats, epsilon: float) -> float:
     return float(max(np.log(np.sum(q * np.exp(a * ratio))) / (a - 1) / a for a in orders))
 
 
-@pytest.mark.parametrize(("loss", "count", "epsilon"), [(0.05, 200, 1.5), (0.3, 30, 4.0), (1.0, 4, 2.5)])
+@pytest.mark.parametrize(
+    ("loss", "count", "epsilon"), [(0.05, 200, 1.5), (0.3, 30, 4.0), (1.0, 4, 2.5)]
+)
 def test_randomized_response_against_enumeration(loss: float, count: int, epsilon: float) -> None:
     truth = 1 / (1 + math.exp(-loss))
     positive = np.arange(count + 1)
@@ -61,7 +63,9 @@ def test_randomized_response_against_enumeration(loss: float, count: int, epsilo
     assert exact <= renyi.composed_rho(Response(loss), count, epsilon, delta) <= exact * 1.05
 
 
-@pytest.mark.parametrize("pair", [RemovePair(0.2, 1.0), Reversed(RemovePair(0.2, 1.0)), ReplacePair(0.3, 0.7)])
+@pytest.mark.parametrize(
+    "pair", [RemovePair(0.2, 1.0), Reversed(RemovePair(0.2, 1.0)), ReplacePair(0.3, 0.7)]
+)
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])
 def test_one_step_against_its_finely_cut_law(pair: DominatingPair, epsilon: float) -> None:
     """A lower bound: merging losses into one value of P/Q is a processing, which only loses divergence."""
@@ -74,7 +78,9 @@ def test_one_step_against_its_finely_cut_law(pair: DominatingPair, epsilon: floa
     assert lower * (1 - 1e-6) <= renyi.composed_rho(pair, 1, epsilon, delta) <= lower * 1.05
 
 
-@pytest.mark.parametrize(("epsilon", "delta", "count"), [(0.1, 1e-8, 10), (1.0, 1e-5, 1000), (3.0, 1e-9, 7)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "count"), [(0.1, 1e-8, 10), (1.0, 1e-5, 1000), (3.0, 1e-9, 7)]
+)
 def test_gaussians_cost_what_gaussians_cost(epsilon: float, delta: float, count: int) -> None:
     """Rate 1 is the plain Gaussian mechanism, whose rho is mu²/2."""
     event = calibration.poisson_subsampled_gaussian(
@@ -105,10 +111,16 @@ def test_a_curve_becomes_a_pair_that_dominates_it() -> None:
     infinite = gaussian_delta(epsilon, mu)
     for x in np.linspace(-1.9, 1.99, 57):
         above = float(np.sum(masses * np.maximum(-np.expm1(x - losses), 0.0))) + infinite
-        truth = gaussian_delta(x, mu) if x >= 0 else 1 - math.exp(x) + math.exp(x) * gaussian_delta(-x, mu)
+        truth = (
+            gaussian_delta(x, mu)
+            if x >= 0
+            else 1 - math.exp(x) + math.exp(x) * gaussian_delta(-x, mu)
+        )
         assert truth * (1 - 1e-9) <= above <= truth + 1e-3
     delta = infinite * (1 + 1e-9)
-    assert renyi.truncated_rho(losses, masses, epsilon, delta) == pytest.approx(mu * mu / 2, rel=0.01)
+    assert renyi.truncated_rho(losses, masses, epsilon, delta) == pytest.approx(
+        mu * mu / 2, rel=0.01
+    )
 
 
 STEPS = {"clip": 1.0, "probability": 1e-3, "steps": 20_000}
@@ -126,7 +138,9 @@ def test_as_many_jobs_fit_as_of_a_gaussian_and_all_of_them_keep_the_cap(
     mechanism: str, arguments: dict[str, Any], jobs: int
 ) -> None:
     """Of (0.1, 1e-8) ten fitted under (1, 1e-5) at epsilon²/2. Where pairs are there, the true sum is checked too."""
-    event = getattr(calibration, mechanism)(epsilon=EPSILON_UNIT // 10, delta=10**10, neighbours=X, **arguments)
+    event = getattr(calibration, mechanism)(
+        epsilon=EPSILON_UNIT // 10, delta=10**10, neighbours=X, **arguments
+    )
     cap, total, fitted = Cap(EPSILON_UNIT, 10**13), Price.zero(), 0
     while filters.admits(total.columns(), event.price(), cap):
         total, fitted = total + event.price(), fitted + 1
@@ -171,7 +185,11 @@ def test_a_unit_that_is_added_costs_at_most_ln_of_what_is_left(q: float, steps: 
 @pytest.mark.parametrize(
     ("q", "steps", "epsilon", "delta"),
     [
-        *((q, *rest) for q in (1e-3, 0.1, 0.7) for rest in ((20, 10.0, 1e-9), (400, 0.5, 1e-6), (3, 3.0, 1e-12))),
+        *(
+            (q, *rest)
+            for q in (1e-3, 0.1, 0.7)
+            for rest in ((20, 10.0, 1e-9), (400, 0.5, 1e-6), (3, 3.0, 1e-12))
+        ),
         (1e-6, 10**7, 0.1, 1e-8),  # grids tell less of the pairs that add or remove
     ],
 )
@@ -194,7 +212,9 @@ def test_adding_or_removing_needs_no_more_noise_than_replacing(
 
 
 @pytest.mark.parametrize(("q", "mu"), [(1e-3, 1.0), (0.2, 0.4), (0.9, 2.0), (0.5, 8.0)])
-def test_a_unit_that_is_replaced_is_easier_to_tell_than_one_that_is_added_or_removed(q: float, mu: float) -> None:
+def test_a_unit_that_is_replaced_is_easier_to_tell_than_one_that_is_added_or_removed(
+    q: float, mu: float
+) -> None:
     """What lets the price of replacing bound the other two: H of one step, at every epsilon."""
     points = np.concatenate([-np.geomspace(12, 1e-6, 200), np.geomspace(1e-6, 12, 200)])
 
@@ -205,7 +225,9 @@ def test_a_unit_that_is_replaced_is_easier_to_tell_than_one_that_is_added_or_rem
     replaced = curve(ReplacePair(q, mu))
     for pair in (RemovePair(q, mu), Reversed(RemovePair(q, mu))):
         assert np.all(curve(pair) <= replaced + 1e-11 * np.exp(np.maximum(points, 0)))
-    assert np.any(curve(RemovePair(q, 2.5 * mu)) > replaced * (1 + 1e-3) + 1e-9)  # it is at more than twice the clip
+    assert np.any(
+        curve(RemovePair(q, 2.5 * mu)) > replaced * (1 + 1e-3) + 1e-9
+    )  # it is at more than twice the clip
 
 
 @pytest.mark.parametrize("q", [0.1, 0.5])
@@ -223,7 +245,9 @@ def test_what_is_charged_here_is_certified_where_transforms_differ(
     def otherwise(
         grid: pld.Grid, masses: Floats, count: int, epsilon: float, window: pld.Window
     ) -> tuple[Floats, Floats, float]:
-        longer = pld.Window(window.below, window.above + grid.step * int(rng.integers(5, 20_000)), window.missed)
+        longer = pld.Window(
+            window.below, window.above + grid.step * int(rng.integers(5, 20_000)), window.missed
+        )
         noisy = masses * (1 + 1e-15 * rng.standard_normal(len(masses)))
         return power(grid, noisy, count, epsilon, longer)
 
@@ -242,6 +266,8 @@ def test_the_pair_that_is_cut_has_no_more_beyond_than_delta(part: float) -> None
     delta = part * pld.composed_delta(pair, count, epsilon, 1e-12)
     made = renyi._Transforms(pair, count, epsilon, delta)
     losses, masses, cut = renyi._composition(made, pld.QUICK)
-    beyond = [float(np.sum(masses * np.maximum(-np.expm1(x - losses), 0.0))) for x in (epsilon, cut)]
+    beyond = [
+        float(np.sum(masses * np.maximum(-np.expm1(x - losses), 0.0))) for x in (epsilon, cut)
+    ]
     assert beyond[1] <= delta < beyond[0] * (1 + 1e-3)
     assert cut > epsilon

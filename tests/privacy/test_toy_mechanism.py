@@ -93,11 +93,19 @@ print("used")
 
 
 def test_a_new_mechanism_touches_its_file_alone(tmp_path: Path) -> None:
-    shutil.copytree(SERVICE, tmp_path / "service", ignore=shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc"))
+    shutil.copytree(
+        SERVICE,
+        tmp_path / "service",
+        ignore=shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc"),
+    )
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.py")}
     (tmp_path / "service/discreet/privacy/mechanisms/toy.py").write_text(TOY)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "service")}
-    done = subprocess.run([sys.executable, "-c", USE], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", USE], env=environment, capture_output=True, text=True, check=False
+    )
     assert done.stdout == "used\n", done.stderr
-    touched = [path.name for path in tmp_path.rglob("*.py") if before.get(path) != path.read_bytes()]
+    touched = [
+        path.name for path in tmp_path.rglob("*.py") if before.get(path) != path.read_bytes()
+    ]
     assert touched == ["toy.py"]

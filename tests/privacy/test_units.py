@@ -37,20 +37,28 @@ PRICES = st.builds(Price, UNITS, UNITS, UNITS, UNITS)
 @given(NUMBERS)
 def test_prices_round_up_and_caps_down(value: Decimal | Fraction | float | int) -> None:
     exact = Fraction(value)
-    for convert, unit in ((epsilon_units, EPSILON_UNIT), (delta_units, DELTA_UNIT), (rho_units, DELTA_UNIT)):
+    for convert, unit in (
+        (epsilon_units, EPSILON_UNIT),
+        (delta_units, DELTA_UNIT),
+        (rho_units, DELTA_UNIT),
+    ):
         up, down = convert(value, "up"), convert(value, "down")
         assert Fraction(down, unit) <= exact <= Fraction(up, unit)
         assert up - down == (0 if (exact * unit).denominator == 1 else 1)
 
 
 def test_a_decimal_is_itself_and_a_float_is_the_double_that_it_is() -> None:
-    assert epsilon_units(Decimal("0.1"), "down") == epsilon_units(Decimal("0.1"), "up") == 100_000_000
+    assert (
+        epsilon_units(Decimal("0.1"), "down") == epsilon_units(Decimal("0.1"), "up") == 100_000_000
+    )
     assert epsilon_units(0.1, "up") == 100_000_001  # the double nearest to 0.1 lies above it
     assert delta_units(Decimal("1e-300"), "up") == 1
     assert delta_units(Decimal("1e-300"), "down") == 0
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -1e-300, Decimal("-0.1"), Decimal("NaN"), -1])
+@pytest.mark.parametrize(
+    "value", [math.nan, math.inf, -math.inf, -1e-300, Decimal("-0.1"), Decimal("NaN"), -1]
+)
 def test_what_is_negative_or_not_finite_is_refused(value: Decimal | float) -> None:
     with pytest.raises(ValueError, match=r"negative|finite|NaN|integer ratio"):
         epsilon_units(value, "up")

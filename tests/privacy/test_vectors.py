@@ -27,7 +27,11 @@ VECTORS: dict[str, Any] = json.loads((Path(__file__).parent / "vectors.json").re
 def test_analytic_gaussian(epsilon: float, delta: float, sigma: float) -> None:
     assert 1 / gaussian_mu(epsilon, delta) == pytest.approx(sigma, rel=1e-9)
     event = gaussian(
-        1.0, round(epsilon * EPSILON_UNIT), round(delta * DELTA_UNIT), dimension=100, neighbours="a vector by 1"
+        1.0,
+        round(epsilon * EPSILON_UNIT),
+        round(delta * DELTA_UNIT),
+        dimension=100,
+        neighbours="a vector by 1",
     )
     assert event.scale == pytest.approx(sigma, rel=1e-6)
 
@@ -39,7 +43,9 @@ def test_gaussian_dp_curve() -> None:
 
 def test_zcdp_conversion() -> None:
     for case in VECTORS["zcdp_to_epsilon_dp_accounting"]:
-        units = zcdp.epsilon_units_from_rho(round(case["rho"] * RHO_UNIT), round(case["delta"] * DELTA_UNIT))
+        units = zcdp.epsilon_units_from_rho(
+            round(case["rho"] * RHO_UNIT), round(case["delta"] * DELTA_UNIT)
+        )
         assert units / EPSILON_UNIT == pytest.approx(case["epsilon"], rel=1e-8)
 
 
@@ -54,10 +60,16 @@ def test_dirichlet_renyi() -> None:
 
 def test_dirichlet_delta() -> None:
     for case in VECTORS["dirichlet"]["delta"]:
-        moved = [(case["k"] * p, case["k"] * q) for p, q in zip(case["p"], case["q"], strict=True) if p != q]
+        moved = [
+            (case["k"] * p, case["k"] * q)
+            for p, q in zip(case["p"], case["q"], strict=True)
+            if p != q
+        ]
         moved.sort(key=lambda pair: pair[1] - pair[0])  # first what is larger under p
         (a, a2), (b, b2) = moved
-        assert beta_delta(case["epsilon"], (a, b), (a2, b2)) == pytest.approx(case["delta"], rel=1e-6)
+        assert beta_delta(case["epsilon"], (a, b), (a2, b2)) == pytest.approx(
+            case["delta"], rel=1e-6
+        )
 
 
 def test_dirichlet_epsilon() -> None:
@@ -76,14 +88,18 @@ def test_dirichlet_epsilon() -> None:
 
 def test_the_papers_dirichlet_bound() -> None:
     for case in VECTORS["dirichlet"]["gohari_epsilon"]:
-        bound = printed.gohari_epsilon(case["k"], case["omega"], case["omega_bar"], case["psi"], case["W"], case["h"])
+        bound = printed.gohari_epsilon(
+            case["k"], case["omega"], case["omega_bar"], case["psi"], case["W"], case["h"]
+        )
         assert bound == pytest.approx(case["epsilon"], rel=1e-9)
 
 
 def test_one_draw_hockey_stick() -> None:
     for case in VECTORS["gpope_hockey_stick"]:
         assert case["distance"] == 2
-        assert one_draw_delta(case["epsilon"], case["q"], case["sigma"]) == pytest.approx(case["delta"], rel=1e-9)
+        assert one_draw_delta(case["epsilon"], case["q"], case["sigma"]) == pytest.approx(
+            case["delta"], rel=1e-9
+        )
 
 
 def test_one_draw_composed() -> None:
@@ -98,8 +114,14 @@ def test_one_draw_composed() -> None:
             charged_delta=10**13,
         )
         # The delta at the reference epsilon's two ends brackets 1e-5.
-        assert event.delta(case["epsilon"] - case["tol"]) > 1e-5 > event.delta(case["epsilon"] + case["tol"])
-    event = one_draw_gaussian(1.0, 10**8, 10**13, population=10**5, steps=10**5, neighbours="replace one trajectory")
+        assert (
+            event.delta(case["epsilon"] - case["tol"])
+            > 1e-5
+            > event.delta(case["epsilon"] + case["tol"])
+        )
+    event = one_draw_gaussian(
+        1.0, 10**8, 10**13, population=10**5, steps=10**5, neighbours="replace one trajectory"
+    )
     assert event.scale == pytest.approx(1.0799, rel=2e-3)
     assert event.scale < 1.0799  # our grid is finer than the reference's
 

@@ -28,7 +28,12 @@ def earlier(kind: str, budget: Budget = NEAR) -> tuple[Any, Any, Any, Any]:
     problem, dataset, _ = read_example(KINDS[kind])
     assert dataset is not None
     plan = problem.plan(dataset.public, budget)
-    return problem, dataset.public, plan, problem.release(dataset.public, plan, dataset.rows(), Noise.seeded(1))
+    return (
+        problem,
+        dataset.public,
+        plan,
+        problem.release(dataset.public, plan, dataset.rows(), Noise.seeded(1)),
+    )
 
 
 @pytest.mark.parametrize("kind", ["routing", "dr_ensemble", "off_policy_evaluation"])
@@ -63,7 +68,9 @@ def test_widths_told_around_an_earlier_release_are_those_that_come() -> None:
     case = next(one for one in coverage_routing.cases() if one.epsilon == 0.5)
     problem = case.problem.model_copy(update={"uncertainty": False})
     content = {name: array.copy() for name, array in case.content.items()}
-    factors = np.random.default_rng(17).lognormal(0, 0.5, (25, 25))[content["trips"][:, 1], content["trips"][:, 2]]
+    factors = np.random.default_rng(17).lognormal(0, 0.5, (25, 25))[
+        content["trips"][:, 1], content["trips"][:, 2]
+    ]
     content["trips"][:, 3] = np.rint(content["trips"][:, 3] * factors * math.exp(-0.125))
     released = problem.release(case.public, case.plan, content, Noise.seeded(0))
     around = problem.profile(case.public, case.plan, released)
@@ -71,16 +78,24 @@ def test_widths_told_around_an_earlier_release_are_those_that_come() -> None:
     even = {one.quantity: one for one in problem.expected(case.public, case.plan, 0.9)}
     true = problem.finish(case.public, case.plan, {"trips": _sums(case)}, _silent).outputs
     runs = [_answer(problem, case, seed) for seed in range(300)]
-    total = np.abs([run["total_travel_time"].value() - true["total_travel_time"].value() for run in runs])
-    flows = np.abs([np.subtract(run["link_flows"].value(), true["link_flows"].value()) for run in runs])
+    total = np.abs(
+        [run["total_travel_time"].value() - true["total_travel_time"].value() for run in runs]
+    )
+    flows = np.abs(
+        [np.subtract(run["link_flows"].value(), true["link_flows"].value()) for run in runs]
+    )
     # The quantile of 300 errors is within 15 % with 1e-5.
     assert np.quantile(total, 0.9) == pytest.approx(told["total_travel_time"].within, rel=0.2)
     assert np.quantile(total, 0.9) < 0.8 * even["total_travel_time"].within
-    assert np.quantile(flows, 0.9, axis=0).max() == pytest.approx(told["link_flows"].within, rel=0.2)
+    assert np.quantile(flows, 0.9, axis=0).max() == pytest.approx(
+        told["link_flows"].within, rel=0.2
+    )
 
 
 def _sums(case: Any) -> Any:
-    return case.problem.diagnose(case.public, case.plan, case.content, Noise.seeded(0))["true_trips"]
+    return case.problem.diagnose(case.public, case.plan, case.content, Noise.seeded(0))[
+        "true_trips"
+    ]
 
 
 def _answer(problem: Any, case: Any, seed: int) -> Any:
@@ -103,7 +118,10 @@ def test_an_accuracy_around_a_release_is_foretold_for_it(kind: str) -> None:
     made = budgeted(problem, public, privacy, around)
     (told, *_) = problem.expected(public, made.plan, 0.9, around)
     assert told.within <= asked["within"] < 1.05 * told.within
-    assert "if the data are as job_1 released them. Eight of ten simulated data needed" in made.plan.advice[0]
+    assert (
+        "if the data are as job_1 released them. Eight of ten simulated data needed"
+        in made.plan.advice[0]
+    )
     foretold = [one.sentence for one in problem.expected(public, made.plan, 0.9, around)]
     assert [one for one in made.plan.advice if one in foretold] == foretold
     even = {one.sentence for one in problem.expected(public, made.plan, 0.9)}
@@ -124,7 +142,9 @@ def test_a_rehearsal_around_a_release_says_so(monkeypatch: pytest.MonkeyPatch) -
         around=Earlier(job="job_1", problem=said[0], public=said[1], plan=said[2]),
     )
     made = asked.plan(None, Budget(epsilon=0, delta=0))
-    assert made.advice == ("a rehearsal costs nothing: its data are synthetic, made of what job_1 released",)
+    assert made.advice == (
+        "a rehearsal costs nothing: its data are synthetic, made of what job_1 released",
+    )
     result = asked.finish(None, made, released, _silent).to_json()
     assert result["data"].startswith("synthetic, made of what job_1 released, ")
     (size,) = (row["size"] for row in result["rows"] if row["quantity"] == "demand")
@@ -145,6 +165,9 @@ def test_what_tells_no_figures_is_refused() -> None:
         assert refused.value.issues[0].pointer == WHERE
     problem, public, plan, released = earlier("routing")
     around = profiled(problem, public, plan, released, "job_1", WHERE)
-    assert around.shaped(public.model_copy(update={"periods": 99, "max_total": 10**6}), WHERE) is around.profile
+    assert (
+        around.shaped(public.model_copy(update={"periods": 99, "max_total": 10**6}), WHERE)
+        is around.profile
+    )
     with pytest.raises(InvalidInput, match="a dataset with other zones"):
         around.shaped(public.model_copy(update={"zones": public.zones + 1}), WHERE)

@@ -56,18 +56,27 @@ def samples_for(case: Neighbours) -> int:
 
 
 def test_every_cell_is_attacked() -> None:
-    wanted = {f"{kind}, {' '.join(cell.split())}" for kind, cells in CELLS.items() for cell in cells.split(";")}
+    wanted = {
+        f"{kind}, {' '.join(cell.split())}"
+        for kind, cells in CELLS.items()
+        for cell in cells.split(";")
+    }
     assert {case.name for case in CASES} == wanted
     assert len(CASES) == len(wanted)
     for case in CASES:
         mechanisms = {event.mechanism for event in case.plan.events}
         noised = any(event.norm == "l2" for event in case.plan.events)
-        assert noised or not case.name.endswith((", gaussian", ", clipped")), (case.name, mechanisms)
+        assert noised or not case.name.endswith((", gaussian", ", clipped")), (
+            case.name,
+            mechanisms,
+        )
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_honest_releases_hold_and_the_bound_is_near(case: Neighbours) -> None:
-    found = audit_release(case, samples=samples_for(case), confidence=1 - 1e-6, noise=Noise.seeded(1))
+    found = audit_release(
+        case, samples=samples_for(case), confidence=1 - 1e-6, noise=Noise.seeded(1)
+    )
     assert found.verdict == "holds"
     assert found.lower_bound > 0.1 * found.price_epsilon or case.slack > 1
 
@@ -84,20 +93,32 @@ def test_units_of_each_output_for_itself_are_caught() -> None:
     units = np.array(case.plan.parameters["units"])
     public = case.public
     constraints = proven(case.problem.constraints, public)
-    found = sensitivities(constraints, public.names, {name: tuple(ends) for name, *ends in case.plan.parameters["box"]})
+    found = sensitivities(
+        constraints,
+        public.names,
+        {name: tuple(ends) for name, *ends in case.plan.parameters["box"]},
+    )
     rows = np.vstack([found.value_entries, found.gradient_entries.reshape(-1, len(public.names))])
     alone = (rows * [agent.radius for agent in public.agents]).max(axis=1)
     assert ((alone > 0) == (units > 0)).all()
     assert (alone <= units * (1 + 1e-9)).all()
     parameters = {**case.plan.parameters, "units": alone.tolist()}
     played = case.plan.model_copy(update={"parameters": parameters})
-    assert audit_release(case, samples=1000, played=played, noise=Noise.seeded(5)).verdict == "violated"
+    assert (
+        audit_release(case, samples=1000, played=played, noise=Noise.seeded(5)).verdict
+        == "violated"
+    )
 
 
 def test_a_forgotten_clip_is_caught() -> None:
     case = next(case for case in CASES if case.name == "routing, counts, unit person")
-    unclipped = case.plan.model_copy(update={"parameters": {**case.plan.parameters, "max_trips_per_person": None}})
-    assert audit_release(case, samples=SAMPLES, played=unclipped, noise=Noise.seeded(3)).verdict == "violated"
+    unclipped = case.plan.model_copy(
+        update={"parameters": {**case.plan.parameters, "max_trips_per_person": None}}
+    )
+    assert (
+        audit_release(case, samples=SAMPLES, played=unclipped, noise=Noise.seeded(3)).verdict
+        == "violated"
+    )
 
 
 def test_a_field_too_many_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +127,10 @@ def test_a_field_too_many_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = kind.release
 
     def talkative(self: Any, public: Any, plan: Any, content: Any, noise: Noise) -> Any:
-        return {**honest(self, public, plan, content, noise), "rows": np.array([content["trips"][:, 3].sum()])}
+        return {
+            **honest(self, public, plan, content, noise),
+            "rows": np.array([content["trips"][:, 3].sum()]),
+        }
 
     monkeypatch.setattr(kind, "release", talkative)
     assert audit_release(case, samples=SAMPLES, noise=Noise.seeded(4)).verdict == "violated"

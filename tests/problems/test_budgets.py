@@ -36,7 +36,9 @@ def test_an_automatic_delta_fails_nobody_in_a_thousand_releases(units: int) -> N
     delta = auto_delta(units)
     assert delta <= Decimal("1e-6")
     assert delta * units <= Decimal("1e-3")
-    assert delta * 10 > Decimal("1e-6") or delta * 10 * units > Decimal("1e-3")  # the largest power of ten
+    assert delta * 10 > Decimal("1e-6") or delta * 10 * units > Decimal(
+        "1e-3"
+    )  # the largest power of ten
     assert delta * DELTA_UNIT == int(delta * DELTA_UNIT)
 
 
@@ -61,7 +63,9 @@ def test_a_preset_is_the_plan_of_its_figures(kind: str, preset: str) -> None:
     assert float(meaning.rpartition("at most ")[2].partition(" %")[0]) == pytest.approx(
         100 * odds / (1 + odds), abs=0.1
     )
-    assert chosen.startswith("delta: none is needed" if delta == 0 else f"delta {float(delta):g} was chosen")
+    assert chosen.startswith(
+        "delta: none is needed" if delta == 0 else f"delta {float(delta):g} was chosen"
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,10 +91,14 @@ def test_plans_that_protect_nobody_say_so(epsilon: int, begins: str | None, sure
 def test_a_delta_by_rule_with_an_epsilon_or_a_rho() -> None:
     problem, dataset, _ = read_example(KINDS["multi_agent"])
     assert dataset is not None
-    made = budgeted(problem, dataset.public, Privacy.model_validate({"epsilon": 2, "delta": "auto"}))
+    made = budgeted(
+        problem, dataset.public, Privacy.model_validate({"epsilon": 2, "delta": "auto"})
+    )
     assert made.figures == {"epsilon": 2.0, "delta": 1e-6}
     assert "at most 1 / (1,000 x 2 units)" in made.plan.advice[0]
-    of_rho = budgeted(problem, dataset.public, Privacy.model_validate({"rho": 0.01, "delta": "auto"}))
+    of_rho = budgeted(
+        problem, dataset.public, Privacy.model_validate({"rho": 0.01, "delta": "auto"})
+    )
     assert of_rho.plan.total.rho <= 10**16
     assert of_rho.budget.delta == 10**12
 
@@ -104,7 +112,10 @@ def test_a_delta_by_rule_with_an_epsilon_or_a_rho() -> None:
         {"preset": "wild"},
         {"epsilon": 1, "delta": "automatic"},
         {"epsilon": 1, "delta": None},
-        *({"accuracy": {"within": within}} for within in (0, -1, True, "5", "0%", "0.0 %", "five%", [1], None)),
+        *(
+            {"accuracy": {"within": within}}
+            for within in (0, -1, True, "5", "0%", "0.0 %", "five%", [1], None)
+        ),
         *({"accuracy": {"within": within}} for within in ("5%\n", "٥%")),
         {"accuracy": {"within": 1, "confidence": 1.0}},
         {"accuracy": {"within": 1, "confidence": 0.1}},
@@ -118,7 +129,9 @@ def test_what_says_no_budget_is_refused(said: dict[str, Any]) -> None:
 def test_a_refusal_of_a_preset_names_it() -> None:
     problem, dataset, _ = read_example(KINDS["multi_agent"])
     assert dataset is not None
-    tiny = problem.model_copy(update={"schedule": problem.schedule.model_copy(update={"iterations": 10**6})})  # type: ignore[attr-defined]
+    tiny = problem.model_copy(
+        update={"schedule": problem.schedule.model_copy(update={"iterations": 10**6})}
+    )  # type: ignore[attr-defined]
     with pytest.raises(InvalidInput) as refused:
         budgeted(tiny, dataset.public, Privacy.model_validate({"preset": "strict", "delta": 0}))
     assert {one.pointer for one in refused.value.issues} == {"/privacy/delta"}  # which was said
@@ -173,7 +186,9 @@ def test_the_inverse_is_the_smallest_epsilon(law: str, within: float | str) -> N
     problem, public = told(width)
     near = within if isinstance(within, float) else float(within.rstrip(" %")) * 2
     if width(1000) > near:
-        with pytest.raises(InvalidInput, match=r"no epsilon up to 1000 .* with epsilon [0-9.]+: ±") as refused:
+        with pytest.raises(
+            InvalidInput, match=r"no epsilon up to 1000 .* with epsilon [0-9.]+: ±"
+        ) as refused:
             budgeted(problem, public, asked(within=within))
         assert refused.value.issues[0].pointer == "/privacy/accuracy/within"
         return
@@ -185,16 +200,28 @@ def test_the_inverse_is_the_smallest_epsilon(law: str, within: float | str) -> N
     assert len(problem.plans) <= inverse.MOST_PLANS + 1
     if law in ("as noise", "as steps", "slowly"):
         assert len(problem.plans) <= 9
-    assert made.plan.advice[0].startswith(f"epsilon {epsilon:g} is about the smallest with which total_travel_time is")
+    assert made.plan.advice[0].startswith(
+        f"epsilon {epsilon:g} is about the smallest with which total_travel_time is"
+    )
     assert made.plan.total.epsilon == made.budget.epsilon
 
 
 def test_the_inverse_of_a_named_quantity() -> None:
     problem, public = told(WIDTHS["as noise"])
-    assert budgeted(problem, public, asked(within=6.0, quantity="demand")).figures["epsilon"] == pytest.approx(10, 5e-3)
+    assert budgeted(problem, public, asked(within=6.0, quantity="demand")).figures[
+        "epsilon"
+    ] == pytest.approx(10, 5e-3)
     for said, says, where in (
-        ({"within": "5%", "quantity": "demand"}, "not known without the data: give a number, trips", "within"),
-        ({"within": 5, "quantity": "link_flows"}, "there are total_travel_time, demand", "quantity"),
+        (
+            {"within": "5%", "quantity": "demand"},
+            "not known without the data: give a number, trips",
+            "within",
+        ),
+        (
+            {"within": 5, "quantity": "link_flows"},
+            "there are total_travel_time, demand",
+            "quantity",
+        ),
     ):
         with pytest.raises(InvalidInput, match=says) as refused:
             budgeted(problem, public, asked(**said))
@@ -206,7 +233,9 @@ def test_a_promise_counts_data_that_public_figures_do_not_foretell() -> None:
     problem, public = told(WIDTHS["as noise"])
     usual = budgeted(problem, public, asked(within=6.0))
     assert "Eight of ten" not in usual.plan.advice[0]
-    wide = Expected("total_travel_time", 0.0, "minutes", "", size=200.0, margin=2.0, took=(0.25, 1.5))
+    wide = Expected(
+        "total_travel_time", 0.0, "minutes", "", size=200.0, margin=2.0, took=(0.25, 1.5)
+    )
     plain = problem.expected
 
     def told_of(*given: Any) -> tuple[Expected, ...]:
@@ -225,7 +254,9 @@ SOURCES = ("public figures", "an earlier release", "an earlier release of like d
 
 def measured() -> Iterator[tuple[str, list[str]]]:
     """Kind and cells of each row of the page that `make bench ARGS=inverse` writes."""
-    for section in (Path(__file__).parents[2] / "benchmarks" / "INVERSE.md").read_text().split("\n## ")[1:]:
+    for section in (
+        (Path(__file__).parents[2] / "benchmarks" / "INVERSE.md").read_text().split("\n## ")[1:]
+    ):
         for line in section.splitlines():
             cells = [cell.strip() for cell in line.strip("| ").split(" | ")]
             if line.startswith("| ") and cells[2] in SOURCES:
@@ -246,7 +277,12 @@ def test_what_simulated_data_needed_is_what_was_measured() -> None:
         table = tables.get((kind, method), {}).get(source != "public figures", {})
         if quantity in table and quantity != "block_transitions":  # one truth alone has blocks
             low, high = map(float, spread.split(" to "))
-            assert table[quantity] == pytest.approx((low, high), abs=0.005), (kind, method, quantity, source)
+            assert table[quantity] == pytest.approx((low, high), abs=0.005), (
+                kind,
+                method,
+                quantity,
+                source,
+            )
             compared.add((kind, method, source != "public figures", quantity))
     assert compared == {
         (*of, around, quantity)
@@ -269,7 +305,9 @@ def test_a_part_of_next_to_nothing_is_refused_as_one_that_no_epsilon_reaches() -
 
 def test_a_kind_that_tells_of_nothing_says_so() -> None:
     problem, public = told(WIDTHS["as noise"])
-    silent = Routing.model_construct(**{name: getattr(problem, name) for name in Routing.model_fields})
+    silent = Routing.model_construct(
+        **{name: getattr(problem, name) for name in Routing.model_fields}
+    )
     object.__setattr__(silent, "expected", lambda *_: ())
     with pytest.raises(InvalidInput, match="routing cannot tell"):
         budgeted(silent, public, asked(within=5))
@@ -282,7 +320,9 @@ def test_what_is_not_public_and_would_tell_is_named(kind: str, figure: str) -> N
     problem, dataset, _ = read_example(KINDS[kind])
     assert dataset is not None
     public = dataset.public.model_copy(update={figure: None})
-    with pytest.raises(InvalidInput, match=f"does not publish how many .*{figure}.* Ask for an epsilon") as refused:
+    with pytest.raises(
+        InvalidInput, match=f"does not publish how many .*{figure}.* Ask for an epsilon"
+    ) as refused:
         budgeted(problem, public, asked(within=0.1))
     assert refused.value.issues[0].pointer == "/privacy/accuracy"
 

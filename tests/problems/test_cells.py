@@ -23,7 +23,11 @@ from discreet.problems.base import Neighbours
 from discreet.problems.contents import Content
 from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation import constants
-from discreet.problems.off_policy_evaluation.dataset import OffPolicyContent, OffPolicyDataset, transitions_of
+from discreet.problems.off_policy_evaluation.dataset import (
+    OffPolicyContent,
+    OffPolicyDataset,
+    transitions_of,
+)
 from discreet.solvers.evaluation import gradient_temporal_difference as gtd
 from discreet.solvers.evaluation import monte_carlo_regression as regression
 from discreet.solvers.evaluation import temporal_difference as td
@@ -36,7 +40,11 @@ WHOLE = 1 << 24
 SHARE = 1 << 20
 """What a participant counts whose record has any length."""
 LAPLACE, GAUSSIAN = ("discrete_laplace", "l1"), ("discrete_gaussian", "l2")
-REAL, BATCH, DRAW = ("gaussian", "l2"), ("poisson_subsampled_gaussian", "l2"), ("one_draw_gaussian", "l2")
+REAL, BATCH, DRAW = (
+    ("gaussian", "l2"),
+    ("poisson_subsampled_gaussian", "l2"),
+    ("one_draw_gaussian", "l2"),
+)
 ROW, SMOOTH = ("dirichlet", "row"), ("smooth_sensitivity_gaussian", "smooth")
 ADDED, REPLACED = "added or removed", "replaced"
 # Mechanism and norm, sensitivity, relation, releases.
@@ -48,7 +56,12 @@ CELLS: dict[str, tuple[tuple[str, str], float | None, str, int]] = {
     "routing, counts, unit person, gaussian": (GAUSSIAN, 5, ADDED, 1),
     "routing, counts, fractions of trips": (LAPLACE, 500, ADDED, 1),
     "routing, counts, norm of a person": (GAUSSIAN, 6, ADDED, 1),
-    "routing, gradient": (REAL, None, ADDED, 1),  # derived in `test_unit_flow_descent`; here it is measured
+    "routing, gradient": (
+        REAL,
+        None,
+        ADDED,
+        1,
+    ),  # derived in `test_unit_flow_descent`; here it is measured
     # Records of five states are four transitions, each of which counts one.
     "dr_ensemble, counts, participant added": (LAPLACE, 4, ADDED, 1),
     "dr_ensemble, counts, participant added, in blocks": (LAPLACE, 4, ADDED, 1),
@@ -60,15 +73,30 @@ CELLS: dict[str, tuple[tuple[str, str], float | None, str, int]] = {
     "dr_ensemble, counts, participant replaced": (LAPLACE, 8, REPLACED, 1),
     "dr_ensemble, counts, participant added, clipped": (GAUSSIAN, 0.3 * SHARE, ADDED, 1),
     # Two vectors without negative entries, at a right angle.
-    "dr_ensemble, counts, participant replaced, clipped": (GAUSSIAN, 0.3 * SHARE * math.sqrt(2), REPLACED, 1),
+    "dr_ensemble, counts, participant replaced, clipped": (
+        GAUSSIAN,
+        0.3 * SHARE * math.sqrt(2),
+        REPLACED,
+        1,
+    ),
     "dr_ensemble, dirichlet, unit row": (ROW, 0.03, "in one row", 1),
     "dr_ensemble, dirichlet, unit participant": (ROW, 0.03, "in each of its 2 rows", 2),
     # Visits and rewards, each of them one trajectory.
     "off_policy_evaluation, moments, tabular, added": (LAPLACE, 2 * WHOLE, ADDED, 1),
-    "off_policy_evaluation, moments, tabular, added, gaussian": (GAUSSIAN, math.sqrt(2) * WHOLE, ADDED, 1),
+    "off_policy_evaluation, moments, tabular, added, gaussian": (
+        GAUSSIAN,
+        math.sqrt(2) * WHOLE,
+        ADDED,
+        1,
+    ),
     "off_policy_evaluation, moments, tabular, replaced": (LAPLACE, 4 * WHOLE, REPLACED, 1),
     # Visits at a right angle (2), rewards that point against each other (4).
-    "off_policy_evaluation, moments, tabular, replaced, gaussian": (GAUSSIAN, math.sqrt(6) * WHOLE, REPLACED, 1),
+    "off_policy_evaluation, moments, tabular, replaced, gaussian": (
+        GAUSSIAN,
+        math.sqrt(6) * WHOLE,
+        REPLACED,
+        1,
+    ),
     "off_policy_evaluation, moments, public rewards": (LAPLACE, 2 * WHOLE, REPLACED, 1),
     "off_policy_evaluation, moments, columns, added": (REAL, 1, ADDED, 1),
     "off_policy_evaluation, moments, columns, replaced": (REAL, 2, REPLACED, 1),
@@ -80,7 +108,12 @@ CELLS: dict[str, tuple[tuple[str, str], float | None, str, int]] = {
     "off_policy_evaluation, gradient, tabular, replaced": (DRAW, 2e-3, REPLACED, 400),
     # Parts of a whole, and a tenth of it for a square; two such parts, and one square.
     "off_policy_evaluation, importance sampling, added": (LAPLACE, WHOLE + WHOLE // 10, ADDED, 1),
-    "off_policy_evaluation, importance sampling, replaced": (LAPLACE, 2 * WHOLE + WHOLE // 10, REPLACED, 1),
+    "off_policy_evaluation, importance sampling, replaced": (
+        LAPLACE,
+        2 * WHOLE + WHOLE // 10,
+        REPLACED,
+        1,
+    ),
     "off_policy_evaluation, importance sampling, added, gaussian": (
         GAUSSIAN,
         math.sqrt(WHOLE**2 + (WHOLE // 10) ** 2),
@@ -94,7 +127,12 @@ CELLS: dict[str, tuple[tuple[str, str], float | None, str, int]] = {
         1,
     ),
     # Beside a twentieth of the price for the number of trajectories, which the clip rests on.
-    "off_policy_evaluation, importance sampling, public rules, added": (LAPLACE, WHOLE + WHOLE // 10, ADDED, 1),
+    "off_policy_evaluation, importance sampling, public rules, added": (
+        LAPLACE,
+        WHOLE + WHOLE // 10,
+        ADDED,
+        1,
+    ),
     # The noise of the steps: that of the mean reward beside them is the other cells' (`constant`).
     "off_policy_evaluation, minibatch, continuing, replaced": (BATCH, 2e-3, REPLACED, 20),
     "off_policy_evaluation, constant, added": (LAPLACE, WHOLE, ADDED, 1),
@@ -240,11 +278,19 @@ def step(case: Neighbours, left: Content, right: Content, start: Any) -> float:
     """How far theta is apart after one step of size 1 on all trajectories, as the method takes them, in the scales of
     its coordinates, in which each of them gets the same noise."""
     method = case.problem._method(case.public, case.plan.parameters["method"])  # type: ignore[attr-defined]
-    scale = method._scale() if method.name == "minibatch" else np.ones(2 * method.features.dimension)
+    scale = (
+        method._scale() if method.name == "minibatch" else np.ones(2 * method.features.dimension)
+    )
     found = []
     for content in (left, right):
-        moved = td.bounded(transitions_of(content, method.max_ratio), case.public.reward_bound, method.max_ratio)
-        ends: dict[str, Any] = {"steps": 1, "clip": case.plan.parameters["clip"], "noise_scale": 0.0}
+        moved = td.bounded(
+            transitions_of(content, method.max_ratio), case.public.reward_bound, method.max_ratio
+        )
+        ends: dict[str, Any] = {
+            "steps": 1,
+            "clip": case.plan.parameters["clip"],
+            "noise_scale": 0.0,
+        }
         theta = gtd.minibatch(
             moved,
             method.features,
@@ -266,7 +312,9 @@ def regressed(case: Neighbours, content: Content) -> Any:
     shared: dict[str, Any] = {"smoothing": event.smoothing, "reward_bound": 1.0, "horizon": 3}
     if "dp_lsw" in case.name:
         return regression.dp_lsw(moved, np.eye(1), 0.5, **shared)
-    return regression.dp_lsl(moved, np.eye(1), 0.5, penalty=1e6, public_trajectories=case.public.trajectories, **shared)
+    return regression.dp_lsl(
+        moved, np.eye(1), 0.5, penalty=1e6, public_trajectories=case.public.trajectories, **shared
+    )
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
@@ -284,16 +332,24 @@ def trajectory(case: Neighbours, generator: np.random.Generator) -> list[dict[st
     """Anything that a person may have done."""
     part, rows = case.public, []
     for _ in range(int(generator.integers(1, 4))):
-        row: dict[str, Any] = {"terminal": False, "reward": float(generator.choice([-1, 1, generator.uniform(-1, 1)]))}
+        row: dict[str, Any] = {
+            "terminal": False,
+            "reward": float(generator.choice([-1, 1, generator.uniform(-1, 1)])),
+        }
         if part.states is not None:
             cells = part.topology or list(itertools.product(range(part.states), repeat=2))
             row["state"], row["next_state"] = map(int, cells[generator.integers(len(cells))])
             if part.rewards is not None:
                 row["reward"] = part.rewards[part.topology.index((row["state"], row["next_state"]))]
         else:
-            row["x"], row["x_next"] = ([float(generator.choice([-1, 1, generator.uniform(-3, 3)]))] for _ in range(2))
+            row["x"], row["x_next"] = (
+                [float(generator.choice([-1, 1, generator.uniform(-3, 3)]))] for _ in range(2)
+            )
         if part.off_policy:
-            row["behaviour"], row["target"] = float(generator.uniform(0.01, 1)), float(generator.uniform(0, 1))
+            row["behaviour"], row["target"] = (
+                float(generator.uniform(0.01, 1)),
+                float(generator.uniform(0, 1)),
+            )
             if part.max_ratio is not None:
                 row["target"] = min(row["target"], part.max_ratio * row["behaviour"])
         rows.append(row)
@@ -329,7 +385,9 @@ def test_no_neighbours_move_it_by_more(name: str) -> None:
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
     """Balle & Wang 2018, Theorem 8."""
-    return float(norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu))
+    return float(
+        norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+    )
 
 
 @pytest.mark.parametrize(
@@ -341,7 +399,9 @@ def test_scales_are_what_the_textbook_says(name: str) -> None:
     epsilon, delta = total.epsilon / 1e9, total.delta / 1e18
     if event.norm == "l1":
         assert (total.epsilon, delta) == (10**9, 0)
-        counted = len(CASES[name].plan.events) > 1  # then the number of trajectories is bought beside
+        counted = (
+            len(CASES[name].plan.events) > 1
+        )  # then the number of trajectories is bought beside
         epsilon *= 1 - COUNTED.get(name, 0.5) * counted
         assert event.scale == pytest.approx(event.sensitivity / epsilon, rel=1e-12)
         return
@@ -357,7 +417,11 @@ def test_scales_of_batches_are_what_dp_accounting_says(relation: str) -> None:
     those that are replaced had half the noise."""
     event: Any = CASES[f"off_policy_evaluation, minibatch, columns, {relation}"].plan.events[0]
     epsilon, delta = event.charged_epsilon / 1e9, event.charged_delta / 1e18
-    kind = NeighboringRelation.ADD_OR_REMOVE_ONE if relation == "added" else NeighboringRelation.REPLACE_ONE
+    kind = (
+        NeighboringRelation.ADD_OR_REMOVE_ONE
+        if relation == "added"
+        else NeighboringRelation.REPLACE_ONE
+    )
 
     def theirs(factor: float) -> float:
         accountant = PLDAccountant(kind, value_discretization_interval=1e-3)
@@ -374,11 +438,18 @@ def test_a_run_draws_the_noise_of_its_plan() -> None:
     checked = set()
     for case in CASES.values():
         event: Event = case.plan.events[0]
-        if event.mechanism in ("discrete_laplace", "discrete_gaussian", "gaussian") and event.mechanism not in checked:
+        if (
+            event.mechanism in ("discrete_laplace", "discrete_gaussian", "gaussian")
+            and event.mechanism not in checked
+        ):
             kind = np.float64 if event.mechanism == "gaussian" else np.int64
-            drawn = np.asarray(generator.add_each(event, np.zeros(20_000, dtype=kind)), dtype=np.float64)
+            drawn = np.asarray(
+                generator.add_each(event, np.zeros(20_000, dtype=kind)), dtype=np.float64
+            )
             heavy = 5 if event.mechanism == "discrete_laplace" else 2
-            assert drawn.std() == pytest.approx(event.deviation(), rel=5 * math.sqrt(heavy / 4 / 20_000))
+            assert drawn.std() == pytest.approx(
+                event.deviation(), rel=5 * math.sqrt(heavy / 4 / 20_000)
+            )
             checked.add(event.mechanism)
     assert len(checked) == 3
 

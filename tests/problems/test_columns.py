@@ -57,7 +57,10 @@ def test_records_are_ordered_by_their_hashes_in_64_bits(records: list[list[Any]]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(columns, "ROWS_AT_ONCE", 2)
         assert record_order(start, narrow).tolist() == expected
-    assert starts_of(start, order).tolist() == np.cumsum([0, *(len(records[place]) for place in order)]).tolist()
+    assert (
+        starts_of(start, order).tolist()
+        == np.cumsum([0, *(len(records[place]) for place in order)]).tolist()
+    )
     for column in narrow:
         moved = np.concatenate([column[start[place] : start[place + 1]] for place in order])
         np.testing.assert_array_equal(rearranged(column, start, order), moved)

@@ -32,7 +32,12 @@ def test_the_same_mistake_of_many_rows_is_said_once_with_its_count() -> None:
 
 def test_columns_that_are_wrong_are_answered_with_all_that_are_needed() -> None:
     with pytest.raises(InvalidInput) as refused:
-        integer_columns(pa.table({"household": [1], "state": [1]}), {"state": (1, 4)}, "/content", ("participant",))
+        integer_columns(
+            pa.table({"household": [1], "state": [1]}),
+            {"state": (1, 4)},
+            "/content",
+            ("participant",),
+        )
     assert [issue.detail for issue in refused.value.issues] == [
         "column 'participant' is missing; columns are: household, state",
         "column 'household' is not known here; needed: participant, state",
@@ -40,7 +45,13 @@ def test_columns_that_are_wrong_are_answered_with_all_that_are_needed() -> None:
 
 
 def test_nobody_is_called_nan() -> None:
-    assert owner_column(pa.table({"person": [1.5, 2.5, 1.5]}), "person", "/content").tolist() == [0, 1, 0]
+    assert owner_column(pa.table({"person": [1.5, 2.5, 1.5]}), "person", "/content").tolist() == [
+        0,
+        1,
+        0,
+    ]
     for values in ([1.0, np.nan], [1.0, None]):
         with pytest.raises(InvalidInput, match="column 'person' has missing values"):
-            owner_column(pa.table({"person": pa.array(values, from_pandas=False)}), "person", "/content")
+            owner_column(
+                pa.table({"person": pa.array(values, from_pandas=False)}), "person", "/content"
+            )

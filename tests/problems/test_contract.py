@@ -47,9 +47,14 @@ def example(kind: str) -> tuple[Problem, Any, Content, Budget]:
 
 def test_every_folder_is_registered() -> None:
     """A folder of `problems` stands in KINDS under its own literal, and in the union."""
-    folders = {path.parent.name for path in (ROOT / "service/discreet/problems").glob("*/problem.py")}
+    folders = {
+        path.parent.name for path in (ROOT / "service/discreet/problems").glob("*/problem.py")
+    }
     assert folders == set(KINDS)
-    for union, registered in ((problems.AnyProblem, problems.KINDS), (problems.AnyDataset, problems.DATASETS)):
+    for union, registered in (
+        (problems.AnyProblem, problems.KINDS),
+        (problems.AnyDataset, problems.DATASETS),
+    ):
         members = get_args(union)[0]
         assert set(get_args(members) or [members]) == set(registered.values())
     for name, kind in problems.KINDS.items():
@@ -68,7 +73,9 @@ def test_every_kind_has_its_page(kind: str) -> None:
 def test_the_example_runs(kind: str) -> None:
     result = rehearse(problems.KINDS[kind])
     body, _ = encode(result.to_json(), result.tables(every=True))
-    assert body == rfc8785.dumps(json.loads(body))  # the digest of these bytes is that of the canonical result
+    assert body == rfc8785.dumps(
+        json.loads(body)
+    )  # the digest of these bytes is that of the canonical result
     assert result.to_json()
 
 
@@ -89,7 +96,9 @@ def test_finish_depends_on_what_was_released_alone(kind: str) -> None:
     plan = problem.plan(public, budget)
     released = pack(problem.release(public, plan, content, Noise.seeded(1)))
     steps: list[tuple[int, int]] = []
-    first = problem.finish(public, plan, unpack(released), lambda *step: steps.append(step)).to_json()
+    first = problem.finish(
+        public, plan, unpack(released), lambda *step: steps.append(step)
+    ).to_json()
     assert problem.finish(public, plan, unpack(released), lambda *step: None).to_json() == first
     assert all(0 < step <= total == plan.resources.steps for step, total in steps)
     parameters = inspect.signature(problem.finish).parameters
@@ -103,7 +112,9 @@ def test_two_releases_differ(kind: str) -> None:
     plan = problem.plan(public, budget)
     # Ten, since two of routing's two counts with noise of scale 10 may be equal: of ten all are with probability 1e-11
     # at most, as the likeliest noise of a count has tanh(1/20) < 0.05.
-    assert len({pack(problem.release(public, plan, content, Noise.secure())) for _ in range(10)}) > 1
+    assert (
+        len({pack(problem.release(public, plan, content, Noise.secure())) for _ in range(10)}) > 1
+    )
     seeded = [pack(problem.release(public, plan, content, Noise.seeded(3))) for _ in range(2)]
     assert seeded[0] == seeded[1]
 
@@ -111,7 +122,9 @@ def test_two_releases_differ(kind: str) -> None:
 @pytest.mark.parametrize("kind", WITH_DATASETS)
 def test_private_fields_are_marked(kind: str) -> None:
     """`content` is the one private field of a dataset, and it says so in the schema; a job has none."""
-    schema = DatasetRequest.model_json_schema()["$defs"][problems.DATASETS[kind].__name__]["properties"]
+    schema = DatasetRequest.model_json_schema()["$defs"][problems.DATASETS[kind].__name__][
+        "properties"
+    ]
     assert {name for name, field in schema.items() if field.get("x-private")} == {"content"}
     assert "x-private" not in str(JobRequest.model_json_schema())
     assert problems.DATASETS[kind].model_fields["content"].json_schema_extra == {"x-private": True}
@@ -199,10 +212,16 @@ def check_fields(kind: str, result: Result) -> set[str]:
     TypeAdapter(fields).validate_python(body, strict=True, extra="forbid")
     properties = properties_of(fields)
     tables = {name: table.column_names for name, table in result.tables(every=True).items()}
-    assert tables == {name: properties[name]["x-table"] for name in body if "x-table" in properties[name]}
+    assert tables == {
+        name: properties[name]["x-table"] for name in body if "x-table" in properties[name]
+    }
     for name, columns in tables.items():
         if "$ref" not in properties[name]["items"]:  # an array: its axes, then the number
-            assert np.array(body[name]).ndim == len(columns) - 1 == str(properties[name]).count("'items'")
+            assert (
+                np.array(body[name]).ndim
+                == len(columns) - 1
+                == str(properties[name]).count("'items'")
+            )
     return body.keys() - {"tables"}
 
 
@@ -212,7 +231,9 @@ def asked_otherwise(cases: list[Neighbours]) -> Iterator[Neighbours]:
     free = one.problem.free(one.public)
     for name, update in one.problem.otherwise(one.public).items():
         if name in free:
-            other = type(one.problem).model_validate({**one.problem.model_dump(mode="json"), **update})
+            other = type(one.problem).model_validate(
+                {**one.problem.model_dump(mode="json"), **update}
+            )
             budget = Budget(epsilon=one.plan.total.epsilon, delta=one.plan.total.delta)
             yield replace(one, problem=other, plan=other.plan(one.public, budget))
 
@@ -226,19 +247,33 @@ def test_results_are_what_the_kind_declares(kind: str) -> None:
         cases = [case(kind, place) for place in range(1 + len(problems.KINDS[kind].worst_cases()))]
     else:
         problem, public, content, budget = example(kind)
-        cases = [Neighbours("example", problem, public, problem.plan(public, budget), content, content)]
-    private = set().union(*(check_fields(kind, finished(one)) for one in [*cases, *asked_otherwise(cases)]))
+        cases = [
+            Neighbours("example", problem, public, problem.plan(public, budget), content, content)
+        ]
+    private = set().union(
+        *(check_fields(kind, finished(one)) for one in [*cases, *asked_otherwise(cases)])
+    )
     simulated = set().union(*(check_fields(kind, finished(one, simulated=True)) for one in cases))
     for name in simulated - private:
         assert "of simulations" in properties[name]["description"]
-    federated = {name for name in properties if "of protocol federated" in properties[name].get("description", "")}
-    several = {name for name in properties if "Of several releases" in properties[name].get("description", "")}
+    federated = {
+        name
+        for name in properties
+        if "of protocol federated" in properties[name].get("description", "")
+    }
+    several = {
+        name
+        for name in properties
+        if "Of several releases" in properties[name].get("description", "")
+    }
     assert private | simulated | federated | several | {"tables"} == properties.keys()
     assert all(properties[name].get("description") for name in properties)
     always = set(TypeAdapter(fields).json_schema()["required"])
     for one in cases:
         assert always <= finished(one).to_json().keys()
-    assert not any("x-table" in properties[name] for name in always)  # what may be a table may be left out
+    assert not any(
+        "x-table" in properties[name] for name in always
+    )  # what may be a table may be left out
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -246,11 +281,15 @@ def test_the_contract_and_the_page_have_the_fields(kind: str) -> None:
     problem = problems.KINDS[kind]
     assert problem.Fields is not ResultFields
     published = create_app(Settings()).openapi()["components"]["schemas"]
-    declared = json.loads(json.dumps(properties_of(problem.Fields)).replace("#/$defs/", "#/components/schemas/"))
+    declared = json.loads(
+        json.dumps(properties_of(problem.Fields)).replace("#/$defs/", "#/components/schemas/")
+    )
     reference = published["Results"]["properties"][kind]["$ref"]
     assert published[reference.rpartition("/")[2]]["properties"] == declared
     request = published[problem.__name__]["properties"]
-    marked = {name: said["x-asked-again"] for name, said in request.items() if "x-asked-again" in said}
+    marked = {
+        name: said["x-asked-again"] for name, said in request.items() if "x-asked-again" in said
+    }
     assert marked == problem.asked_again
     page = (ROOT / "docs" / "problems" / f"{kind}.md").read_text()
     missing = [name for name in declared if f"`{name}" not in page and name != "tables"]
@@ -267,10 +306,15 @@ def test_what_may_be_asked_again_was_not_fixed_at_the_release(kind: str, place: 
     assert others.keys() == type(problem).model_fields.keys() - NOT_ASKED
 
     def releases(by: Problem) -> list[bytes]:
-        return [pack(by.release(public, plan, content, Noise.seeded(1))) for content in (one.left, one.right)]
+        return [
+            pack(by.release(public, plan, content, Noise.seeded(1)))
+            for content in (one.left, one.right)
+        ]
 
     released = releases(problem)
-    budget = Budget(epsilon=plan.total.epsilon, delta=plan.total.delta)  # what was paid may be less than was asked for
+    budget = Budget(
+        epsilon=plan.total.epsilon, delta=plan.total.delta
+    )  # what was paid may be less than was asked for
     repeated, body = problem.plan(public, budget), problem.model_dump(mode="json")
     for name, update in others.items():
         assert update[name] != body[name], name
@@ -303,8 +347,12 @@ def test_several_releases_are_finished_as_their_mean(kind: str, place: int) -> N
     """Of the same sums once with the plan's noise and once with twice that: weights 4 to 1, and so much less noise."""
     one = case(kind, place)
     plan, names = one.plan, one.problem.noised_sums(one.plan)
-    louder = plan.model_copy(update={"events": tuple(event.less_noise(0.5) for event in plan.events)})
-    parts = [one.problem.release(one.public, made, one.left, Noise.seeded(2)) for made in (plan, louder)]
+    louder = plan.model_copy(
+        update={"events": tuple(event.less_noise(0.5) for event in plan.events)}
+    )
+    parts = [
+        one.problem.release(one.public, made, one.left, Noise.seeded(2)) for made in (plan, louder)
+    ]
     if not names:  # two such releases have no mean that means anything
         return
     (event,) = plan.events
@@ -313,16 +361,24 @@ def test_several_releases_are_finished_as_their_mean(kind: str, place: int) -> N
     assert shares == pytest.approx([0.8, 0.2], rel=0.1)  # discrete noise is not quite of its scale
     together = reuse.combine(one.problem, plan, list(zip(shares, parts, strict=True)))
     for name in names:
-        assert together[name] == pytest.approx(shares[0] * parts[0][name] + shares[1] * parts[1][name])
+        assert together[name] == pytest.approx(
+            shares[0] * parts[0][name] + shares[1] * parts[1][name]
+        )
     asked = reuse.plan_of(one.problem, one.public, [louder, plan], ["job_a", "job_b"])
     assert asked.events[0].scale == pytest.approx(event.scale * shares[0] ** 0.5)
-    assert asked.events[0].deviation() == pytest.approx(event.deviation() * shares[0] ** 0.5, rel=0.1)
+    assert asked.events[0].deviation() == pytest.approx(
+        event.deviation() * shares[0] ** 0.5, rel=0.1
+    )
     assert asked.total == Price.zero()
     assert type(asked).model_validate_json(asked.model_dump_json()) == asked
     gain = reuse.gain(asked, shares)
     assert gain["least_alone"] == pytest.approx(plan.noise[0].standard_deviation)
-    assert gain["standard_deviation"] == pytest.approx(plan.noise[0].standard_deviation * shares[0] ** 0.5)
-    result = one.problem.finish(one.public, asked, together, lambda *step: None).beside("combined", gain)
+    assert gain["standard_deviation"] == pytest.approx(
+        plan.noise[0].standard_deviation * shares[0] ** 0.5
+    )
+    result = one.problem.finish(one.public, asked, together, lambda *step: None).beside(
+        "combined", gain
+    )
     check_fields(kind, result)
 
 
@@ -341,7 +397,11 @@ def kinds_named_in(path: Path) -> list[str]:
         return QUOTED.findall(text)
     nodes = list(ast.walk(ast.parse(text)))
     texts = [node.value for node in nodes if isinstance(node, ast.Constant)]
-    return [name for name in [*texts, *(node.arg for node in nodes if isinstance(node, ast.keyword))] if name in KINDS]
+    return [
+        name
+        for name in [*texts, *(node.arg for node in nodes if isinstance(node, ast.keyword))]
+        if name in KINDS
+    ]
 
 
 def test_nothing_is_chosen_by_a_kind_outside_its_folder() -> None:
@@ -351,7 +411,11 @@ def test_nothing_is_chosen_by_a_kind_outside_its_folder() -> None:
     registry of the client's readers: what tables a field keeps is of its kind alone.
     """
     service, clients = ROOT / "service/discreet", ROOT / "clients"
-    own = (*(service / "problems" / kind for kind in KINDS), service / "reproduce", service / "problems/__init__.py")
+    own = (
+        *(service / "problems" / kind for kind in KINDS),
+        service / "reproduce",
+        service / "problems/__init__.py",
+    )
     readers = clients / "python/discreet_client/readers.py"
     apart = (
         *own,
@@ -364,11 +428,16 @@ def test_nothing_is_chosen_by_a_kind_outside_its_folder() -> None:
         path
         for top in (service, clients / "python", clients / "typescript/src")
         for path in top.rglob("*")
-        if path.suffix in (".py", ".ts", ".html", ".js") and not any(path.is_relative_to(one) for one in apart)
+        if path.suffix in (".py", ".ts", ".html", ".js")
+        and not any(path.is_relative_to(one) for one in apart)
     ]
     assert len(files) > 200
-    assert {str(path.relative_to(ROOT)): named for path in files if (named := kinds_named_in(path))} == {}
-    assert set(KINDS) <= set(kinds_named_in(service / "problems/__init__.py"))  # it sees what is there
+    assert {
+        str(path.relative_to(ROOT)): named for path in files if (named := kinds_named_in(path))
+    } == {}
+    assert set(KINDS) <= set(
+        kinds_named_in(service / "problems/__init__.py")
+    )  # it sees what is there
 
 
 def test_tests_choose_nothing_by_a_kind() -> None:
@@ -377,7 +446,13 @@ def test_tests_choose_nothing_by_a_kind() -> None:
         for path in (ROOT / "tests").rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Compare)
-        and any(isinstance(side, ast.Name) and side.id == "kind" for side in (node.left, *node.comparators))
-        and any(isinstance(side, ast.Constant) and side.value in KINDS for side in (node.left, *node.comparators))
+        and any(
+            isinstance(side, ast.Name) and side.id == "kind"
+            for side in (node.left, *node.comparators)
+        )
+        and any(
+            isinstance(side, ast.Constant) and side.value in KINDS
+            for side in (node.left, *node.comparators)
+        )
     ]
     assert not found, "\n".join(found)

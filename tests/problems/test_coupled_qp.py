@@ -61,7 +61,9 @@ def planned(body: dict[str, Any]) -> tuple[CoupledQp, Plan]:
 
 def run(body: dict[str, Any]) -> dict[str, Any]:
     problem, plan = planned(body)
-    return problem.finish(None, plan, problem.release(None, plan, {}, Noise.secure()), lambda *step: None).to_json()
+    return problem.finish(
+        None, plan, problem.release(None, plan, {}, Noise.secure()), lambda *step: None
+    ).to_json()
 
 
 # What comes out -----------------------------------------------------------------------------------------------------
@@ -85,7 +87,10 @@ def test_the_encrypted_run_is_the_plaintext_run(scheme: str) -> None:
     assert problem.steps is not None
     plain = solve(parts, c, d, steps=steps_of(problem.steps, parts), iterations=200)
     result = run(body)
-    ours, twin = np.concatenate([*result["x"], result["multipliers"]]), np.concatenate([*plain.x, plain.multipliers])
+    ours, twin = (
+        np.concatenate([*result["x"], result["multipliers"]]),
+        np.concatenate([*plain.x, plain.multipliers]),
+    )
     assert float(np.max(np.abs(ours - twin))) < 1e-8
     assert result["bytes_sent"] > 0
 
@@ -136,7 +141,9 @@ def test_random_instances_against_cvxpy(seed: int) -> None:
 
 def test_vehicles_fill_the_valley() -> None:
     """examples/ev_charging.py with twelve vehicles: the limit of the feeder holds, and the cost is that of CVXPY."""
-    where = importlib.util.spec_from_file_location("ev_charging", ROOT / "examples" / "ev_charging.py")
+    where = importlib.util.spec_from_file_location(
+        "ev_charging", ROOT / "examples" / "ev_charging.py"
+    )
     assert where is not None
     assert where.loader is not None
     example = importlib.util.module_from_spec(where)
@@ -153,11 +160,20 @@ def test_vehicles_fill_the_valley() -> None:
 
 
 def test_the_section_of_the_certificate() -> None:
-    problem, plan = planned(spec(steps__iterations=3, encryption={"scheme": "paillier", "key_bits": 2048}))
-    result = problem.finish(None, plan, problem.release(None, plan, {}, Noise.secure()), lambda *step: None).to_json()
+    problem, plan = planned(
+        spec(steps__iterations=3, encryption={"scheme": "paillier", "key_bits": 2048})
+    )
+    result = problem.finish(
+        None, plan, problem.release(None, plan, {}, Noise.secure()), lambda *step: None
+    ).to_json()
     section = problem.evidence(plan, json.dumps(result).encode())
     assert section["protocol"] == "discreet/secure-sum/v1"
-    assert (section["scheme"], section["key_bits"], section["agents"], section["rounds"]) == ("paillier", 2048, 3, 3)
+    assert (section["scheme"], section["key_bits"], section["agents"], section["rounds"]) == (
+        "paillier",
+        2048,
+        3,
+        3,
+    )
     assert section["reveals"]["operator"].endswith("no value")
     assert section["transcript"] == result["transcript"]
     assert len(bytes.fromhex(result["transcript"])) == 32
@@ -173,32 +189,62 @@ def agents(count: int, **changes: Any) -> list[dict[str, Any]]:
 
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"agents": spec()["agents"][:2], "steps__primal": 0.1}, "/problem/agents", "fewer than three"),
-    ({"encryption": {"key_bits": 1024}}, "/problem/encryption/key_bits", "2048 to 8192 bits.* found 1024"),
+    (
+        {"encryption": {"key_bits": 1024}},
+        "/problem/encryption/key_bits",
+        "2048 to 8192 bits.* found 1024",
+    ),
     ({"encryption": {"key_bits": 2050}}, "/problem/encryption/key_bits", "multiple of 16"),
     (
         {"encryption": {"slot_bits": 32, "fraction_bits": 28}},
         "/problem/encryption/slot_bits",
         "need 35 bits; a slot has 32",
     ),
-    ({"encryption": {"scheme": "masking", "slot_bits": 56}}, "/problem/encryption/slot_bits", "modulo 2"),
-    ({"encryption": {"colluding": 2}}, "/problem/encryption/colluding", "1 to 1 may collude, not 2"),
+    (
+        {"encryption": {"scheme": "masking", "slot_bits": 56}},
+        "/problem/encryption/slot_bits",
+        "modulo 2",
+    ),
+    (
+        {"encryption": {"colluding": 2}},
+        "/problem/encryption/colluding",
+        "1 to 1 may collude, not 2",
+    ),
     ({"operator__c": [1, 1e12]}, "/problem/encryption/slot_bits", "whatever the data"),
-    ({"operator": {"c": [1, 1], "d": [-1, 3.1]}}, "/problem/operator/d", "no x in the agents' boxes"),
-    ({"operator": {"c": [1], "d": [-1, 1]}}, "/problem/agents/0/A_u", "2 rows, but there are 1 entries"),
+    (
+        {"operator": {"c": [1, 1], "d": [-1, 3.1]}},
+        "/problem/operator/d",
+        "no x in the agents' boxes",
+    ),
+    (
+        {"operator": {"c": [1], "d": [-1, 1]}},
+        "/problem/agents/0/A_u",
+        "2 rows, but there are 1 entries",
+    ),
     ({"operator": {"c": [], "d": []}}, "/problem/operator", "1 to 16384 entries"),
     ({"steps__primal": [0.1, 0.1]}, "/problem/steps/primal", "2 step sizes for 3 agents"),
     ({"steps": {"primal": 0.1, "iterations": 5}}, "/problem/steps", "together or not at all"),
     ({"steps__iterations": 100_000, "encryption": {}}, "/problem/steps/iterations", "at most 600"),
     ({"mode": "private"}, "/problem/mode", "simulation"),
-    ({"agents": {"count": 3, "coupled": 2, "constraints": 2}}, "/problem/agents", "data are needed"),
+    (
+        {"agents": {"count": 3, "coupled": 2, "constraints": 2}},
+        "/problem/agents",
+        "data are needed",
+    ),
     ({"agents": agents(3, a_l=[1, 1, 1])}, "/problem/agents/0/A_u/0", "2 columns, but a_l has 3"),
     ({"agents": agents(3, upper=[1])}, "/problem/agents/0/upper", "1 entries for 2 variables"),
     ({"agents": agents(3, lower=[0, 2])}, "/problem/agents/0/lower/1", "lower 2 is above upper 1"),
-    ({"agents": agents(3, A_g=[[0, 1]])}, "/problem/agents/0/A_g", "1 rows, but there are 2 entries of operator.d"),
+    (
+        {"agents": agents(3, A_g=[[0, 1]])},
+        "/problem/agents/0/A_g",
+        "1 rows, but there are 2 entries of operator.d",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("changes", "pointer", "says"), REFUSED, ids=[pointer for _, pointer, _ in REFUSED])
+@pytest.mark.parametrize(
+    ("changes", "pointer", "says"), REFUSED, ids=[pointer for _, pointer, _ in REFUSED]
+)
 def test_bad_input_is_refused_by_place(changes: dict[str, Any], pointer: str, says: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         planned(spec(**changes))
@@ -254,7 +300,10 @@ def crowd(count: int, **noise: Any) -> dict[str, Any]:
         "kind": "coupled_qp",
         "mode": "simulation",
         "operator": {"c": [-count / 2.0], "d": [-1.0 * count]},
-        "agents": [{"A_u": [[1]], "A_g": [[1]], "A_q": [[0.1]], "a_l": [0], "upper": [1]} for _ in range(count)],
+        "agents": [
+            {"A_u": [[1]], "A_g": [[1]], "A_q": [[0.1]], "a_l": [0], "upper": [1]}
+            for _ in range(count)
+        ],
         "steps": {"primal": 1 / (count + 1), "dual": 0.01, "iterations": 4},
         "encryption": {"scheme": "masking"},
         "noise": {"epsilon": 30, "delta": 1e-6, **noise},
@@ -310,7 +359,9 @@ def test_noise_reaches_the_sums() -> None:
     alpha = body["steps"]["primal"]
     first, second = (np.array(run({**body, "noise": None})["x"]) for _ in range(2))
     assert np.array_equal(first, second)
-    assert first == pytest.approx(0.5)  # in the middle of the box, whose ends are 10 deviations away
+    assert first == pytest.approx(
+        0.5
+    )  # in the middle of the box, whose ends are 10 deviations away
     assert alpha * sigma < 0.05
     moved = (np.array(run(body)["x"]) - first) / (alpha * sigma)
     assert np.ptp(moved, axis=0).max() < 1e-6  # all agents see the same sums
@@ -319,7 +370,9 @@ def test_noise_reaches_the_sums() -> None:
 
 def test_a_smaller_clip_is_less_noise() -> None:
     """A public clip scales contributions down and the noise with them."""
-    wide, narrow = (planned(crowd(60, **noise))[1].noise[0].standard_deviation for noise in ({}, {"clip": 0.5}))
+    wide, narrow = (
+        planned(crowd(60, **noise))[1].noise[0].standard_deviation for noise in ({}, {"clip": 0.5})
+    )
     assert narrow == pytest.approx(wide * 0.5 / math.sqrt(2), rel=1e-6)
 
 
@@ -415,17 +468,26 @@ def test_agents_sign_whether_the_sums_have_settled(says: bool, status: str) -> N
     run.broadcast = run.session.step(run.session.rounds - 1, last, Noise.secure())
     run.session.restore(run.session.state())
     resumed = secure_sum.Agent(
-        run.machines[0].identity, lambda document: True, run.optimizers[0], secure_sum.MemoryJournal()
+        run.machines[0].identity,
+        lambda document: True,
+        run.optimizers[0],
+        secure_sum.MemoryJournal(),
     )
     resumed.resume(run.machines[0].state())
     resumed.answer(run.broadcast)
     assert (resumed.finished, resumed.verdict.value) == (True, b"settled" if says else b"unsettled")
-    result = run.problem.finish(None, run.plan, unpack(pack(run.session.released())), lambda *step: None).to_json()
+    result = run.problem.finish(
+        None, run.plan, unpack(pack(run.session.released())), lambda *step: None
+    ).to_json()
     assert result["status"] == status
     assert "whether the sums settled" in result["evidence"]["reveals"]["operator"]
     assert secure_sum.unsigned(result["evidence"]) == []
     swapped = {**result["evidence"], "settled": not says}
-    assert len(secure_sum.unsigned(swapped)) == len(secure_sum.unsigned({**swapped, "settled": None})) == 3
+    assert (
+        len(secure_sum.unsigned(swapped))
+        == len(secure_sum.unsigned({**swapped, "settled": None}))
+        == 3
+    )
 
 
 def test_an_agent_that_says_otherwise_ends_the_session() -> None:
@@ -439,14 +501,19 @@ def test_an_agent_that_says_otherwise_ends_the_session() -> None:
 def test_nothing_is_said_of_sums_with_noise_or_where_nobody_asks() -> None:
     run = Federation(3, tolerance=None)
     run.run()
-    result = run.problem.finish(None, run.plan, unpack(pack(run.session.released())), lambda *step: None).to_json()
+    result = run.problem.finish(
+        None, run.plan, unpack(pack(run.session.released())), lambda *step: None
+    ).to_json()
     assert "status" not in result
     assert secure_sum.unsigned(result["evidence"]) == []
     noise = {"epsilon": 20, "delta": 1e-3, "clip": 1}
     quiet = CoupledQp.model_validate(federated(1000, noise=noise, exposure=None))
     assert "tolerance" not in quiet.plan_federation((), quiet.budget(None)).parameters["sums"]
     deaf = secure_sum.Agent(
-        Ed25519PrivateKey.generate(), lambda document: True, lambda sums: None, secure_sum.MemoryJournal()
+        Ed25519PrivateKey.generate(),
+        lambda document: True,
+        lambda sums: None,
+        secure_sum.MemoryJournal(),
     )
     asking = Federation(3)
     deaf.identity = asking.machines[0].identity
@@ -459,12 +526,17 @@ def test_nothing_is_said_of_sums_with_noise_or_where_nobody_asks() -> None:
     [
         ({}, "converged"),
         ({"iterations": 20}, "iteration_limit"),
-        ({"primal": 1e-7, "dual": 1e-7}, "iteration_limit"),  # creeps: each move is tiny, and none is smaller
+        (
+            {"primal": 1e-7, "dual": 1e-7},
+            "iteration_limit",
+        ),  # creeps: each move is tiny, and none is smaller
         ({"primal": 0.9, "dual": 5}, "iteration_limit"),  # swings from bound to bound
     ],
 )
 def test_a_result_says_whether_its_steps_have_settled(steps: dict[str, Any], status: str) -> None:
-    assert run(spec(**{f"steps__{name}": value for name, value in steps.items()}))["status"] == status
+    assert (
+        run(spec(**{f"steps__{name}": value for name, value in steps.items()}))["status"] == status
+    )
 
 
 def test_the_page_tells_how_far_the_example_has_settled() -> None:
@@ -516,7 +588,9 @@ def test_messages_that_are_not_the_agents_own_count_as_missing() -> None:
         message[place] ^= 1
     assert run.session.accepts(3, names[0], bytes(message))
     with pytest.raises(SessionFailed, match="protocol_broken"):
-        run.session.step(3, {names[0]: answers[names[0]], names[1]: answers[names[2]]}, Noise.secure())
+        run.session.step(
+            3, {names[0]: answers[names[0]], names[1]: answers[names[2]]}, Noise.secure()
+        )
 
 
 def test_noise_of_a_federated_job_is_charged_and_reaches_the_sums() -> None:
@@ -546,12 +620,20 @@ def test_a_clip_beyond_the_slots_is_refused() -> None:
 @pytest.mark.parametrize("sigma", [0.0, 0.5])
 def test_with_noise_no_agent_refuses_because_of_its_data(sigma: float) -> None:
     """It clips; without noise, where nothing but the sum's range protects, it says that its box is too large."""
-    data = (np.array([[1000.0]]), np.array([[1.0]]), QuadraticCost(np.zeros((0, 1)), np.ones(1)), Box(0.0, 1.0))
+    data = (
+        np.array([[1000.0]]),
+        np.array([[1.0]]),
+        QuadraticCost(np.zeros((0, 1)), np.ones(1)),
+        Box(0.0, 1.0),
+    )
     sums = secure_sum.Parameters(2, 3, 10.0, "masking", noise_sigma=sigma, clip=2 * sigma)
     steps = {"primal": 0.1, "dual": 0.1, "shrink": 1.0, "regularization": 0.0, "iterations": 3}
     run = agents_part._Run(None, data, None)  # type: ignore[arg-type]
     if sigma:
-        assert run._optimizer({"coupled": 1, "constraints": 1, "steps": steps}, sums, [bytes(32)] * 3) is not None
+        assert (
+            run._optimizer({"coupled": 1, "constraints": 1, "steps": steps}, sums, [bytes(32)] * 3)
+            is not None
+        )
     else:
         with pytest.raises(AgentError, match="the box is too large"):
             run._optimizer({"coupled": 1, "constraints": 1, "steps": steps}, sums, [bytes(32)] * 3)
@@ -561,7 +643,11 @@ def test_with_noise_no_agent_refuses_because_of_its_data(sigma: float) -> None:
 
 
 def test_few_agents_are_refused_unless_the_owner_accepts_it() -> None:
-    for count, refused in ((3, True), (99, True), (100, False)):  # two numbers a round, three rounds: 100 suffice
+    for count, refused in (
+        (3, True),
+        (99, True),
+        (100, False),
+    ):  # two numbers a round, three rounds: 100 suffice
         problem = CoupledQp.model_validate(federated(count, exposure=None))
         if not refused:
             plan = problem.plan_federation((), problem.budget(None))
@@ -592,7 +678,9 @@ def test_more_numbers_need_more_agents() -> None:
 
 
 def test_noise_in_the_sums_needs_nobodys_word() -> None:
-    problem = CoupledQp.model_validate(federated(40, exposure=None, noise={"epsilon": 30, "delta": 1e-6, "clip": 1.2}))
+    problem = CoupledQp.model_validate(
+        federated(40, exposure=None, noise={"epsilon": 30, "delta": 1e-6, "clip": 1.2})
+    )
     plan = problem.plan_federation((), problem.budget(None))
     assert plan.exposure is not None
     assert "bounded by the epsilon and delta" in plan.exposure.sentence
@@ -609,7 +697,9 @@ def test_a_simulation_is_not_concerned() -> None:
 
 def test_parameters_without_it_are_signed_as_before_there_was_the_field() -> None:
     """So old certificates and sessions in progress verify: their documents are compared byte by byte."""
-    before = '"dealer":0,"dimension":2,"fraction_bits":32,"key_bits":3072,"noise_sigma":0.0,"rounds":3'
+    before = (
+        '"dealer":0,"dimension":2,"fraction_bits":32,"key_bits":3072,"noise_sigma":0.0,"rounds":3'
+    )
     roster = secure_sum.Roster("job", (b"a" * 32,), b"b" * 32, Parameters(2, 3, 10.0, "masking"))
     assert before in roster.document.decode()
     assert b"exposure" not in roster.document

@@ -60,13 +60,27 @@ def test_without_steps_a_request_takes_it_and_with_steps_none_does() -> None:
     [
         ({"method": "spds"}, ("steps",), "iterations at least"),
         ({"noise": {"epsilon": 1, "delta": 1e-6}}, ("steps",), "sums with noise, need them"),
-        ({"method": "auto", "noise": {"epsilon": 1, "delta": 1e-6}}, ("method",), "for method spds"),
-        ({"method": "auto", "steps": {"primal": 1, "dual": 1, "iterations": 9}}, ("steps", "dual"), "has no steps"),
-        ({"method": "auto", "steps": {"iterations": 2}}, ("steps", "iterations"), "3 rounds at least"),
+        (
+            {"method": "auto", "noise": {"epsilon": 1, "delta": 1e-6}},
+            ("method",),
+            "for method spds",
+        ),
+        (
+            {"method": "auto", "steps": {"primal": 1, "dual": 1, "iterations": 9}},
+            ("steps", "dual"),
+            "has no steps",
+        ),
+        (
+            {"method": "auto", "steps": {"iterations": 2}},
+            ("steps", "iterations"),
+            "3 rounds at least",
+        ),
         ({"method": "newton"}, ("method",), "'spds' or 'auto'"),
     ],
 )
-def test_what_does_not_fit_it_is_refused_by_place(changes: dict[str, Any], place: tuple[str, ...], says: str) -> None:
+def test_what_does_not_fit_it_is_refused_by_place(
+    changes: dict[str, Any], place: tuple[str, ...], says: str
+) -> None:
     with pytest.raises(ValidationError, match=says) as refused:
         CoupledQp.model_validate(auto() | changes)
     error = refused.value.errors()[0]
@@ -114,7 +128,9 @@ def test_random_instances_against_cvxpy(seed: int) -> None:
 
 
 def test_the_example_of_the_docs_takes_no_steps() -> None:
-    specification = importlib.util.spec_from_file_location("ev_charging", ROOT / "examples" / "ev_charging.py")
+    specification = importlib.util.spec_from_file_location(
+        "ev_charging", ROOT / "examples" / "ev_charging.py"
+    )
     assert specification is not None
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
@@ -139,7 +155,9 @@ LIMIT = (-1.5,)
 AUTO = METHOD | {"operator": {"c": C, "d": LIMIT}}
 
 
-def test_agents_of_a_session_find_their_optimum_and_restart_at_every_exchange(tmp_path: Path) -> None:
+def test_agents_of_a_session_find_their_optimum_and_restart_at_every_exchange(
+    tmp_path: Path,
+) -> None:
     run = Together([Party(seed, tmp_path) for seed in range(4)], **AUTO)
     while not run.session.done:
         run.go(1)
@@ -185,7 +203,9 @@ def test_constraints_that_cannot_be_kept_end_unsettled() -> None:
     assert ends[0].rounds == 60
 
 
-def test_an_agent_of_before_there_was_the_method_ends_before_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_of_before_there_was_the_method_ends_before_it_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """It does not know the signed field, as today's does not know one that comes after it."""
     run = Together([Party(seed) for seed in range(3)], **AUTO)
     party = run.parties[0]
@@ -213,16 +233,22 @@ def test_sums_of_another_method_than_is_named_are_refused(hide: str) -> None:
 
 
 def test_an_agents_cap_on_rounds_holds_for_the_most_that_it_may_take() -> None:
-    run = Together([Party(0, demands=Demands(rounds=59, exposure="accepted")), Party(1), Party(2)], **AUTO)
+    run = Together(
+        [Party(0, demands=Demands(rounds=59, exposure="accepted")), Party(1), Party(2)], **AUTO
+    )
     with pytest.raises(AgentError, match="60 sums would be opened; this agent allows 59"):
-        next(one for one in run.parties if one.demands.rounds == 59).answer(0, run.broadcast, run.roster, run.price)
+        next(one for one in run.parties if one.demands.rounds == 59).answer(
+            0, run.broadcast, run.roster, run.price
+        )
 
 
 # What a job that is run again shows -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("agents", "hours"), [(4, 1), (8, 1), (4, 8)])
-def test_a_job_run_again_without_an_agent_shows_its_wish_only_without_the_haze(agents: int, hours: int) -> None:
+def test_a_job_run_again_without_an_agent_shows_its_wish_only_without_the_haze(
+    agents: int, hours: int
+) -> None:
     """Two jobs have prices zero in common. Without the haze the difference of their first sums is what the missing
     agent wants, and that of their first slopes how steep its cost is, to the grid. With it both are far off, and what
     the last sums tell is farther off than a guess from what the others want."""
@@ -238,7 +264,8 @@ def test_a_job_run_again_without_an_agent_shows_its_wish_only_without_the_haze(a
 def test_repeated_pairs_do_not_lift_the_haze() -> None:
     """The mean of fifty pairs comes near where every job's haze is drawn anew."""
     anew, kept = (
-        float(np.median([run_again.repeated(4, 1, seed, 50, kept=kept) for seed in range(4)])) for kept in (False, True)
+        float(np.median([run_again.repeated(4, 1, seed, 50, kept=kept) for seed in range(4)]))
+        for kept in (False, True)
     )
     assert anew < 0.25
     assert kept > 0.4
@@ -267,7 +294,11 @@ def test_a_part_of_an_agents_haze_is_its_own() -> None:
             found[party.identity.fingerprint] = rounds.responder.x
         return found
 
-    first, again, other = starts(parties[:3]), starts(parties[:3]), starts([*parties[:2], parties[3]])
+    first, again, other = (
+        starts(parties[:3]),
+        starts(parties[:3]),
+        starts([*parties[:2], parties[3]]),
+    )
     for party in parties[:2]:
         name = party.identity.fingerprint
         np.testing.assert_array_equal(first[name], again[name])

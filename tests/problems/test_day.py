@@ -15,14 +15,24 @@ from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.charts import charts_module, draw_result, result_charts
 from discreet.problems.dr_ensemble.advice import expectations
-from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset, DrEnsemblePublic
+from discreet.problems.dr_ensemble.dataset import (
+    DrEnsembleContent,
+    DrEnsembleDataset,
+    DrEnsemblePublic,
+)
 from discreet.problems.dr_ensemble.problem import DrEnsemble
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import Plan
 
 STATES, STEPS = 4, 49
 DAY = {"steps": 24, "blocks": [0, 7, 18]}
-PUBLIC: dict[str, Any] = {"unit": "participant", "states": STATES, "steps": STEPS, "participants": 400, "day": DAY}
+PUBLIC: dict[str, Any] = {
+    "unit": "participant",
+    "states": STATES,
+    "steps": STEPS,
+    "participants": 400,
+    "day": DAY,
+}
 FIELDS: dict[str, Any] = {
     "kind": "dr_ensemble",
     "dataset": "day",
@@ -49,10 +59,20 @@ def loads(seed: int = 3) -> tuple[list[list[int]], np.ndarray[Any, np.dtype[np.f
 ROWS, MATRICES = loads()
 
 
-def asked(epsilon: float = 1, delta: int = 0, public: Any = PUBLIC, **fields: Any) -> tuple[DrEnsemble, Any, Plan, Any]:
-    problem, part = DrEnsemble.model_validate({**FIELDS, **fields}), DrEnsemblePublic.model_validate(public)
+def asked(
+    epsilon: float = 1, delta: int = 0, public: Any = PUBLIC, **fields: Any
+) -> tuple[DrEnsemble, Any, Plan, Any]:
+    problem, part = (
+        DrEnsemble.model_validate({**FIELDS, **fields}),
+        DrEnsemblePublic.model_validate(public),
+    )
     content = DrEnsembleDataset.read_rows(part, DrEnsembleContent(trajectories=ROWS))
-    return problem, part, problem.plan(part, Budget(epsilon=round(epsilon * 1e9), delta=delta)), content
+    return (
+        problem,
+        part,
+        problem.plan(part, Budget(epsilon=round(epsilon * 1e9), delta=delta)),
+        content,
+    )
 
 
 def finished(epsilon: float = 1, simulated: bool = False, **fields: Any) -> dict[str, Any]:
@@ -75,7 +95,9 @@ def counted(rows: list[list[int]]) -> np.ndarray[Any, np.dtype[np.int64]]:
 def test_moves_are_counted_in_the_block_of_the_step_that_they_leave() -> None:
     problem, public, plan, content = asked()
     sums = problem.diagnose(public, plan, content, Noise.seeded(1))["true_counts"]
-    assert np.array_equal(sums.reshape(3, STATES, STATES), counted(ROWS))  # the grid is that of the public length
+    assert np.array_equal(
+        sums.reshape(3, STATES, STATES), counted(ROWS)
+    )  # the grid is that of the public length
 
 
 def test_blocks_cost_and_are_noised_as_one_matrix_is() -> None:
@@ -96,13 +118,22 @@ def test_one_participant_moves_the_sums_by_no_more_than_the_event_says(clip: flo
         lengths = rng.integers(2, 60, 3)
         rows = [rng.integers(0, STATES, size).tolist() for size in lengths]
         if rng.random() < 0.3:
-            rows[0] = [1] * len(rows[0])  # a load that never moves: all of its weight in a cell of each block
-        part = DrEnsemblePublic.model_validate({"unit": "participant", "states": STATES, "day": DAY})
+            rows[0] = [1] * len(
+                rows[0]
+            )  # a load that never moves: all of its weight in a cell of each block
+        part = DrEnsemblePublic.model_validate(
+            {"unit": "participant", "states": STATES, "day": DAY}
+        )
         problem = DrEnsemble.model_validate({**FIELDS, "clip": clip})
         plan = problem.plan(part, Budget(epsilon=10**9, delta=10**13))
         (event,), grid = plan.events, plan.parameters["grid"]
         sums = [
-            problem.diagnose(part, plan, DrEnsembleDataset.read_rows(part, DrEnsembleContent(trajectories=some)), None)[  # type: ignore[arg-type]
+            problem.diagnose(
+                part,
+                plan,
+                DrEnsembleDataset.read_rows(part, DrEnsembleContent(trajectories=some)),
+                None,
+            )[  # type: ignore[arg-type]
                 "true_counts"
             ].astype(float)
             for some in (rows, rows[1:])
@@ -120,7 +151,9 @@ def test_loads_follow_the_day() -> None:
     for first in (0, 15):
         result = finished(epsilon=1e6, first_step=first)
         assert "transitions" not in result
-        assert np.array(result["block_transitions"]) == pytest.approx(exact, abs=3e-3)  # entries have a floor
+        assert np.array(result["block_transitions"]) == pytest.approx(
+            exact, abs=3e-3
+        )  # entries have a floor
         moves, horizon = np.array(result["block_transitions"]), len(FIELDS["price"])
         visits = counted(ROWS).sum(axis=2)[BLOCK[first]]
         spread, power = visits / visits.sum(), np.array(FIELDS["power"])
@@ -131,9 +164,13 @@ def test_loads_follow_the_day() -> None:
         assert result["default_power"] == pytest.approx(default, rel=1e-3)
         cost = np.array(FIELDS["price"])[-1] * power
         for step in range(horizon - 2, -1, -1):  # -gamma ln E exp(-cost / gamma), gamma = 1
-            cost = FIELDS["price"][step] * power - np.log(moves[BLOCK[(first + step) % 24]] @ np.exp(-cost))
+            cost = FIELDS["price"][step] * power - np.log(
+                moves[BLOCK[(first + step) % 24]] @ np.exp(-cost)
+            )
         assert result["cost_to_go"] == pytest.approx(cost, rel=1e-9)
-    assert np.ptp(finished(epsilon=1e6)["default_power"][4:]) > 0.1  # of one matrix it would have settled
+    assert (
+        np.ptp(finished(epsilon=1e6)["default_power"][4:]) > 0.1
+    )  # of one matrix it would have settled
 
 
 def test_intervals_hold_what_plain_sums_would_say() -> None:
@@ -145,10 +182,16 @@ def test_intervals_hold_what_plain_sums_would_say() -> None:
         released = problem.release(public, plan, content, Noise.seeded(seed))
         result = problem.finish(public, plan, released, lambda *step: None).to_json()
         ends = result["uncertainty"]["values"]["default_power"]
-        held.append(np.mean((np.array(ends["lower"]) <= exact) & (exact <= np.array(ends["upper"]))))
+        held.append(
+            np.mean((np.array(ends["lower"]) <= exact) & (exact <= np.array(ends["upper"])))
+        )
         marked = result["uncertainty"]["noise_dominates"]["block_transitions"]
         assert len(marked) == 3 * STATES
-        assert np.shape(result["uncertainty"]["values"]["block_transitions"]["lower"]) == (3, STATES, STATES)
+        assert np.shape(result["uncertainty"]["values"]["block_transitions"]["lower"]) == (
+            3,
+            STATES,
+            STATES,
+        )
     assert np.mean(held) > 0.85
 
 
@@ -161,11 +204,19 @@ def test_a_simulation_shows_what_the_policy_does_in_truth() -> None:
 
 def test_the_public_model_expects_something_of_each_quantity() -> None:
     problem, public, plan, _ = asked(4)
-    found = {one.quantity: one for one in expectations(public, plan, problem.control(public, plan), None, 0.9)}
+    found = {
+        one.quantity: one
+        for one in expectations(public, plan, problem.control(public, plan), None, 0.9)
+    }
     assert list(found) == ["block_transitions", "expected_power", "saving", "cost_to_go"]
     whole = asked(4, public={**PUBLIC, "day": None})
-    one = {each.quantity: each for each in expectations(whole[1], whole[2], whole[0].control(*whole[1:3]), None, 0.9)}
-    assert found["block_transitions"].within > one["transitions"].within  # a third of the moves, the same noise
+    one = {
+        each.quantity: each
+        for each in expectations(whole[1], whole[2], whole[0].control(*whole[1:3]), None, 0.9)
+    }
+    assert (
+        found["block_transitions"].within > one["transitions"].within
+    )  # a third of the moves, the same noise
 
 
 def test_a_plan_of_many_blocks_of_many_states_is_no_work() -> None:
@@ -174,7 +225,9 @@ def test_a_plan_of_many_blocks_of_many_states_is_no_work() -> None:
     fields = {"power": [float(state) for state in range(100)]}
     public = DrEnsemblePublic.model_validate({**PUBLIC, "states": 100, "day": day})
     tracemalloc.start()
-    plan = DrEnsemble.model_validate({**FIELDS, **fields}).plan(public, Budget(epsilon=10**9, delta=0))
+    plan = DrEnsemble.model_validate({**FIELDS, **fields}).plan(
+        public, Budget(epsilon=10**9, delta=0)
+    )
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert plan.total.epsilon == 10**9
@@ -212,7 +265,10 @@ def test_what_does_not_go_with_a_day_is_refused() -> None:
         DrEnsemblePublic.model_validate(
             {"unit": "row", "states": 3, "row_change": 0.1, "min_probability": 0.1, "day": DAY}
         )
-    meters = {"meters": {"start": "2026-01-01T00:00:00Z", "interval_seconds": 3600}, "edges": [0, 1, 2, 3, 4]}
+    meters = {
+        "meters": {"start": "2026-01-01T00:00:00Z", "interval_seconds": 3600},
+        "edges": [0, 1, 2, 3, 4],
+    }
     with pytest.raises(ValidationError, match="first reading"):  # its hour is not known
         DrEnsemblePublic.model_validate({**PUBLIC, **meters, "steps": None})
     with pytest.raises(ValidationError, match="2000 together"):
@@ -238,7 +294,11 @@ def test_pictures_have_the_hours(tmp_path: Path) -> None:
         *("steps 0 to 6", "steps 7 to 17", "steps 18 to 23")
     ]
     assert "ticktext" not in charts["load"].figure["layout"]["xaxis"]
-    result["states"] |= {"day_begins": "00:00:00", "step_seconds": 3600, "edges": [0, 0.5, 1.5, 3, 7]}
+    result["states"] |= {
+        "day_begins": "00:00:00",
+        "step_seconds": 3600,
+        "edges": [0, 0.5, 1.5, 3, 7],
+    }
     charts = {chart.name: chart for chart in result_charts(body, told, result)}
     hours = ["00:00 to 07:00", "07:00 to 18:00", "18:00 to 00:00"]
     assert [frame["name"] for frame in charts["transitions"].figure["frames"]] == hours
@@ -251,5 +311,7 @@ def test_pictures_have_the_hours(tmp_path: Path) -> None:
     assert names[STATES] == "07:00 to 18:00, state 0 (0\u20130.5 kW)"
     result["uncertainty"]["noise_dominates"]["block_transitions"][STATES] = True
     drawn = {chart.name: chart for chart in result_charts(body, told, result)}["transitions"]
-    assert drawn.figure["frames"][1]["data"][0]["z"][0] == [None] * STATES  # nothing that looks as if it were known
+    assert (
+        drawn.figure["frames"][1]["data"][0]["z"][0] == [None] * STATES
+    )  # nothing that looks as if it were known
     assert "left blank" in drawn.caption

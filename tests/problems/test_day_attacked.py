@@ -17,7 +17,11 @@ from discreet.intake.field_issues import FieldError
 from discreet.privacy.noise import Noise
 from discreet.problems.charts import charts_module
 from discreet.problems.dr_ensemble.advice import expectations
-from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset, DrEnsemblePublic
+from discreet.problems.dr_ensemble.dataset import (
+    DrEnsembleContent,
+    DrEnsembleDataset,
+    DrEnsemblePublic,
+)
 from discreet.problems.dr_ensemble.day import Day
 from discreet.problems.dr_ensemble.problem import DrEnsemble
 from discreet.problems.numbers import Budget
@@ -30,7 +34,9 @@ def block(step: int, day: dict[str, Any]) -> int:
     return max(place for place, begin in enumerate(day["blocks"]) if begin <= step % day["steps"])
 
 
-def plain_sums(rows: Rows, states: int, day: dict[str, Any], grid: int, clip: float | None) -> list[int]:
+def plain_sums(
+    rows: Rows, states: int, day: dict[str, Any], grid: int, clip: float | None
+) -> list[int]:
     """Of a support of all transitions."""
     sums = [0] * (len(day["blocks"]) * states**2)
     for row in rows:
@@ -47,14 +53,19 @@ def plain_sums(rows: Rows, states: int, day: dict[str, Any], grid: int, clip: fl
 def random_day(rng: np.random.Generator, most: int = 9) -> dict[str, Any]:
     steps = int(rng.integers(2, most))
     blocks = int(rng.integers(2, steps + 1))
-    return {"steps": steps, "blocks": [0, *sorted(rng.choice(np.arange(1, steps), blocks - 1, replace=False).tolist())]}
+    return {
+        "steps": steps,
+        "blocks": [0, *sorted(rng.choice(np.arange(1, steps), blocks - 1, replace=False).tolist())],
+    }
 
 
 def asked(states: int, **fields: Any) -> DrEnsemble:
     """The power of a state is its number."""
     power = [float(state) for state in range(states)]
     given = {"kind": "dr_ensemble", "dataset": "day", "power": power, "price": [1.0, 2.0, 1.0]}
-    return DrEnsemble.model_validate({**given, "discomfort_weight": 1.0, "initial": "released", **fields})
+    return DrEnsemble.model_validate(
+        {**given, "discomfort_weight": 1.0, "initial": "released", **fields}
+    )
 
 
 def part(states: int, **fields: Any) -> DrEnsemblePublic:
@@ -65,7 +76,9 @@ def part(states: int, **fields: Any) -> DrEnsemblePublic:
 @pytest.mark.parametrize("delta", [0, 10**13])
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("length", [None, 2, 11])
-def test_sums_and_what_a_neighbour_moves(clip: Any, delta: int, known: bool, length: int | None) -> None:
+def test_sums_and_what_a_neighbour_moves(
+    clip: Any, delta: int, known: bool, length: int | None
+) -> None:
     """Neighbours drawn at random; the largest move is met exactly by a load that never leaves a cell."""
     rng = np.random.default_rng(7)
     for _ in range(12):
@@ -94,7 +107,11 @@ def test_readings_over_midnight_and_a_change_of_clocks(gaps: str) -> None:
     """Steps are counted from the start in hours that all have one length, whatever clocks show; who lacks a period that
     is not carried over counts for nothing, and moves the sums by nothing."""
     rng = np.random.default_rng(11)
-    start, hours, day = datetime(2026, 3, 28, 20, tzinfo=timezone(timedelta(hours=1))), 30, [0, 5, 19]
+    start, hours, day = (
+        datetime(2026, 3, 28, 20, tzinfo=timezone(timedelta(hours=1))),
+        30,
+        [0, 5, 19],
+    )
     rows, power = [], []
     for person in range(12):
         states, last, lacking = [], 0, 0
@@ -109,7 +126,9 @@ def test_readings_over_midnight_and_a_change_of_clocks(gaps: str) -> None:
             states.append(last)
             at = start + timedelta(hours=hour, minutes=int(rng.integers(0, 60)))
             shown = at.astimezone(ZoneInfo("Europe/Berlin"))  # summer time from 3 o'clock on
-            power.append({"participant": f"house {person}", "time": shown.isoformat(), "kw": last + 0.5})
+            power.append(
+                {"participant": f"house {person}", "time": shown.isoformat(), "kw": last + 0.5}
+            )
         if len(states) == hours:
             rows.append(states)
     rng.shuffle(power)
@@ -119,7 +138,9 @@ def test_readings_over_midnight_and_a_change_of_clocks(gaps: str) -> None:
     public = part(3, day={"steps": 24, "blocks": day}, **edges)
     problem = asked(3)
     plan = problem.plan(public, Budget(epsilon=10**9, delta=0))
-    content = DrEnsembleDataset.read_rows(public, DrEnsembleContent.model_validate({"power": power}))
+    content = DrEnsembleDataset.read_rows(
+        public, DrEnsembleContent.model_validate({"power": power})
+    )
     sums = problem.diagnose(public, plan, content, Noise.seeded(0))["true_counts"]
     assert sums.tolist() == plain_sums(rows, 3, {"steps": 24, "blocks": day}, hours - 1, None)
 
@@ -132,7 +153,12 @@ def test_a_day_from_its_middle_over_several_days() -> None:
         horizon, first = int(rng.integers(2, 3 * day["steps"])), int(rng.integers(day["steps"]))
         gamma, utility = float(rng.choice([0.3, 1, 10])), rng.normal(size=(horizon, states))
         initial, power = rng.dirichlet(np.ones(states)), rng.random(states)
-        fields = {"utility": utility.tolist(), "price": None, "power": power.tolist(), "initial": initial.tolist()}
+        fields = {
+            "utility": utility.tolist(),
+            "price": None,
+            "power": power.tolist(),
+            "initial": initial.tolist(),
+        }
         problem = asked(states, **fields, discomfort_weight=gamma, first_step=first)
         public = part(states, day=day, participants=20, steps=17)
         plan = problem.plan(public, Budget(epsilon=5 * 10**9, delta=0))
@@ -140,12 +166,17 @@ def test_a_day_from_its_middle_over_several_days() -> None:
         content = DrEnsembleDataset.read_rows(public, DrEnsembleContent(trajectories=rows))
         released = problem.release(public, plan, content, Noise.seeded(trial))
         result = problem.finish(public, plan, released, lambda *step: None).to_json()
-        matrices = [np.array(result["block_transitions"][block(first + step, day)]) for step in range(horizon)]
+        matrices = [
+            np.array(result["block_transitions"][block(first + step, day)])
+            for step in range(horizon)
+        ]
         value, policy = utility[-1], list[Any]()
         for step in range(horizon - 2, -1, -1):
             weights = matrices[step] * np.exp(value / gamma)
             moves = weights / weights.sum(axis=1, keepdims=True)
-            value = utility[step] + (moves * (value - gamma * np.log(moves / matrices[step]))).sum(axis=1)
+            value = utility[step] + (moves * (value - gamma * np.log(moves / matrices[step]))).sum(
+                axis=1
+            )
             policy.insert(0, moves)
         assert np.array(result["policy"]) == pytest.approx(np.array(policy), abs=1e-9)
         assert result["cost_to_go"] == pytest.approx(-value, rel=1e-9, abs=1e-9)
@@ -172,8 +203,15 @@ def test_shares_of_blocks_are_those_of_counting_steps() -> None:
 def test_a_long_horizon_of_a_small_support_makes_no_matrix_for_each_step() -> None:
     """Moves of every step at once were 1.6 GB here, where the plan had said 0.4 GB: a job failed that was paid for."""
     states, steps = 300, 2001
-    near = [[state, to] for state in range(states) for to in (state - 1, state, state + 1) if 0 <= to < states]
-    public = part(states, support=near, day={"steps": 48, "blocks": [0, 20]}, participants=50, steps=30)
+    near = [
+        [state, to]
+        for state in range(states)
+        for to in (state - 1, state, state + 1)
+        if 0 <= to < states
+    ]
+    public = part(
+        states, support=near, day={"steps": 48, "blocks": [0, 20]}, participants=50, steps=30
+    )
     problem = asked(states, price=[1.0] * steps, uncertainty=False)
     plan = problem.plan(public, Budget(epsilon=10**9, delta=0))
     released = {"counts": np.full(public.cells, 29)}
@@ -250,8 +288,14 @@ def test_what_is_odd_is_refused_where_it_stands(day: dict[str, Any], where: str)
     with pytest.raises(ValidationError) as refused:
         part(500, day=day)
     issues = refused.value.errors(include_url=False)
-    wholes = [issue["ctx"]["error"] for issue in issues if isinstance(issue.get("ctx", {}).get("error"), FieldError)]
-    places = {"/".join(map(str, issue["loc"])) for issue in issues if issue["type"] != "value_error"}
+    wholes = [
+        issue["ctx"]["error"]
+        for issue in issues
+        if isinstance(issue.get("ctx", {}).get("error"), FieldError)
+    ]
+    places = {
+        "/".join(map(str, issue["loc"])) for issue in issues if issue["type"] != "value_error"
+    }
     assert places | {"/".join(("day", *error.field)) for error in wholes} == {f"day/{where}"}
 
 
@@ -259,7 +303,10 @@ def test_what_is_odd_is_refused_where_it_stands(day: dict[str, Any], where: str)
     ("day", "names"),
     [
         ({"steps": 24, "blocks": [0, 7]}, ["06:00 to 13:00", "13:00 to 06:00"]),
-        ({"steps": 168, "blocks": [0, 120]}, ["day 1, 06:00 to day 6, 06:00", "day 6, 06:00 to day 1, 06:00"]),
+        (
+            {"steps": 168, "blocks": [0, 120]},
+            ["day 1, 06:00 to day 6, 06:00", "day 6, 06:00 to day 1, 06:00"],
+        ),
         ({"steps": 36, "blocks": [0, 24]}, ["steps 0 to 23", "steps 24 to 35"]),
     ],
 )
@@ -267,7 +314,14 @@ def test_blocks_are_called_by_what_tells_them_apart(day: dict[str, Any], names: 
     """Those of a week were all called 00:00 to 00:00, and those that begin again after 36 hours by hours that are the
     other block's on the next day."""
     states = {"day_begins": "06:00:00", "step_seconds": 3600, "edges": [0, 1, 2]}
-    result = {"states": {**states, "power": [0.5, 1.5], "blocks": day["blocks"], "day_steps": day["steps"]}}
+    result = {
+        "states": {
+            **states,
+            "power": [0.5, 1.5],
+            "blocks": day["blocks"],
+            "day_steps": day["steps"],
+        }
+    }
     called = charts_module("dr_ensemble").row_names({}, result, "block_transitions")
     assert [name.partition(", state 0")[0] for name in called[::2]] == names
     ticks = charts_module("dr_ensemble")._hours({"first_step": day["steps"] - 1}, result, [0, 1])

@@ -62,7 +62,9 @@ TRAJECTORY = st.lists(st.integers(0, STATES - 1), min_size=2, max_size=9)
 OTHERS = st.lists(TRAJECTORY, min_size=2, max_size=5)
 
 
-def sums(part: DrEnsemblePublic, trajectories: list[list[int]], delta: int = 0, **values: Any) -> tuple[Any, Any]:
+def sums(
+    part: DrEnsemblePublic, trajectories: list[list[int]], delta: int = 0, **values: Any
+) -> tuple[Any, Any]:
     """Counts before noise and the event that their sensitivity belongs to."""
     asked = problem(**values)
     plan = asked.plan(part, Budget(epsilon=EPSILON, delta=delta))
@@ -73,7 +75,9 @@ def sums(part: DrEnsemblePublic, trajectories: list[list[int]], delta: int = 0, 
 
 
 @given(OTHERS, TRAJECTORY)
-def test_one_participant_added_moves_the_counts_by_the_sensitivity(others: list[list[int]], more: list[int]) -> None:
+def test_one_participant_added_moves_the_counts_by_the_sensitivity(
+    others: list[list[int]], more: list[int]
+) -> None:
     before, event = sums(public(), others)
     after, _ = sums(public(), [*others, more])
     assert (event.mechanism, event.sensitivity) == ("discrete_laplace", 1 << 20)
@@ -90,7 +94,9 @@ def test_one_participant_replaced_moves_the_counts_by_at_most_the_sensitivity(
         first, event = sums(part, [*others, one], delta, clip=clip)
         second, _ = sums(part, [*others, another], delta, clip=clip)
         moved = (first - second).astype(float)
-        norm = np.abs(moved).sum() if event.mechanism == "discrete_laplace" else np.linalg.norm(moved)
+        norm = (
+            np.abs(moved).sum() if event.mechanism == "discrete_laplace" else np.linalg.norm(moved)
+        )
         assert norm <= event.sensitivity
     assert event.mechanism == ("discrete_gaussian" if clip == 0.2 else "discrete_laplace")
 
@@ -125,7 +131,9 @@ def test_neither_order_nor_format_matters(trajectories: list[list[int]], random:
 def test_a_matrix_is_the_same_from_rows_and_table() -> None:
     part = DrEnsemblePublic.model_validate(matrix([0.0], [0.0]) | {"states": 2})
     rows = [[0.4, 0.6], [0.7, 0.3]]
-    table = pa.table({"from": [1, 0, 1, 0], "to": [1, 1, 0, 0], "probability": [0.3, 0.6, 0.7, 0.4]})
+    table = pa.table(
+        {"from": [1, 0, 1, 0], "to": [1, 1, 0, 0], "probability": [0.3, 0.6, 0.7, 0.4]}
+    )
     assert (read(part, transitions=rows)["transitions"] == np.array(rows)).all()
     assert (DrEnsembleDataset.read_table(part, table)["transitions"] == np.array(rows)).all()
 
@@ -144,7 +152,9 @@ def test_a_matrix_is_the_same_from_rows_and_table() -> None:
         ({"row_change": 0.03, "min_probability": 0.1, "steps": 5}, "trajectories"),
     ],
 )
-def test_public_parts_that_contradict_themselves_are_refused(values: dict[str, Any], says: str) -> None:
+def test_public_parts_that_contradict_themselves_are_refused(
+    values: dict[str, Any], says: str
+) -> None:
     with pytest.raises(ValidationError, match=says):
         public(**values)
 
@@ -161,7 +171,11 @@ SUPPORT = [[0, 0], [0, 1], [1, 0], [1, 1], [2, 2], [3, 3]]
         ({}, {"trajectories": [[0, 1, 2]]}, "/content/trajectories"),
         ({"participants": 3}, {"trajectories": [[0, 1], [1, 2]]}, "/content/trajectories"),
         ({"steps": 3}, {"trajectories": [[0, 1, 1], [1, 2]]}, "/content/trajectories/1"),
-        ({"support": SUPPORT}, {"trajectories": [[0, 1, 0], [0, 1, 2]]}, "/content/trajectories/1/2"),
+        (
+            {"support": SUPPORT},
+            {"trajectories": [[0, 1, 0], [0, 1, 2]]},
+            "/content/trajectories/1/2",
+        ),
         ({}, {"transitions": [[1, 0, 0, 0]] * 4}, "/content/transitions"),
         (matrix([], []), {"trajectories": [[0, 1], [1, 1]]}, "/content/trajectories"),
         (matrix([], []), {"transitions": [[0.5, 0.5], [0.4, 0.7]]}, "/content/transitions/1"),
@@ -175,7 +189,9 @@ SUPPORT = [[0, 0], [0, 1], [1, 0], [1, 1], [2, 2], [3, 3]]
         ),
     ],
 )
-def test_content_is_refused_by_place(part: dict[str, Any], content: dict[str, Any], pointer: str) -> None:
+def test_content_is_refused_by_place(
+    part: dict[str, Any], content: dict[str, Any], pointer: str
+) -> None:
     with pytest.raises(InvalidInput) as refused:
         read(public(**part), **content)
     assert pointer in {issue.pointer for issue in refused.value.issues}
@@ -208,7 +224,9 @@ def test_tables_are_refused_by_row() -> None:
         ({"states": 2000}, {"price": [1] * 9}, "/problem/price"),
     ],
 )
-def test_plans_are_refused_by_field(part: dict[str, Any], values: dict[str, Any], pointer: str) -> None:
+def test_plans_are_refused_by_field(
+    part: dict[str, Any], values: dict[str, Any], pointer: str
+) -> None:
     with pytest.raises(InvalidInput) as refused:
         problem(**values).plan(public(**part), Budget(epsilon=EPSILON, delta=0))
     assert pointer in {issue.pointer for issue in refused.value.issues}
@@ -249,7 +267,9 @@ def test_the_concentration_is_that_of_the_exact_curve() -> None:
     plan = problem().plan(part, Budget(epsilon=2_164_264_267, delta=DELTA))
     assert plan.events[0].scale == pytest.approx(50, rel=1e-4)
     assert plan.parameters["concentration"] == plan.events[0].scale
-    whole = problem().plan(part.model_copy(update={"unit": "participant"}), Budget(epsilon=8 * EPSILON, delta=DELTA))
+    whole = problem().plan(
+        part.model_copy(update={"unit": "participant"}), Budget(epsilon=8 * EPSILON, delta=DELTA)
+    )
     assert whole.events[0].count == STATES
 
 
@@ -274,13 +294,17 @@ def test_the_noise_is_that_of_the_plan() -> None:
     for delta, epsilon in ((0, EPSILON), (DELTA, 20 * EPSILON)):
         plan = asked.plan(part, Budget(epsilon=epsilon, delta=delta))
         noise = Noise.seeded(5)
-        draws = np.array([asked.release(part, plan, content, noise)["counts"] for _ in range(1000)], dtype=float)
+        draws = np.array(
+            [asked.release(part, plan, content, noise)["counts"] for _ in range(1000)], dtype=float
+        )
         exact = asked.release(part, plan, content, NoNoise())["counts"]
         spread = np.sqrt(np.mean((draws - exact) ** 2)) / plan.parameters["grid"]
         assert spread == pytest.approx(plan.noise[0].standard_deviation, rel=0.08)
 
 
-@given(st.lists(st.integers(-40, 40), min_size=16, max_size=16), st.sampled_from([None, 0.01, 0.25]))
+@given(
+    st.lists(st.integers(-40, 40), min_size=16, max_size=16), st.sampled_from([None, 0.01, 0.25])
+)
 @settings(max_examples=60)
 def test_any_release_gives_a_floored_matrix(counts: list[int], floor: float | None) -> None:
     part = public(participants=3, steps=6, min_probability=floor)
@@ -311,7 +335,9 @@ def test_simulations_show_the_cost_of_privacy(kind: str) -> None:
     assert cost.shape == (5, STATES)
     assert cost[0].min() > 0
     assert cost[-1] == pytest.approx(0)
-    exact = asked.release(part, plan, content, NoNoise()) | asked.diagnose(part, plan, content, Noise.seeded(1))
+    exact = asked.release(part, plan, content, NoNoise()) | asked.diagnose(
+        part, plan, content, Noise.seeded(1)
+    )
     free = asked.finish(part, plan, exact, lambda *_: None).to_json()
     if kind == "exact":
         assert np.abs(free["cost_of_privacy"]).max() < 0.2 * cost.max()
@@ -324,7 +350,9 @@ def test_control_lowers_the_load_while_power_is_dear() -> None:
     content = read(part, trajectories=rng.integers(0, STATES, (100, 50)).tolist())
     asked = problem()
     plan = asked.plan(part, Budget(epsilon=EPSILON, delta=0))
-    body = asked.finish(part, plan, asked.release(part, plan, content, Noise.seeded(2)), lambda *_: None).to_json()
+    body = asked.finish(
+        part, plan, asked.release(part, plan, content, Noise.seeded(2)), lambda *_: None
+    ).to_json()
     saved = np.array(body["default_power"]) - np.array(body["expected_power"])
     assert saved[2:4].min() > 0.2
     assert saved[0] == 0
@@ -338,7 +366,9 @@ def test_power_becomes_states_and_tariffs_utilities() -> None:
             state_sequences(power, edges)
 
 
-def chained(participants: int = 300, steps: int = 30, states: int = STATES, seed: int = 11) -> list[list[int]]:
+def chained(
+    participants: int = 300, steps: int = 30, states: int = STATES, seed: int = 11
+) -> list[list[int]]:
     """Loads that mostly stay, or move by one state; they are hardly ever in the last."""
     rng = np.random.default_rng(seed)
     state = rng.integers(0, states - 1, participants)
@@ -362,7 +392,9 @@ def finished(epsilon: float, seed: int, steps: int | None = 30, **values: Any) -
     return body
 
 
-@pytest.mark.parametrize("values", [{}, {"policy": "taylor", "concentration": 30}, {"initial": "released"}])
+@pytest.mark.parametrize(
+    "values", [{}, {"policy": "taylor", "concentration": 30}, {"initial": "released"}]
+)
 def test_intervals_hold_what_would_be_without_noise(values: dict[str, Any]) -> None:
     """30 seeded releases, .90 nominal; a posterior of half the noise is below .8. No load begins in the last state."""
     held: dict[str, list[float]] = {}
@@ -371,8 +403,13 @@ def test_intervals_hold_what_would_be_without_noise(values: dict[str, Any]) -> N
         for name in ("expected_power", "default_power", "saving"):
             interval = body["uncertainty"]["values"].get(name)
             if interval is not None and (name == "default_power" or not values.get("policy")):
-                lower, upper, true = (np.array(x) for x in (interval["lower"], interval["upper"], body[f"true_{name}"]))
-                held.setdefault(name, []).append(float(((lower - 1e-9 <= true) & (true <= upper + 1e-9)).mean()))
+                lower, upper, true = (
+                    np.array(x)
+                    for x in (interval["lower"], interval["upper"], body[f"true_{name}"])
+                )
+                held.setdefault(name, []).append(
+                    float(((lower - 1e-9 <= true) & (true <= upper + 1e-9)).mean())
+                )
                 answer = np.array(body[name])
                 assert (lower <= answer).all()
                 assert (answer <= upper).all()
@@ -383,17 +420,32 @@ def test_intervals_hold_what_would_be_without_noise(values: dict[str, Any]) -> N
 
 def test_a_plan_says_what_the_price_is_by_the_kwh_and_how_far_middles_of_bins_may_be() -> None:
     meters = {"start": "2026-01-01T00:00:00Z", "interval_seconds": 900}
-    part = {"unit": "participant", "participants": 300, "states": 3, "edges": [0, 1, 2, 9], "steps": 96}
+    part = {
+        "unit": "participant",
+        "participants": 300,
+        "states": 3,
+        "edges": [0, 1, 2, 9],
+        "steps": 96,
+    }
     priced: dict[str, Any] = {"power": None, "price": [0.075, 0.15], "initial": [1, 0, 0]}
     advice = planned(1, part={**part, "meters": meters}, **priced).advice
     says = "`price` is taken per kW and step of 15 minutes: the highest, 0.15, is 0.6 a kWh; saving and costs are in"
     assert any(one.startswith(says) for one in advice)
     assert any("so a load may be up to 3.5 kW off at any epsilon" in one for one in advice)
-    hourly = planned(1, part={**part, "meters": {**meters, "interval_seconds": 3600}}, **priced).advice
-    assert any("per kW and step of an hour, which is a kWh: the highest is 0.15 a kWh" in one for one in hourly)
+    hourly = planned(
+        1, part={**part, "meters": {**meters, "interval_seconds": 3600}}, **priced
+    ).advice
+    assert any(
+        "per kW and step of an hour, which is a kWh: the highest is 0.15 a kWh" in one
+        for one in hourly
+    )
     for quiet in (
         planned(1, part=part, **{**priced, "power": [0.5, 1.5, 5]}).advice,
-        planned(1, part={**part, "states": 20, "edges": list(range(21))}, **{**priced, "initial": "released"}).advice,
+        planned(
+            1,
+            part={**part, "states": 20, "edges": list(range(21))},
+            **{**priced, "initial": "released"},
+        ).advice,
     ):
         assert not any("`price` is" in one or "middle of its bin" in one for one in quiet)
 
@@ -401,17 +453,23 @@ def test_a_plan_says_what_the_price_is_by_the_kwh_and_how_far_middles_of_bins_ma
 def test_an_example_for_meters_spans_their_day() -> None:
     """A price for each quarter of an hour, of the part of a kWh that it is."""
     meters = {"start": "2026-01-01T00:00:00Z", "interval_seconds": 900}
-    read_every = DrEnsemblePublic(unit="participant", states=2, edges=[0, 1, 2], steps=192, meters=meters)
+    read_every = DrEnsemblePublic(
+        unit="participant", states=2, edges=[0, 1, 2], steps=192, meters=meters
+    )
     price = DrEnsemble.example_for(read_every)["problem"]["price"]
     assert len(price) == 96
     assert set(price) == {0.025, 0.15}
-    blocks = DrEnsemblePublic(unit="participant", states=2, steps=96, day={"steps": 48, "blocks": [0, 20]})
+    blocks = DrEnsemblePublic(
+        unit="participant", states=2, steps=96, day={"steps": 48, "blocks": [0, 20]}
+    )
     assert len(DrEnsemble.example_for(blocks)["problem"]["price"]) == 48
     few = DrEnsemblePublic(unit="participant", states=2, steps=10)
     assert len(DrEnsemble.example_for(few)["problem"]["price"]) == 10
 
 
-def test_without_uncertainty_the_answer_is_the_same_and_nothing_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_uncertainty_the_answer_is_the_same_and_nothing_is_drawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     told = finished(1.0, 3, initial=[0.3, 0.3, 0.4, 0])
     monkeypatch.setattr(NoisyCounts, "draw", None)
     monkeypatch.setattr(NoisyCounts, "bare", None)
@@ -427,11 +485,18 @@ def test_rows_of_noise_are_marked_and_answers_of_noise_are_given_no_interval() -
     """The last state is seen in .2 % of all steps: 0.6 of 300 participants under noise of deviation 2.8 a cell."""
     some = finished(1.0, 5)["uncertainty"]
     assert some["noise_dominates"]["transitions"] == [False, False, False, True]
-    assert some["mostly_noise"]  # a quarter of the loads begin in that state: load and saving are noise
+    assert some[
+        "mostly_noise"
+    ]  # a quarter of the loads begin in that state: load and saving are noise
     upper, lower = (np.array(some["values"]["transitions"][end]) for end in ("upper", "lower"))
     assert (upper - lower)[3].max() > 0.4
     assert (upper - lower)[:3].max() < 0.25
-    assert [bound is None for bound in some["values"]["cost_to_go"]["lower"]] == [False, False, False, True]
+    assert [bound is None for bound in some["values"]["cost_to_go"]["lower"]] == [
+        False,
+        False,
+        False,
+        True,
+    ]
     assert some["noise_dominates"]["saving"]
     assert some["values"].keys() == {"transitions", "default_power", "cost_to_go"}
     apart = finished(1.0, 5, initial=[0.5, 0.5, 0, 0])["uncertainty"]
@@ -480,12 +545,20 @@ def test_intervals_hold_a_fleet_that_never_turns_back() -> None:
     asked = problem(power=[0, 1, 2, 3, 4, 5], initial=[1 / 6] * 6, price=[0.2] * 24)
     plan = asked.plan(part, Budget(epsilon=3 * EPSILON // 2, delta=0))
     released = asked.diagnose(part, plan, content, Noise.seeded(0))
-    true = asked.control(part, plan).load(estimates.unnoised(part, plan, released).transitions, np.full(6, 1 / 6))
+    true = asked.control(part, plan).load(
+        estimates.unnoised(part, plan, released).transitions, np.full(6, 1 / 6)
+    )
     held = []
     for seed in range(12):
-        found = asked.finish(part, plan, asked.release(part, plan, content, Noise.seeded(seed)), lambda *_: None)
+        found = asked.finish(
+            part, plan, asked.release(part, plan, content, Noise.seeded(seed)), lambda *_: None
+        )
         ends: dict[str, Any] = found.to_json()["uncertainty"]["values"]["default_power"]
-        held.append(((np.array(ends["lower"]) <= true + 1e-9) & (true - 1e-9 <= np.array(ends["upper"]))).mean())
+        held.append(
+            (
+                (np.array(ends["lower"]) <= true + 1e-9) & (true - 1e-9 <= np.array(ends["upper"]))
+            ).mean()
+        )
     assert np.mean(held) >= 0.8
 
 
@@ -495,7 +568,11 @@ def test_flow_balance_makes_intervals_narrower_where_the_steps_are_public() -> N
         found = [finished(0.5, seed, steps, price=[0.2] * 60) for seed in range(5, 12)]
         ends = [body["uncertainty"]["values"]["default_power"] for body in found]
         widths.append(np.mean([np.subtract(one["upper"], one["lower"]) for one in ends]))
-        errors.append(np.mean([np.abs(np.subtract(b["default_power"], b["true_default_power"])) for b in found]))
+        errors.append(
+            np.mean(
+                [np.abs(np.subtract(b["default_power"], b["true_default_power"])) for b in found]
+            )
+        )
     assert widths[0] < 0.98 * widths[1]
     assert errors[0] < 0.8 * errors[1]
 
@@ -505,11 +582,15 @@ def test_the_posterior_is_nearer_to_the_truth_than_shrunk_counts() -> None:
     part = public(participants=300, steps=30)
     plan = problem().plan(part, Budget(epsilon=EPSILON // 2, delta=0))
     content = read(part, trajectories=chained())
-    true = estimates.unnoised(part, plan, problem().diagnose(part, plan, content, Noise.seeded(0))).transitions
+    true = estimates.unnoised(
+        part, plan, problem().diagnose(part, plan, content, Noise.seeded(0))
+    ).transitions
     before = after = 0.0
     for seed in range(20):
         released = problem().release(part, plan, content, Noise.seeded(seed))
-        shrunk = shrink(released["counts"] / plan.parameters["grid"], plan.noise[0].standard_deviation)
+        shrunk = shrink(
+            released["counts"] / plan.parameters["grid"], plan.noise[0].standard_deviation
+        )
         before += ((estimates.floored(part, shrunk) - true)[:3] ** 2).sum()
         after += ((estimates.estimated(part, plan, released).transitions - true)[:3] ** 2).sum()
     assert after < 0.85 * before
@@ -518,10 +599,13 @@ def test_the_posterior_is_nearer_to_the_truth_than_shrunk_counts() -> None:
 def test_simulations_tell_what_the_released_policy_achieves() -> None:
     body = finished(0.5, 7)
     assert body["achieved_power"] == body["expected_power"]
-    assert body["achieved_saving"] == pytest.approx(body["true_saving"] - np.mean(body["cost_of_privacy"][0]), abs=1e-9)
+    assert body["achieved_saving"] == pytest.approx(
+        body["true_saving"] - np.mean(body["cost_of_privacy"][0]), abs=1e-9
+    )
     assert body["achieved_saving"] < body["true_saving"]
     assert body["saving"] == pytest.approx(
-        -np.mean(body["cost_to_go"]) + np.array([0.2, 0.2, 1, 1, 0.2]) @ body["default_power"], abs=1e-9
+        -np.mean(body["cost_to_go"]) + np.array([0.2, 0.2, 1, 1, 0.2]) @ body["default_power"],
+        abs=1e-9,
     )
 
 
@@ -532,9 +616,13 @@ def test_loads_start_as_the_release_says_that_they_are() -> None:
     assert body["true_default_power"][0] == pytest.approx(time @ np.arange(STATES), rel=1e-9)
 
 
-def planned(epsilon: float, delta: int = 0, part: dict[str, Any] | None = None, **values: Any) -> Any:
+def planned(
+    epsilon: float, delta: int = 0, part: dict[str, Any] | None = None, **values: Any
+) -> Any:
     known = {"participants": 300, "steps": 30} if part is None else part
-    return problem(**values).plan(public(**known), Budget(epsilon=round(epsilon * EPSILON), delta=delta))
+    return problem(**values).plan(
+        public(**known), Budget(epsilon=round(epsilon * EPSILON), delta=delta)
+    )
 
 
 def test_plans_tell_what_to_expect_and_what_is_noise() -> None:
@@ -551,7 +639,11 @@ def test_plans_tell_what_to_expect_and_what_is_noise() -> None:
     assert all("mostly noise" in says for says in planned(0.02).advice[:4])
     assert planned(0.01).advice[5].endswith("that is every state")
     assert "`discreet rehearse` tries this job on made-up loads first" in planned(1).advice[5]
-    assert planned(1).advice[5].startswith(f"a state in which fewer than {8**0.5 * 2:.2g} of 300 participants")
+    assert (
+        planned(1)
+        .advice[5]
+        .startswith(f"a state in which fewer than {8**0.5 * 2:.2g} of 300 participants")
+    )
     assert len(planned(1, part={}).advice) == 1  # nobody says how many there are
 
 
@@ -561,7 +653,9 @@ def test_the_expected_width_is_about_that_of_the_intervals() -> None:
     state = rng.integers(0, STATES, 300)
     rows = [state]
     for _ in range(29):
-        state = np.where(rng.random(300) < 0.5, state, (state + rng.integers(1, STATES, 300)) % STATES)
+        state = np.where(
+            rng.random(300) < 0.5, state, (state + rng.integers(1, STATES, 300)) % STATES
+        )
         rows.append(state)
     content = read(part, trajectories=np.array(rows).T.tolist())
     plan = planned(1)
@@ -569,9 +663,15 @@ def test_the_expected_width_is_about_that_of_the_intervals() -> None:
     widths: dict[str, list[float]] = {name: [] for name in told}
     for seed in range(10):
         released = problem().release(part, plan, content, Noise.seeded(seed))
-        values = problem().finish(part, plan, released, lambda *_: None).to_json()["uncertainty"]["values"]
+        values = (
+            problem()
+            .finish(part, plan, released, lambda *_: None)
+            .to_json()["uncertainty"]["values"]
+        )
         for name, found in widths.items():
-            found.append(float(np.mean(np.array(values[name]["upper"]) - values[name]["lower"])) / 2)
+            found.append(
+                float(np.mean(np.array(values[name]["upper"]) - values[name]["lower"])) / 2
+            )
     for name, found in widths.items():
         assert told[name] / 1.5 < np.mean(found) < told[name] * 1.5, name
 
@@ -579,7 +679,10 @@ def test_the_expected_width_is_about_that_of_the_intervals() -> None:
 def test_the_clip_is_chosen_by_expected_error_and_is_the_one_that_is_charged() -> None:
     part = {"participants": 120, "steps": 96, "states": 12}
     size = {"power": list(range(12)), "initial": [1 / 12] * 12}
-    plan, given = planned(3, DELTA, part, clip="auto", **size), planned(3, DELTA, part, clip=0.25, **size)
+    plan, given = (
+        planned(3, DELTA, part, clip="auto", **size),
+        planned(3, DELTA, part, clip=0.25, **size),
+    )
     chosen = plan.parameters["clip"]
     assert 0.08 <= chosen < 0.5
     assert any(
@@ -595,8 +698,12 @@ def test_the_clip_is_chosen_by_expected_error_and_is_the_one_that_is_charged() -
     assert planned(3, 0, part, clip="auto", **size).parameters["clip"] is None
     still = DrEnsembleContent(trajectories=[[0] * 96] * 120)
     whole = public(**part)
-    released = problem(clip="auto", **size).release(whole, plan, DrEnsembleDataset.read_rows(whole, still), NoNoise())
-    assert released["counts"].sum() / plan.parameters["grid"] == pytest.approx(120 * chosen, rel=1e-5)
+    released = problem(clip="auto", **size).release(
+        whole, plan, DrEnsembleDataset.read_rows(whole, still), NoNoise()
+    )
+    assert released["counts"].sum() / plan.parameters["grid"] == pytest.approx(
+        120 * chosen, rel=1e-5
+    )
 
 
 def test_draws_worth_fewer_moves_than_a_row_has_entries_are_called_noise() -> None:

@@ -16,7 +16,9 @@ from discreet.reproduce import hassan, hassan_figures, load_ensemble
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
 
 
-def test_draws_of_adjacent_rows_and_their_policies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draws_of_adjacent_rows_and_their_policies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(hassan_figures, "DOTS", 30)
     ensemble = load_ensemble.generate(seed=0)
     P = hassan.transition_matrix(ensemble)
@@ -33,7 +35,9 @@ def test_draws_of_adjacent_rows_and_their_policies(tmp_path: Path, monkeypatch: 
         assert one["policies apart"] > 0
     assert spread[1] < spread[0]  # the larger k, the nearer draws are to the row
     day = hassan_figures.day(ensemble)
-    assert max(day["mean"]) == pytest.approx(ensemble.power.sum(axis=0).reshape(-1, 96).mean(axis=0).max() / 1e3)
+    assert max(day["mean"]) == pytest.approx(
+        ensemble.power.sum(axis=0).reshape(-1, 96).mean(axis=0).max() / 1e3
+    )
     for file in hassan_figures.plots(day, P, found, tmp_path):
         assert file.stat().st_size > 5000
 
@@ -43,13 +47,17 @@ def test_practice_is_a_state_less_in_the_event() -> None:
     n = ensemble.bin_power.size
     spread = np.eye(n)[np.full(ensemble.price.size, 5)]
     power = hassan_figures.practice(ensemble, spread)
-    assert power == pytest.approx(np.where(ensemble.event, ensemble.bin_power[4], ensemble.bin_power[5]))
+    assert power == pytest.approx(
+        np.where(ensemble.event, ensemble.bin_power[4], ensemble.bin_power[5])
+    )
 
 
 def test_odd_points_and_matrices_are_refused(tmp_path: Path) -> None:
     for points in ([[0.5, 0.5]], [[-0.1, 0.5, 0.6]], [[0.0, 0.0, 0.0]], [[np.nan, 1, 1]]):
         with pytest.raises(InvalidInput):
-            draw_simplexes([Triangle("t", {"p": points})], tmp_path / "t.png", corners=("a", "b", "c"))
+            draw_simplexes(
+                [Triangle("t", {"p": points})], tmp_path / "t.png", corners=("a", "b", "c")
+            )
     with pytest.raises(InvalidInput):
         draw_matrix([[np.inf]], tmp_path / "m.png", x="", y="", title="", label="")
 

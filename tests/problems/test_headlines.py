@@ -17,9 +17,15 @@ from discreet.problems.headlines import figure, good_for
 from discreet.problems.rehearsal import read_example, rehearse
 
 
-def told(value: float, lower: float | None, upper: float | None, *, noise: bool = False) -> dict[str, Any]:
+def told(
+    value: float, lower: float | None, upper: float | None, *, noise: bool = False
+) -> dict[str, Any]:
     """A result of one number with its interval."""
-    said = {"level": 0.9, "values": {"saving": {"lower": lower, "upper": upper}}, "noise_dominates": {"saving": noise}}
+    said = {
+        "level": 0.9,
+        "values": {"saving": {"lower": lower, "upper": upper}},
+        "noise_dominates": {"saving": noise},
+    }
     return {"saving": value, "uncertainty": {**said, "mostly_noise": noise}, "tables": []}
 
 
@@ -44,10 +50,15 @@ def test_loads_that_are_shed_are_not_called_moved(tmp_path: Path) -> None:
     result = {"saving": 5.0, "default_power": [1.0, 3.0], "expected_power": [1.0, 0.0]}
     asked = {"kind": "dr_ensemble"}
     _, energy = headlines_of(asked, result)
-    assert energy.text.startswith("With control a load takes some 25 % of the energy without; what is not drawn then")
+    assert energy.text.startswith(
+        "With control a load takes some 25 % of the energy without; what is not drawn then"
+    )
     moved = headlines_of(asked, {**result, "expected_power": [3.0, 1.0]})[1].text
     assert moved == "With control a load takes some 100 % of the energy without"
-    noise = {**result, "uncertainty": {"level": 0.9, "values": {}, "noise_dominates": {}, "mostly_noise": True}}
+    noise = {
+        **result,
+        "uncertainty": {"level": 0.9, "values": {}, "noise_dominates": {}, "mostly_noise": True},
+    }
     assert len(headlines_of(asked, noise)) == 1
     # A picture goes out alone.
     for name, one in (("plain.svg", result), ("noise.svg", noise)):
@@ -56,7 +67,12 @@ def test_loads_that_are_shed_are_not_called_moved(tmp_path: Path) -> None:
 
 
 def test_what_is_told_of_one_load_is_told_of_all_where_their_number_is_public() -> None:
-    states: dict[str, Any] = {"power": [0, 3], "edges": [0, 1, 5], "participants": 200, "step_seconds": 1800}
+    states: dict[str, Any] = {
+        "power": [0, 3],
+        "edges": [0, 1, 5],
+        "participants": 200,
+        "step_seconds": 1800,
+    }
     result: dict[str, Any] = {
         "saving": 5.0,
         "default_power": [1.0, 3.0],
@@ -64,13 +80,19 @@ def test_what_is_told_of_one_load_is_told_of_all_where_their_number_is_public() 
         "states": states,
     }
     asked = {"kind": "dr_ensemble", "price": [0.1, 0.2]}
-    said: dict[str, Any] = {"level": 0.9, "values": {"saving": {"lower": 4, "upper": 6.5}}, "noise_dominates": {}}
+    said: dict[str, Any] = {
+        "level": 0.9,
+        "values": {"saving": {"lower": 4, "upper": 6.5}},
+        "noise_dominates": {},
+    }
     one, every, *_ = headlines_of(asked, {**result, "uncertainty": {**said, "mostly_noise": False}})
     assert (
         "saves 5.0 (4.0 to 6.5, 90 %) for each load against no control, 1,000 (800 to 1,300, 90 %) for all 200, in the"
         " money of the price" in one.text
     )
-    assert one.unit == ("the money of the price, taken per kW and step of 30 minutes: the highest, 0.2, is 0.4 a kWh")
+    assert one.unit == (
+        "the money of the price, taken per kW and step of 30 minutes: the highest, 0.2, is 0.4 a kWh"
+    )
     assert every.text == (
         "All 200 participants together save 1,000 (800 to 1,300, 90 %); their highest load is 400 kW, and 600 kW"
         " without control"
@@ -90,7 +112,12 @@ def test_loads_of_which_no_saving_is_known_promise_no_energy_and_tell_how_far_no
         "expected_power": {"lower": [0.5, 0.1], "upper": [1.0, 0.3]},
         "default_power": {"lower": [0.5, 0.25], "upper": [1.0, 4.0]},
     }
-    said: dict[str, Any] = {"level": 0.9, "values": ends, "noise_dominates": {}, "mostly_noise": False}
+    said: dict[str, Any] = {
+        "level": 0.9,
+        "values": ends,
+        "noise_dominates": {},
+        "mostly_noise": False,
+    }
     result: dict[str, Any] = {
         "saving": 1.0,
         "default_power": [0.75, 1.35],
@@ -116,17 +143,27 @@ def test_loads_of_which_no_saving_is_known_promise_no_energy_and_tell_how_far_no
 def test_travel_times_have_the_unit_that_the_network_says() -> None:
     problem, dataset, budget = read_example(JOBS["routing"])
     asked = problem.model_dump(mode="json")
-    result = {"total_travel_time": 2060.0, "true_total_travel_time": 2100.0, "true_best_total_travel_time": 2000.0}
+    result = {
+        "total_travel_time": 2060.0,
+        "true_total_travel_time": 2100.0,
+        "true_best_total_travel_time": 2000.0,
+    }
     minutes = {**asked, "network": {**asked["network"], "time_unit": "minutes"}}
     for one in (asked, {**asked, "network": "net_1"}):
         first, truth = (sentence.text for sentence in headlines_of(one, result))
         sent = "of travel time, where they are sent so that all together lose least"
         says = f"All trips of a period together take 2,060 {sent}"
         assert first == f"{says} (system optimum), in the unit of the links' times"
-        assert truth == "On the true trips it takes 2,100, 5 % more than the best there is (simulation)"
+        assert (
+            truth
+            == "On the true trips it takes 2,100, 5 % more than the best there is (simulation)"
+        )
     first, truth = (sentence.text for sentence in headlines_of(minutes, result))
     assert first == f"{says.replace(',060', ',060 minutes')} (system optimum)"
-    assert truth == "On the true trips it takes 2,100 minutes, 5 % more than the best there is (simulation)"
+    assert (
+        truth
+        == "On the true trips it takes 2,100 minutes, 5 % more than the best there is (simulation)"
+    )
     public = None if dataset is None else dataset.public
     for body, unit in ((asked, "the time unit of free_flow_time"), (minutes, "minutes")):
         advice = type(problem).model_validate(body).plan(public, budget).advice[0]
@@ -147,7 +184,13 @@ def test_travel_times_have_the_unit_that_the_network_says() -> None:
         (told(-3.1, -3.4, -2.8), "Near enough to tell apart what differs by more than 9.7 %."),
         (told(0.0, 0.0, 0.0), "This cannot be told from 0."),
         (told(0.2, None, None), "How far noise has moved it cannot be told."),
-        ({"saving": 0.2, "uncertainty": told(1, 1, 1)["uncertainty"] | {"values": {}, "noise_dominates": {}}}, "How"),
+        (
+            {
+                "saving": 0.2,
+                "uncertainty": told(1, 1, 1)["uncertainty"] | {"values": {}, "noise_dominates": {}},
+            },
+            "How",
+        ),
         ({"saving": 0.2}, ""),  # nothing was noised
     ],
 )
@@ -157,10 +200,16 @@ def test_an_interval_says_what_the_number_is_good_for(result: dict[str, Any], sa
 
 
 def test_large_figures_are_in_millions_with_their_interval() -> None:
-    assert figure(told(7_481_234.0, 7_302_000.0, 7_604_000.0), "saving") == "7.48 million (7.30 to 7.60, 90 %)"
+    assert (
+        figure(told(7_481_234.0, 7_302_000.0, 7_604_000.0), "saving")
+        == "7.48 million (7.30 to 7.60, 90 %)"
+    )
     assert figure(told(-2.5e9, -2.6e9, -2.4e9), "saving") == "-2.50 billion (-2.60 to -2.40, 90 %)"
     assert figure(told(748_123.0, None, None), "saving") == "748,100"
-    assert figure(told(7_481_234.0, None, None, noise=True), "saving") == "7.481 million (mostly noise)"
+    assert (
+        figure(told(7_481_234.0, None, None, noise=True), "saving")
+        == "7.481 million (mostly noise)"
+    )
 
 
 def test_a_sentence_that_cannot_be_made_hides_no_result() -> None:
@@ -171,18 +220,32 @@ def test_a_sentence_that_cannot_be_made_hides_no_result() -> None:
 
 
 def test_people_read_both_policies_and_the_difference() -> None:
-    ends = {"policy_value": (0.41, 0.87), "behaviour_value": (0.47, 0.53), "difference": (-0.08, 0.38)}
+    ends = {
+        "policy_value": (0.41, 0.87),
+        "behaviour_value": (0.47, 0.53),
+        "difference": (-0.08, 0.38),
+    }
     values = {name: {"lower": low, "upper": high} for name, (low, high) in ends.items()}
     said = {"level": 0.9, "values": values, "noise_dominates": {}, "mostly_noise": False}
-    result = {"policy_value": 0.65, "behaviour_value": 0.5, "difference": 0.15, "uncertainty": said, "tables": []}
+    result = {
+        "policy_value": 0.65,
+        "behaviour_value": 0.5,
+        "difference": 0.15,
+        "uncertainty": said,
+        "tables": [],
+    }
     result |= {"clipped_mass": 0.02, "true_value": {"lower": 0.4, "upper": 0.9}}
     first, second, third = headlines_of({"kind": "off_policy_evaluation"}, result)
     assert first.text == (
         "Under the target policy people like these would have had 0.65 (0.41 to 0.87, 90 %); under what was done"
         " 0.500 (0.470 to 0.530, 90 %)"
     )
-    named = headlines_of({"kind": "off_policy_evaluation"}, {**result, "target_policy": "treat when lactate > 2"})[0]
-    assert named.text.startswith("Under the target policy (treat when lactate > 2) people like these would have had")
+    named = headlines_of(
+        {"kind": "off_policy_evaluation"}, {**result, "target_policy": "treat when lactate > 2"}
+    )[0]
+    assert named.text.startswith(
+        "Under the target policy (treat when lactate > 2) people like these would have had"
+    )
     assert second.good_for == "This cannot tell the sign: 0 lies within the interval."
     assert third.text == (
         "Without clips, which cut off some 2 % of the weights, it lies anywhere between 0.4 and 0.9, and the difference"
@@ -190,24 +253,45 @@ def test_people_read_both_policies_and_the_difference() -> None:
     )
     for ends, told in (((0.0, 0.07), "at most 7 % of"), ((0.01, 0.03), "1 % to 3 % of")):
         values["clipped_mass"] = dict(zip(("lower", "upper"), ends, strict=True))
-        assert f"cut off {told} the weights" in headlines_of({"kind": "off_policy_evaluation"}, result)[2].text
+        assert (
+            f"cut off {told} the weights"
+            in headlines_of({"kind": "off_policy_evaluation"}, result)[2].text
+        )
     values["clipped_mass"] = {"lower": 0.0, "upper": 0.0}
     assert len(headlines_of({"kind": "off_policy_evaluation"}, result)) == 2
     del values["clipped_mass"]
-    assert len(headlines_of({"kind": "off_policy_evaluation"}, {**result, "clipped_mass": 0.0})) == 2
+    assert (
+        len(headlines_of({"kind": "off_policy_evaluation"}, {**result, "clipped_mass": 0.0})) == 2
+    )
 
 
 def test_clips_that_hide_the_sign_promise_none() -> None:
     """1,631 made-up patients of a rule that few of them were treated by: the interval with clipped weights is far from
     the truth of 2.05, and the difference, truly -0.1, seemed to have a sign and a size."""
-    ends = {"policy_value": (0.89, 1.88), "behaviour_value": (2.03, 2.13), "difference": (-1.17, -0.21)}
+    ends = {
+        "policy_value": (0.89, 1.88),
+        "behaviour_value": (2.03, 2.13),
+        "difference": (-1.17, -0.21),
+    }
     values = {name: {"lower": low, "upper": high} for name, (low, high) in ends.items()}
     values["clipped_mass"] = {"lower": 0.482, "upper": 0.712}
     said = {"level": 0.9, "values": values, "noise_dominates": {}, "mostly_noise": False}
-    result: dict[str, Any] = {"policy_value": 1.43, "behaviour_value": 2.08, "difference": -0.65, "tables": []}
-    result |= {"clipped_mass": 0.597, "true_value": {"lower": 0.291, "upper": 3.97}, "uncertainty": said}
+    result: dict[str, Any] = {
+        "policy_value": 1.43,
+        "behaviour_value": 2.08,
+        "difference": -0.65,
+        "tables": [],
+    }
+    result |= {
+        "clipped_mass": 0.597,
+        "true_value": {"lower": 0.291, "upper": 3.97},
+        "uncertainty": said,
+    }
     first, second, third = headlines_of({"kind": "off_policy_evaluation"}, result)
-    assert " with clipped weights, without clips anywhere between 0.291 and 3.97; under what was done" in first.text
+    assert (
+        " with clipped weights, without clips anywhere between 0.291 and 3.97; under what was done"
+        in first.text
+    )
     assert first.good_for.startswith("Good for the sign, and no more")
     assert second.good_for == "This cannot tell the sign: without clips it may be either."
     assert third.text.endswith("and the difference anywhere between -1.84 and 1.94")
@@ -220,12 +304,23 @@ def test_clips_that_hide_the_sign_promise_none() -> None:
 def test_what_has_not_settled_says_so_first() -> None:
     """Also of agents apart, whose optimum the server does not know."""
     problem = {"kind": "coupled_qp"}
-    local = {"rounds": 3, "transcript": "ab", "status": "iteration_limit", "objective": 2.5, "tables": []}
-    assert stored_headline(problem, local) == "Not converged: All agents together come to a cost of 2.5, after 3 rounds"
+    local = {
+        "rounds": 3,
+        "transcript": "ab",
+        "status": "iteration_limit",
+        "objective": 2.5,
+        "tables": [],
+    }
+    assert (
+        stored_headline(problem, local)
+        == "Not converged: All agents together come to a cost of 2.5, after 3 rounds"
+    )
     apart = {name: value for name, value in local.items() if name != "objective"}
     (said,) = headlines_of(problem, apart)
     assert said.text == "The sums had not settled after 3 rounds: what agents hold is no optimum"
-    assert "each holds its own part" in headlines_of(problem, {**apart, "status": "converged"})[0].text
+    assert (
+        "each holds its own part" in headlines_of(problem, {**apart, "status": "converged"})[0].text
+    )
     silent = {name: value for name, value in apart.items() if name != "status"}
     assert "nobody was asked" in headlines_of(problem, silent)[0].text
 
@@ -233,10 +328,22 @@ def test_what_has_not_settled_says_so_first() -> None:
 def test_agents_constraints_are_kept_broken_or_open() -> None:
     problem = {"kind": "multi_agent", "constraints": ["a - 1", "b - 1", "a + b - 1"]}
     ends = {"lower": [-3.0, 0.5, -1.0], "upper": [-1.0, 2.0, 1.0]}
-    said = {"level": 0.9, "values": {"noisy_values": ends}, "noise_dominates": {}, "mostly_noise": False}
-    result = {"noisy_values": [-2.0, 1.0, 0.1], "average_multipliers": [0.0, 4.0, 1.5], "uncertainty": said}
+    said = {
+        "level": 0.9,
+        "values": {"noisy_values": ends},
+        "noise_dominates": {},
+        "mostly_noise": False,
+    }
+    result = {
+        "noisy_values": [-2.0, 1.0, 0.1],
+        "average_multipliers": [0.0, 4.0, 1.5],
+        "uncertainty": said,
+    }
     first, second = headlines_of(problem, result)
-    assert first.text == "Of 3 shared constraints 1 is kept beyond the noise, 1 broken, 1 too near to tell"
+    assert (
+        first.text
+        == "Of 3 shared constraints 1 is kept beyond the noise, 1 broken, 1 too near to tell"
+    )
     assert second.text == "The dearest constraint, b - 1 ≤ 0, has a price of 4"
     free = headlines_of(problem, {**result, "average_multipliers": [0.0, 0.0, 0.0]})[1]
     assert free.text == "No constraint has a price: none holds the agents back"
@@ -244,11 +351,16 @@ def test_agents_constraints_are_kept_broken_or_open() -> None:
 
 def test_a_rehearsal_names_the_least_epsilon_that_is_enough() -> None:
     row = {"quantity": "saving", "size": 10.0, "error": 0.1, "method": "moments"}
-    rows = [{**row, "epsilon": epsilon, "error_of_nine_in_ten": 2 / epsilon} for epsilon in (4, 0.5, 1, 2)]
+    rows = [
+        {**row, "epsilon": epsilon, "error_of_nine_in_ten": 2 / epsilon}
+        for epsilon in (4, 0.5, 1, 2)
+    ]
     (enough,) = headlines_of({"kind": "rehearsal"}, {"rows": rows, "data": "synthetic"})
     assert enough.text == "Nine runs in ten come within 10 % of saving from epsilon 2 on (moments)"
     (best,) = headlines_of({"kind": "rehearsal"}, {"rows": rows[1:3], "data": "synthetic"})
     assert best.text == (
         "At best nine runs in ten come as near to saving as ± 2 beside a size of 10, at epsilon 1 (moments)"
     )
-    assert headlines_of({"kind": "rehearsal"}, {"rows": [], "data": ""})[0].text.startswith("No method")
+    assert headlines_of({"kind": "rehearsal"}, {"rows": [], "data": ""})[0].text.startswith(
+        "No method"
+    )

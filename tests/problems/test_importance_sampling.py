@@ -58,12 +58,22 @@ def test_auto_takes_it_where_probabilities_are_there_and_no_value_function_is_as
         ({}, {"method": "importance_sampling", "initial": [1.0, 0.0]}, "/problem/initial"),
         ({}, {"method": "importance_sampling", "clip": 1.0}, "/problem/clip"),
         ({}, {"method": "importance_sampling", "max_importance": 2e4}, "/problem/max_importance"),
-        ({}, {"method": "importance_sampling", "return_bounds": [1.0, 1.0]}, "/problem/return_bounds"),
-        ({}, {"method": "importance_sampling", "return_bounds": [6.0, 9.0]}, "/problem/return_bounds"),
+        (
+            {},
+            {"method": "importance_sampling", "return_bounds": [1.0, 1.0]},
+            "/problem/return_bounds",
+        ),
+        (
+            {},
+            {"method": "importance_sampling", "return_bounds": [6.0, 9.0]},
+            "/problem/return_bounds",
+        ),
         ({}, {"method": "moments", "return_bounds": [0.0, 1.0]}, "/problem/return_bounds"),
     ],
 )
-def test_what_means_nothing_is_refused(part: dict[str, Any], values: dict[str, Any], pointer: str) -> None:
+def test_what_means_nothing_is_refused(
+    part: dict[str, Any], values: dict[str, Any], pointer: str
+) -> None:
     with pytest.raises(InvalidInput) as refused:
         planned(public(**part), **values)
     assert pointer in {issue.pointer for issue in refused.value.issues}
@@ -228,21 +238,35 @@ def test_what_a_plan_expects_is_about_what_comes() -> None:
     [
         ({"least_reward": -2}, "at least -1 and below 1 is needed"),
         ({"least_reward": 1}, "at least -1 and below 1 is needed"),
-        ({"least_reward": 0, "states": 1, "topology": [[0, 1]], "rewards": [-0.5]}, "a reward is below least_reward"),
+        (
+            {"least_reward": 0, "states": 1, "topology": [[0, 1]], "rewards": [-0.5]},
+            "a reward is below least_reward",
+        ),
     ],
 )
 def test_least_rewards_that_cannot_be_are_refused(figures: dict[str, Any], says: str) -> None:
     with pytest.raises(ValidationError, match=says):
-        OffPolicyPublic.model_validate({"unit": "trajectory", "reward_bound": 1, "horizon": 3, **figures})
+        OffPolicyPublic.model_validate(
+            {"unit": "trajectory", "reward_bound": 1, "horizon": 3, **figures}
+        )
 
 
 def test_a_reward_below_the_least_one_is_refused_with_its_row_and_made_up_data_have_none() -> None:
-    told = OffPolicyPublic.model_validate({"unit": "trajectory", "reward_bound": 1, "least_reward": 0.25, "horizon": 3})
+    told = OffPolicyPublic.model_validate(
+        {"unit": "trajectory", "reward_bound": 1, "least_reward": 0.25, "horizon": 3}
+    )
     row = {"trajectory": 1, "step": 0, "reward": 0.5, "terminal": True}
-    assert OffPolicyDataset.read_rows(told, OffPolicyContent(transitions=[row]))["reward"].tolist() == [0.5]
+    assert OffPolicyDataset.read_rows(told, OffPolicyContent(transitions=[row]))[
+        "reward"
+    ].tolist() == [0.5]
     with pytest.raises(InvalidInput) as refused:
-        OffPolicyDataset.read_rows(told, OffPolicyContent(transitions=[row, {**row, "trajectory": 2, "reward": 0.0}]))
+        OffPolicyDataset.read_rows(
+            told, OffPolicyContent(transitions=[row, {**row, "trajectory": 2, "reward": 0.0}])
+        )
     (issue,) = refused.value.issues
-    assert (issue.pointer, "the public least_reward is 0.25" in issue.detail) == ("/content/transitions/1/reward", True)
+    assert (issue.pointer, "the public least_reward is 0.25" in issue.detail) == (
+        "/content/transitions/1/reward",
+        True,
+    )
     made = SYNTHESIS.columns(told, np.random.default_rng(1), 200)
     assert made["reward"].min() >= 0.25

@@ -13,7 +13,11 @@ from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.charts import draw_result, result_charts
 from discreet.problems.dr_ensemble.clock import hours_of, windows
-from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset, DrEnsemblePublic
+from discreet.problems.dr_ensemble.dataset import (
+    DrEnsembleContent,
+    DrEnsembleDataset,
+    DrEnsemblePublic,
+)
 from discreet.problems.dr_ensemble.headline import headlines
 from discreet.problems.dr_ensemble.problem import DrEnsemble
 from discreet.problems.numbers import Budget
@@ -50,8 +54,13 @@ def loads(seed: int = 1) -> list[list[int]]:
 ROWS = loads()
 
 
-def asked(public: Any = PUBLIC, epsilon: float = 4, **fields: Any) -> tuple[DrEnsemble, Any, Plan, Any]:
-    problem, part = DrEnsemble.model_validate({**FIELDS, **fields}), DrEnsemblePublic.model_validate(public)
+def asked(
+    public: Any = PUBLIC, epsilon: float = 4, **fields: Any
+) -> tuple[DrEnsemble, Any, Plan, Any]:
+    problem, part = (
+        DrEnsemble.model_validate({**FIELDS, **fields}),
+        DrEnsemblePublic.model_validate(public),
+    )
     content = DrEnsembleDataset.read_rows(part, DrEnsembleContent(trajectories=ROWS))
     return problem, part, problem.plan(part, Budget(epsilon=round(epsilon * 1e9), delta=0)), content
 
@@ -76,7 +85,9 @@ def test_a_policy_keeps_what_a_feeder_bears_and_says_what_that_costs() -> None:
     assert told["kept"]
     assert (PEOPLE * load[4:] <= MOST + 1e-3).all()
     assert (PEOPLE * np.abs(np.diff(load)) <= LIMITS["ramp"] + 1e-3).all()
-    assert not (PEOPLE * np.abs(np.diff(FREE["expected_power"])) <= LIMITS["ramp"]).all()  # else nothing was asked
+    assert not (
+        PEOPLE * np.abs(np.diff(FREE["expected_power"])) <= LIMITS["ramp"]
+    ).all()  # else nothing was asked
     assert result["transitions"] == FREE["transitions"]
     assert result["default_power"] == FREE["default_power"]
     assert told["cost"] == pytest.approx(FREE["saving"] - result["saving"])
@@ -103,8 +114,17 @@ def test_the_policy_of_a_limited_answer_leads_to_its_load() -> None:
 def test_intervals_hold_the_answer_and_stay_within_the_limits() -> None:
     result = LIMITED
     ends = result["uncertainty"]["values"]
-    for name in ("expected_power", "default_power", "saving", "cost_to_go", "event_saving", "rebound"):
-        low, high, value = (np.array(one) for one in (ends[name]["lower"], ends[name]["upper"], result[name]))
+    for name in (
+        "expected_power",
+        "default_power",
+        "saving",
+        "cost_to_go",
+        "event_saving",
+        "rebound",
+    ):
+        low, high, value = (
+            np.array(one) for one in (ends[name]["lower"], ends[name]["upper"], result[name])
+        )
         assert (low <= value + 1e-9).all()
         assert (value <= high + 1e-9).all()
         assert (high > low).any()
@@ -121,9 +141,18 @@ def test_limits_of_each_load_are_those_of_all_divided() -> None:
 @pytest.mark.parametrize(
     ("limits", "says"),
     [
-        ({"of": "all", "feeder": 800}, "at step 0 the load of all 400 is .* kW of at most 800 kW, .* too much"),
-        ({"of": "each", "feeder": [9] + [0.2] * 11}, "at step 1 the load of each is .* of at most 0.2 kW.* the least"),
-        ({"of": "each", "feeder": [9] + [1] * 11, "ramp": 0.05}, "could be reached there, but not with the other"),
+        (
+            {"of": "all", "feeder": 800},
+            "at step 0 the load of all 400 is .* kW of at most 800 kW, .* too much",
+        ),
+        (
+            {"of": "each", "feeder": [9] + [0.2] * 11},
+            "at step 1 the load of each is .* of at most 0.2 kW.* the least",
+        ),
+        (
+            {"of": "each", "feeder": [9] + [1] * 11, "ramp": 0.05},
+            "could be reached there, but not with the other",
+        ),
     ],
 )
 def test_limits_that_cannot_be_kept_are_said_first(limits: Any, says: str) -> None:
@@ -137,7 +166,8 @@ def test_limits_that_cannot_be_kept_are_said_first(limits: Any, says: str) -> No
 def test_plans_tell_of_limits_that_nobody_keeps() -> None:
     advice = asked(limits={"of": "all", "feeder": 800})[2].advice
     assert any(
-        "no policy keeps the limits: at step 0 the load of all 400 is at least 1,220 kW" in one for one in advice
+        "no policy keeps the limits: at step 0 the load of all 400 is at least 1,220 kW" in one
+        for one in advice
     )
     assert not any("no policy" in one for one in asked(limits=LIMITS)[2].advice)
     assert any("without `limits`" in one for one in asked(limits=LIMITS)[2].advice)
@@ -156,7 +186,10 @@ def test_a_ramp_that_the_support_forbids_is_told_before() -> None:
     [
         ({"limits": {"of": "all", "feeder": [1, 2]}}, "/problem/limits/feeder"),
         ({"limits": {"of": "all", "feeder": 1e40}}, "/problem/limits"),
-        ({"limits": {"of": "each", "ramp": 1}, "policy": "taylor", "concentration": 9}, "/problem/limits"),
+        (
+            {"limits": {"of": "each", "ramp": 1}, "policy": "taylor", "concentration": 9},
+            "/problem/limits",
+        ),
         ({"event": [[3, 3]]}, "/problem/event/0"),
         ({"event": [[0, 2], [9, 13]]}, "/problem/event/1"),
     ],
@@ -189,7 +222,9 @@ def test_simulations_compare_with_the_best_within_the_limits() -> None:
 def test_an_event_is_compared_with_its_baseline_by_hand() -> None:
     for event, steps in ((None, [4, 5, 6]), ([[2, 4], [8, 9]], [2, 3, 8])):
         result = finished(event=event)
-        less = 0.5 * (np.array(result["default_power"]) - np.array(result["expected_power"]))  # half an hour each
+        less = 0.5 * (
+            np.array(result["default_power"]) - np.array(result["expected_power"])
+        )  # half an hour each
         assert result["event"] == steps
         assert result["event_saving"] == pytest.approx(less[steps].sum())
         assert result["rebound"] == pytest.approx(-np.delete(less, steps).sum())
@@ -207,7 +242,10 @@ def test_the_headline_tells_the_event_with_its_hours() -> None:
     assert "at all other times; of all 400 that is" in told
     assert "90 %" in told
     public = {**PUBLIC, "day": {"steps": 48, "blocks": [0, 24]}}
-    by_clock = [one.text for one in headlines({**FIELDS, "first_step": 30}, finished(public=public, first_step=30))]
+    by_clock = [
+        one.text
+        for one in headlines({**FIELDS, "first_step": 30}, finished(public=public, first_step=30))
+    ]
     assert any("In the event (17:00 to 18:30)" in one for one in by_clock)
 
 

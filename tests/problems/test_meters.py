@@ -18,7 +18,11 @@ from pydantic import ValidationError
 from discreet.errors import InvalidInput
 from discreet.intake.field_issues import issues_of
 from discreet.problems.contents import Content, canonical_bytes
-from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset, DrEnsemblePublic
+from discreet.problems.dr_ensemble.dataset import (
+    DrEnsembleContent,
+    DrEnsembleDataset,
+    DrEnsemblePublic,
+)
 from discreet.problems.dr_ensemble.meters import Meters
 from discreet.problems.dr_ensemble.problem import DrEnsemble
 from discreet.problems.numbers import Budget
@@ -31,11 +35,15 @@ EDGES = [0.0, 1.0, 2.5, 4.0]
 Row = tuple[Any, datetime, float]
 
 
-def public(steps: int | None = None, participants: int | None = None, **meters: Any) -> DrEnsemblePublic:
+def public(
+    steps: int | None = None, participants: int | None = None, **meters: Any
+) -> DrEnsemblePublic:
     rule = {"start": START.isoformat(), "interval_seconds": 1800, **meters}
     part = {"unit": "participant", "states": 3, "edges": EDGES, "meters": rule}
     more = {"steps": steps, "participants": participants}
-    return DrEnsemblePublic.model_validate(part | {name: value for name, value in more.items() if value is not None})
+    return DrEnsemblePublic.model_validate(
+        part | {name: value for name, value in more.items() if value is not None}
+    )
 
 
 def table(rows: list[Row]) -> pa.Table:
@@ -61,7 +69,9 @@ def plainly(part: DrEnsemblePublic, rows: list[tuple[datetime, float]]) -> list[
     assert rule is not None
     readings: dict[int, list[float]] = {}
     for time, kw in rows:
-        readings.setdefault(int((time - START).total_seconds() // rule.interval_seconds), []).append(kw)
+        readings.setdefault(
+            int((time - START).total_seconds() // rule.interval_seconds), []
+        ).append(kw)
     first, last = min(readings), max(readings)
     if part.steps is not None:
         first, last = 0, part.steps - 1
@@ -88,7 +98,10 @@ def plainly(part: DrEnsemblePublic, rows: list[tuple[datetime, float]]) -> list[
 
 # Power in eighths: their means are exact.
 SERIES = st.lists(
-    st.tuples(st.integers(0, 359), st.integers(-8, 60)), min_size=1, max_size=14, unique_by=lambda reading: reading[0]
+    st.tuples(st.integers(0, 359), st.integers(-8, 60)),
+    min_size=1,
+    max_size=14,
+    unique_by=lambda reading: reading[0],
 ).map(lambda series: [(at(minute), eighths / 8) for minute, eighths in series])
 RULES = st.sampled_from(
     [{"gaps": gaps, "carry": carry} for gaps in ("leave_out", "end") for carry in (0, 1, 3, 9)]
@@ -129,14 +142,22 @@ def test_one_participant_moves_the_counts_by_the_sensitivity(
     """Added where the number is private, replaced where it is public; whatever is missing, left out or carried."""
     people = [ALWAYS, ALWAYS, *others]
     problem = DrEnsemble.model_validate(
-        {"kind": "dr_ensemble", "dataset": "x", "price": [1, 2], "discomfort_weight": 1, "initial": "released"}
+        {
+            "kind": "dr_ensemble",
+            "dataset": "x",
+            "price": [1, 2],
+            "discomfort_weight": 1,
+            "initial": "released",
+        }
     )
     for known, left in ((None, people), (len(people) + 1, [*people, another])):
         part = public(**rule, participants=known)
         plan = problem.draft(part, Budget(epsilon=10**9, delta=0))
         counts = []
         for series in (left, [*people, one]):
-            rows = [(name, *reading) for name, readings in enumerate(series) for reading in readings]
+            rows = [
+                (name, *reading) for name, readings in enumerate(series) for reading in readings
+            ]
             noise = NoNoise()
             counts.append(problem.release(part, plan, read(part, rows), noise)["counts"])
             assert noise.events == list(plan.events)
@@ -160,12 +181,19 @@ def test_every_form_of_the_same_readings_is_the_same_content() -> None:
     names, times, kw = (list(column) for column in zip(*ROWS, strict=True))
     nepal = [time.astimezone(timezone(timedelta(hours=5, minutes=45))) for time in times]
     local = [time.replace(tzinfo=None) for time in nepal]
-    mixed = [time.isoformat() if row % 2 else f"{time:%Y-%m-%dT%H:%M:%S.000Z}" for row, time in enumerate(times)]
+    mixed = [
+        time.isoformat() if row % 2 else f"{time:%Y-%m-%dT%H:%M:%S.000Z}"
+        for row, time in enumerate(times)
+    ]
     forms: list[tuple[DrEnsemblePublic, Any]] = [
-        (part, pa.array(times, type=pa.timestamp(unit, tz="Asia/Kathmandu"))) for unit in ("s", "ms", "us", "ns")
+        (part, pa.array(times, type=pa.timestamp(unit, tz="Asia/Kathmandu")))
+        for unit in ("s", "ms", "us", "ns")
     ]
     forms += [(here, pa.array(local)), (part, mixed), (part, pa.array(mixed).dictionary_encode())]
-    forms += [(here, [time.isoformat(" ") for time in local]), (part, [time.isoformat() for time in nepal])]
+    forms += [
+        (here, [time.isoformat(" ") for time in local]),
+        (part, [time.isoformat() for time in nepal]),
+    ]
     for rule, column in forms:
         for named in (names, [7, 7, 3, 3, 3, 3]):
             made = pa.table({"participant": named, "time": column, "kw": kw})
@@ -176,10 +204,16 @@ def test_every_form_of_the_same_readings_is_the_same_content() -> None:
             assert b"".join(canonical_bytes(DrEnsembleDataset.read_table(rule, csv))) == expected
     for rule, written in ((part, mixed), (here, [time.isoformat() for time in local])):
         rows = [
-            dict(zip(("participant", "time", "kw"), row, strict=True)) for row in zip(names, written, kw, strict=False)
+            dict(zip(("participant", "time", "kw"), row, strict=True))
+            for row in zip(names, written, kw, strict=False)
         ]
         assert b"".join(canonical_bytes(as_json(rule, rows))) == expected
-    for rule, given_times in ((part, times), (part, pd.Series(nepal)), (here, local), (here, pd.Series(local))):
+    for rule, given_times in (
+        (part, times),
+        (part, pd.Series(nepal)),
+        (here, local),
+        (here, pd.Series(local)),
+    ):
         made = pa.table(states_of(rule.model_dump(mode="json"), names, given_times, kw))
         assert b"".join(canonical_bytes(DrEnsembleDataset.read_table(rule, made))) == expected
 
@@ -193,25 +227,85 @@ def test_days_are_midnights() -> None:
 @pytest.mark.parametrize(
     ("meters", "rows", "pointer", "says"),
     [
-        ({}, [("a", at(0), float("nan")), ("a", at(9), float("inf"))], "/0/kw", "finite.*found nan.*1 more"),
+        (
+            {},
+            [("a", at(0), float("nan")), ("a", at(9), float("inf"))],
+            "/0/kw",
+            "finite.*found nan.*1 more",
+        ),
         ({}, [("a", at(0), 1e300)], "/0/kw", "at most 1e.12 kW"),
-        ({"outside": "refuse"}, [("a", at(0), 0.0), ("a", at(30), 4.0)], "/1/kw", "outside the public edges 0 to 4"),
-        ({}, [("a", at(0), 1.0), ("a", at(-1), 1.0)], "/1/time", "before public.meters.start, 2026-03-29T00:00:00"),
-        ({"steps": 2}, [("a", at(59), 1.0), ("a", at(60), 1.0)], "/1/time", "2026-03-29T01:00:00.* where the last"),
-        ({}, [("a", at(0), 1.0), ("b", at(0), 1.0), ("a", at(0), 2.0)], "/2/time", "has a reading of this time"),
-        ({}, [("a", at(0).replace(tzinfo=None), 1.0)], "/0/time", "without a time zone.*utc_offset"),
-        ({}, [("a", "2026-03-29T00:00:00", 1.0), ("a", "noon", 1.0)], "/1/time", "a time such as .*found noon"),
+        (
+            {"outside": "refuse"},
+            [("a", at(0), 0.0), ("a", at(30), 4.0)],
+            "/1/kw",
+            "outside the public edges 0 to 4",
+        ),
+        (
+            {},
+            [("a", at(0), 1.0), ("a", at(-1), 1.0)],
+            "/1/time",
+            "before public.meters.start, 2026-03-29T00:00:00",
+        ),
+        (
+            {"steps": 2},
+            [("a", at(59), 1.0), ("a", at(60), 1.0)],
+            "/1/time",
+            "2026-03-29T01:00:00.* where the last",
+        ),
+        (
+            {},
+            [("a", at(0), 1.0), ("b", at(0), 1.0), ("a", at(0), 2.0)],
+            "/2/time",
+            "has a reading of this time",
+        ),
+        (
+            {},
+            [("a", at(0).replace(tzinfo=None), 1.0)],
+            "/0/time",
+            "without a time zone.*utc_offset",
+        ),
+        (
+            {},
+            [("a", "2026-03-29T00:00:00", 1.0), ("a", "noon", 1.0)],
+            "/1/time",
+            "a time such as .*found noon",
+        ),
         ({}, [("a", "1774742400", 1.0)], "/0/time", "a time such as"),
         ({}, [("a", None, 1.0)], "/0/time", "missing"),
         ({}, [("a", 1774742400, 1.0)], "", "'time' holds int64; a time such as"),
         ({}, [("a", datetime(1969, 12, 31, tzinfo=UTC), 1.0)], "/0/time", "1970 to 9999"),
-        ({}, [("a", at(0), 1.0), ("a", at(70), 1.0)], "/0/participant", "period from 2026-03-29T00:30:00.* on; public"),
-        ({"steps": 3}, [("a", at(30), 1.0), ("a", at(60), 1.0)], "/0/participant", "period from 2026-03-29T00:00:00"),
-        ({"carry": 1}, [("a", at(0), 1.0), ("a", at(99), 1.0)], "/0/participant", "over more than 1 periods"),
+        (
+            {},
+            [("a", at(0), 1.0), ("a", at(70), 1.0)],
+            "/0/participant",
+            "period from 2026-03-29T00:30:00.* on; public",
+        ),
+        (
+            {"steps": 3},
+            [("a", at(30), 1.0), ("a", at(60), 1.0)],
+            "/0/participant",
+            "period from 2026-03-29T00:00:00",
+        ),
+        (
+            {"carry": 1},
+            [("a", at(0), 1.0), ("a", at(99), 1.0)],
+            "/0/participant",
+            "over more than 1 periods",
+        ),
         ({}, [("a", at(0), 1.0)], "/0/participant", "fewer than two periods"),
         ({}, [("a", at(m), 1.0) for m in (0, 30)], "", "of 1 participants 1 have a trajectory"),
-        ({"gaps": "end"}, [(name, at(0), 1.0) for name in range(9)], "", "of 9 participants 0 have a trajectory"),
-        ({"participants": 3}, [(n, at(m), 1.0) for n in "ab" for m in (0, 30)], "", "of 2 participants of 3 public"),
+        (
+            {"gaps": "end"},
+            [(name, at(0), 1.0) for name in range(9)],
+            "",
+            "of 9 participants 0 have a trajectory",
+        ),
+        (
+            {"participants": 3},
+            [(n, at(m), 1.0) for n in "ab" for m in (0, 30)],
+            "",
+            "of 2 participants of 3 public",
+        ),
         ({}, [], "", "empty|of 0 participants"),
     ],
 )
@@ -254,9 +348,15 @@ def test_moves_out_of_the_support_are_named_by_their_reading() -> None:
         ({"edges": [0, 1, 1, 2]}, "increase"),
         ({"edges": [0, 1, 2, 1e13]}, "at most 1e.12"),
         ({"edges": EDGES, "row_change": 0.1, "min_probability": 0.2}, "trajectories"),
-        ({"edges": EDGES, "meters": {"start": "2026-03-29T00:00:00", "interval_seconds": 60}}, "time zone is missing"),
+        (
+            {"edges": EDGES, "meters": {"start": "2026-03-29T00:00:00", "interval_seconds": 60}},
+            "time zone is missing",
+        ),
         ({"edges": EDGES, "meters": {"start": 0, "interval_seconds": 60}}, "a time such as"),
-        ({"edges": EDGES, "meters": {"start": START.isoformat(), "interval_seconds": 0}}, "interval_seconds"),
+        (
+            {"edges": EDGES, "meters": {"start": START.isoformat(), "interval_seconds": 0}},
+            "interval_seconds",
+        ),
     ],
 )
 def test_public_parts_that_make_no_states_are_refused(part: dict[str, Any], says: str) -> None:
@@ -275,7 +375,9 @@ def test_power_without_the_rule_is_refused_and_states_still_come() -> None:
         read(bare, ROWS)
     with pytest.raises(InvalidInput, match="public `edges` and `meters`"):
         as_json(bare, [{"participant": 1, "time": START.isoformat(), "kw": 1.0}])
-    matrix = DrEnsemblePublic.model_validate({"unit": "row", "states": 3, "row_change": 0.1, "min_probability": 0.1})
+    matrix = DrEnsemblePublic.model_validate(
+        {"unit": "row", "states": 3, "row_change": 0.1, "min_probability": 0.1}
+    )
     with pytest.raises(InvalidInput, match="holds transitions") as refused:
         as_json(matrix, [{"participant": 1, "time": START.isoformat(), "kw": 1.0}])
     assert refused.value.issues[0].pointer == "/content/power"
@@ -285,14 +387,21 @@ def test_the_power_of_a_state_is_the_middle_of_its_bin_or_public() -> None:
     def expected(part: DrEnsemblePublic, **fields: Any) -> list[float]:
         asked = DrEnsemble.model_validate(
             {
-                **{"kind": "dr_ensemble", "dataset": "x", "price": [1, 2, 2], "discomfort_weight": 1},
+                **{
+                    "kind": "dr_ensemble",
+                    "dataset": "x",
+                    "price": [1, 2, 2],
+                    "discomfort_weight": 1,
+                },
                 **{"initial": [0, 0, 1], **fields},
             }
         )
         plan = asked.draft(part, Budget(epsilon=10**9, delta=0))
         content = read(part, [(name, at(30 * row), 3.0) for name in range(200) for row in range(4)])
         released = asked.release(part, plan, content, NoNoise())
-        found: list[float] = asked.finish(part, plan, released, lambda *_: None).to_json()["default_power"]
+        found: list[float] = asked.finish(part, plan, released, lambda *_: None).to_json()[
+            "default_power"
+        ]
         return found
 
     part = public(steps=4, participants=200)
@@ -300,7 +409,13 @@ def test_the_power_of_a_state_is_the_middle_of_its_bin_or_public() -> None:
     assert expected(part) == expected(part, power=[0.5, 1.75, 3.25])
     assert expected(part, power=[0, 1, 10])[0] == 10
     bare = DrEnsemblePublic.model_validate({"unit": "participant", "states": 3})
-    asked = {"kind": "dr_ensemble", "dataset": "x", "price": [1, 2], "discomfort_weight": 1, "initial": "released"}
+    asked = {
+        "kind": "dr_ensemble",
+        "dataset": "x",
+        "price": [1, 2],
+        "discomfort_weight": 1,
+        "initial": "released",
+    }
     unsaid = DrEnsemble.model_validate(asked)
     with pytest.raises(InvalidInput, match="no `edges`") as refused:
         unsaid.plan(bare, Budget(epsilon=10**9, delta=0))
@@ -318,10 +433,20 @@ def test_times_far_apart_take_no_room() -> None:
     assert trajectories(found) == [[1, 1]] * 2
     with pytest.raises(InvalidInput, match="participants 0 have"):
         read(public(interval_seconds=1, gaps="leave_out"), rows)
-    text = [(name, time, 1.0) for name in "ab" for time in ("9999-12-31T23:59:59-14:00", "2026-03-29T00:00:00Z")]
+    text = [
+        (name, time, 1.0)
+        for name in "ab"
+        for time in ("9999-12-31T23:59:59-14:00", "2026-03-29T00:00:00Z")
+    ]
     with pytest.raises(InvalidInput, match="1970 to 9999"):
         read(public(), text)
-    far = pa.table({"participant": [1], "time": pa.array([2**62], type=pa.timestamp("s", tz="UTC")), "kw": [1.0]})
+    far = pa.table(
+        {
+            "participant": [1],
+            "time": pa.array([2**62], type=pa.timestamp("s", tz="UTC")),
+            "kw": [1.0],
+        }
+    )
     with pytest.raises(InvalidInput, match="1970 to 9999"):
         DrEnsembleDataset.read_table(public(), far)
 
@@ -363,7 +488,10 @@ def test_clocks_that_are_put_back_and_forth() -> None:
     assert [time.astimezone(UTC) for time in times] == [*one, *one]
     with pytest.raises(ValueError, match=r"row 1: .* Europe/Berlin skip"):
         in_zone(["2026-03-29T01:30:00", "2026-03-29T02:30:00"], "Europe/Berlin")
-    for unclear in (["2026-10-25T02:00:00"], ["2026-10-25T02:00:00", "2026-10-25T02:30:00", "2026-10-25T02:15:00"]):
+    for unclear in (
+        ["2026-10-25T02:00:00"],
+        ["2026-10-25T02:00:00", "2026-10-25T02:30:00", "2026-10-25T02:15:00"],
+    ):
         with pytest.raises(ValueError, match=r"row 0: .*twice"):
             in_zone(unclear, "Europe/Berlin")
     assert [time.hour for time in in_zone(["2026-03-29T03:00:00"], "Europe/Berlin")] == [3]
@@ -406,7 +534,9 @@ def test_the_client_names_the_first_wrong_row() -> None:
     ],
 )
 def test_a_start_is_written_as_in_files(start: str, offset: str | None, found: str) -> None:
-    given = {"start": start, "interval_seconds": 900} | ({} if offset is None else {"utc_offset": offset})
+    given = {"start": start, "interval_seconds": 900} | (
+        {} if offset is None else {"utc_offset": offset}
+    )
     if found.startswith("2025"):
         assert Meters.model_validate(given).start.isoformat() == found
         return

@@ -20,7 +20,11 @@ from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, canonical_bytes
 from discreet.problems.federation import ROUNDS_ARE_SEEN, Member
-from discreet.problems.multi_agent.dataset import MultiAgentContent, MultiAgentDataset, MultiAgentPublic
+from discreet.problems.multi_agent.dataset import (
+    MultiAgentContent,
+    MultiAgentDataset,
+    MultiAgentPublic,
+)
 from discreet.problems.multi_agent.problem import MultiAgent
 from discreet.problems.multi_agent.session import STATE
 from discreet.problems.numbers import Budget
@@ -43,12 +47,21 @@ def public(**values: Any) -> MultiAgentPublic:
 
 
 def problem(**values: Any) -> MultiAgent:
-    fixed = {"kind": "multi_agent", "dataset": "dst_x", "constraints": CONSTRAINTS, "schedule": SCHEDULE}
+    fixed = {
+        "kind": "multi_agent",
+        "dataset": "dst_x",
+        "constraints": CONSTRAINTS,
+        "schedule": SCHEDULE,
+    }
     return MultiAgent.model_validate({**fixed, **values})
 
 
-def read(part: MultiAgentPublic, objectives: dict[str, str], initial: dict[str, float] | None = None) -> Content:
-    return MultiAgentDataset.read_rows(part, MultiAgentContent(objectives=objectives, initial=initial))
+def read(
+    part: MultiAgentPublic, objectives: dict[str, str], initial: dict[str, float] | None = None
+) -> Content:
+    return MultiAgentDataset.read_rows(
+        part, MultiAgentContent(objectives=objectives, initial=initial)
+    )
 
 
 @given(
@@ -57,19 +70,25 @@ def read(part: MultiAgentPublic, objectives: dict[str, str], initial: dict[str, 
     st.lists(st.floats(-1, 1), min_size=4, max_size=4),
 )
 @settings(max_examples=80)
-def test_all_outputs_together_move_by_at_most_one_unit(who: int, start: list[float], moves: list[float]) -> None:
+def test_all_outputs_together_move_by_at_most_one_unit(
+    who: int, start: list[float], moves: list[float]
+) -> None:
     """A trajectory of four steps, moved by the radius in l2: the whole transcript in units of the event moves by 1."""
     part, asked = public(), problem()
     plan = asked.plan(part, Budget(epsilon=EPSILON, delta=DELTA))
     form, outputs = asked.solver_form(plan, {})
-    exact = outputs._replace(scale=np.zeros_like(outputs.scale), noise=np.full_like(outputs.noise, -1), grid=0.0)
+    exact = outputs._replace(
+        scale=np.zeros_like(outputs.scale), noise=np.full_like(outputs.noise, -1), grid=0.0
+    )
     norm = math.sqrt(sum(move * move for move in moves))
     unit = outputs.scale / plan.events[0].scale
     total = 0.0
     for move in moves:
         here = np.clip(start, form.lower, form.upper)
         there = here.copy()
-        there[who] = np.clip(here[who] + (0.5 * move / norm if norm else 0.0), form.lower[who], form.upper[who])
+        there[who] = np.clip(
+            here[who] + (0.5 * move / norm if norm else 0.0), form.lower[who], form.upper[who]
+        )
         values = [cloud_outputs(form, exact, states, []) for states in (here, there)]
         moved = np.abs(values[0] - values[1])
         assert (moved[unit == 0] < 1e-12).all()
@@ -93,7 +112,9 @@ def test_constant_derivatives_get_no_noise() -> None:
 def test_multipliers_come_near_the_saddle_point() -> None:
     """min (a-3)² + 2(b-4)² with a + b <= 4 has the multiplier 4; the other constraint is slack there."""
     part = public(agents=[{"name": name, "lower": 0, "upper": 5, "radius": 0.2} for name in "ab"])
-    asked = problem(constraints=["a + b - 4", "a^2 + b^2 - 12"], schedule={**SCHEDULE, "iterations": 20_000})
+    asked = problem(
+        constraints=["a + b - 4", "a^2 + b^2 - 12"], schedule={**SCHEDULE, "iterations": 20_000}
+    )
     plan = asked.plan(part, Budget(epsilon=2 * EPSILON, delta=DELTA))
     content = read(part, {"a": "(a - 3)^2", "b": "2 * (b - 4)^2"}, {"a": 0, "b": 0})
     noise = Noise.seeded(1)
@@ -143,15 +164,23 @@ def test_more_noise_than_is_drawn_in_time_is_refused(monkeypatch: pytest.MonkeyP
 
 def test_plans_of_sessions_name_what_durations_of_rounds_tell() -> None:
     asked = problem(dataset=None, protocol="federated", federation={"agents": 3})
-    assert ROUNDS_ARE_SEEN in asked.plan_federation((), Budget(epsilon=EPSILON, delta=DELTA)).assumptions
+    assert (
+        ROUNDS_ARE_SEEN
+        in asked.plan_federation((), Budget(epsilon=EPSILON, delta=DELTA)).assumptions
+    )
     # In one process releases are padded instead.
-    assert ROUNDS_ARE_SEEN not in problem().plan(public(), Budget(epsilon=EPSILON, delta=DELTA)).assumptions
+    assert (
+        ROUNDS_ARE_SEEN
+        not in problem().plan(public(), Budget(epsilon=EPSILON, delta=DELTA)).assumptions
+    )
 
 
 def test_the_radius_that_hides_everything_is_named() -> None:
     plan = problem().plan(public(), Budget(epsilon=EPSILON, delta=DELTA))
     assert any("needs its width times 54.77" in sentence for sentence in plan.assumptions)
-    wide = public(agents=[{"name": name, "lower": -1, "upper": 5, "radius": 6 * 3000**0.5} for name in "abc"])
+    wide = public(
+        agents=[{"name": name, "lower": -1, "upper": 5, "radius": 6 * 3000**0.5} for name in "abc"]
+    )
     assert any(
         "all of a trajectory is hidden" in s
         for s in problem().plan(wide, Budget(epsilon=EPSILON, delta=DELTA)).assumptions
@@ -191,15 +220,23 @@ def test_federated_agents_go_the_same_way_for_the_same_noise(missing: bool) -> N
     drawn = np.random.default_rng(8).integers(-(2**20), 2**20, (200, width))
 
     session = asked.open_session(plan, members)
-    agents = {one.name: InProcess(keys[one.name], roster_of(members), plan.parameters) for one in members}
-    slopes = {"a": lambda x: 2 * (x - 3), "b": lambda x: 4 * (x - 4), "c": lambda x: 0.5 * math.exp(0.5 * x)}
+    agents = {
+        one.name: InProcess(keys[one.name], roster_of(members), plan.parameters) for one in members
+    }
+    slopes = {
+        "a": lambda x: 2 * (x - 3),
+        "b": lambda x: 4 * (x - 4),
+        "c": lambda x: 0.5 * math.exp(0.5 * x),
+    }
     steps = {name: multi_agent.step_of(slope, 1.0) for name, slope in slopes.items()}
     given_noise = Given(drawn)
     broadcast = session.opening(given_noise)
     for number in range(session.rounds):
         messages = {}
         for one in members:
-            messages[one.fingerprint] = agents[one.name].answer(number, session.rounds, broadcast, steps[one.name])
+            messages[one.fingerprint] = agents[one.name].answer(
+                number, session.rounds, broadcast, steps[one.name]
+            )
             assert session.accepts(number, one.fingerprint, messages[one.fingerprint])
         if missing and number == 5:  # the cloud goes on without its state
             del messages[members[0].fingerprint]
@@ -256,7 +293,9 @@ class InProcess:
 
     journal_path = None
 
-    def __init__(self, identity: Identity, roster: dict[str, Any], parameters: dict[str, Any]) -> None:
+    def __init__(
+        self, identity: Identity, roster: dict[str, Any], parameters: dict[str, Any]
+    ) -> None:
         self.identity, self.roster, self._parameters = identity, roster, parameters
         self.roster_digest = signing.digest(json.dumps(roster, sort_keys=True).encode())
         self._state = b""
@@ -294,13 +333,18 @@ class Cloud:
         asked, plan, members, drawn = short_session()
         self.keys = [Identity.generate() for _ in members]
         pairs = zip(members, self.keys, strict=True)
-        self.members = [Member(key.fingerprint, one.name, key.public_key, one.announcement) for one, key in pairs]
+        self.members = [
+            Member(key.fingerprint, one.name, key.public_key, one.announcement)
+            for one, key in pairs
+        ]
         self.session, self.noise = asked.open_session(plan, self.members), Given(drawn)
         roster = roster_of(self.members)
         self.agents = [InProcess(key, roster, plan.parameters) for key in self.keys]
         self.step = multi_agent.step_of(lambda x: 2 * x)
 
-    def run(self, told: Callable[[int, int, bytes], bytes], absent: tuple[tuple[int, int], ...] = ()) -> bytes:
+    def run(
+        self, told: Callable[[int, int, bytes], bytes], absent: tuple[tuple[int, int], ...] = ()
+    ) -> bytes:
         """The last broadcast. `told` makes of (agent, round, broadcast) what that agent hears."""
         broadcast = self.session.opening(self.noise)
         for number in range(self.session.rounds):
@@ -308,7 +352,9 @@ class Cloud:
             for place, agent in enumerate(self.agents):
                 if (place, number) not in absent:
                     heard = told(place, number, broadcast)
-                    messages[agent.identity.fingerprint] = agent.answer(number, self.session.rounds, heard, self.step)
+                    messages[agent.identity.fingerprint] = agent.answer(
+                        number, self.session.rounds, heard, self.step
+                    )
             broadcast = self.session.step(number, messages, self.noise)
         return broadcast
 
@@ -318,7 +364,9 @@ def test_a_cloud_that_tells_agents_different_things_is_found_out() -> None:
     others at the end, and by itself."""
 
     def once(agent: int, number: int, broadcast: bytes) -> bytes:
-        return broadcast[:-1] + bytes([broadcast[-1] ^ 1]) if (agent, number) == (0, 2) else broadcast
+        return (
+            broadcast[:-1] + bytes([broadcast[-1] ^ 1]) if (agent, number) == (0, 2) else broadcast
+        )
 
     with pytest.raises(NotTrusted, match="does not follow"):
         Cloud().run(once)
@@ -340,7 +388,9 @@ def test_a_cloud_that_tells_agents_different_things_is_found_out() -> None:
         deceived.ended(last, lambda x: 2 * x)
     for one in others:
         assert one.ended(last, lambda x: 2 * x).unsigned == (deceived.identity.fingerprint,)
-    shown = deceived.ended(heard + last[len(heard) :], lambda x: 2 * x)  # its own end, with the signatures of all
+    shown = deceived.ended(
+        heard + last[len(heard) :], lambda x: 2 * x
+    )  # its own end, with the signatures of all
     assert set(shown.unsigned) == {one.identity.fingerprint for one in others}
 
 
@@ -351,7 +401,9 @@ def test_agents_that_missed_rounds_sign_what_all_were_shown() -> None:
     late = cloud.agents[1]
     for one in cloud.agents:
         found = one.ended(last, lambda x: 2 * x)
-        assert found.unsigned == (late.identity.fingerprint,)  # it was not there to sign, and knows the end
+        assert found.unsigned == (
+            late.identity.fingerprint,
+        )  # it was not there to sign, and knows the end
         assert found.history == history.after(last[: len(last) - 2 * 96]).hex()
 
 
@@ -383,7 +435,12 @@ def test_a_missing_agent_shows_its_last_state_to_nobody(restored: bool) -> None:
             session = again
         others = {"b": STATE.pack(1.0), "c": STATE.pack(1.0)}
         # Behind the noised outputs an answer has the multipliers, which go on from those of round 0.
-        answers.append([session.step(number, others, noise)[32 : -8 * len(CONSTRAINTS)] for number in (1, 2, 3)])
+        answers.append(
+            [
+                session.step(number, others, noise)[32 : -8 * len(CONSTRAINTS)]
+                for number in (1, 2, 3)
+            ]
+        )
     assert answers[0] == answers[1]
 
 
@@ -403,23 +460,37 @@ def test_a_state_outside_of_its_range_counts_as_its_end() -> None:
 def short_session() -> Any:
     """A federated problem of four rounds, its plan, its members a, b and c, and noise for all rounds."""
     terms = {"agents": 3, "quorum": 2, "on_missing": "finish"}
-    asked = problem(dataset=None, protocol="federated", federation=terms, schedule={**SCHEDULE, "iterations": 4})
+    asked = problem(
+        dataset=None, protocol="federated", federation=terms, schedule={**SCHEDULE, "iterations": 4}
+    )
     figures = [figure.model_dump() for figure in public().agents]
     members = [Member(one["name"], one.pop("name"), bytes(32), one) for one in figures]
     plan = asked.plan_federation(members, Budget(epsilon=EPSILON, delta=DELTA))
     _, outputs = asked.solver_form(plan, {})
-    return asked, plan, members, np.random.default_rng(8).integers(-(2**20), 2**20, (4, noise_width(outputs)))
+    return (
+        asked,
+        plan,
+        members,
+        np.random.default_rng(8).integers(-(2**20), 2**20, (4, noise_width(outputs))),
+    )
 
 
 @pytest.mark.parametrize(
     "constraints",
     [
-        ["0.000000001*a + 0.000000005 - 1e8"],  # a step function of a in doubles, with its step in the range
-        ["a + 1e9 - a - 1e9 - 1", "a + b - 4"],  # of no slope, so without noise, and yet not constant
+        [
+            "0.000000001*a + 0.000000005 - 1e8"
+        ],  # a step function of a in doubles, with its step in the range
+        [
+            "a + 1e9 - a - 1e9 - 1",
+            "a + b - 4",
+        ],  # of no slope, so without noise, and yet not constant
         ["exp(1e-12*a) - 2"],
     ],
 )
-def test_constraints_that_floating_point_turns_into_steps_are_refused(constraints: list[str]) -> None:
+def test_constraints_that_floating_point_turns_into_steps_are_refused(
+    constraints: list[str],
+) -> None:
     """With the first one, served with noise of 4e-11, states 2.4499 and 2.451 gave outputs 1.5e-8 apart, always."""
     part = public(agents=[{"name": name, "lower": -1, "upper": 5, "radius": 0.01} for name in "ab"])
     with pytest.raises(InvalidInput, match="exactly enough") as refused:
@@ -443,12 +514,16 @@ def test_objectives_too_large_to_compile_together_are_refused_when_they_are_regi
     asked = problem()
     form, _ = asked.solver_form(asked.plan(public(), Budget(epsilon=EPSILON, delta=DELTA)), {})
     for module in ("dataset", "joint_noise"):
-        monkeypatch.setattr(f"discreet.problems.multi_agent.{module}.MAX_PROGRAM", form.program.code.size)
+        monkeypatch.setattr(
+            f"discreet.problems.multi_agent.{module}.MAX_PROGRAM", form.program.code.size
+        )
     assert asked.plan(public(), Budget(epsilon=EPSILON, delta=DELTA)).price
     with pytest.raises(InvalidInput, match="too large") as refused:
         read(public(), most)
     assert refused.value.issues[0].pointer == "/content/objectives"
-    monkeypatch.setattr("discreet.problems.multi_agent.joint_noise.MAX_PROGRAM", form.program.code.size - 1)
+    monkeypatch.setattr(
+        "discreet.problems.multi_agent.joint_noise.MAX_PROGRAM", form.program.code.size - 1
+    )
     with pytest.raises(InvalidInput, match="too large"):
         asked.plan(public(), Budget(epsilon=EPSILON, delta=DELTA))
     assert content["objectives"].size == 3
@@ -474,9 +549,14 @@ def test_announcements_are_refused_by_field(announcement: Any, pointer: str) -> 
 def test_a_session_needs_the_agents_that_constraints_name() -> None:
     budget = Budget(epsilon=EPSILON, delta=DELTA)
     with pytest.raises(InvalidInput, match="3 agents are named"):
-        problem(dataset=None, protocol="federated", federation={"agents": 2}).plan_federation((), budget)
+        problem(dataset=None, protocol="federated", federation={"agents": 2}).plan_federation(
+            (), budget
+        )
     asked = problem(dataset=None, protocol="federated", federation={"agents": 3})
-    strangers = [Member(name, name, bytes(32), {"lower": 0, "upper": 5, "radius": 1}) for name in ("a", "b", "z")]
+    strangers = [
+        Member(name, name, bytes(32), {"lower": 0, "upper": 5, "radius": 1})
+        for name in ("a", "b", "z")
+    ]
     with pytest.raises(InvalidInput) as refused:
         asked.plan_federation(strangers, budget)
     assert refused.value.issues[0].pointer == "/problem/constraints/1"
@@ -489,7 +569,11 @@ def test_tables_and_bodies_are_the_same_dataset() -> None:
     part = public()
     first = read(part, OBJECTIVES, {"a": 1, "b": 2, "c": 0})
     table = pa.table(
-        {"agent": ["c", "a", "b"], "objective": [OBJECTIVES[name] for name in "cab"], "initial": [0.0, 1.0, 2.0]}
+        {
+            "agent": ["c", "a", "b"],
+            "objective": [OBJECTIVES[name] for name in "cab"],
+            "initial": [0.0, 1.0, 2.0],
+        }
     )
     second = MultiAgentDataset.read_table(part, table)
     assert b"".join(canonical_bytes(first)) == b"".join(canonical_bytes(second))
@@ -536,7 +620,13 @@ def test_plans_are_refused_by_field(values: dict[str, Any], pointer: str) -> Non
 
 @pytest.mark.parametrize(
     "schedule",
-    [{"c1": 0.2, "c2": 0.25}, {"c1": 0.8, "c2": 0.3}, {"iterations": 0}, {"gamma": 0}, {"alpha": -1}],
+    [
+        {"c1": 0.2, "c2": 0.25},
+        {"c1": 0.8, "c2": 0.3},
+        {"iterations": 0},
+        {"gamma": 0},
+        {"alpha": -1},
+    ],
 )
 def test_schedules_that_need_not_converge_are_refused(schedule: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
@@ -546,13 +636,21 @@ def test_schedules_that_need_not_converge_are_refused(schedule: dict[str, Any]) 
 @pytest.mark.parametrize(
     "agents",
     [
-        [{"name": "a", "lower": 0, "upper": 0, "radius": 1}, {"name": "b", "lower": 0, "upper": 1, "radius": 1}],
+        [
+            {"name": "a", "lower": 0, "upper": 0, "radius": 1},
+            {"name": "b", "lower": 0, "upper": 1, "radius": 1},
+        ],
         [{"name": "a", "lower": 0, "upper": 1, "radius": 1}] * 2,
         [{"name": "a", "lower": 0, "upper": 1, "radius": 1}],
-        [{"name": "a", "lower": 0, "radius": 1}, {"name": "b", "lower": 0, "upper": 1, "radius": 1}],
+        [
+            {"name": "a", "lower": 0, "radius": 1},
+            {"name": "b", "lower": 0, "upper": 1, "radius": 1},
+        ],
     ],
 )
-def test_agents_without_a_range_or_a_name_of_their_own_are_refused(agents: list[dict[str, Any]]) -> None:
+def test_agents_without_a_range_or_a_name_of_their_own_are_refused(
+    agents: list[dict[str, Any]],
+) -> None:
     with pytest.raises(ValidationError):
         public(agents=agents)
 
@@ -563,7 +661,9 @@ def test_agents_without_a_range_or_a_name_of_their_own_are_refused(agents: list[
 def test_intervals_of_values_hold_them_as_often_as_they_say() -> None:
     """Constraints that are affine: their mean values are those of the mean states."""
     part = public()
-    asked = problem(constraints=["a + b - 4", "2 * c - b - 8"], schedule={**SCHEDULE, "iterations": 50})
+    asked = problem(
+        constraints=["a + b - 4", "2 * c - b - 8"], schedule={**SCHEDULE, "iterations": 50}
+    )
     plan = asked.plan(part, Budget(epsilon=EPSILON, delta=DELTA))
     content = read(part, OBJECTIVES)
     held = []
@@ -573,7 +673,10 @@ def test_intervals_of_values_hold_them_as_often_as_they_say() -> None:
         a, b, c = asked.diagnose(part, plan, content, Noise.seeded(seed))["true_mean_states"]
         ends = shown["uncertainty"]["values"]["noisy_values"]
         true = [a + b - 4, 2 * c - b - 8]
-        held += [low <= one <= high for low, one, high in zip(ends["lower"], true, ends["upper"], strict=True)]
+        held += [
+            low <= one <= high
+            for low, one, high in zip(ends["lower"], true, ends["upper"], strict=True)
+        ]
         assert shown["uncertainty"]["values"].keys() == {"noisy_values"}
     # Both constraints have noise of their own; two bounds of 5e-10 each.
     assert stats.binom.ppf(5e-10, 800, 0.9) <= sum(held) <= stats.binom.isf(5e-10, 800, 0.9)
@@ -592,7 +695,11 @@ def test_values_that_could_be_anything_are_called_noise() -> None:
         (expected,) = asked.expected(part, plan, 0.9)
         widths.append(expected.within)
         assert expected.sentence in plan.advice
-        silent = asked.model_copy(update={"uncertainty": False}).finish(part, plan, released, lambda *_: None).to_json()
+        silent = (
+            asked.model_copy(update={"uncertainty": False})
+            .finish(part, plan, released, lambda *_: None)
+            .to_json()
+        )
         assert silent == {name: one for name, one in shown.items() if name != "uncertainty"}
     assert told == [True, False, False]
     assert math.isinf(widths[0])

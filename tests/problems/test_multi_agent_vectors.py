@@ -18,7 +18,11 @@ from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content
 from discreet.problems.federation import Member
 from discreet.problems.multi_agent import problem as module
-from discreet.problems.multi_agent.dataset import MultiAgentContent, MultiAgentDataset, MultiAgentPublic
+from discreet.problems.multi_agent.dataset import (
+    MultiAgentContent,
+    MultiAgentDataset,
+    MultiAgentPublic,
+)
 from discreet.problems.multi_agent.problem import MultiAgent
 from discreet.problems.numbers import Budget
 from discreet.solvers.errors import InvalidArgument
@@ -41,7 +45,11 @@ AGENTS = [
      "ball": {"centre": [0.5, 0], "radius": 1.5}},
     {"name": "fan", "lower": 0, "upper": 5, "radius": 0.5},
 ]  # fmt: skip
-CONSTRAINTS = ["ev_1 + 2 * ev_2 + fan - 4", "robot_1^2 + robot_2^2 + 0.1 * (ev_1 + ev_3)^2 - 3", "robot_1 - fan - 1"]
+CONSTRAINTS = [
+    "ev_1 + 2 * ev_2 + fan - 4",
+    "robot_1^2 + robot_2^2 + 0.1 * (ev_1 + ev_3)^2 - 3",
+    "robot_1 - fan - 1",
+]
 OBJECTIVES = {
     "ev": "(ev_1 - 3)^2 + 0.5 * (ev_2 - 1)^2 + (ev_3 - 1)^2",
     "robot": "(robot_1 - 2)^2 + (robot_2 - 2)^2",
@@ -54,12 +62,19 @@ def public(**values: Any) -> MultiAgentPublic:
 
 
 def problem(**values: Any) -> MultiAgent:
-    fixed = {"kind": "multi_agent", "dataset": "dst_x", "constraints": CONSTRAINTS, "schedule": SCHEDULE}
+    fixed = {
+        "kind": "multi_agent",
+        "dataset": "dst_x",
+        "constraints": CONSTRAINTS,
+        "schedule": SCHEDULE,
+    }
     return MultiAgent.model_validate({**fixed, **values})
 
 
 def read(part: MultiAgentPublic, initial: Any = None) -> Content:
-    return MultiAgentDataset.read_rows(part, MultiAgentContent(objectives=OBJECTIVES, initial=initial))
+    return MultiAgentDataset.read_rows(
+        part, MultiAgentContent(objectives=OBJECTIVES, initial=initial)
+    )
 
 
 # Projections ---------------------------------------------------------------------------------------------------------
@@ -76,12 +91,20 @@ def test_projections_are_the_nearest_points(kind: str) -> None:
         point, inside = 5 * generator.normal(size=k), low + (high - low) * generator.uniform(size=k)
         x = cp.Variable(k)
         if kind == "budget":
-            least, most = inside.sum() - generator.choice([0.0, 0.5]), inside.sum() + generator.choice([0.0, 0.5])
+            least, most = (
+                inside.sum() - generator.choice([0.0, 0.5]),
+                inside.sum() + generator.choice([0.0, 0.5]),
+            )
             within: dict[str, Any] = {"budget": {"lower": least, "upper": most}}
             rows = [cp.sum(x) >= least, cp.sum(x) <= most]
         else:
             centre = inside + generator.normal(size=k)
-            within = {"ball": {"centre": centre.tolist(), "radius": 1.1 * float(np.linalg.norm(inside - centre))}}
+            within = {
+                "ball": {
+                    "centre": centre.tolist(),
+                    "radius": 1.1 * float(np.linalg.norm(inside - centre)),
+                }
+            }
             rows = [cp.norm(x - centre) <= within["ball"]["radius"]]
         found = onto(point, low, high, within)
         compiled = point.copy()
@@ -92,18 +115,28 @@ def test_projections_are_the_nearest_points(kind: str) -> None:
             assert least - 1e-12 <= found.sum() <= most + 1e-12
         else:
             assert np.linalg.norm(found - centre) <= within["ball"]["radius"] + 1e-12
-        cp.Problem(cp.Minimize(cp.sum_squares(x - point)), [*rows, x >= low, x <= high]).solve(solver=cp.CLARABEL)
+        cp.Problem(cp.Minimize(cp.sum_squares(x - point)), [*rows, x >= low, x <= high]).solve(
+            solver=cp.CLARABEL
+        )
         assert np.linalg.norm(found - point) <= np.linalg.norm(x.value - point) + 1e-6
         assert (point - found) @ (x.value - found) <= 1e-5
         # Two points are no further apart when they are projected.
         other = point + 0.1 * generator.normal(size=k)
-        assert np.linalg.norm(onto(other, low, high, within) - found) <= np.linalg.norm(other - point) + 1e-12
+        assert (
+            np.linalg.norm(onto(other, low, high, within) - found)
+            <= np.linalg.norm(other - point) + 1e-12
+        )
 
 
 def test_a_step_beyond_all_numbers_ends_in_the_set() -> None:
     for far in (math.inf, -math.inf, 1e300):
         states = np.array([far, 0.0, 1.0])
-        project_sets(sets_of([(0, 3, {"budget": {"lower": 1.0, "upper": 2.0}})], 3), np.zeros(3), np.ones(3), states)
+        project_sets(
+            sets_of([(0, 3, {"budget": {"lower": 1.0, "upper": 2.0}})], 3),
+            np.zeros(3),
+            np.ones(3),
+            states,
+        )
         assert 1 - 1e-6 <= states.sum() <= 2 + 1e-6
         assert ((states >= 0) & (states <= 1)).all()
 
@@ -117,12 +150,16 @@ def test_a_step_beyond_all_numbers_ends_in_the_set() -> None:
     st.lists(st.floats(-1, 1), min_size=9, max_size=9),
 )
 @settings(max_examples=80)
-def test_all_outputs_together_move_by_at_most_one_unit(who: int, start: list[float], moves: list[float]) -> None:
+def test_all_outputs_together_move_by_at_most_one_unit(
+    who: int, start: list[float], moves: list[float]
+) -> None:
     """Three steps of one agent's vector, moved by its radius in l2 over all of them: the transcript moves by 1."""
     part, asked = public(), problem()
     plan = asked.plan(part, BUDGET)
     form, outputs = asked.solver_form(plan, {})
-    exact = outputs._replace(scale=np.zeros_like(outputs.scale), noise=np.full_like(outputs.noise, -1), grid=0.0)
+    exact = outputs._replace(
+        scale=np.zeros_like(outputs.scale), noise=np.full_like(outputs.noise, -1), grid=0.0
+    )
     own = np.array(part.agent_of) == who
     move = np.zeros((3, 6))
     move[:, own] = np.array(moves).reshape(3, 3)[:, : int(own.sum())]
@@ -132,7 +169,8 @@ def test_all_outputs_together_move_by_at_most_one_unit(who: int, start: list[flo
     for step in move:
         here = form.projected(start)
         values = [
-            cloud_outputs(form, exact, states, []) for states in (here, np.clip(here + step, form.lower, form.upper))
+            cloud_outputs(form, exact, states, [])
+            for states in (here, np.clip(here + step, form.lower, form.upper))
         ]
         moved = np.abs(values[0] - values[1])
         assert (moved[unit == 0] < 1e-12).all()
@@ -142,7 +180,10 @@ def test_all_outputs_together_move_by_at_most_one_unit(who: int, start: list[flo
 
 def test_the_noise_of_a_vector_is_of_its_norm_and_not_of_a_coordinate() -> None:
     """Of one sum over d coordinates the unit is radius times sqrt(d): with that of one coordinate it would be less."""
-    agents = [{"name": "ev", "dimension": 9, "lower": 0, "upper": 1, "radius": 0.5}, {**AGENTS[2], "radius": 1e-3}]
+    agents = [
+        {"name": "ev", "dimension": 9, "lower": 0, "upper": 1, "radius": 0.5},
+        {**AGENTS[2], "radius": 1e-3},
+    ]
     text = " + ".join(f"ev_{k}" for k in range(1, 10)) + " + fan - 8"
     plan = problem(constraints=[text]).plan(public(agents=agents), BUDGET)
     assert plan.parameters["units"][0] == pytest.approx(0.5 * 3, rel=1e-6)
@@ -172,7 +213,9 @@ def test_ranges_are_cut_to_what_sets_and_constraints_allow() -> None:
     lows, highs = np.array([0, 0, 0, -2, -2, 0]), np.array([4, 4, 2, 2, 2, 5])
     for place, name in enumerate(names):
         for sign, end in ((1, 0), (-1, 1)):
-            cp.Problem(cp.Minimize(sign * x[place]), [*rows, x >= lows, x <= highs]).solve(solver=cp.CLARABEL)
+            cp.Problem(cp.Minimize(sign * x[place]), [*rows, x >= lows, x <= highs]).solve(
+                solver=cp.CLARABEL
+            )
             assert sign * (x.value[place] - box[name][end]) >= -1e-6
 
 
@@ -211,7 +254,9 @@ def test_without_noise_it_finds_the_saddle_point_of_the_sets() -> None:
     ]
     cp.Problem(cp.Minimize(objective), rows).solve(solver=cp.CLARABEL)
     assert path.states[-1] == pytest.approx(x.value, abs=5e-3)
-    assert path.multipliers[-1] == pytest.approx([float(np.sum(row.dual_value)) for row in rows[:3]], abs=1e-2)
+    assert path.multipliers[-1] == pytest.approx(
+        [float(np.sum(row.dual_value)) for row in rows[:3]], abs=1e-2
+    )
     assert path.states[-1][:3].sum() == pytest.approx(3, abs=1e-12)
 
 
@@ -232,7 +277,9 @@ def test_federated_agents_go_the_same_way_for_the_same_noise(missing: bool) -> N
     _, outputs = asked.solver_form(plan, {})
     drawn = np.random.default_rng(8).integers(-(2**20), 2**20, (200, noise_width(outputs)))
     session = asked.open_session(plan, members)
-    agents = {one.name: InProcess(keys[one.name], roster_of(members), plan.parameters) for one in members}
+    agents = {
+        one.name: InProcess(keys[one.name], roster_of(members), plan.parameters) for one in members
+    }
     slopes: dict[str, Any] = {
         "ev": lambda x: [2 * (x[0] - 3), x[1] - 1, 2 * (x[2] - 1)],
         "robot": lambda x: [2 * (x[0] - 2), 2 * (x[1] - 2)],
@@ -244,7 +291,9 @@ def test_federated_agents_go_the_same_way_for_the_same_noise(missing: bool) -> N
     broadcast = session.opening(given_noise)
     for number in range(session.rounds):
         messages = {
-            one.fingerprint: agents[one.name].answer(number, session.rounds, broadcast, steps[one.name])
+            one.fingerprint: agents[one.name].answer(
+                number, session.rounds, broadcast, steps[one.name]
+            )
             for one in members
         }
         for agent, message in messages.items():
@@ -270,7 +319,14 @@ def test_federated_agents_go_the_same_way_for_the_same_noise(missing: bool) -> N
         for name, array in alone.items():
             assert released[name] == pytest.approx(array, abs=1e-9)
     body = json.loads(json.dumps(asked.finish(None, plan, released, lambda *_: None).to_json()))
-    assert {one["agent"] for one in body["noisy_gradients"]} == {"ev_1", "ev_2", "ev_3", "robot_1", "robot_2", "fan"}
+    assert {one["agent"] for one in body["noisy_gradients"]} == {
+        "ev_1",
+        "ev_2",
+        "ev_3",
+        "robot_1",
+        "robot_2",
+        "fan",
+    }
 
 
 def test_a_state_outside_of_its_set_counts_as_the_nearest_one() -> None:
@@ -319,7 +375,9 @@ def _box(plan: Any, name: str) -> tuple[Any, Any]:
         ),
     ],
 )  # fmt: skip
-def test_sets_that_have_no_state_or_no_sense_are_refused_by_field(agent: dict[str, Any], pointer: str) -> None:
+def test_sets_that_have_no_state_or_no_sense_are_refused_by_field(
+    agent: dict[str, Any], pointer: str
+) -> None:
     with pytest.raises(InvalidInput) as refused:
         problem().check_announcement(agent)
     assert refused.value.issues[0].pointer.startswith(pointer)

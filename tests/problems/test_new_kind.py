@@ -66,7 +66,10 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     after = files_in(tree)
     touched = {name for name in after if after[name] != before.get(name)}
-    parts = {name if "toy_sum/" not in name else f"{name.partition('toy_sum/')[0]}toy_sum/" for name in touched}
+    parts = {
+        name if "toy_sum/" not in name else f"{name.partition('toy_sum/')[0]}toy_sum/"
+        for name in touched
+    }
     assert parts == {
         "service/discreet/problems/toy_sum/",
         REGISTRY,
@@ -85,11 +88,16 @@ def environment(tree: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def service(
-    postgres: EmbeddedPostgres, template: str, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+    postgres: EmbeddedPostgres,
+    template: str,
+    environment: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Installation]:
     """API and worker of the copy."""
     with fresh_database(postgres, template) as database:
-        running = Installation(settings_for(database, tmp_path_factory.mktemp("state")), extra=environment)
+        running = Installation(
+            settings_for(database, tmp_path_factory.mktemp("state")), extra=environment
+        )
         try:
             running.make_keys()
             running.start_api()
@@ -134,47 +142,76 @@ def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path
         assert schemas["ToySumContent"]["properties"].keys() == {"numbers"}
     # The command line
     assert "one person's number added or removed" in discreet(service, "plan", str(file))
-    within = json.loads(discreet(service, "plan", str(file), "--within", "5", "--json"))  # 9 ln(10) / 5
-    assert within["privacy"] == {"epsilon": pytest.approx(9 * math.log(10) / 5, rel=5e-3), "delta": 0}
+    within = json.loads(
+        discreet(service, "plan", str(file), "--within", "5", "--json")
+    )  # 9 ln(10) / 5
+    assert within["privacy"] == {
+        "epsilon": pytest.approx(9 * math.log(10) / 5, rel=5e-3),
+        "delta": 0,
+    }
     said = discreet(service, "submit", str(file), "--wait", "--anew", "--out", str(out))
     assert said.index("mostly noise") < said.index("total")  # before any number
     total = json.loads(out.read_text())["result"]["total"]
     interval = f"{total} ({total - 21} to {total + 21}, 90 %, mostly noise)"
     assert interval in " ".join(said.replace("│", " ").split())
-    discreet(service, "submit", str(file), "--wait", "--epsilon", "5", "--anew", "--out", str(nearer))
+    discreet(
+        service, "submit", str(file), "--wait", "--epsilon", "5", "--anew", "--out", str(nearer)
+    )
     discreet(service, "draw", str(out), "--problem", str(file), "--out", str(picture))
     assert picture.read_bytes().startswith(b"\x89PNG")
-    rehearsed = json.loads(discreet(service, "rehearse", str(file), "--epsilon", "1", "--epsilon", "100", "--json"))
+    rehearsed = json.loads(
+        discreet(service, "rehearse", str(file), "--epsilon", "1", "--epsilon", "100", "--json")
+    )
     check_ladder(rehearsed["result"], (1, 100))
     # The Python SDK, to which this kind is new: JSON and columns are told apart by the service's contract.
     with service.client() as client:
         assert "toy_sum" not in KINDS
         fields = {"numbers": np.array([1, 2, 3, 9])}
         dataset = client.register("toy_sum", PUBLIC, fields, cap=10, name="numbers")
-        columns = client.register("toy_sum", PUBLIC, {"number": np.array([9, 3, 2, 1])}, cap=10, name="numbers")
-        assert columns["id"] == dataset["id"] == client.job(json.loads(out.read_text())["job"]["id"])["dataset"]
+        columns = client.register(
+            "toy_sum", PUBLIC, {"number": np.array([9, 3, 2, 1])}, cap=10, name="numbers"
+        )
+        assert (
+            columns["id"]
+            == dataset["id"]
+            == client.job(json.loads(out.read_text())["job"]["id"])["dataset"]
+        )
         rows = client.register("toy_sum", PUBLIC, np.array([2, 1, 9, 3]), cap=10, name="numbers")
         assert rows["id"] == dataset["id"]
-        with pytest.raises(TypeError, match="one of the fields numbers"):  # and not sent as if it were a column
+        with pytest.raises(
+            TypeError, match="one of the fields numbers"
+        ):  # and not sent as if it were a column
             client.register("toy_sum", PUBLIC, {"nmbers": [{"number": 1}]}, cap=10, name="numbers")
         with pytest.raises(TypeError, match="2 dimensions"):
             client.register("toy_sum", PUBLIC, np.array([[1, 2]]), cap=10, name="numbers")
         answer = client.solve({"kind": "toy_sum", "dataset": dataset}, epsilon=1, anew=True)
-        near = client.plan({"kind": "toy_sum", "dataset": dataset}, accuracy={"within": 5.0, "quantity": "total"})
+        near = client.plan(
+            {"kind": "toy_sum", "dataset": dataset}, accuracy={"within": 5.0, "quantity": "total"}
+        )
         assert near["privacy"] == within["privacy"]
         assert near["price"]["epsilon"] == within["privacy"]["epsilon"]
         with pytest.raises(InvalidInput, match="not known without the data"):
             client.plan({"kind": "toy_sum", "dataset": dataset}, accuracy={"within": "5%"})
-        asked = {"problem": {"kind": "toy_sum", "dataset": dataset["id"]}, "privacy": {"accuracy": {"within": 5.0}}}
-        with pytest.raises(InvalidInput, match=f'"epsilon": {within["privacy"]["epsilon"]:g}, "delta": 0'):
+        asked = {
+            "problem": {"kind": "toy_sum", "dataset": dataset["id"]},
+            "privacy": {"accuracy": {"within": 5.0}},
+        }
+        with pytest.raises(
+            InvalidInput, match=f'"epsilon": {within["privacy"]["epsilon"]:g}, "delta": 0'
+        ):
             client.submit(asked)
         account = client.dataset(dataset["id"])["account"]
         before = len(list(client.entries(account)))
-        rehearsal = client.rehearse({"kind": "toy_sum", "dataset": dataset}, epsilons=[1, 100], units=40)
+        rehearsal = client.rehearse(
+            {"kind": "toy_sum", "dataset": dataset}, epsilons=[1, 100], units=40
+        )
         check_ladder(rehearsal.document["result"], (1, 100))
         assert rehearsal.data == "synthetic, 40 rows; seed 0"
         assert rehearsal.certificate["guarantee"]["type"] == "none"
-        assert (rehearsal.job["price"]["epsilon"], len(list(client.entries(account)))) == (0, before)
+        assert (rehearsal.job["price"]["epsilon"], len(list(client.entries(account)))) == (
+            0,
+            before,
+        )
         assert answer.fields == ("total", "uncertainty")
         assert answer.interval("total") == pytest.approx(
             (answer.total - 9 * math.log(10), answer.total + 9 * math.log(10))
@@ -183,7 +220,9 @@ def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path
         assert answer.noise_dominates("total") is True
         assert f"mostly noise, total = {answer.total} (" in repr(answer)
         assert not client.answer(json.loads(nearer.read_text())["job"]["id"]).mostly_noise
-        silent = client.solve({"kind": "toy_sum", "dataset": dataset, "uncertainty": False}, epsilon=1, anew=True)
+        silent = client.solve(
+            {"kind": "toy_sum", "dataset": dataset, "uncertainty": False}, epsilon=1, anew=True
+        )
         assert silent.fields == ("total",)
         assert (silent.interval("total"), silent.mostly_noise) == (None, False)
         assert abs(answer.total - 15) < 9 * 21  # beyond with probability below 1e-9
@@ -191,22 +230,34 @@ def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path
     with Browser.logged_in(service, service.owner_key) as visitor:
         page = visitor.get(f"/jobs/{json.loads(out.read_text())['job']['id']}")
         assert "Toy sum" in page.text
-        assert f"Sum of all numbers: {interval}" in " ".join(page.text.split())  # no sentence of its own is needed
+        assert f"Sum of all numbers: {interval}" in " ".join(
+            page.text.split()
+        )  # no sentence of its own is needed
         assert interval in page.text
         assert page.text.index("The answer is mostly noise") < page.text.index(interval)
-        assert "mostly noise" not in visitor.get(f"/jobs/{json.loads(nearer.read_text())['job']['id']}").text
+        assert (
+            "mostly noise"
+            not in visitor.get(f"/jobs/{json.loads(nearer.read_text())['job']['id']}").text
+        )
         chart = visitor.http.get(f"{page.response.url.path}/charts/total.json")
         assert chart.json()["title"] == "The sum"
         form = visitor.get("/jobs/new?kind=toy_sum")
         assert "toy_sum" in form.response.text
-        job = {"problem": {"kind": "toy_sum", "dataset": dataset["id"]}, "privacy": {"preset": "usual"}}
+        job = {
+            "problem": {"kind": "toy_sum", "dataset": dataset["id"]},
+            "privacy": {"preset": "usual"},
+        }
         planned = visitor.submit(form, "/jobs/new", action="price", body=json.dumps(job))
         assert '"privacy": {"epsilon": 1, "delta": 0}' in planned.text
         begun = visitor.submit(planned, "/jobs/new", action="rehearse")
         with service.client() as client:
             rehearsed_there = client.wait(begun.response.url.path.rpartition("/")[2])
-            assert rehearsed_there["headline"].startswith(("Nine runs in ten come within", "At best nine runs in ten"))
-            assert client.job(answer.job["id"])["headline"].startswith(f"Sum of all numbers: {answer.total} (")
+            assert rehearsed_there["headline"].startswith(
+                ("Nine runs in ten come within", "At best nine runs in ten")
+            )
+            assert client.job(answer.job["id"])["headline"].startswith(
+                f"Sum of all numbers: {answer.total} ("
+            )
         shown = visitor.get(begun.response.url.path)
         assert "Error of total" in shown.text
         assert "its data were declared public or are made up" in " ".join(shown.text.split())
@@ -220,11 +271,15 @@ def check_ladder(result: dict[str, Any], epsilons: tuple[float, ...]) -> None:
     ]
     for row in rows:
         assert row["half_width"] == pytest.approx(9 * math.log(10) / row["epsilon"])
-        assert row["error"] < 9 * 8 / row["epsilon"]  # half of 20 beyond has a probability below 1e-29
+        assert (
+            row["error"] < 9 * 8 / row["epsilon"]
+        )  # half of 20 beyond has a probability below 1e-29
     assert rows[0]["error"] > 0
 
 
-def test_a_kind_of_one_folder_has_types_in_typescript(service: Installation, tmp_path: Path) -> None:
+def test_a_kind_of_one_folder_has_types_in_typescript(
+    service: Installation, tmp_path: Path
+) -> None:
     """The SDK with the types of this service's contract, and no other change."""
     sdk = installed()
     for name in ("package.json", "tsconfig.json"):
@@ -240,15 +295,28 @@ def test_a_kind_of_one_folder_has_types_in_typescript(service: Installation, tmp
     execute([str(BIN / generate[0]), "openapi.json", *generate[2:]], tmp_path)
     execute([str(BIN / "tsc")], tmp_path)
     server = {"DISCREET_URL": service.url, "DISCREET_KEY": service.owner_key}
-    said = execute([str(shutil.which("node")), "dist/test/toy_sum.js"], tmp_path, {**os.environ, **server})
+    said = execute(
+        [str(shutil.which("node")), "dist/test/toy_sum.js"], tmp_path, {**os.environ, **server}
+    )
     answer = json.loads(said)
     assert abs(answer.pop("total") - 15) < 9 * 21  # beyond with probability below 1e-9
-    assert answer == {"kind": "toy_sum", "epsilon": 1, "mostlyNoise": True, "width": pytest.approx(18 * math.log(10))}
+    assert answer == {
+        "kind": "toy_sum",
+        "epsilon": 1,
+        "mostlyNoise": True,
+        "width": pytest.approx(18 * math.log(10)),
+    }
 
 
-def test_a_kind_of_one_folder_keeps_the_contract_and_is_documented(tree: Path, environment: dict[str, str]) -> None:
+def test_a_kind_of_one_folder_keeps_the_contract_and_is_documented(
+    tree: Path, environment: dict[str, str]
+) -> None:
     """Its own test, the contract of all kinds, and the check of the navigation, in the copy."""
-    tests = ("tests/problems/test_toy_sum.py", "tests/problems/test_contract.py", "tests/test_docs.py")
+    tests = (
+        "tests/problems/test_toy_sum.py",
+        "tests/problems/test_contract.py",
+        "tests/test_docs.py",
+    )
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", KEPT, *tests],
         cwd=tree,

@@ -20,7 +20,11 @@ from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, canonical_bytes
 from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation import dataset as off_policy_dataset
-from discreet.problems.off_policy_evaluation.dataset import OffPolicyContent, OffPolicyDataset, transitions_of
+from discreet.problems.off_policy_evaluation.dataset import (
+    OffPolicyContent,
+    OffPolicyDataset,
+    transitions_of,
+)
 from discreet.problems.off_policy_evaluation.gradients import TABULAR_NOISE, TABULAR_STEP, shorter
 from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
@@ -40,7 +44,12 @@ def public(**values: Any) -> OffPolicyPublic:
 
 
 def problem(**values: Any) -> OffPolicyEvaluation:
-    fixed = {"kind": "off_policy_evaluation", "dataset": "dst_x", "features": {"type": "tabular"}, "discount": 0.9}
+    fixed = {
+        "kind": "off_policy_evaluation",
+        "dataset": "dst_x",
+        "features": {"type": "tabular"},
+        "discount": 0.9,
+    }
     return OffPolicyEvaluation.model_validate({**fixed, **values})
 
 
@@ -70,7 +79,9 @@ TRAJECTORY = st.lists(STEP, min_size=1, max_size=6)
 OTHERS = st.lists(TRAJECTORY, min_size=1, max_size=4)
 
 
-def sums(part: OffPolicyPublic, rows: list[dict[str, Any]], delta: int, **values: Any) -> tuple[Any, Any]:
+def sums(
+    part: OffPolicyPublic, rows: list[dict[str, Any]], delta: int, **values: Any
+) -> tuple[Any, Any]:
     """Sums before noise, and the event that their sensitivity belongs to."""
     asked = problem(**values)
     plan = asked.plan(part, Budget(epsilon=EPSILON, delta=delta))
@@ -104,7 +115,10 @@ def test_one_trajectory_moves_clipped_statistics_by_at_most_the_clip(
             row["x"], row["x_next"] = [row.pop("state") / 2, 1.0], [row.pop("next_state") / 2, 1.0]
         return found
 
-    fields: dict[str, Any] = {"features": {"type": "fourier", "order": 1, "low": [0, 0], "high": [1, 1]}, "clip": 1.5}
+    fields: dict[str, Any] = {
+        "features": {"type": "fourier", "order": 1, "low": [0, 0], "high": [1, 1]},
+        "clip": 1.5,
+    }
     fields["method"] = "moments"
     part = public(features=2, off_policy=True)
     before, _ = sums(part, rows(others), DELTA, **fields)
@@ -140,7 +154,14 @@ def step_of(method: str, event: Any, others: int) -> Any:
     """
     features: Features = Identity(1, 1.0)
     rows = [
-        {"trajectory": number, "step": 0, "x": [1.0], "x_next": [0.0], "reward": 0.0, "terminal": True}
+        {
+            "trajectory": number,
+            "step": 0,
+            "x": [1.0],
+            "x_next": [0.0],
+            "reward": 0.0,
+            "terminal": True,
+        }
         for number in range(max(1, others))
     ]
     part = public(features=1, horizon=1)
@@ -151,9 +172,17 @@ def step_of(method: str, event: Any, others: int) -> Any:
     start = np.array([0.0, 1e6])
 
     def draw(count: int) -> Any:
-        shared: Any = {"clip": 1.0, "noise_scale": event.scale, "generator": generator, "initial": start, "steps": 1}
+        shared: Any = {
+            "clip": 1.0,
+            "noise_scale": event.scale,
+            "generator": generator,
+            "initial": start,
+            "steps": 1,
+        }
         if method == "minibatch":
-            one = lambda: gtd.minibatch(moved, features, 0.9, probability=0.5, step_size=1.0, **shared)  # noqa: E731
+            one = lambda: gtd.minibatch(
+                moved, features, 0.9, probability=0.5, step_size=1.0, **shared
+            )  # noqa: E731
         else:
             one = lambda: gtd.gradient(moved, features, 0.9, step_sizes=1.0, **shared)  # noqa: E731
         return np.array([one() for _ in range(count)])
@@ -167,7 +196,9 @@ def test_a_minibatch_step_holds_and_half_its_noise_is_caught() -> None:
         1.0, 2 * EPSILON, DELTA, probability=0.5, steps=1, relation="add_remove", neighbours="x"
     )
     for played, caught in ((event, False), (event.less_noise(2), True)):
-        attack = Attack.learn(step_of("minibatch", played, 1), step_of("minibatch", played, 0), 40_000)
+        attack = Attack.learn(
+            step_of("minibatch", played, 1), step_of("minibatch", played, 0), 40_000
+        )
         assert isinstance(event, CalibratedEvent)
         bound = attack.curve_lower_bound(event, 1 - 1e-6)
         assert (bound > 2) == caught
@@ -176,7 +207,9 @@ def test_a_minibatch_step_holds_and_half_its_noise_is_caught() -> None:
 
 def test_one_draw_of_a_gradient_step_is_clipped_at_both_ends() -> None:
     """Replacing the drawn trajectory moves a step by at most two clips: the distance that the calibration uses."""
-    quiet = calibration.one_draw_gaussian(1.0, 100 * EPSILON, DELTA, population=1, steps=1, neighbours="x")
+    quiet = calibration.one_draw_gaussian(
+        1.0, 100 * EPSILON, DELTA, population=1, steps=1, neighbours="x"
+    )
     assert quiet.sensitivity == 2
     silent = quiet.model_copy(update={"scale": 1e-12})
     drawn = step_of("gradient", silent, 3)(50)
@@ -199,7 +232,9 @@ def test_gpope_is_calibrated_by_the_true_curve() -> None:
 
 @given(OTHERS, st.randoms(), st.booleans())
 @settings(max_examples=60)
-def test_neither_order_nor_names_nor_format_matter(trajectories: list[Any], random: Any, off_policy: bool) -> None:
+def test_neither_order_nor_names_nor_format_matter(
+    trajectories: list[Any], random: Any, off_policy: bool
+) -> None:
     part = public(off_policy=None)
     more = {"behaviour": 0.5, "target": 0.25, "action": "left"} if off_policy else {}
     rows = rows_of(trajectories, **more)
@@ -214,7 +249,9 @@ def test_neither_order_nor_names_nor_format_matter(trajectories: list[Any], rand
 
 @given(OTHERS, st.randoms(), st.booleans(), st.booleans())
 @settings(max_examples=40)
-def test_owners_are_told_apart_by_any_column(trajectories: list[Any], random: Any, words: bool, shuffled: bool) -> None:
+def test_owners_are_told_apart_by_any_column(
+    trajectories: list[Any], random: Any, words: bool, shuffled: bool
+) -> None:
     """Numbers in order are not looked up one by one; where they are in disorder, or words, they are."""
     part = public()
     rows = rows_of(trajectories)
@@ -226,12 +263,21 @@ def test_owners_are_told_apart_by_any_column(trajectories: list[Any], random: An
         renamed = [{**row, "trajectory": str(row["trajectory"])} for row in renamed]
     if shuffled:
         random.shuffle(renamed)
-    assert b"".join(canonical_bytes(OffPolicyDataset.read_table(part, pa.Table.from_pylist(renamed)))) == first
+    assert (
+        b"".join(canonical_bytes(OffPolicyDataset.read_table(part, pa.Table.from_pylist(renamed))))
+        == first
+    )
 
 
-def test_rows_outside_of_the_topology_are_named_in_any_part(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_outside_of_the_topology_are_named_in_any_part(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(off_policy_dataset, "ROWS_AT_ONCE", 2)
-    known = {"topology": [[0, 1], [1, 2], [2, STATES]], "rewards": [1.0, 0.0, 2.0], "trajectories": 2}
+    known = {
+        "topology": [[0, 1], [1, 2], [2, STATES]],
+        "rewards": [1.0, 0.0, 2.0],
+        "trajectories": 2,
+    }
     read(public(**known), rows_of([GOOD, GOOD]))
     for change, pointer in (
         ({"next_state": 0}, "/content/transitions/4/next_state"),
@@ -261,7 +307,9 @@ def test_vectors_come_as_lists_or_columns() -> None:
     for table in (lists, flat):
         assert b"".join(canonical_bytes(OffPolicyDataset.read_table(part, table))) == first
     with pytest.raises(InvalidInput, match="lists of 2 numbers"):
-        OffPolicyDataset.read_table(part, lists.set_column(lists.column_names.index("x"), "x", [[[1.0], [2.0], [3.0]]]))
+        OffPolicyDataset.read_table(
+            part, lists.set_column(lists.column_names.index("x"), "x", [[[1.0], [2.0], [3.0]]])
+        )
 
 
 GOOD = [(0, 1, 1.0), (1, 2, 0.0), (2, STATES, 2.0)]
@@ -297,7 +345,9 @@ def changed(row: int, **values: Any) -> list[dict[str, Any]]:
         ),
     ],
 )
-def test_content_is_refused_by_row(part: dict[str, Any], rows: list[dict[str, Any]], pointer: str) -> None:
+def test_content_is_refused_by_row(
+    part: dict[str, Any], rows: list[dict[str, Any]], pointer: str
+) -> None:
     with pytest.raises(InvalidInput) as refused:
         read(public(**part), rows)
     assert pointer in {issue.pointer for issue in refused.value.issues}
@@ -324,7 +374,9 @@ def test_a_public_part_that_says_otherwise_is_refused() -> None:
         ({"features": 2, "topology": [[0, 1]]}, "tabular"),
     ],
 )
-def test_public_parts_that_contradict_themselves_are_refused(values: dict[str, Any], says: str) -> None:
+def test_public_parts_that_contradict_themselves_are_refused(
+    values: dict[str, Any], says: str
+) -> None:
     with pytest.raises(ValidationError, match=says):
         public(**values)
 
@@ -359,7 +411,9 @@ FOURIER = {"type": "fourier", "order": 3, "low": [0, 0], "high": [1, 1]}
         ({"trajectories": 9}, {"method": "gradient"}, "/privacy/delta"),
     ],
 )
-def test_plans_are_refused_by_field(part: dict[str, Any], values: dict[str, Any], pointer: str) -> None:
+def test_plans_are_refused_by_field(
+    part: dict[str, Any], values: dict[str, Any], pointer: str
+) -> None:
     with pytest.raises(InvalidInput) as refused:
         problem(**values).plan(public(**part), Budget(epsilon=EPSILON, delta=0))
     assert pointer in {issue.pointer for issue in refused.value.issues}
@@ -374,7 +428,10 @@ def test_plans_say_when_there_are_too_few_trajectories() -> None:
     assert "noise" not in many[0]
     assert "takes some" in problem().plan(public(), budget).advice[0]
     columns = {"features": FOURIER, "method": "moments"}
-    few, many = (problem(**columns).plan(public(features=2, trajectories=m), budget).advice for m in (50, 10**7))
+    few, many = (
+        problem(**columns).plan(public(features=2, trajectories=m), budget).advice
+        for m in (50, 10**7)
+    )
     assert "too few trajectories" in few[0]
     assert "too few" not in many[0]
 
@@ -382,7 +439,9 @@ def test_plans_say_when_there_are_too_few_trajectories() -> None:
 # Answers ----------------------------------------------------------------------------------------------------------
 
 
-def solved(part: OffPolicyPublic, rows: list[dict[str, Any]], noise: Noise, epsilon: int, **values: Any) -> Any:
+def solved(
+    part: OffPolicyPublic, rows: list[dict[str, Any]], noise: Noise, epsilon: int, **values: Any
+) -> Any:
     asked = problem(**values)
     plan = asked.plan(part, Budget(epsilon=epsilon, delta=DELTA))
     released = asked.release(part, plan, read(part, rows), noise)
@@ -401,9 +460,9 @@ def test_moments_find_the_values(extra: dict[str, Any]) -> None:
     assert body["values"] == pytest.approx(VALUES, abs=0.05)
     assert body["policy_value"] == body["weights"][0]
     everywhere = public(trajectories=2000)
-    assert solved(everywhere, rows_of([GOOD] * 2000), Noise.seeded(1), EPSILON)["values"] == pytest.approx(
-        VALUES, abs=0.1
-    )
+    assert solved(everywhere, rows_of([GOOD] * 2000), Noise.seeded(1), EPSILON)[
+        "values"
+    ] == pytest.approx(VALUES, abs=0.1)
 
 
 def test_off_policy_moments_weigh_by_the_ratio() -> None:
@@ -433,7 +492,9 @@ def test_off_policy_moments_weigh_by_the_ratio() -> None:
 )
 def test_other_methods_come_near(method: str, extra: dict[str, Any], tolerance: float) -> None:
     part = public(trajectories=3000)
-    body = solved(part, rows_of([GOOD] * 3000), Noise.seeded(5), 8 * EPSILON, method=method, **extra)
+    body = solved(
+        part, rows_of([GOOD] * 3000), Noise.seeded(5), 8 * EPSILON, method=method, **extra
+    )
     assert body["values"] == pytest.approx(VALUES, abs=tolerance)
 
 
@@ -442,12 +503,17 @@ def test_a_minibatch_with_too_much_noise_predicts_nothing_rather_than_noise() ->
     the same steps without regard to the noise are far off."""
     part, rows = public(trajectories=20), rows_of([GOOD] * 20)
     short = solved(part, rows, Noise.seeded(5), EPSILON, method="minibatch")["values"]
-    long = solved(part, rows, Noise.seeded(5), EPSILON, method="minibatch", step_size=TABULAR_STEP)["values"]
+    long = solved(part, rows, Noise.seeded(5), EPSILON, method="minibatch", step_size=TABULAR_STEP)[
+        "values"
+    ]
     assert np.abs(short).max() < 0.3 * max(VALUES)
     assert np.abs(long).max() > 5 * max(VALUES)
     plan = problem(method="minibatch").plan(part, Budget(epsilon=EPSILON, delta=10**13))
     assert "hardly more than predicting 0" in plan.advice[0]
-    factors = [shorter(noise, TABULAR_NOISE) for noise in (0.0, 1.0, TABULAR_NOISE, 2 * TABULAR_NOISE, 1e300)]
+    factors = [
+        shorter(noise, TABULAR_NOISE)
+        for noise in (0.0, 1.0, TABULAR_NOISE, 2 * TABULAR_NOISE, 1e300)
+    ]
     assert factors[:3] == [1, 1, 1]
     assert 1 > factors[3] > factors[4] >= 0
 
@@ -457,7 +523,10 @@ def test_columns_and_fourier_features_find_the_values() -> None:
     for row in rows:
         row["x"], row["x_next"] = [row.pop("state") / 2], [row.pop("next_state") / 2]
     part = public(features=1, trajectories=4000)
-    fields = {"features": {"type": "fourier", "order": 2, "low": [0], "high": [1]}, "initial": [[0.0], [0.0]]}
+    fields = {
+        "features": {"type": "fourier", "order": 2, "low": [0], "high": [1]},
+        "initial": [[0.0], [0.0]],
+    }
     body = solved(part, rows, Noise.seeded(2), 8 * EPSILON, **fields)
     assert body["policy_value"] == pytest.approx(VALUES[0], abs=0.3)
     assert len(body["weights"]) == 3
@@ -530,12 +599,20 @@ def test_states_of_raw_size_are_named() -> None:
         # 1e7 passes over all that there may be: a limit on time would tell how much there is.
         (
             {"features": 1},
-            {"features": {"type": "identity"}, "method": "minibatch", "sampling": 1, "steps": 10**7},
+            {
+                "features": {"type": "identity"},
+                "method": "minibatch",
+                "sampling": 1,
+                "steps": 10**7,
+            },
             "steps",
         ),
         (
             {"features": 3, "max_rows": 10**7},
-            {"features": {"type": "fourier", "order": 9, "low": [0] * 3, "high": [1] * 3}, "method": "moments"},
+            {
+                "features": {"type": "fourier", "order": 9, "low": [0] * 3, "high": [1] * 3},
+                "method": "moments",
+            },
             "features",
         ),
         (
@@ -564,7 +641,9 @@ def test_work_that_some_content_could_not_be_done_in_time_is_refused(
         ({}, {"method": "minibatch", "steps": 20}),
     ],
 )
-def test_no_last_bits_of_float_noise_are_released(part: dict[str, Any], values: dict[str, Any]) -> None:
+def test_no_last_bits_of_float_noise_are_released(
+    part: dict[str, Any], values: dict[str, Any]
+) -> None:
     """24 significant bits of noise that has 52: in the rest stands what it was added to."""
     part_ = public(**part)
     asked = problem(**values)
@@ -583,14 +662,21 @@ def test_a_penalty_that_rounding_swallows_is_refused() -> None:
     assert refused.value.issues[0].pointer == "/problem/regularization"
     moved = transitions_of(read(public(), rows_of([[(0, 1, 1.0), (1, 1, 1.0)]])), 1.0)
     with np.errstate(all="ignore"):
-        found = regression.dp_lsl(moved, np.eye(STATES), 0.9, penalty=5e-324, smoothing=0.01, reward_bound=2)
+        found = regression.dp_lsl(
+            moved, np.eye(STATES), 0.9, penalty=5e-324, smoothing=0.01, reward_bound=2
+        )
     assert found.theta.shape == (STATES,)
 
 
 @pytest.mark.parametrize(("field", "least"), [("sampling", 1e-9), ("clip", 1e-9)])
 def test_what_doubles_do_not_tell_apart_is_refused(field: str, least: float) -> None:
     """Gaps of samples are made of 53 bits, and squares of tiny vectors are 0: neither would be what is charged."""
-    body = {"kind": "off_policy_evaluation", "dataset": "dst_1", "features": {"type": "tabular"}, "discount": 0.5}
+    body = {
+        "kind": "off_policy_evaluation",
+        "dataset": "dst_1",
+        "features": {"type": "tabular"},
+        "discount": 0.5,
+    }
     OffPolicyEvaluation.model_validate({**body, field: least})
     with pytest.raises(ValidationError, match=field):
         OffPolicyEvaluation.model_validate({**body, field: least * 0.999})
@@ -600,7 +686,9 @@ def test_what_doubles_do_not_tell_apart_is_refused(field: str, least: float) -> 
 def test_regressions_take_any_discount(discount: float) -> None:
     """Without a future a return is one reward: the largest is the bound."""
     moved = transitions_of(read(public(), rows_of([[(0, 1, 1.0), (1, 1, 1.0)]])), 1.0)
-    found = regression.dp_lsw(moved, np.eye(STATES), discount, smoothing=0.01, reward_bound=2, horizon=2)
+    found = regression.dp_lsw(
+        moved, np.eye(STATES), discount, smoothing=0.01, reward_bound=2, horizon=2
+    )
     assert found.theta[:2] == pytest.approx([1 + discount, 1])
     # Nobody or one visits each state: the spread, 2 times 2 (1 + discount), in each of three.
     assert found.sensitivity == pytest.approx(4 * (1 + discount) * 3**0.5)

@@ -14,7 +14,11 @@ from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation import charts
-from discreet.problems.off_policy_evaluation.dataset import OffPolicyContent, OffPolicyDataset, transitions_of
+from discreet.problems.off_policy_evaluation.dataset import (
+    OffPolicyContent,
+    OffPolicyDataset,
+    transitions_of,
+)
 from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
 from discreet.solvers.estimation.count_posterior import CountPosterior
@@ -37,7 +41,15 @@ def setting(**part: Any) -> tuple[OffPolicyPublic, Any]:
             to = min(state + 1, STATES - 1) if rng.random() < 0.55 else max(state - 1, 0)
             ends = bool(rng.random() < 0.1 or step == 11)
             reward = 0.0 if not ends else 1.0 if rng.random() < 0.3 + 0.1 * state else -1.0
-            rows.append({"trajectory": person, "step": step, "state": state, "next_state": to, "terminal": ends})
+            rows.append(
+                {
+                    "trajectory": person,
+                    "step": step,
+                    "state": state,
+                    "next_state": to,
+                    "terminal": ends,
+                }
+            )
             rows[-1]["reward"] = reward
             state = to
             if ends:
@@ -47,9 +59,18 @@ def setting(**part: Any) -> tuple[OffPolicyPublic, Any]:
 
 def published(rows: list[dict[str, Any]], **part: Any) -> tuple[OffPolicyPublic, Any]:
     public = OffPolicyPublic.model_validate(
-        {"unit": "trajectory", "states": STATES, "reward_bound": 1, "horizon": 12, "topology": TOPOLOGY, **part}
+        {
+            "unit": "trajectory",
+            "states": STATES,
+            "reward_bound": 1,
+            "horizon": 12,
+            "topology": TOPOLOGY,
+            **part,
+        }
     )
-    content = OffPolicyDataset.read_rows(public, OffPolicyContent.model_validate({"transitions": rows}))
+    content = OffPolicyDataset.read_rows(
+        public, OffPolicyContent.model_validate({"transitions": rows})
+    )
     return OffPolicyDataset.describe(public, content), content
 
 
@@ -58,7 +79,12 @@ KNOWN = setting(trajectories=PEOPLE)
 
 
 def problem(**values: Any) -> OffPolicyEvaluation:
-    fixed = {"kind": "off_policy_evaluation", "dataset": "dst_x", "features": {"type": "tabular"}, "discount": 0.9}
+    fixed = {
+        "kind": "off_policy_evaluation",
+        "dataset": "dst_x",
+        "features": {"type": "tabular"},
+        "discount": 0.9,
+    }
     return OffPolicyEvaluation.model_validate({**fixed, "initial": START, **values})
 
 
@@ -103,7 +129,9 @@ def held(found: list[dict[str, Any]], field: str, truth: Any) -> float:
 
 
 @pytest.mark.parametrize(("data", "delta"), [(SETTING, 0), (KNOWN, 0), (SETTING, 10**16)])
-def test_intervals_of_moments_hold_what_they_say(data: tuple[OffPolicyPublic, Any], delta: int) -> None:
+def test_intervals_of_moments_hold_what_they_say(
+    data: tuple[OffPolicyPublic, Any], delta: int
+) -> None:
     """Sixty seeded releases: nominal 90 %; fewer than 75 % of 60 hold with a probability below 1e-3 where 88 % do, and
     seeds are fixed. The answer is nearer to the unnoised one than half an interval, in the mean."""
     truth = unnoised(data)
@@ -115,7 +143,9 @@ def test_intervals_of_moments_hold_what_they_say(data: tuple[OffPolicyPublic, An
     widths = [one["uncertainty"]["values"]["policy_value"] for one in found]
     half = float(np.mean([width["upper"] - width["lower"] for width in widths])) / 2
     assert np.sqrt(np.mean(np.square(errors))) < half < 0.5
-    assert held(found, "values", truth + 3 * half) < 0.5  # an interval that held everything would say nothing
+    assert (
+        held(found, "values", truth + 3 * half) < 0.5
+    )  # an interval that held everything would say nothing
 
 
 def test_an_answer_is_the_same_whatever_is_asked_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +170,11 @@ def test_noise_is_called_noise() -> None:
     (one,) = results(SETTING, 0.01, 1)
     told = one["uncertainty"]
     assert told["mostly_noise"]
-    assert told["noise_dominates"] == {"weights": [True] * 5, "values": [True] * 5, "policy_value": True}
+    assert told["noise_dominates"] == {
+        "weights": [True] * 5,
+        "values": [True] * 5,
+        "policy_value": True,
+    }
     for interval in told["values"].values():
         assert set(np.ravel(interval["lower"])) == {None}
     (other,) = results(SETTING, 0.003, 1)  # so much that no draws are made
@@ -150,7 +184,11 @@ def test_noise_is_called_noise() -> None:
     ends = STATES + 1  # nobody is ever in the last state
     onward = [[s, ends if to == STATES else to] for s, to in TOPOLOGY]
     rare = setting(states=ends, topology=[*onward, [STATES, ends]])
-    (answer,) = (one for one in results(rare, 1, 1, initial=[*START, 0.0]) if not one["uncertainty"]["mostly_noise"])
+    (answer,) = (
+        one
+        for one in results(rare, 1, 1, initial=[*START, 0.0])
+        if not one["uncertainty"]["mostly_noise"]
+    )
     assert answer["uncertainty"]["noise_dominates"]["values"] == [False] * 5 + [True]
     assert answer["uncertainty"]["values"]["values"]["lower"][-1] is None
 
@@ -160,7 +198,14 @@ def test_intervals_hold_states_that_nobody_was_in() -> None:
     noise, and something in nearly every draw."""
     states, reached, discount = 24, 12, 0.9
     rows = [
-        {"trajectory": person, "step": s, "state": s, "next_state": s + 1, "terminal": False, "reward": 1.0}
+        {
+            "trajectory": person,
+            "step": s,
+            "state": s,
+            "next_state": s + 1,
+            "terminal": False,
+            "reward": 1.0,
+        }
         for person in range(600)
         for s in range(reached)
     ]
@@ -191,7 +236,9 @@ def test_a_start_may_be_taken_from_the_release() -> None:
 
 
 @pytest.mark.parametrize(("data", "penalty"), [(KNOWN, None), (SETTING, 3000.0), (KNOWN, 40.0)])
-def test_intervals_of_regressions_hold_their_unnoised_weights(data: tuple[OffPolicyPublic, Any], penalty: Any) -> None:
+def test_intervals_of_regressions_hold_their_unnoised_weights(
+    data: tuple[OffPolicyPublic, Any], penalty: Any
+) -> None:
     """At least 90 % by proof; of 200 seeded releases below 80 % with a probability below 1e-5."""
     _, content = data
     shared = {"smoothing": 0.01, "reward_bound": 1.0, "horizon": 12}
@@ -213,8 +260,18 @@ def test_no_sensitivity_is_above_its_public_bound() -> None:
     for method, run in (("dp_lsw", regression.dp_lsw), ("dp_lsl", regression.dp_lsl)):
         asked = problem(method=method)
         bound = asked._method(public, method)._most_sensitive()  # type: ignore[attr-defined]
-        more: dict[str, Any] = {"penalty": float(PEOPLE), "public_trajectories": PEOPLE} if method == "dp_lsl" else {}
-        found = run(transitions_of(few, 1.0), np.eye(STATES), 0.9, smoothing=1e-3, reward_bound=1.0, horizon=12, **more)
+        more: dict[str, Any] = (
+            {"penalty": float(PEOPLE), "public_trajectories": PEOPLE} if method == "dp_lsl" else {}
+        )
+        found = run(
+            transitions_of(few, 1.0),
+            np.eye(STATES),
+            0.9,
+            smoothing=1e-3,
+            reward_bound=1.0,
+            horizon=12,
+            **more,
+        )
         assert found.sensitivity <= bound
         if method == "dp_lsl":
             assert bound < 2 * found.sensitivity
@@ -223,7 +280,12 @@ def test_no_sensitivity_is_above_its_public_bound() -> None:
 def test_methods_without_an_interval_give_none() -> None:
     quick = {"method": "minibatch", "steps": 200, "sampling": 0.05}
     (one,) = results(KNOWN, 8, 1, DELTA, **quick)
-    assert one["uncertainty"] == {"level": 0.9, "values": {}, "noise_dominates": {}, "mostly_noise": False}
+    assert one["uncertainty"] == {
+        "level": 0.9,
+        "values": {},
+        "noise_dominates": {},
+        "mostly_noise": False,
+    }
     (noisy,) = results(KNOWN, 0.02, 1, DELTA, method="minibatch")
     assert noisy["uncertainty"]["mostly_noise"]
     assert noisy["uncertainty"]["noise_dominates"]["policy_value"]
@@ -235,7 +297,15 @@ def continuing(**part: Any) -> tuple[OffPolicyPublic, Any]:
     for person in range(PEOPLE):
         for step in range(6):
             state, to = (int(one) for one in rng.integers(0, STATES, 2))
-            rows.append({"trajectory": person, "step": step, "state": state, "next_state": to, "terminal": False})
+            rows.append(
+                {
+                    "trajectory": person,
+                    "step": step,
+                    "state": state,
+                    "next_state": to,
+                    "terminal": False,
+                }
+            )
             rows[-1]["reward"] = float(rng.uniform(0, 0.6))
     return published(rows, topology=None, continuing=True, **part)
 
@@ -265,7 +335,9 @@ def test_steps_begin_at_the_constant_where_no_episode_ends() -> None:
     for epsilon in (0.1, 1):
         (one,) = results((part, content), epsilon, 1, DELTA, **quick)
         assert one["values"] == pytest.approx([exact] * STATES, rel=0.3)
-    (ending,) = results((part.model_copy(update={"continuing": None}), content), 0.1, 1, DELTA, **quick)
+    (ending,) = results(
+        (part.model_copy(update={"continuing": None}), content), 0.1, 1, DELTA, **quick
+    )
     assert np.abs(ending["values"]).max() < 0.25 * exact
     plan = problem(**quick).plan(part, Budget(epsilon=10**7, delta=DELTA))
     assert "the constant that the mean reward gives" in plan.advice[0]
@@ -277,7 +349,9 @@ def test_auto_says_what_the_next_best_would_do() -> None:
     large = part.model_copy(update={"states": 20})
 
     def told(public: OffPolicyPublic, epsilon: float, delta: int = DELTA, **values: Any) -> str:
-        plan = problem(initial=None, **values).plan(public, Budget(epsilon=int(epsilon * 10**9), delta=delta))
+        plan = problem(initial=None, **values).plan(
+            public, Budget(epsilon=int(epsilon * 10**9), delta=delta)
+        )
         (found,) = (sentence for sentence in plan.advice if sentence.startswith("method (auto)"))
         return found
 
@@ -306,7 +380,9 @@ def test_what_a_constant_needs_is_refused_with_its_field() -> None:
     asked = problem(method="constant", features={"type": "identity"}, initial=None)
     with pytest.raises(InvalidInput, match="some weights give 1"):
         asked.plan(part, Budget(epsilon=10**9, delta=0))
-    ends = [{"trajectory": 1, "step": 0, "state": 0, "next_state": 0, "reward": 0.0, "terminal": True}]
+    ends = [
+        {"trajectory": 1, "step": 0, "state": 0, "next_state": 0, "reward": 0.0, "terminal": True}
+    ]
     with pytest.raises(InvalidInput, match="episodes end"):
         published(ends, topology=None, continuing=True)
 
@@ -314,7 +390,9 @@ def test_what_a_constant_needs_is_refused_with_its_field() -> None:
 # What plans expect ----------------------------------------------------------------------------------------------------
 
 
-def expected(part: OffPolicyPublic, epsilon: float, confidence: float = 0.9, **values: Any) -> dict[str, Any]:
+def expected(
+    part: OffPolicyPublic, epsilon: float, confidence: float = 0.9, **values: Any
+) -> dict[str, Any]:
     asked = problem(**values)
     plan = asked.plan(part, Budget(epsilon=int(epsilon * 10**9), delta=DELTA))
     return {one.quantity: one for one in asked.expected(part, plan, confidence)}
@@ -329,7 +407,9 @@ def test_what_a_plan_expects_is_about_what_comes() -> None:
         assert told.keys() == {"policy_value", "values"}
         found = [one["uncertainty"]["values"] for one in results(KNOWN, epsilon, 30, DELTA)]
         for name, one in told.items():
-            ends = [np.array([each[name]["lower"], each[name]["upper"]], dtype=float) for each in found]
+            ends = [
+                np.array([each[name]["lower"], each[name]["upper"]], dtype=float) for each in found
+            ]
             half = float(np.median([np.ptp(end, axis=0) / 2 for end in ends]))
             assert 1 / 3 < one.within / half < 3
             assert f"± {one.within:.2g}" in one.sentence
@@ -359,7 +439,10 @@ def test_what_it_would_take_is_what_it_takes() -> None:
     told = expected(public, 0.12)["policy_value"]
     assert told.size == pytest.approx((1 - 0.9**12) / 0.1)  # a reward of 1 in each of 12 steps
     _, _, more = told.sentence.partition("; with ")
-    people, epsilon = int(more.split()[0].replace(",", "")), float(more.partition("epsilon ")[2].split(",")[0])
+    people, epsilon = (
+        int(more.split()[0].replace(",", "")),
+        float(more.partition("epsilon ")[2].split(",")[0]),
+    )
     good = 0.05 * told.size
     enough = public.model_copy(update={"trajectories": people})
     for one in (expected(enough, 0.12), expected(public, epsilon)):
@@ -367,7 +450,9 @@ def test_what_it_would_take_is_what_it_takes() -> None:
         assert ";" not in one["policy_value"].sentence
     fixed = [1.0 if to == STATES else 0.0 for _, to in TOPOLOGY]
     ends = public.model_copy(update={"rewards": fixed})
-    assert expected(ends, 1)["values"].size == pytest.approx(1.0)  # no more than the one reward at the end
+    assert expected(ends, 1)["values"].size == pytest.approx(
+        1.0
+    )  # no more than the one reward at the end
 
 
 def test_auto_caps_ratios_less_where_there_is_less_noise() -> None:
@@ -390,7 +475,9 @@ def test_auto_caps_ratios_less_where_there_is_less_noise() -> None:
     assert f'"auto" would take {planned(1).parameters["max_importance"]:g}: ' in default
     given = problem(max_importance=3.0).plan(ratios, Budget(epsilon=10**9, delta=DELTA))
     assert not any("max_importance" in sentence for sentence in given.advice)
-    assert any("auto" in sentence and "topology is public" in sentence for sentence in chosen.advice)
+    assert any(
+        "auto" in sentence and "topology is public" in sentence for sentence in chosen.advice
+    )
 
 
 def test_a_release_keeps_the_cap_that_its_plan_chose() -> None:
@@ -399,9 +486,17 @@ def test_a_release_keeps_the_cap_that_its_plan_chose() -> None:
         | {"behaviour": 0.5, "target": 1.0 if i % 2 else 0.0}
         for i in range(400)
     ]
-    given = {"unit": "trajectory", "states": 1, "reward_bound": 1, "horizon": 1, "trajectories": 400}
+    given = {
+        "unit": "trajectory",
+        "states": 1,
+        "reward_bound": 1,
+        "horizon": 1,
+        "trajectories": 400,
+    }
     public = OffPolicyPublic.model_validate({**given, "topology": [[0, 1]]})
-    content = OffPolicyDataset.read_rows(public, OffPolicyContent.model_validate({"transitions": rows}))
+    content = OffPolicyDataset.read_rows(
+        public, OffPolicyContent.model_validate({"transitions": rows})
+    )
     public = OffPolicyDataset.describe(public, content)
     asked = problem(method="moments", max_importance="auto", initial=None)
     plan = asked.plan(public, Budget(epsilon=10**9, delta=0))
@@ -415,7 +510,9 @@ def test_a_release_keeps_the_cap_that_its_plan_chose() -> None:
 
 @pytest.fixture(scope="module")
 def patients() -> Any:
-    spec = importlib.util.spec_from_file_location("patients", Path(__file__).parents[2] / "examples" / "patients.py")
+    spec = importlib.util.spec_from_file_location(
+        "patients", Path(__file__).parents[2] / "examples" / "patients.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -441,7 +538,9 @@ def test_the_example_says_how_good_its_three_answers_are(patients: Any, tmp_path
 def test_charts_have_whiskers_and_grey_states() -> None:
     ends = STATES + 1
     onward = [[s, ends if to == STATES else to] for s, to in TOPOLOGY]
-    (one,) = results(setting(states=ends, topology=[*onward, [STATES, ends]]), 1, 1, initial=[*START, 0.0])
+    (one,) = results(
+        setting(states=ends, topology=[*onward, [STATES, ends]]), 1, 1, initial=[*START, 0.0]
+    )
     (chart,) = charts.charts_of(problem().model_dump(mode="json"), {"noise": []}, one)
     known, drowned = chart.figure["data"]
     assert drowned["x"] == [STATES]
@@ -451,6 +550,8 @@ def test_charts_have_whiskers_and_grey_states() -> None:
     assert chart.table.columns == ("state", "value", "lower", "upper", "noise")
     assert "The grey state is mostly noise" in chart.caption
     (plain,) = charts.charts_of(
-        problem().model_dump(mode="json"), {"noise": []}, {"values": one["values"], "weights": one["weights"]}
+        problem().model_dump(mode="json"),
+        {"noise": []},
+        {"values": one["values"], "weights": one["weights"]},
     )
     assert "error_y" not in plain.figure["data"][0]

@@ -38,7 +38,10 @@ def simulated(instance: Instance, **changes: Any) -> dict[str, Any]:
             "d": [] if instance.limit is None else instance.limit.tolist(),
         },
         "agents": agents,
-        "mpc": {name: getattr(terms, name) for name in ("reach", "price", "least_curvature", "most_curvature")},
+        "mpc": {
+            name: getattr(terms, name)
+            for name in ("reach", "price", "least_curvature", "most_curvature")
+        },
         **changes,
     }
 
@@ -103,12 +106,22 @@ def session() -> tuple[SharesSession, list[Identity], bytes, bytes]:
     terms = Terms(3, 2, 1, False, True, 1.0, 1.0, 0.5, 1.0, 1e-3)
     identities = [Identity.generate() for _ in range(3)]
     members = [
-        Member(one.fingerprint, "", one.public_key, member.announcement(one, "ses_a", f"127.0.0.1:{place + 1}"))
+        Member(
+            one.fingerprint,
+            "",
+            one.public_key,
+            member.announcement(one, "ses_a", f"127.0.0.1:{place + 1}"),
+        )
         for place, one in enumerate(identities)
     ]
     made = SharesSession(terms, members, [5, -6])
     broadcast = made.opening(Noise.secure())
-    return made, identities, broadcast, evidence.context(terms, [(one.key, one.announcement) for one in members])
+    return (
+        made,
+        identities,
+        broadcast,
+        evidence.context(terms, [(one.key, one.announcement) for one in members]),
+    )
 
 
 def answer(identity: Identity, bound: bytes, broadcast: bytes, kept: Any) -> bytes:
@@ -116,7 +129,9 @@ def answer(identity: Identity, bound: bytes, broadcast: bytes, kept: Any) -> byt
     return json.dumps({"kept": kept, "signature": signature}).encode()
 
 
-def test_the_rehearsal_goes_from_opening_to_what_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rehearsal_goes_from_opening_to_what_is_released(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """It is run before a child gives up its rights, so that nothing is loaded later: each part of a session must be in
     it, and in a session that was restored, as another process has it."""
     called = []
@@ -137,7 +152,9 @@ def test_the_rehearsal_goes_from_opening_to_what_is_released(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("broken", ["unseal", "unsigned"])
-def test_the_rehearsal_notices_what_it_comes_to(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+def test_the_rehearsal_notices_what_it_comes_to(
+    monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
     """Summands that do not add up to the operator's figures, and an end that somebody has not signed."""
     if broken == "unseal":
         monkeypatch.setattr(keys, "unseal", lambda *given: [0])
@@ -151,7 +168,8 @@ def test_the_operators_figures_reach_agents_together_only() -> None:
     _, identities, broadcast, bound = session()
     sealed = member.sealed_parts(broadcast)
     parts = [
-        keys.unseal(keys.exchange_key(one.private_key, "ses_a"), bound, sealed[one.fingerprint]) for one in identities
+        keys.unseal(keys.exchange_key(one.private_key, "ses_a"), bound, sealed[one.fingerprint])
+        for one in identities
     ]
     assert [sum(column) for column in zip(*parts, strict=True)] == [5, -6]
     assert all(abs(part[0]) > 2**100 for part in parts)
@@ -185,7 +203,9 @@ def test_ends_of_a_session() -> None:
     with pytest.raises(SessionFailed, match="computation_broken"):
         made.step(0, {**good, last: b'{"broken": "time"}'}, Noise.secure())
     with pytest.raises(SessionFailed, match="protocol_broken"):
-        made.step(0, {**good, last: answer(identities[-1], bound, broadcast, False)}, Noise.secure())
+        made.step(
+            0, {**good, last: answer(identities[-1], bound, broadcast, False)}, Noise.secure()
+        )
     assert set(CoupledQp.failures) >= {"computation_broken", "protocol_broken"}
     signed = json.loads(made.step(0, good, Noise.secure()))
     assert made.done

@@ -34,9 +34,16 @@ def publics(kind: str) -> list[Any]:
     more: dict[str, list[dict[str, Any]]] = {
         "routing": [{"max_total": 50, "max_pair": 30}, {"max_total": 1}],
         "dr_ensemble": [{"participants": 7, "steps": 5}],
-        "off_policy_evaluation": [{"trajectories": 12}, {"off_policy": True, "max_trajectories": 9}],
+        "off_policy_evaluation": [
+            {"trajectories": 12},
+            {"off_policy": True, "max_trajectories": 9},
+        ],
     }
-    return [*known, example.public, *(example.public.model_copy(update=one) for one in more.get(kind, []))]
+    return [
+        *known,
+        example.public,
+        *(example.public.model_copy(update=one) for one in more.get(kind, [])),
+    ]
 
 
 @pytest.mark.parametrize("kind", DATASETS)
@@ -47,17 +54,24 @@ def test_made_up_data_are_such_as_registration_takes(kind: str) -> None:
         for seed, units in ((0, None), (1, None), (2, 5)):
             most = dataset.most_units(public)
             wanted = units if units is None or most is None else min(units, most)
-            if (most is not None and getattr(public, "participants", None)) or getattr(public, "trajectories", None):
+            if (most is not None and getattr(public, "participants", None)) or getattr(
+                public, "trajectories", None
+            ):
                 wanted = None  # their number is public
             assert synthesis.issues(dataset, public, wanted) == []
             content = synthesis.content(dataset, public, np.random.default_rng(seed), wanted)
             dataset.check_sizes(public, content, "private")
             again = synthesis.content(dataset, public, np.random.default_rng(seed), wanted)
             assert list(canonical_bytes(again)) == list(canonical_bytes(content))
-            assert max(len(array) for array in content.values()) <= synthesis.rows(public, wanted or most) + 1
+            assert (
+                max(len(array) for array in content.values())
+                <= synthesis.rows(public, wanted or most) + 1
+            )
 
 
-def rehearsed(kind: str, *, public: Any = None, problem: Any = None, **more: Any) -> tuple[Rehearsal, dict[str, Any]]:
+def rehearsed(
+    kind: str, *, public: Any = None, problem: Any = None, **more: Any
+) -> tuple[Rehearsal, dict[str, Any]]:
     example, dataset, _ = read_example(KINDS[kind])
     assert dataset is not None
     asked = Rehearsal(
@@ -101,7 +115,14 @@ def test_a_row_is_the_same_whatever_else_is_on_the_ladder(monkeypatch: pytest.Mo
 
 def test_methods_have_colours_of_their_own_and_what_tells_nothing_says_so() -> None:
     """An answer of 0 is as good as the last method's; the first has one interval, at one epsilon."""
-    row = {"quantity": "value", "delta": 0.0, "size": 2.0, "error_of_nine_in_ten": 1.0, "mostly_noise": 0.0, "runs": 3}
+    row = {
+        "quantity": "value",
+        "delta": 0.0,
+        "size": 2.0,
+        "error_of_nine_in_ten": 1.0,
+        "mostly_noise": 0.0,
+        "runs": 3,
+    }
     rows = [
         {**row, "method": method, "epsilon": epsilon, "error": error, "half_width": width}
         for method, epsilon, error, width in (
@@ -114,18 +135,30 @@ def test_methods_have_colours_of_their_own_and_what_tells_nothing_says_so() -> N
         one["no_better_than_zero"] = one["method"] == "dp_lsw"
     (chart,) = charts_of({}, {}, {"rows": rows})
     lines = {line["name"]: line["line"] for line in chart.figure["data"]}
-    assert len({lines[name]["color"] for name in ("moments", "minibatch", "dp_lsw", "answering 0")}) == 4
+    assert (
+        len({lines[name]["color"] for name in ("moments", "minibatch", "dp_lsw", "answering 0")})
+        == 4
+    )
     # One hue each: the blue of the first is not next to another blue, on a light page or a dark one.
-    hues = [colorsys.rgb_to_hsv(*bytes.fromhex(one["color"][1:]))[0] for one in lines.values() if one["width"] == 2]
+    hues = [
+        colorsys.rgb_to_hsv(*bytes.fromhex(one["color"][1:]))[0]
+        for one in lines.values()
+        if one["width"] == 2
+    ]
     dark = [ON_DARK[one["color"]] for one in lines.values() if one["width"] == 2]
     hues_on_dark = [colorsys.rgb_to_hsv(*bytes.fromhex(colour[1:]))[0] for colour in dark]
     for found in (hues, hues_on_dark):
         apart = [
-            min(abs(one - other), 1 - abs(one - other)) for one in set(found) for other in set(found) if one < other
+            min(abs(one - other), 1 - abs(one - other))
+            for one in set(found)
+            for other in set(found)
+            if one < other
         ]
         assert min(apart) > 0.1
     assert "One mark alone: moments gave intervals at epsilon 3 and at no other." in chart.caption
-    assert [("no better than 0" in line[6]) for line in chart.table.rows] == [False] * 4 + [True] * 2
+    assert [("no better than 0" in line[6]) for line in chart.table.rows] == [False] * 4 + [
+        True
+    ] * 2
 
 
 def test_an_error_as_large_as_what_is_sought_is_named() -> None:
@@ -136,7 +169,9 @@ def test_an_error_as_large_as_what_is_sought_is_named() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(kind for kind in KINDS if KINDS[kind].matters))
-def test_what_matters_is_a_field_of_the_result_and_comes_first(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_what_matters_is_a_field_of_the_result_and_comes_first(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     monkeypatch.setattr(rehearsals, "MOST_RUNS", 1)
     matters = KINDS[kind].matters
     assert set(matters) <= KINDS[kind].Fields.__annotations__.keys()
@@ -154,10 +189,15 @@ def test_errors_fall_with_epsilon() -> None:
         assert low["half_width"] > high["half_width"]
         assert low["runs"] == rehearsals.MOST_RUNS
     charts = charts_of(asked.model_dump(mode="json"), {}, result)
-    assert [chart.title for chart in charts][:2] == ["Error of total travel time", "Error of link flows"]
+    assert [chart.title for chart in charts][:2] == [
+        "Error of total travel time",
+        "Error of link flows",
+    ]
     assert "total travel time" in headlines_of({"kind": "rehearsal"}, result)[0].text
     assert {line["name"] for line in charts[0].figure["data"]} >= {"counts", "counts, interval ±"}
-    assert len(charts[0].table.rows) == len([row for row in result["rows"] if row["quantity"] == "total_travel_time"])
+    assert len(charts[0].table.rows) == len(
+        [row for row in result["rows"] if row["quantity"] == "total_travel_time"]
+    )
 
 
 def test_what_no_plan_can_be_made_of_is_named_and_the_rest_is_rehearsed() -> None:
@@ -178,11 +218,26 @@ def test_the_time_of_a_rehearsal_is_limited(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("kind", "public", "more", "says"),
     [
-        ("off_policy_evaluation", {}, {"of_units": 10**6}, "about 5,000,000 rows, and at most 300,000"),
+        (
+            "off_policy_evaluation",
+            {},
+            {"of_units": 10**6},
+            "about 5,000,000 rows, and at most 300,000",
+        ),
         ("dr_ensemble", {"participants": 10**6, "steps": 96}, {}, "about 96,000,000 rows"),
-        ("routing", {"periods": 100_000, "unit": "person"}, {}, "say fewer units, or rehearse a smaller public shape"),
+        (
+            "routing",
+            {"periods": 100_000, "unit": "person"},
+            {},
+            "say fewer units, or rehearse a smaller public shape",
+        ),
         ("off_policy_evaluation", {"max_trajectories": 10}, {"of_units": 11}, "has at most 10"),
-        ("off_policy_evaluation", {"trajectories": 10}, {"of_units": 9}, "has 10: to rehearse another number"),
+        (
+            "off_policy_evaluation",
+            {"trajectories": 10},
+            {"of_units": 9},
+            "has 10: to rehearse another number",
+        ),
     ],
 )
 def test_what_is_too_large_is_refused_in_words(
@@ -208,7 +263,9 @@ def test_an_example_fits_every_public_part(kind: str) -> None:
         if getattr(public, "zones", 2) > 1:  # trips within one zone use no link
             for part in (1, Fraction(1, 2)):
                 epsilon = float(part * Fraction(str(body["privacy"]["epsilon"])))
-                made = budgeted(problem, public, Privacy.model_validate({**body["privacy"], "epsilon": epsilon}))
+                made = budgeted(
+                    problem, public, Privacy.model_validate({**body["privacy"], "epsilon": epsilon})
+                )
                 assert 0.9 * made.budget.epsilon < made.plan.total.epsilon <= made.budget.epsilon
                 assert made.budget.epsilon == round(epsilon * EPSILON_UNIT)
                 assert made.plan.total.delta <= made.budget.delta

@@ -36,11 +36,15 @@ def test_a_plan_keeps_its_rho_and_hardly_less(name: str, rho: str) -> None:
     assert budget.rho * (1 - RHO_TOLERANCE) <= plan.total.rho <= budget.rho
     # mu² = 2 rho is a Gaussian's; on the unit grid its curve may lie lower, and never above what any rho implies.
     epsilon = plan.total.epsilon / EPSILON_UNIT
-    assert gaussian_delta(epsilon, math.sqrt(2 * float(rho))) == pytest.approx(1e-6, rel=0.05 if epsilon < 1 else 2)
+    assert gaussian_delta(epsilon, math.sqrt(2 * float(rho))) == pytest.approx(
+        1e-6, rel=0.05 if epsilon < 1 else 2
+    )
     assert plan.total.epsilon <= zcdp.epsilon_units_from_rho(budget.rho, budget.delta)
 
 
-@pytest.mark.parametrize(("steps", "sampling", "rho"), [(200, 0.1, "0.01"), (10**6, 1e-3, "0.0001")])
+@pytest.mark.parametrize(
+    ("steps", "sampling", "rho"), [(200, 0.1, "0.01"), (10**6, 1e-3, "0.0001")]
+)
 def test_noisy_steps_keep_it_too_and_few_plans_are_made(
     steps: int, sampling: float, rho: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,7 +52,9 @@ def test_noisy_steps_keep_it_too_and_few_plans_are_made(
     kind = KINDS["off_policy_evaluation"]
     problem, dataset, _ = read_example(kind)
     assert dataset is not None
-    problem = problem.model_copy(update={"method": "minibatch", "steps": steps, "sampling": sampling})
+    problem = problem.model_copy(
+        update={"method": "minibatch", "steps": steps, "sampling": sampling}
+    )
     made, plan = [], kind.plan
 
     def counted(self: Problem, public: Any, budget: Budget) -> Plan:
@@ -80,7 +86,9 @@ def test_many_jobs_of_one_rho_have_less_noise_than_of_the_epsilon_that_costs_as_
 
 @pytest.mark.parametrize("sensitivity", [1.0, 3.0, 20.0])
 def test_what_a_gaussian_of_a_rho_is_charged_is_its_own_curve(sensitivity: float) -> None:
-    event = calibration.least_variance(sensitivity, sensitivity, 0, 10**12, neighbours="x", rho=RHO_UNIT // 10)
+    event = calibration.least_variance(
+        sensitivity, sensitivity, 0, 10**12, neighbours="x", rho=RHO_UNIT // 10
+    )
     assert event.mechanism == "discrete_gaussian"
     assert event.price().rho <= RHO_UNIT // 10
     epsilon = event.price().epsilon / EPSILON_UNIT
@@ -89,7 +97,9 @@ def test_what_a_gaussian_of_a_rho_is_charged_is_its_own_curve(sensitivity: float
         event.model_copy(update={"charged_epsilon": event.charged_epsilon - 2}).price()
 
 
-@pytest.mark.parametrize("values", [{}, {"epsilon": 1, "rho": 1, "delta": 1e-6}, {"rho": 1}, {"rho": 0, "delta": 1e-6}])
+@pytest.mark.parametrize(
+    "values", [{}, {"epsilon": 1, "rho": 1, "delta": 1e-6}, {"rho": 1}, {"rho": 0, "delta": 1e-6}]
+)
 def test_a_budget_says_epsilon_or_rho(values: dict[str, float]) -> None:
     with pytest.raises(ValidationError):
         Privacy.model_validate(values)

@@ -33,7 +33,9 @@ EPSILON = 10**9 // 10
 
 
 def public(**values: Any) -> RoutingPublic:
-    return RoutingPublic.model_validate({"unit": "request", "zones": 3, "periods": 4, "period_minutes": 60, **values})
+    return RoutingPublic.model_validate(
+        {"unit": "request", "zones": 3, "periods": 4, "period_minutes": 60, **values}
+    )
 
 
 def problem(**values: Any) -> Routing:
@@ -44,7 +46,9 @@ def read(part: RoutingPublic, rows: list[dict[str, Any]]) -> Content:
     return RoutingDataset.read_rows(part, RoutingContent.model_validate({"trips": rows}))
 
 
-def exact_counts(part: RoutingPublic, content: Content, delta: int = 0, **values: Any) -> tuple[Any, Any]:
+def exact_counts(
+    part: RoutingPublic, content: Content, delta: int = 0, **values: Any
+) -> tuple[Any, Any]:
     """Counts before noise, and the event whose sensitivity they must keep."""
     asked = problem(**values)
     plan = asked.plan(part, Budget(epsilon=EPSILON, delta=delta))
@@ -88,7 +92,9 @@ def test_one_request_moves_one_count_by_one(
 
 @given(PERSONS, st.integers(1, 8))
 @settings(max_examples=60)
-def test_one_person_moves_the_counts_by_at_most_the_clip(persons: dict[str, list[dict[str, Any]]], most: int) -> None:
+def test_one_person_moves_the_counts_by_at_most_the_clip(
+    persons: dict[str, list[dict[str, Any]]], most: int
+) -> None:
     part = public(unit="person")
     gone = dict(list(persons.items())[1:])
     counts, event = exact_counts(part, read(part, rows_of(persons)), max_trips_per_person=most)
@@ -108,7 +114,10 @@ def test_one_person_moves_the_counts_by_at_most_the_norm(
     counts, event = exact_counts(part, read(part, rows_of(persons)), **asked)
     without, _ = exact_counts(part, read(part, rows_of(gone)), **asked)
     moved = (counts - without)[~np.eye(len(counts), dtype=bool)]
-    bound = {"l1": min(most, math.isqrt(part.zones * (part.zones - 1) * norm * norm)), "l2": min(most, norm)}
+    bound = {
+        "l1": min(most, math.isqrt(part.zones * (part.zones - 1) * norm * norm)),
+        "l2": min(most, norm),
+    }
     assert event.sensitivity == bound[event.norm]
     assert moved.sum() <= bound["l1"]
     assert np.sum(moved**2) <= bound["l2"] ** 2
@@ -119,9 +128,13 @@ def scaled_counts(rows: list[dict[str, Any]], scale: int) -> list[dict[str, Any]
     return [{**row, "count": row["count"] / scale} for row in rows]
 
 
-@given(ROWS, st.lists(st.integers(0, 8), min_size=1, max_size=6), st.sampled_from([2, 7, 100, 1000]))
+@given(
+    ROWS, st.lists(st.integers(0, 8), min_size=1, max_size=6), st.sampled_from([2, 7, 100, 1000])
+)
 @settings(max_examples=60)
-def test_a_trip_in_parts_moves_the_counts_by_the_scale(rows: list[dict[str, Any]], at: list[int], scale: int) -> None:
+def test_a_trip_in_parts_moves_the_counts_by_the_scale(
+    rows: list[dict[str, Any]], at: list[int], scale: int
+) -> None:
     """In one piece or in parts of several pairs and periods."""
     part = public(trip_scale=scale)
     sizes = np.bincount(np.arange(scale) % len(at), minlength=len(at)).tolist()
@@ -142,7 +155,10 @@ def test_a_person_with_fractions_moves_the_counts_by_the_clip_in_counts(
     persons: dict[str, list[dict[str, Any]]], most: int, scale: int
 ) -> None:
     part = public(unit="person", trip_scale=scale)
-    records = {name: [{**row, "count": row["count"] * 137} for row in rows] for name, rows in persons.items()}
+    records = {
+        name: [{**row, "count": row["count"] * 137} for row in rows]
+        for name, rows in persons.items()
+    }
     rows = scaled_counts(rows_of(records), scale)
     left = scaled_counts(rows_of(dict(list(records.items())[1:])), scale)
     for norm, delta in ((None, 0), (most, 10**13), (max(1, most // 2), 10**13)):
@@ -164,25 +180,35 @@ def test_with_fractions_everything_is_told_in_trips() -> None:
     asked = problem()
     plans = [asked.plan(part, budget) for part in (whole, fine)]
     scales = [plan.noise[0].standard_deviation for plan in plans]
-    assert scales[1] == pytest.approx(scales[0], rel=0.06)  # discrete noise of scale 1 has a little less than Laplace
+    assert scales[1] == pytest.approx(
+        scales[0], rel=0.06
+    )  # discrete noise of scale 1 has a little less than Laplace
     assert "a trip, in one piece or in parts, is 100 counts" in plans[1].neighbours
     event = plans[1].events[0]
     assert event.deviation() == pytest.approx(100 * scales[1])
     released = asked.release(fine, plans[1], read(fine, rows), NoNoise())
-    result = asked.finish(fine, plans[1], {"trips": released["trips"].astype(np.int64)}, lambda *_: None).to_json()
+    result = asked.finish(
+        fine, plans[1], {"trips": released["trips"].astype(np.int64)}, lambda *_: None
+    ).to_json()
     assert result["demand"][0][1] == 3.25
-    lower, upper = (result["uncertainty"]["values"]["demand"][end][0][1] for end in ("lower", "upper"))
+    lower, upper = (
+        result["uncertainty"]["values"]["demand"][end][0][1] for end in ("lower", "upper")
+    )
     assert upper - 3.25 == pytest.approx(event.reach(0.9) / 400)
     assert lower == pytest.approx(3.25 - event.reach(0.9) / 400)
     assert plans[1].advice[0] == plans[0].advice[0] or "travel time" in plans[1].advice[0]
 
 
-@pytest.mark.parametrize(("count", "says"), [(0.125, "parts of 1/100"), (-1.0, "must be 0 to"), (1e8, "must be 0 to")])
+@pytest.mark.parametrize(
+    ("count", "says"), [(0.125, "parts of 1/100"), (-1.0, "must be 0 to"), (1e8, "must be 0 to")]
+)
 def test_trips_that_are_no_whole_parts_are_refused(count: float, says: str) -> None:
     """In JSON and in tables alike, with the row."""
     part = public(trip_scale=100)
     row = {"period": 0, "origin": 1, "destination": 2, "count": count}
-    columns = {name: [1, value] if name != "count" else [0.25, value] for name, value in row.items()}
+    columns = {
+        name: [1, value] if name != "count" else [0.25, value] for name, value in row.items()
+    }
     for refuse in (
         lambda: RoutingDataset.read_table(part, pa.table(columns)),
         lambda: RoutingDataset.read_packed(part, {"trips": RoutingDataset.pack("trips", [row])}),
@@ -228,26 +254,41 @@ def test_the_plan_says_which_bound_suits() -> None:
         return made.noise[0].standard_deviation, " ".join(made.advice)
 
     plain, says = noise(1, 1e-6)
-    assert "there is less noise with a max_norm_per_person of at most 167: 500 trips spread evenly" in says
+    assert (
+        "there is less noise with a max_norm_per_person of at most 167: 500 trips spread evenly"
+        in says
+    )
     shorter, says = noise(1, 1e-6, max_norm_per_person=112)
     assert "max_norm_per_person" not in says
     assert shorter == pytest.approx(112 * 4.2247, rel=1e-3)
     assert shorter < 0.68 * plain
     same, says = noise(1, 1e-6, max_norm_per_person=200)
     assert same == plain
-    assert "max_norm_per_person 200 does no more than cut trips with this epsilon and delta; there is" in says
+    assert (
+        "max_norm_per_person 200 does no more than cut trips with this epsilon and delta; there is"
+        in says
+    )
     assert (
         "with a delta, 1e-06 for instance, there is less noise with a max_norm_per_person of at most 167"
         in noise(1, 0)[1]
     )
     says = noise(1, 0, max_norm_per_person=112)[1]
-    assert "max_norm_per_person 112 does no more than cut trips with delta 0; with a delta, 1e-06 for instance" in says
-    assert "max_norm_per_person" not in noise(1, 0, max_norm_per_person=20)[1]  # of 20 pairs: it is a bound in l1 too
+    assert (
+        "max_norm_per_person 112 does no more than cut trips with delta 0; with a delta, 1e-06 for instance"
+        in says
+    )
+    assert (
+        "max_norm_per_person" not in noise(1, 0, max_norm_per_person=20)[1]
+    )  # of 20 pairs: it is a bound in l1 too
 
 
 @pytest.mark.parametrize("delta", [0, 1e-6])
-@pytest.mark.parametrize(("most", "bound"), [(2, None), (4, None), (8, None), (12, 4), (20, 6), (60, 20)])
-def test_the_bound_that_is_advised_is_one_that_helps(most: int, bound: int | None, delta: float) -> None:
+@pytest.mark.parametrize(
+    ("most", "bound"), [(2, None), (4, None), (8, None), (12, 4), (20, 6), (60, 20)]
+)
+def test_the_bound_that_is_advised_is_one_that_helps(
+    most: int, bound: int | None, delta: float
+) -> None:
     """With it there is less noise, with one more there is not, and it leaves a person all trips, of a pair each; where
     there is no such bound nothing is said."""
     part = public(unit="person", zones=9)
@@ -279,7 +320,10 @@ def test_names_that_differ_in_a_zero_character_are_two_persons() -> None:
 
 
 def test_a_gradient_that_could_come_to_the_limit_of_time_is_refused() -> None:
-    links = [{"tail": a, "head": a % 100 + 1, "free_flow_time": 1.0, "capacity": 100} for a in range(1, 101)]
+    links = [
+        {"tail": a, "head": a % 100 + 1, "free_flow_time": 1.0, "capacity": 100}
+        for a in range(1, 101)
+    ]
     part = public(zones=100, periods=100_000, **BOUNDS)
     asked = problem(**GRADIENT, network={"nodes": 100, "links": links})
     with pytest.raises(InvalidInput, match="could take") as refused:
@@ -298,7 +342,9 @@ def test_steps_of_the_gradient_stay_near_the_routing(time: float) -> None:
         if tail != head
     ]
     part = public(**BOUNDS)
-    asked = problem(**GRADIENT, network={"nodes": 3, "links": links}, latency={"type": "affine", "factor": 0})
+    asked = problem(
+        **GRADIENT, network={"nodes": 3, "links": links}, latency={"type": "affine", "factor": 0}
+    )
     if time == 1:
         assert asked.plan(part, Budget(epsilon=EPSILON, delta=10**13)).price
         return
@@ -317,7 +363,9 @@ def test_pairs_without_trips_get_noise() -> None:
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=10), st.integers(1, 60))
-def test_clipping_keeps_exactly_the_clip_spread_over_the_record(counts: list[int], most: int) -> None:
+def test_clipping_keeps_exactly_the_clip_spread_over_the_record(
+    counts: list[int], most: int
+) -> None:
     trips = np.array([[0, 1, 2, count] for count in counts])
     clipped = clip(trips, np.array([0, len(counts)]), most)[:, 3]
     total = sum(counts)
@@ -331,14 +379,18 @@ def test_clipping_keeps_exactly_the_clip_spread_over_the_record(counts: list[int
 
 @given(PERSONS, st.randoms())
 @settings(max_examples=60)
-def test_order_names_and_splits_do_not_matter(persons: dict[str, list[dict[str, Any]]], random: Any) -> None:
+def test_order_names_and_splits_do_not_matter(
+    persons: dict[str, list[dict[str, Any]]], random: Any
+) -> None:
     part = public(unit="person")
     rows = rows_of(persons)
     names = list("vwxyz")
     random.shuffle(names)
     renamed = [{**row, "person": names["abcde".index(row["person"])]} for row in rows]
     split = [
-        {**row, "count": part_} for row in renamed for part_ in (row["count"] // 2, row["count"] - row["count"] // 2)
+        {**row, "count": part_}
+        for row in renamed
+        for part_ in (row["count"] // 2, row["count"] - row["count"] // 2)
     ]
     random.shuffle(split)
     first, second = (b"".join(canonical_bytes(read(part, each))) for each in (rows, split))
@@ -361,7 +413,8 @@ def test_order_names_and_splits_do_not_matter(persons: dict[str, list[dict[str, 
 def test_release_is_total_on_the_largest_records() -> None:
     part = public(unit="person", periods=100_000)
     rows = [
-        {"period": period, "origin": 1, "destination": 2, "count": 10**6, "person": "one"} for period in range(5000)
+        {"period": period, "origin": 1, "destination": 2, "count": 10**6, "person": "one"}
+        for period in range(5000)
     ]
     counts, _ = exact_counts(part, read(part, rows), max_trips_per_person=10**6)
     assert counts.sum() == 10**6
@@ -377,7 +430,9 @@ def test_empty_data_give_a_result() -> None:
         body = result.to_json()
         assert len(body["policy"]) == 6
         assert body["total_travel_time"] >= 0
-    nothing = asked.finish(public(), plan, {"trips": np.full((3, 3), -5)}, lambda *_: None).to_json()
+    nothing = asked.finish(
+        public(), plan, {"trips": np.full((3, 3), -5)}, lambda *_: None
+    ).to_json()
     assert nothing["total_travel_time"] == 0
     assert [len(pair["paths"]) for pair in nothing["policy"]] == [1] * 6
 
@@ -389,9 +444,13 @@ def test_the_noise_is_that_of_the_plan() -> None:
     content = read(public(), [{"period": 0, "origin": 1, "destination": 2, "count": 500}])
     off_diagonal = ~np.eye(3, dtype=bool)
     noise = Noise.seeded(11)
-    draws = np.array([asked.release(public(), plan, content, noise)["trips"][off_diagonal] for _ in range(4000)])
+    draws = np.array(
+        [asked.release(public(), plan, content, noise)["trips"][off_diagonal] for _ in range(4000)]
+    )
     draws[:, 0] -= 500
-    assert np.sqrt(np.mean(draws.astype(float) ** 2)) == pytest.approx(plan.noise[0].standard_deviation, rel=0.08)
+    assert np.sqrt(np.mean(draws.astype(float) ** 2)) == pytest.approx(
+        plan.noise[0].standard_deviation, rel=0.08
+    )
     assert np.abs(draws.mean(axis=0)).max() < 1.5
 
 
@@ -420,7 +479,9 @@ def test_discrete_gaussian_where_it_has_less_variance() -> None:
         ({"zones": 1}, {}, "/problem/dataset"),
     ],
 )
-def test_plans_are_refused_by_field(part: dict[str, Any], values: dict[str, Any], pointer: str) -> None:
+def test_plans_are_refused_by_field(
+    part: dict[str, Any], values: dict[str, Any], pointer: str
+) -> None:
     with pytest.raises(InvalidInput) as refused:
         problem(**values).plan(public(**part), Budget(epsilon=EPSILON, delta=0))
     assert pointer in {issue.pointer for issue in refused.value.issues}
@@ -430,22 +491,39 @@ def test_links_have_their_own_latency_and_fixed_cost() -> None:
     """Of 6 trips from 1 to 2: times 10 + y of a link, 2 + y + 5 of one with a toll: they level at 11.5."""
     links = [
         {"tail": 1, "head": 2, "free_flow_time": 10, "capacity": 10},
-        {"tail": 1, "head": 2, "free_flow_time": 2, "capacity": 3, "b": 1.5, "power": 1, "fixed_cost": 5},
+        {
+            "tail": 1,
+            "head": 2,
+            "free_flow_time": 2,
+            "capacity": 3,
+            "b": 1.5,
+            "power": 1,
+            "fixed_cost": 5,
+        },
         {"tail": 2, "head": 1, "free_flow_time": 1, "capacity": 1, "b": 3, "power": 0},
     ]
     part, values = public(zones=2, periods=1), {"network": {"nodes": 2, "links": links}}
-    asked = problem(**values, latency={"type": "bpr", "b": 1, "power": 1}, objective="user_equilibrium")
+    asked = problem(
+        **values, latency={"type": "bpr", "b": 1, "power": 1}, objective="user_equilibrium"
+    )
     plan = asked.plan(part, Budget(epsilon=EPSILON, delta=0))
     trips = np.array([[0, 6], [2, 0]])
     shown = asked.finish(part, plan, {"trips": trips}, lambda *_: None).to_json()
     assert shown["link_flows"] == pytest.approx([1.5, 4.5, 2])
     assert shown["total_travel_time"] == pytest.approx(6 * 11.5 + 2 * 4)
-    for wrong, pointer in (({"power": 0.5}, "/problem/network/links/0/power"), ({"power": 4}, "/problem/latency")):
+    for wrong, pointer in (
+        ({"power": 0.5}, "/problem/network/links/0/power"),
+        ({"power": 4}, "/problem/latency"),
+    ):
         bent = {"network": {"nodes": 2, "links": [links[0] | wrong, *links[1:]]}}
         with pytest.raises(InvalidInput) as refused:
-            problem(**bent, **GRADIENT).plan(public(zones=2, **BOUNDS), Budget(epsilon=EPSILON, delta=10**13))
+            problem(**bent, **GRADIENT).plan(
+                public(zones=2, **BOUNDS), Budget(epsilon=EPSILON, delta=10**13)
+            )
         assert pointer in {issue.pointer for issue in refused.value.issues}
-    problem(**values, **GRADIENT).plan(public(zones=2, **BOUNDS), Budget(epsilon=EPSILON, delta=10**13))
+    problem(**values, **GRADIENT).plan(
+        public(zones=2, **BOUNDS), Budget(epsilon=EPSILON, delta=10**13)
+    )
 
 
 def test_sioux_falls_costs_under_a_millionth_at_epsilon_a_tenth() -> None:
@@ -467,7 +545,9 @@ def test_sioux_falls_costs_under_a_millionth_at_epsilon_a_tenth() -> None:
         demand = np.maximum(released, 0)
         np.fill_diagonal(demand, 0)
         policy = assign(network, latency, demand, "system_optimum").paths
-        extra.append(total_travel_time(network, latency, link_flows_of(policy, true_demand)) / optimum - 1)
+        extra.append(
+            total_travel_time(network, latency, link_flows_of(policy, true_demand)) / optimum - 1
+        )
     assert 0 <= np.median(extra) < 1e-6
     shown = asked.finish(part, plan, {"trips": exact}, lambda *_: None).to_json()
     assert shown["total_travel_time"] == pytest.approx(optimum, rel=1e-9)
@@ -476,7 +556,9 @@ def test_sioux_falls_costs_under_a_millionth_at_epsilon_a_tenth() -> None:
 
 def _sums(part: RoutingPublic, content: Content) -> tuple[Any, None]:
     sums = np.zeros((part.zones, part.zones))
-    np.add.at(sums, (content["trips"][:, 1] - 1, content["trips"][:, 2] - 1), content["trips"][:, 3])
+    np.add.at(
+        sums, (content["trips"][:, 1] - 1, content["trips"][:, 2] - 1), content["trips"][:, 3]
+    )
     np.fill_diagonal(sums, 0)
     return sums, None
 
@@ -489,7 +571,11 @@ def test_one_request_moves_the_routing_by_no_more_than_the_price_says(
     plan = asked.plan(part, Budget(epsilon=EPSILON, delta=10**13))
     more = [*rows, {"period": period, "origin": origin, "destination": destination, "count": 1}]
     before, after = (asked._descend(part, read(part, data)) for data in (rows, more))
-    assert np.linalg.norm(after - before) <= plan.events[0].sensitivity == plan.parameters["sensitivity"]
+    assert (
+        np.linalg.norm(after - before)
+        <= plan.events[0].sensitivity
+        == plan.parameters["sensitivity"]
+    )
 
 
 def test_the_gradient_method_gives_a_policy_for_every_pair() -> None:
@@ -500,7 +586,9 @@ def test_the_gradient_method_gives_a_policy_for_every_pair() -> None:
     assert set(released) == {"unit_flows"}
     shown = asked.finish(part, plan, released, lambda *_: None).to_json()
     assert len(shown["policy"]) == 6
-    assert {"link_flows", "demand", "total_travel_time"}.isdisjoint(shown)  # they would tell of the trips
+    assert {"link_flows", "demand", "total_travel_time"}.isdisjoint(
+        shown
+    )  # they would tell of the trips
     truth = asked.diagnose(part, plan, content, Noise.seeded(1))
     shown = asked.finish(part, plan, {**released, **truth}, lambda *_: None).to_json()
     assert shown["true_total_travel_time"] >= shown["true_best_total_travel_time"] > 0
@@ -513,8 +601,12 @@ def test_the_gradient_method_gives_a_policy_for_every_pair() -> None:
         ({"max_pair": 9}, [(0, 1, 2, 5), (0, 1, 2, 5)]),
     ],
 )
-def test_content_keeps_the_public_bounds(bounds: dict[str, int], rows: list[tuple[int, ...]]) -> None:
-    trips = [dict(zip(("period", "origin", "destination", "count"), row, strict=True)) for row in rows]
+def test_content_keeps_the_public_bounds(
+    bounds: dict[str, int], rows: list[tuple[int, ...]]
+) -> None:
+    trips = [
+        dict(zip(("period", "origin", "destination", "count"), row, strict=True)) for row in rows
+    ]
     with pytest.raises(InvalidInput, match=next(iter(bounds))):
         read(public(**bounds), trips)
     assert len(read(public(**dict.fromkeys(bounds, 10)), trips)["trips"])
@@ -526,12 +618,17 @@ def test_the_plan_says_of_which_periods_capacities_are(method: dict[str, Any]) -
     budget = Budget(epsilon=EPSILON, delta=10**13 if method else 0)
     job = bodies.job("dst_x", **method)["problem"]
     said = Routing.model_validate(job).plan(part, budget).assumptions
-    assert "capacities are taken for those of periods of 60 minutes: the network does not say of which" in said
+    assert (
+        "capacities are taken for those of periods of 60 minutes: the network does not say of which"
+        in said
+    )
     job["network"]["period_minutes"] = 60
     said = Routing.model_validate(job).plan(part, budget).assumptions
     assert "capacities are of periods of 60 minutes, as the network says" in said
     job["network"]["period_minutes"] = 120
-    with pytest.raises(InvalidInput, match="of periods of 120 minutes, the dataset's periods have 60") as refused:
+    with pytest.raises(
+        InvalidInput, match="of periods of 120 minutes, the dataset's periods have 60"
+    ) as refused:
         Routing.model_validate(job).plan(part, budget)
     assert refused.value.issues[0].pointer == "/problem/network/period_minutes"
 

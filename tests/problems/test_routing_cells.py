@@ -24,7 +24,9 @@ def rows(size: int, **types: Any) -> pa.Table:
 
 
 def read(table: pa.Table, batch: int = 100) -> Any:
-    return RoutingDataset.read_batches(PUBLIC, iter(table.to_batches(max_chunksize=batch)), table.schema)
+    return RoutingDataset.read_batches(
+        PUBLIC, iter(table.to_batches(max_chunksize=batch)), table.schema
+    )
 
 
 def outcome(table: pa.Table) -> Any:
@@ -42,10 +44,20 @@ CASES = {
     "wide without sign": rows(1000, count=pa.uint64()),
     **{
         f"{name} {value} in row 777": rows(1000).set_column(
-            number, name, pa.array([*rows(1000)[name].to_pylist()[:777], value, *rows(1000)[name].to_pylist()[778:]])
+            number,
+            name,
+            pa.array(
+                [*rows(1000)[name].to_pylist()[:777], value, *rows(1000)[name].to_pylist()[778:]]
+            ),
         )
         for number, name, value in (
-            *((0, "period", -1), (0, "period", 4), (1, "origin", 0), (1, "origin", 7), (2, "destination", 0)),
+            *(
+                (0, "period", -1),
+                (0, "period", 4),
+                (1, "origin", 0),
+                (1, "origin", 7),
+                (2, "destination", 0),
+            ),
             *((2, "destination", 7), (3, "count", -1), (3, "count", 10**9 + 1), (3, "count", None)),
         )
     },
@@ -53,7 +65,9 @@ CASES = {
 
 
 @pytest.mark.parametrize("table", CASES.values(), ids=CASES)
-def test_the_same_content_or_the_same_refusal(table: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_content_or_the_same_refusal(
+    table: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = outcome(table)
     monkeypatch.setattr(dataset, "plain_columns", lambda _: None)
     assert found == outcome(table)

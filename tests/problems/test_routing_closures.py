@@ -30,7 +30,9 @@ TRIPS = np.array([[0, 1, 2, 900], [0, 2, 3, 300], [1, 3, 1, 500]])
 
 
 def asked(**fields: Any) -> Case:
-    problem = Routing.model_validate({"kind": "routing", "dataset": "dst_x", "network": NAMED, **fields})
+    problem = Routing.model_validate(
+        {"kind": "routing", "dataset": "dst_x", "network": NAMED, **fields}
+    )
     plan = problem.plan(PUBLIC, Privacy.model_validate({"epsilon": 1, "delta": 0}).budget)
     return Case("routing", "counts", "", 1, problem, PUBLIC, plan, {"trips": TRIPS})
 
@@ -49,7 +51,9 @@ def test_a_closed_link_is_as_one_that_is_not_there() -> None:
     assert found["link_flows"][:2] == [0, 0]
     assert found["link_flows"][2:] == pytest.approx(bare["link_flows"])
     assert found["total_travel_time"] == pytest.approx(bare["total_travel_time"])
-    assert all({0, 1}.isdisjoint(path["links"]) for pair in found["policy"] for path in pair["paths"])
+    assert all(
+        {0, 1}.isdisjoint(path["links"]) for pair in found["policy"] for path in pair["paths"]
+    )
     assert found["closed"] == ["Main (Inn → Mill)", "Main (back) (Mill → Inn)"]
 
 
@@ -71,7 +75,9 @@ def test_what_closing_changes_is_the_difference_on_the_same_release() -> None:
     assert len(said["link_flow_changes"]["lower"]) == len(NAMED["links"])
     rows = flows.changes(found, NAMED, 2)
     assert {row["name"] for row in rows} <= {"River", "River (back)", "Ring", "Ring 2"}
-    assert rows[0]["change_lower"] <= rows[0]["after"] - rows[0]["before"] <= rows[0]["change_upper"]
+    assert (
+        rows[0]["change_lower"] <= rows[0]["after"] - rows[0]["before"] <= rows[0]["change_upper"]
+    )
     with pytest.raises(flows.NotWritten, match="no links were closed"):
         flows.changes(whole, NAMED, 2)
 
@@ -84,7 +90,9 @@ def test_intervals_of_changes_hold(objective: str) -> None:
     exact = json.loads(json.dumps(_exact(case)))["total_travel_time_change"]
     held = 0
     for seed in range(120):
-        ends = finished(case, Noise.seeded(seed))["uncertainty"].value()["values"]["total_travel_time_change"]
+        ends = finished(case, Noise.seeded(seed))["uncertainty"].value()["values"][
+            "total_travel_time_change"
+        ]
         held += ends["lower"] <= exact <= ends["upper"]
     assert held >= 94
 
@@ -109,14 +117,20 @@ def test_an_answer_names_closed_roads_and_its_law() -> None:
     assert law.good_for == "Another law can be asked of what was released, for free."
     assert closures.told(list("abcdef")) == "a, b, c, d and 2 more links"
     plan = asked(closed_links=[0], latency={"type": "bpr"}).plan
-    assert "travel times grow by the BPR law: 0.15, power 4 of flow over capacity" in plan.assumptions
+    assert (
+        "travel times grow by the BPR law: 0.15, power 4 of flow over capacity" in plan.assumptions
+    )
     assert "closed, so that nobody can take them: Main (Inn → Mill)" in plan.assumptions
 
 
 @pytest.mark.parametrize(
     ("links", "latency", "says"),
     [
-        ({}, AffineLatency(type="affine"), "in proportion to the flow: at capacity 1 times the time on the empty road"),
+        (
+            {},
+            AffineLatency(type="affine"),
+            "in proportion to the flow: at capacity 1 times the time on the empty road",
+        ),
         ({}, BprLatency(type="bpr", b=0.2), "by the BPR law: 0.2, power 4 of flow over capacity"),
         (
             {"b": 0.3, "power": 2},
@@ -131,19 +145,28 @@ def test_an_answer_names_closed_roads_and_its_law() -> None:
     ],
 )
 def test_the_law_is_said_as_it_holds(links: Any, latency: Any, says: str) -> None:
-    own = [{**one, **(links.get(place, {}) if 0 in links else links)} for place, one in enumerate(NAMED["links"])]
+    own = [
+        {**one, **(links.get(place, {}) if 0 in links else links)}
+        for place, one in enumerate(NAMED["links"])
+    ]
     roads = RoadNetwork.model_validate({**NAMED, "links": own})
     assert says in laws.sentence(roads, latency)
     stated = laws.stated({"links": own})
     assert stated == ("b" in links)
-    assert Routing.asks({"network": {"links": own}}) == (("objective",) if stated else ("objective", "latency"))
+    assert Routing.asks({"network": {"links": own}}) == (
+        ("objective",) if stated else ("objective", "latency")
+    )
 
 
 def test_forms_begin_with_the_law_of_the_field() -> None:
     """The contract's default stays what bodies without a law have always had."""
     schema = Routing.model_json_schema()["properties"]["latency"]
     first, second = (one["value"] for one in schema["x-choices"])
-    assert Routing.example_for(PUBLIC)["problem"]["latency"] == first == {"type": "bpr", "b": 0.15, "power": 4}
+    assert (
+        Routing.example_for(PUBLIC)["problem"]["latency"]
+        == first
+        == {"type": "bpr", "b": 0.15, "power": 4}
+    )
     assert second == schema["default"] == {"type": "affine", "factor": 1}
     whole = {"kind": "routing", "dataset": "dst_x", "network": NAMED}
     assert Routing.model_validate({**whole, "latency": first}).latency == BprLatency(type="bpr")
@@ -153,9 +176,15 @@ def test_forms_begin_with_the_law_of_the_field() -> None:
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"closed_links": [9]}, "/problem/closed_links/0: the network has 6 links, counted from 0; found 9"),
+        (
+            {"closed_links": [9]},
+            "/problem/closed_links/0: the network has 6 links, counted from 0; found 9",
+        ),
         ({"closed_links": [1, 1]}, "/problem/closed_links: a link stands twice"),
-        ({"closed_links": [0, 4]}, "with these closed no path leads from zone 1 \\(Inn\\) to zone 2 \\(Mill\\)"),
+        (
+            {"closed_links": [0, 4]},
+            "with these closed no path leads from zone 1 \\(Inn\\) to zone 2 \\(Mill\\)",
+        ),
     ],
 )
 def test_what_cannot_be_closed_is_refused(fields: dict[str, Any], says: str) -> None:

@@ -30,9 +30,13 @@ def chosen(truth: str, epsilon: float) -> Case:
     return next(case for case in cases() if (case.truth, case.epsilon) == (truth, epsilon))
 
 
-def solved(trips: Any, *, epsilon: float = 0.1, public: dict[str, Any] | None = None, **values: Any) -> dict[str, Any]:
+def solved(
+    trips: Any, *, epsilon: float = 0.1, public: dict[str, Any] | None = None, **values: Any
+) -> dict[str, Any]:
     """The result of released trips of three zones."""
-    part = RoutingPublic.model_validate({"unit": "request", "zones": 3, "periods": 2, "period_minutes": 60})
+    part = RoutingPublic.model_validate(
+        {"unit": "request", "zones": 3, "periods": 2, "period_minutes": 60}
+    )
     asked = Routing.model_validate(bodies.job("dst_x", **values)["problem"])
     plan = asked.plan(part, Privacy.model_validate({"epsilon": epsilon}).budget)
     return asked.finish(part, plan, {"trips": np.array(trips)}, lambda *_: None).to_json()
@@ -42,7 +46,8 @@ TRIPS = [[0, 400, 30], [500, 0, 200], [-3, 10, 0]]
 
 
 @pytest.mark.parametrize(
-    ("truth", "epsilon"), [("Sioux Falls, 3 of 10 pairs", 0.1), ("Sioux Falls, table, BPR equilibrium", 0.025)]
+    ("truth", "epsilon"),
+    [("Sioux Falls, 3 of 10 pairs", 0.1), ("Sioux Falls, table, BPR equilibrium", 0.025)],
 )
 def test_intervals_hold_what_they_are_of(truth: str, epsilon: float) -> None:
     """Numbers of one release hang together, so this only fails where coverage is far off (below .82 of 40 x 76 link
@@ -51,8 +56,12 @@ def test_intervals_hold_what_they_are_of(truth: str, epsilon: float) -> None:
     assert rows.keys() == {"demand", "link_flows", "total_travel_time"}
     assert 0.86 < rows["link_flows"]["coverage"] < 0.97
     # Each pair has its own noise.
-    assert rows["demand"]["coverage"] > stats.binom.ppf(ALARM, RELEASES * 552, 0.9) / (RELEASES * 576)
-    assert rows["total_travel_time"]["coverage"] >= stats.binom.ppf(ALARM, RELEASES, 0.87) / RELEASES
+    assert rows["demand"]["coverage"] > stats.binom.ppf(ALARM, RELEASES * 552, 0.9) / (
+        RELEASES * 576
+    )
+    assert (
+        rows["total_travel_time"]["coverage"] >= stats.binom.ppf(ALARM, RELEASES, 0.87) / RELEASES
+    )
     assert max(row["none"] for row in rows.values()) == 0
 
 
@@ -61,7 +70,9 @@ def test_a_pair_has_its_own_noise_and_intervals_hold_their_results() -> None:
     found = shown["uncertainty"]
     assert found["level"] == 0.9
     # Laplace of scale 10: the least n with P(|z| > n) <= .1, over two periods.
-    reach = next(n for n in range(100) if 2 * np.exp(-(n + 1) / 10) / (1 + np.exp(-1 / 10)) <= 0.1) / 2
+    reach = (
+        next(n for n in range(100) if 2 * np.exp(-(n + 1) / 10) / (1 + np.exp(-1 / 10)) <= 0.1) / 2
+    )
     demand = found["values"]["demand"]
     assert (demand["lower"][0][1], demand["upper"][0][1]) == (200 - reach, 200 + reach)
     assert (demand["lower"][2][0], demand["upper"][2][0]) == (0, -1.5 + reach)
@@ -70,14 +81,22 @@ def test_a_pair_has_its_own_noise_and_intervals_hold_their_results() -> None:
         assert (np.array(ends["lower"]) <= np.array(shown[name])).all()
         assert (np.array(shown[name]) <= np.array(ends["upper"])).all()
         assert (np.array(ends["lower"]) >= 0).all()
-    assert found["noise_dominates"]["demand"] == [False, False, True]  # 7 + 7 in the mean, of 430, 700 and 7 trips
+    assert found["noise_dominates"]["demand"] == [
+        False,
+        False,
+        True,
+    ]  # 7 + 7 in the mean, of 430, 700 and 7 trips
     assert found["noise_dominates"]["total_travel_time"] is found["mostly_noise"] is False
 
 
-def test_without_intervals_the_result_is_what_it_was_and_nothing_is_derived(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_intervals_the_result_is_what_it_was_and_nothing_is_derived(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked = solved(TRIPS)
     monkeypatch.setattr(intervals, "derivative", None)
-    assert solved(TRIPS, uncertainty=False) == {name: one for name, one in asked.items() if name != "uncertainty"}
+    assert solved(TRIPS, uncertainty=False) == {
+        name: one for name, one in asked.items() if name != "uncertainty"
+    }
 
 
 def test_a_result_of_nothing_but_noise_says_so() -> None:
@@ -85,7 +104,9 @@ def test_a_result_of_nothing_but_noise_says_so() -> None:
     assert found["mostly_noise"]
     assert found["noise_dominates"]["total_travel_time"]
     assert "total_travel_time" not in found["values"]
-    assert solved([[0, -3, -9], [-14, 0, 5], [-2, -4, 0]])["uncertainty"]["mostly_noise"]  # no demand at all
+    assert solved([[0, -3, -9], [-14, 0, 5], [-2, -4, 0]])["uncertainty"][
+        "mostly_noise"
+    ]  # no demand at all
 
 
 def test_pairs_may_be_noise_where_the_flows_are_known() -> None:
@@ -123,7 +144,9 @@ def test_the_middle_of_the_total_is_of_the_counts_before_their_projection() -> N
 
 
 @pytest.mark.parametrize("objective", ["system_optimum", "user_equilibrium"])
-def test_of_a_large_network_only_what_takes_no_large_matrix(monkeypatch: pytest.MonkeyPatch, objective: str) -> None:
+def test_of_a_large_network_only_what_takes_no_large_matrix(
+    monkeypatch: pytest.MonkeyPatch, objective: str
+) -> None:
     small = solved(TRIPS, objective=objective)["uncertainty"]["values"]
     monkeypatch.setattr(intervals, "MAX_LINKS", 11)
     large = solved(TRIPS, objective=objective)["uncertainty"]["values"]
@@ -138,14 +161,25 @@ def test_of_a_large_network_only_what_takes_no_large_matrix(monkeypatch: pytest.
 
 
 def test_an_assignment_far_from_its_optimum_tells_of_the_demand_only() -> None:
-    values = solved([[0, 900, 300], [500, 0, 200], [90, 10, 0]], relative_gap=1e-2)["uncertainty"]["values"]
+    values = solved([[0, 900, 300], [500, 0, 200], [90, 10, 0]], relative_gap=1e-2)["uncertainty"][
+        "values"
+    ]
     assert values.keys() == {"demand"}
 
 
 def test_shares_of_the_gradient_have_the_noise_that_they_were_given() -> None:
-    bounds = {"unit": "request", "zones": 3, "periods": 4, "period_minutes": 60, "max_total": 150, "max_pair": 120}
+    bounds = {
+        "unit": "request",
+        "zones": 3,
+        "periods": 4,
+        "period_minutes": 60,
+        "max_total": 150,
+        "max_pair": 120,
+    }
     part = RoutingPublic.model_validate(bounds)
-    asked = Routing.model_validate(bodies.job("dst_x", method="gradient", regularization=1000)["problem"])
+    asked = Routing.model_validate(
+        bodies.job("dst_x", method="gradient", regularization=1000)["problem"]
+    )
     content = {"trips": np.array([[0, 1, 2, 5], [1, 2, 3, 50]])}
     held, noisy = [], []
     for epsilon in (10**11, 10**7):
@@ -174,7 +208,9 @@ def test_the_reach_of_noise_is_its_quantile() -> None:
 
 
 def planned(asked: Routing, epsilon: float = 0.1, **figures: Any) -> tuple[RoutingPublic, Any]:
-    part = RoutingPublic.model_validate({"unit": "request", "periods": 5, "period_minutes": 60, **figures})
+    part = RoutingPublic.model_validate(
+        {"unit": "request", "periods": 5, "period_minutes": 60, **figures}
+    )
     return part, asked.plan(part, Privacy.model_validate({"epsilon": epsilon}).budget)
 
 
@@ -186,29 +222,48 @@ def test_what_is_expected_of_an_even_demand_is_what_it_gets(
         monkeypatch.setattr(advice, name, 0.0)
     monkeypatch.setattr(advice, "roads_of", roads_of.__wrapped__)
     city = chosen("Sioux Falls, table", 0.1).problem.network
-    asked = Routing.model_validate({"kind": "routing", "dataset": "dst_x", "network": city, "latency": latency})
+    asked = Routing.model_validate(
+        {"kind": "routing", "dataset": "dst_x", "network": city, "latency": latency}
+    )
     part, plan = planned(asked, zones=24, max_total=5520)
     expected = {one.quantity: one for one in asked.expected(part, plan, 0.9)}
-    assert list(expected) == ["total_travel_time", "demand", "link_flows"]  # the first is what is meant by no name
+    assert list(expected) == [
+        "total_travel_time",
+        "demand",
+        "link_flows",
+    ]  # the first is what is meant by no name
     even = 50 * ~np.eye(24, dtype=bool)
     shown = asked.finish(part, plan, {"trips": even.astype(np.int64)}, lambda *_: None).to_json()
     values = shown["uncertainty"]["values"]
-    half = {name: np.subtract(ends["upper"], ends["lower"]).max() / 2 for name, ends in values.items()}
-    assert half["total_travel_time"] == pytest.approx(expected["total_travel_time"].within, rel=0.03)
-    assert half["demand"] + 0.5 / 5 == pytest.approx(expected["demand"].within)  # and half a trip, see `advice`
+    half = {
+        name: np.subtract(ends["upper"], ends["lower"]).max() / 2 for name, ends in values.items()
+    }
+    assert half["total_travel_time"] == pytest.approx(
+        expected["total_travel_time"].within, rel=0.03
+    )
+    assert half["demand"] + 0.5 / 5 == pytest.approx(
+        expected["demand"].within
+    )  # and half a trip, see `advice`
     assert half["link_flows"] == pytest.approx(expected["link_flows"].within, rel=0.15)
     assert shown["total_travel_time"] == pytest.approx(expected["total_travel_time"].size, rel=0.05)
     assert expected["demand"].size == 10
     *sentences, model = plan.advice
     assert [one.sentence for one in expected.values()] == sentences
-    assert model.startswith("trips are sent so that all together lose least")  # which no interval speaks of
+    assert model.startswith(
+        "trips are sent so that all together lose least"
+    )  # which no interval speaks of
 
 
-@pytest.mark.parametrize("truth", ["Sioux Falls, table", "Sioux Falls, table, BPR equilibrium", "grid, lognormal"])
+@pytest.mark.parametrize(
+    "truth", ["Sioux Falls, table", "Sioux Falls, table, BPR equilibrium", "grid, lognormal"]
+)
 def test_what_is_expected_of_the_total_is_kept_in_its_unit_and_in_per_cent(truth: str) -> None:
     """Of trips that fall with distance and of such that do not; and with what is known of them, it is what they get."""
     case = chosen(truth, 0.1)
-    asked, released = case.problem, case.problem.release(case.public, case.plan, case.content, Silent())
+    asked, released = (
+        case.problem,
+        case.problem.release(case.public, case.plan, case.content, Silent()),
+    )
     shown = asked.finish(case.public, case.plan, released, lambda *_: None).to_json()
     ends, total = shown["uncertainty"]["values"]["total_travel_time"], shown["total_travel_time"]
     half = (ends["upper"] - ends["lower"]) / 2
@@ -223,7 +278,9 @@ def test_what_is_expected_of_the_total_is_kept_in_its_unit_and_in_per_cent(truth
 
 
 def flows_of(case: Case, released: Any) -> Any:
-    return case.problem.finish(case.public, case.plan, released, lambda *_: None).to_json()["link_flows"]
+    return case.problem.finish(case.public, case.plan, released, lambda *_: None).to_json()[
+        "link_flows"
+    ]
 
 
 def test_where_hardly_any_pair_has_trips_projection_takes_noise_away() -> None:
@@ -243,9 +300,16 @@ def test_where_hardly_any_pair_has_trips_projection_takes_noise_away() -> None:
     assert full == pytest.approx((1, 1))
     # Flows keep less: 100 noisy demands, finished, move the link that is moved most as far as that says.
     plan = case.problem.draft(case.public, Budget(epsilon=5 * 10**8, delta=0))
-    told = next(one for one in asked.expected(case.public, plan, 0.8, profile) if one.quantity == "link_flows")
+    told = next(
+        one
+        for one in asked.expected(case.public, plan, 0.8, profile)
+        if one.quantity == "link_flows"
+    )
     exact = flows_of(case, released)
-    noisy = (case.problem.release(case.public, plan, case.content, Noise.seeded(seed)) for seed in range(100))
+    noisy = (
+        case.problem.release(case.public, plan, case.content, Noise.seeded(seed))
+        for seed in range(100)
+    )
     errors = np.abs(np.array([flows_of(case, one) for one in noisy]) - exact)
     error = np.quantile(errors, 0.8, axis=0).max()
     assert 0.9 < error / told.within < 1.15
@@ -269,7 +333,11 @@ def test_without_a_public_total_figures_are_absolute_and_of_empty_roads() -> Non
     asked = Routing.model_validate(bodies.job("dst_x")["problem"])
     part, plan = planned(asked, zones=3)
     total, *others = asked.expected(part, plan, 0.9)
-    assert (total.quantity, total.size, total.within) == ("total_travel_time", None, np.inf)  # nothing to promise
+    assert (total.quantity, total.size, total.within) == (
+        "total_travel_time",
+        None,
+        np.inf,
+    )  # nothing to promise
     for one in others:
         assert one.size is None
         assert 0 < one.within < np.inf
@@ -281,14 +349,25 @@ def test_without_a_public_total_figures_are_absolute_and_of_empty_roads() -> Non
 
 def test_paths_of_the_expectation_are_those_of_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     """Centroids are not passed, of parallel links the cheaper counts, links may take no time."""
-    links = [(1, 4, 0), (4, 1, 0), (2, 5, 0), (5, 2, 0), (3, 5, 0), (5, 3, 0), (4, 5, 3), (4, 5, 2), (5, 4, 7)]
+    links = [
+        (1, 4, 0),
+        (4, 1, 0),
+        (2, 5, 0),
+        (5, 2, 0),
+        (3, 5, 0),
+        (5, 3, 0),
+        (4, 5, 3),
+        (4, 5, 2),
+        (5, 4, 7),
+    ]
     links += [(1, 3, 9), (2, 1, 5), (4, 3, 1)]  # by 2 from 1 on would be shorter from 2 to 4 than 7
     network = RoadNetwork.model_validate(
         {
             "nodes": 5,
             "first_through_node": 4,
             "links": [
-                {"tail": tail, "head": head, "free_flow_time": time, "capacity": 10} for tail, head, time in links
+                {"tail": tail, "head": head, "free_flow_time": time, "capacity": 10}
+                for tail, head, time in links
             ],
         }
     )
@@ -299,12 +378,18 @@ def test_paths_of_the_expectation_are_those_of_the_solver(monkeypatch: pytest.Mo
     assert found.most == pytest.approx(7)
     assert found.pairs == 2  # out of node 3, and into node 2
     monkeypatch.setattr("discreet.problems.routing.advice.MOST_WORK", 3 * (5 + 3) - 1)
-    assert roads_of.__wrapped__(network, AffineLatency(type="affine"), "system_optimum", 3, 0) is None
+    assert (
+        roads_of.__wrapped__(network, AffineLatency(type="affine"), "system_optimum", 3, 0) is None
+    )
 
 
 def test_the_gradient_says_what_to_expect_of_shares() -> None:
-    asked = Routing.model_validate(bodies.job("dst_x", method="gradient", regularization=1000)["problem"])
-    part = RoutingPublic(unit="request", zones=3, periods=4, period_minutes=60, max_total=150, max_pair=120)
+    asked = Routing.model_validate(
+        bodies.job("dst_x", method="gradient", regularization=1000)["problem"]
+    )
+    part = RoutingPublic(
+        unit="request", zones=3, periods=4, period_minutes=60, max_total=150, max_pair=120
+    )
     for epsilon, noise in ((10**11, False), (10**7, True)):
         plan = asked.plan(part, Budget(epsilon=epsilon, delta=10**13))
         (one,) = asked.expected(part, plan, 0.9)
@@ -317,11 +402,16 @@ def test_auto_takes_the_public_bound_of_a_person_and_nothing_else() -> None:
     asked = Routing.model_validate(bodies.job("dst_x", max_trips_per_person="auto")["problem"])
     plan = asked.plan(part, Budget(epsilon=10**9, delta=0))
     assert (plan.parameters["max_trips_per_person"], plan.events[0].sensitivity) == (8, 8)
-    assert any("max_trips_per_person (auto) is 8" in says and "4 would" in says for says in plan.advice)
+    assert any(
+        "max_trips_per_person (auto) is 8" in says and "4 would" in says for says in plan.advice
+    )
     with pytest.raises(InvalidInput, match="max_person") as refused:
         asked.plan(part.model_copy(update={"max_person": None}), Budget(epsilon=10**9, delta=0))
     assert refused.value.issues[0].pointer == "/problem/max_trips_per_person"
-    rows = [{"period": period, "origin": 1, "destination": 2, "count": 4, "person": "a"} for period in (0, 1)]
+    rows = [
+        {"period": period, "origin": 1, "destination": 2, "count": 4, "person": "a"}
+        for period in (0, 1)
+    ]
     content = RoutingContent.model_validate({"trips": [*rows, {**rows[0], "person": "b"}]})
     RoutingDataset.read_rows(part, content)
     with pytest.raises(InvalidInput, match="max_person"):

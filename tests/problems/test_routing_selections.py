@@ -33,7 +33,12 @@ CHOSEN = [3, 40, 75]
 def town(**values: Any) -> Routing:
     network, _ = sioux_falls()
     links = [
-        {"tail": int(tail) + 1, "head": int(head) + 1, "free_flow_time": float(time), "capacity": float(capacity)}
+        {
+            "tail": int(tail) + 1,
+            "head": int(head) + 1,
+            "free_flow_time": float(time),
+            "capacity": float(capacity),
+        }
         for tail, head, time, capacity in zip(
             network.tail, network.head, network.free_flow_time, network.capacity, strict=True
         )
@@ -56,7 +61,9 @@ def content(factor: float = 1.0) -> Any:
     trips = np.rint(sioux_falls()[1] * PUBLIC.periods * factor).astype(np.int64)
     origin, destination = np.nonzero(trips)
     zeros = np.zeros(origin.size, dtype=np.int64)
-    return {"trips": np.stack([zeros, origin + 1, destination + 1, trips[origin, destination]], axis=1)}
+    return {
+        "trips": np.stack([zeros, origin + 1, destination + 1, trips[origin, destination]], axis=1)
+    }
 
 
 def answered(asked: Routing, seed: int = 1, truth: Any = None) -> dict[str, Any]:
@@ -136,11 +143,15 @@ def test_intervals_hold_what_the_true_trips_do_on_the_released_policy(objective:
     assert 0 < np.mean(wide) < 0.5
 
 
-def test_asked_on_many_zones_they_are_tables_without_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_asked_on_many_zones_they_are_tables_without_intervals(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(results, "MAX_JSON_NUMBERS", 100)
     asked = town()
     plan = asked.plan(PUBLIC, BUDGET)
-    found = asked.finish(PUBLIC, plan, asked.release(PUBLIC, plan, content(), Noise.seeded(1)), lambda *_: None)
+    found = asked.finish(
+        PUBLIC, plan, asked.release(PUBLIC, plan, content(), Noise.seeded(1)), lambda *_: None
+    )
     assert {"select_link", "skims"} <= set(found.to_json()["tables"])
     tables = found.tables()
     assert tables["select_link"].column_names == ["link", "origin", "destination", "share", "trips"]
@@ -162,12 +173,17 @@ def test_links_that_there_are_not_and_methods_without_flows_are_refused() -> Non
     with pytest.raises(InvalidInput, match="76 links, counted from 0; found 76") as refused:
         town(select_links=[0, 76]).plan(PUBLIC, BUDGET)
     assert refused.value.issues[0].pointer == "/problem/select_links/1"
-    part = RoutingPublic(unit="request", zones=3, periods=2, period_minutes=60, max_total=60, max_pair=20)
+    part = RoutingPublic(
+        unit="request", zones=3, periods=2, period_minutes=60, max_total=60, max_pair=20
+    )
     gradient = {"method": "gradient", "regularization": 1.0, "select_links": [0], "skims": True}
     asked = Routing.model_validate(bodies.job("dst_x", **gradient)["problem"])
     with pytest.raises(InvalidInput) as both:
         asked.plan(part, Budget(epsilon=10**9, delta=10**13))
-    assert {issue.pointer for issue in both.value.issues} == {"/problem/select_links", "/problem/skims"}
+    assert {issue.pointer for issue in both.value.issues} == {
+        "/problem/select_links",
+        "/problem/skims",
+    }
 
 
 def test_files_and_charts_have_them(tmp_path: Any) -> None:
@@ -181,7 +197,11 @@ def test_files_and_charts_have_them(tmp_path: Any) -> None:
     assert (first["from_node_id"], first["to_node_id"]) == (str(link["tail"]), str(link["head"]))
     assert float(first["trips"]) == row["trips"]
     assert float(first["trips_lower"]) <= row["trips"] <= float(first["trips_upper"])
-    named = {**network, "node_names": [f"n{k}" for k in range(1, 25)], "link_names": [f"l{k}" for k in range(76)]}
+    named = {
+        **network,
+        "node_names": [f"n{k}" for k in range(1, 25)],
+        "link_names": [f"l{k}" for k in range(76)],
+    }
     other = next(csv.DictReader(io.StringIO(flows.selected_links(result, named).decode())))
     assert (other["link_id"], other["origin"]) == ("l3", f"n{row['origin']}")
     with pytest.raises(flows.NotWritten, match="ask again with select_links"):

@@ -9,19 +9,33 @@ import pytest
 
 from discreet.privacy.noise import Noise
 from discreet.problems.dr_ensemble import intervals
-from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset, DrEnsemblePublic
+from discreet.problems.dr_ensemble.dataset import (
+    DrEnsembleContent,
+    DrEnsembleDataset,
+    DrEnsemblePublic,
+)
 from discreet.problems.dr_ensemble.estimates import estimated, floored, single_moves
 from discreet.problems.dr_ensemble.problem import DrEnsemble
 from discreet.problems.numbers import Budget
 
 STATES, STEPS, LOADS = 4, 41, 1000
-PUBLIC: dict[str, Any] = {"unit": "participant", "states": STATES, "steps": STEPS, "participants": LOADS}
+PUBLIC: dict[str, Any] = {
+    "unit": "participant",
+    "states": STATES,
+    "steps": STEPS,
+    "participants": LOADS,
+}
 PRICE = [0.2] * 6 + [1.0] * 4
 
 
 def asked(epsilon: float, **fields: Any) -> tuple[DrEnsemble, DrEnsemblePublic, Any]:
     part = DrEnsemblePublic.model_validate(PUBLIC | fields)
-    given = {"kind": "dr_ensemble", "dataset": "loads", "power": [0.0, 1.0, 2.0, 5.0], "price": PRICE}
+    given = {
+        "kind": "dr_ensemble",
+        "dataset": "loads",
+        "power": [0.0, 1.0, 2.0, 5.0],
+        "price": PRICE,
+    }
     problem = DrEnsemble.model_validate({**given, "discomfort_weight": 1.0, "initial": [0.25] * 4})
     return problem, part, problem.plan(part, Budget(epsilon=round(epsilon * 1e9), delta=0))
 
@@ -29,7 +43,9 @@ def asked(epsilon: float, **fields: Any) -> tuple[DrEnsemble, DrEnsemblePublic, 
 def loads() -> list[list[int]]:
     """Of .1 % of all steps in the last state, from where they always come back to the first."""
     rng = np.random.default_rng(4)
-    matrix = np.array([[0.7, 0.299, 0, 0.001], [0.2, 0.6, 0.2, 0], [0, 0.3, 0.699, 0.001], [1, 0, 0, 0]]).cumsum(axis=1)
+    matrix = np.array(
+        [[0.7, 0.299, 0, 0.001], [0.2, 0.6, 0.2, 0], [0, 0.3, 0.699, 0.001], [1, 0, 0, 0]]
+    ).cumsum(axis=1)
     states = rng.integers(0, 3, (LOADS, STEPS))
     for step in range(1, STEPS):
         states[:, step] = (rng.random(LOADS)[:, None] > matrix[states[:, step - 1]]).sum(axis=1)
@@ -74,7 +90,10 @@ def test_intervals_hold_any_single_move_of_a_row_that_may_be_noise(epsilon: floa
             continue
         seen += 1
         result = problem.finish(part, plan, released, lambda *step: None).to_json()
-        given, ends = np.array(result["transitions"]), result["uncertainty"]["values"]["default_power"]
+        given, ends = (
+            np.array(result["transitions"]),
+            result["uncertainty"]["values"]["default_power"],
+        )
         lower, upper = np.array(ends["lower"]) - 1e-9, np.array(ends["upper"]) + 1e-9
         outside = 0
         for move in range(STATES):
@@ -97,13 +116,19 @@ def test_loads_that_begin_where_they_hardly_ever_are() -> None:
     problem, part, plan = asked(2)
     content = DrEnsembleDataset.read_rows(part, DrEnsembleContent(trajectories=loads()))
     true = problem.diagnose(part, plan, content, Noise.seeded(0))
-    exact = problem.finish(part, plan, {"counts": true["true_counts"], **true}, lambda *step: None).to_json()
+    exact = problem.finish(
+        part, plan, {"counts": true["true_counts"], **true}, lambda *step: None
+    ).to_json()
     held = []
     for seed in range(25):
         released = problem.release(part, plan, content, Noise.seeded(seed))
-        ends = problem.finish(part, plan, released, lambda *step: None).to_json()["uncertainty"]["values"]
+        ends = problem.finish(part, plan, released, lambda *step: None).to_json()["uncertainty"][
+            "values"
+        ]
         lower, upper = (np.array(ends["default_power"][end]) for end in ("lower", "upper"))
-        held.append(np.mean((lower <= exact["true_default_power"]) & (exact["true_default_power"] <= upper)))
+        held.append(
+            np.mean((lower <= exact["true_default_power"]) & (exact["true_default_power"] <= upper))
+        )
     assert np.mean(held) > 0.85
 
 

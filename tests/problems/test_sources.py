@@ -16,7 +16,14 @@ from discreet.problems import DATASETS, KINDS, read_as_one
 from discreet.problems.contents import framed, pack, unpack
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import PlannedBlock, PlannedSource
-from discreet.problems.sources import MOST_BLOCKS, DatasetInBlocks, SourceBlocks, assumptions, block_name, chosen
+from discreet.problems.sources import (
+    MOST_BLOCKS,
+    DatasetInBlocks,
+    SourceBlocks,
+    assumptions,
+    block_name,
+    chosen,
+)
 from tests import bodies
 
 BUDGET = Budget(epsilon=10**9, delta=10**12)
@@ -28,20 +35,34 @@ def asked(**given: Any) -> SourceBlocks:
 
 
 def test_blocks_are_chosen_in_their_order() -> None:
-    assert chosen(asked(blocks="2026-09-30/2026-10-02"), "day", DAYS) == ["2026-09-30", "2026-10-01", "2026-10-02"]
+    assert chosen(asked(blocks="2026-09-30/2026-10-02"), "day", DAYS) == [
+        "2026-09-30",
+        "2026-10-01",
+        "2026-10-02",
+    ]
     assert chosen(asked(last=2), "day", DAYS) == ["2026-10-02", "2026-10-03"]
-    assert chosen(asked(blocks=["2026-10-03", "2026-10-01"]), "day", DAYS) == ["2026-10-01", "2026-10-03"]
+    assert chosen(asked(blocks=["2026-10-03", "2026-10-01"]), "day", DAYS) == [
+        "2026-10-01",
+        "2026-10-03",
+    ]
     assert chosen(asked(blocks="2026-10-01"), "day", DAYS) == ["2026-10-01"]
     months = ["2025-12", "2026-01", "2026-02"]
     assert chosen(asked(blocks="2025-12/2026-02"), "month", months) == months
     assert chosen(asked(last=2), "label", ["ward 9", "ward 1", "ward 5"]) == ["ward 1", "ward 5"]
-    assert chosen(asked(blocks=["ward 5", "ward 9"]), "label", ["ward 9", "ward 1", "ward 5"]) == ["ward 9", "ward 5"]
+    assert chosen(asked(blocks=["ward 5", "ward 9"]), "label", ["ward 9", "ward 1", "ward 5"]) == [
+        "ward 9",
+        "ward 5",
+    ]
 
 
 @pytest.mark.parametrize(
     ("by", "given", "says"),
     [
-        ("day", {"blocks": "2026-10-02/2026-10-05"}, "not registered: 2026-10-04, 2026-10-05; a day without records"),
+        (
+            "day",
+            {"blocks": "2026-10-02/2026-10-05"},
+            "not registered: 2026-10-04, 2026-10-05; a day without records",
+        ),
         ("day", {"last": 5}, "the source has 4 blocks"),
         ("day", {"blocks": "2026-10-02/2026-10-01"}, "the first block is after the last"),
         ("day", {"blocks": "2026-10-02/soon"}, "blocks of this source are days"),
@@ -62,7 +83,9 @@ def test_the_newest_are_without_a_gap() -> None:
         chosen(asked(last=2), "day", ["2026-10-01", "2026-10-03"])
 
 
-@pytest.mark.parametrize("given", [{}, {"blocks": "a", "last": 1}, {"last": 2, "versions": ["dst_1"]}, {"last": 0}])
+@pytest.mark.parametrize(
+    "given", [{}, {"blocks": "a", "last": 1}, {"last": 2, "versions": ["dst_1"]}, {"last": 0}]
+)
 def test_a_selection_is_one(given: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         asked(**given)
@@ -71,10 +94,23 @@ def test_a_selection_is_one(given: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("by", "name"),
     [
-        *(("day", one) for one in ("2026-02-29", "2026-10", "2026-10-1", "20261001", "2026-W40-4", "２０２６-10-01")),
+        *(
+            ("day", one)
+            for one in (
+                "2026-02-29",
+                "2026-10",
+                "2026-10-1",
+                "20261001",
+                "2026-W40-4",
+                "２０２６-10-01",
+            )
+        ),
         *(("month", one) for one in ("2026-13", "2026-1", "２０２６-10", "2026-10-01")),
         *(("label", one) for one in ("a/b", "", " ward", "ward ", "a\nb", "a\0b", "x" * 101)),
-        *(("label", one) for one in ("wa\u200brd", "wa\u202erd", "wa\u2028rd", "wa\u00a0rd", "\ud800")),
+        *(
+            ("label", one)
+            for one in ("wa\u200brd", "wa\u202erd", "wa\u2028rd", "wa\u00a0rd", "\ud800")
+        ),
     ],
 )
 def test_names_of_blocks(by: str, name: str) -> None:
@@ -86,11 +122,15 @@ def test_names_of_blocks(by: str, name: str) -> None:
 
 def trips(periods: int, rows: list[tuple[int, int, int, int]]) -> tuple[Any, Any]:
     kind = DATASETS["routing"]
-    public = kind.read_public({"unit": "request", "zones": 3, "periods": periods, "period_minutes": 60})
+    public = kind.read_public(
+        {"unit": "request", "zones": 3, "periods": periods, "period_minutes": 60}
+    )
     names = ("period", "origin", "destination", "count")
     content = kind.model_fields["content"].annotation
     assert content is not None
-    return public, kind.read_rows(public, content.model_validate({"trips": [dict(zip(names, r)) for r in rows]}))  # noqa: B905
+    return public, kind.read_rows(
+        public, content.model_validate({"trips": [dict(zip(names, r)) for r in rows]})
+    )  # noqa: B905
 
 
 def test_trips_of_blocks_are_those_of_one_dataset() -> None:
@@ -100,7 +140,9 @@ def test_trips_of_blocks_are_those_of_one_dataset() -> None:
     whole_public, whole = trips(
         6, [(2 * day + period, *rest) for day, rows in enumerate(days) for period, *rest in rows]
     )
-    joined = join("routing", public.model_dump(mode="json"), bytes(framed([pack(part) for part in parts])))
+    joined = join(
+        "routing", public.model_dump(mode="json"), bytes(framed([pack(part) for part in parts]))
+    )
     assert pack(joined) == pack(whole)
     one = read_as_one("routing", [public.model_dump(mode="json")] * 3)
     assert one.periods == 6
@@ -117,7 +159,9 @@ def test_trips_of_blocks_are_those_of_one_dataset() -> None:
     assert pack(released[0]) == pack(released[1])
 
 
-def trajectories(rows: list[tuple[int, int, int, int, float, bool]], **public: Any) -> tuple[Any, Any]:
+def trajectories(
+    rows: list[tuple[int, int, int, int, float, bool]], **public: Any
+) -> tuple[Any, Any]:
     kind = DATASETS["off_policy_evaluation"]
     base = {
         "unit": "trajectory",
@@ -135,7 +179,10 @@ def trajectories(rows: list[tuple[int, int, int, int, float, bool]], **public: A
     return read, kind.read_rows(read, content.model_validate({"transitions": items}))
 
 
-ROWS = [[(1, 0, 0, 1, 0.5, False), (1, 1, 1, 2, 1.0, True), (2, 0, 2, 0, -1.0, True)], [(1, 0, 1, 1, 0.25, True)]]
+ROWS = [
+    [(1, 0, 0, 1, 0.5, False), (1, 1, 1, 2, 1.0, True), (2, 0, 2, 0, -1.0, True)],
+    [(1, 0, 1, 1, 0.25, True)],
+]
 
 
 @pytest.mark.parametrize("method", ["moments", "minibatch", "dp_lsw", "importance_sampling"])
@@ -158,7 +205,12 @@ def test_trajectories_of_blocks_are_those_of_one_dataset(method: str) -> None:
         empty = kind.nothing(public)
     one = kind.combined(public, 3)
     assert (one.max_trajectories, one.max_rows) == (12, 3 * public.most_rows)
-    body = {"kind": "off_policy_evaluation", "source": {"id": "src_1", "last": 3}, "discount": 0.9, "method": method}
+    body = {
+        "kind": "off_policy_evaluation",
+        "source": {"id": "src_1", "last": 3},
+        "discount": 0.9,
+        "method": method,
+    }
     problem = KINDS["off_policy_evaluation"].model_validate(body)
     plan = problem.plan(one, BUDGET)
     nothing = kind.joined(public, [empty, empty])
@@ -169,11 +221,15 @@ def test_trajectories_of_blocks_are_those_of_one_dataset(method: str) -> None:
 
 def test_what_has_no_unit_in_one_block_is_refused() -> None:
     routing: Any = DATASETS["routing"]
-    persons = routing.read_public({"unit": "person", "zones": 3, "periods": 2, "period_minutes": 60})
+    persons = routing.read_public(
+        {"unit": "person", "zones": 3, "periods": 2, "period_minutes": 60}
+    )
     assert "many blocks" in routing.not_in_blocks(persons)
     kind: Any = DATASETS["off_policy_evaluation"]
     base = {"unit": "trajectory", "states": 3, "reward_bound": 1, "horizon": 3}
-    assert "add_remove" in kind.not_in_blocks(kind.read_public({**base, "off_policy": False, "trajectories": 4}))
+    assert "add_remove" in kind.not_in_blocks(
+        kind.read_public({**base, "off_policy": False, "trajectories": 4})
+    )
     assert "off_policy" in kind.not_in_blocks(kind.read_public(base))
     assert not kind.not_in_blocks(kind.read_public({**base, "off_policy": True}))
     for name, dataset in DATASETS.items():
@@ -183,7 +239,9 @@ def test_what_has_no_unit_in_one_block_is_refused() -> None:
 
 def test_more_than_is_read_at_once_is_refused() -> None:
     routing: Any = DATASETS["routing"]
-    public = routing.read_public({"unit": "request", "zones": 3, "periods": 1000, "period_minutes": 60})
+    public = routing.read_public(
+        {"unit": "request", "zones": 3, "periods": 1000, "period_minutes": 60}
+    )
     with pytest.raises(InvalidInput, match="periods together") as refused:
         routing.combined(public, 101)
     assert refused.value.issues[0].pointer == "/problem/source"
@@ -191,7 +249,9 @@ def test_more_than_is_read_at_once_is_refused() -> None:
 
 def test_what_is_claimed_names_the_unit_and_the_rule() -> None:
     def source(by: str, cap_of: str) -> PlannedSource:
-        return PlannedSource(id="s", name="n", by=by, cap_of=cap_of, blocks=(PlannedBlock(block="b", version="d"),))
+        return PlannedSource(
+            id="s", name="n", by=by, cap_of=cap_of, blocks=(PlannedBlock(block="b", version="d"),)
+        )
 
     claim, checked, _ = assumptions(source("day", "block"), "request")
     assert "one request lies in exactly one block, by the day of its date" in claim
@@ -203,19 +263,35 @@ def test_what_is_claimed_names_the_unit_and_the_rule() -> None:
 
 def test_dates_of_other_blocks_are_named_with_their_rows() -> None:
     block = Block("day", "2026-10-01")
-    rows = [{"date": "2026-10-01T07:00", "x": 1}, {"date": "2026-10-011"}, {"date": "2026-10-02"}, {"x": 2}, 7]
+    rows = [
+        {"date": "2026-10-01T07:00", "x": 1},
+        {"date": "2026-10-011"},
+        {"date": "2026-10-02"},
+        {"x": 2},
+        7,
+    ]
     assert block.items(rows, 5, "/content/trips")[0] == {"x": 1}
-    assert [issue.pointer for issue in block.issues] == [f"/content/trips/{n}/date" for n in (6, 7, 8)]
+    assert [issue.pointer for issue in block.issues] == [
+        f"/content/trips/{n}/date" for n in (6, 7, 8)
+    ]
     assert "'2026-10-02' is not of block 2026-10-01" in block.issues[1].detail
     with pytest.raises(InvalidInput):
         block.check()
     # With a zone one moment would be of two days: of whichever its writer's clock says.
     for date in ("Z", "+02:00", "omorrow", ":30Z", "T24", "T23:30:00\n", "T23:30:0٣"):
         zoned = Block("day", "2026-10-01")
-        zoned.items([{"date": "2026-10-01T23:30:00" + date if date[0] in "Z+:" else "2026-10-01" + date}], 0, "")
+        zoned.items(
+            [{"date": "2026-10-01T23:30:00" + date if date[0] in "Z+:" else "2026-10-01" + date}],
+            0,
+            "",
+        )
         assert "without a zone" in zoned.issues[0].detail, date
     block = Block("day", "2026-10-01")
-    block.items([{"date": "2026-10-01" + time} for time in ("", "T23:30", " 23:30:00", "T23:30:00.123456")], 0, "")
+    block.items(
+        [{"date": "2026-10-01" + time} for time in ("", "T23:30", " 23:30:00", "T23:30:00.123456")],
+        0,
+        "",
+    )
     block.check()
     month = Block("month", "2026-10")
     month.items([{"date": "2026-10-31"}, {"date": "2026-10"}], 0, "")

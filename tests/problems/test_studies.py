@@ -50,13 +50,18 @@ def test_gpope_loses_to_a_constant_once_its_noise_is_honest(chain: Any, constant
 def test_output_perturbation_is_worse_than_predicting_nothing(chain: Any, constant: float) -> None:
     nothing = chain.mspbe(np.zeros(40))
     assert np.median(chain.errors(3, method="dp_lsw")) > nothing
-    lsl = [np.median(chain.errors(3, method="dp_lsl", regularization=penalty)) for penalty in (1e2, 1e4, 1e6, 1e8)]
+    lsl = [
+        np.median(chain.errors(3, method="dp_lsl", regularization=penalty))
+        for penalty in (1e2, 1e4, 1e6, 1e8)
+    ]
     assert min(lsl) > 100 * constant
 
 
 def test_the_true_epsilon_of_the_noise_as_printed() -> None:
     """Lemma 1's sigma, claimed to be .1, is between 9.7 and 9.85."""
-    honest = calibration.one_draw_gaussian(1.0, 10**8, 10**13, population=M, steps=M, neighbours="replace one")
+    honest = calibration.one_draw_gaussian(
+        1.0, 10**8, 10**13, population=M, steps=M, neighbours="replace one"
+    )
     assert isinstance(honest, OneDrawGaussian)
     sigma = printed.lemma_one_sigma(0.1, 1e-5, M, M)
     assert sigma == pytest.approx(0.5704, abs=1e-4)
@@ -83,7 +88,12 @@ def costs() -> dict[tuple[float, int], dict[str, Any]]:
     """Costs of privacy by the event's payment and k."""
     ensemble = load_ensemble.generate()
     P = hassan.transition_matrix(ensemble)
-    cases = [(hassan.TARIFFS[0], 50), (hassan.TARIFFS[0], 200), (hassan.TARIFFS[0], 1000), (hassan.TARIFFS[2], 50)]
+    cases = [
+        (hassan.TARIFFS[0], 50),
+        (hassan.TARIFFS[0], 200),
+        (hassan.TARIFFS[0], 1000),
+        (hassan.TARIFFS[2], 50),
+    ]
     return {(tariff[1], k): hassan.cost_row(ensemble, P, tariff, k, 0) for tariff, k in cases}
 
 
@@ -97,14 +107,19 @@ def test_costs_of_privacy_fall_with_k(costs: Any) -> None:
 
 
 def test_the_average_is_dearest_only_at_small_k_and_dear_power(costs: Any) -> None:
-    dearest = {key: row["average"] > max(row["taylor"], row["digamma"]) for key, row in costs.items()}
+    dearest = {
+        key: row["average"] > max(row["taylor"], row["digamma"]) for key, row in costs.items()
+    }
     assert dearest == {(1.0, 50): True, (1.0, 200): True, (1.0, 1000): False, (0.15, 50): False}
     assert costs[1.0, 1000]["average"] < costs[1.0, 1000]["taylor"]
 
 
 def test_what_is_released_costs_more_than_any_policy_of_the_private_matrix(costs: Any) -> None:
     for row in costs.values():
-        others = [row[name] for name in ("taylor", "digamma", "average", "average, sampled", "average of solves")]
+        others = [
+            row[name]
+            for name in ("taylor", "digamma", "average", "average, sampled", "average of solves")
+        ]
         assert row["one draw"] - 5 * row["one draw, error"] > 2 * max(others)
 
 

@@ -15,7 +15,9 @@ def test_one_agent_that_lies_finds_the_needs_of_all_others(agents: int, rounds: 
     found = Peeler(others, rounds).attack()
     needs = sorted(g / (2 * curvature) for g, curvature in found)
     assert needs == pytest.approx(sorted(others.need), rel=1e-3)
-    assert sorted(curvature for _, curvature in found) == pytest.approx(sorted(others.curvature), rel=1e-3)
+    assert sorted(curvature for _, curvature in found) == pytest.approx(
+        sorted(others.curvature), rel=1e-3
+    )
 
 
 def test_somebody_is_found_among_two_hundred() -> None:

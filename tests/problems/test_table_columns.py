@@ -28,7 +28,9 @@ SAMPLES = [
 
 
 @pytest.mark.parametrize(("kind", "public", "table"), SAMPLES)
-def test_a_table_of_the_columns_that_are_said_is_read(kind: str, public: dict, table: dict[str, list]) -> None:
+def test_a_table_of_the_columns_that_are_said_is_read(
+    kind: str, public: dict, table: dict[str, list]
+) -> None:
     """With them alone, and not without any one of those that are needed; their values keep the bounds that are said."""
     dataset = DATASETS[kind]
     read = dataset.read_public(public)
@@ -42,4 +44,6 @@ def test_a_table_of_the_columns_that_are_said_is_read(kind: str, public: dict, t
         assert column.high is None or max(said.get(column.name, [column.high])) <= column.high
         if column.needed:
             with pytest.raises(InvalidInput):
-                dataset.read_table(read, pa.table({name: said[name] for name in said if name != column.name}))
+                dataset.read_table(
+                    read, pa.table({name: said[name] for name in said if name != column.name})
+                )

@@ -52,7 +52,9 @@ def _evaluation(method: str, **values: Any) -> dict[str, Any]:
 
 
 def _fourier(order: int) -> dict[str, Any]:
-    return _evaluation("moments", features={"type": "fourier", "order": order, "low": [0, 0], "high": [1, 1]})
+    return _evaluation(
+        "moments", features={"type": "fourier", "order": order, "low": [0, 0], "high": [1, 1]}
+    )
 
 
 def _agents(steps: int) -> dict[str, Any]:
@@ -98,7 +100,9 @@ LEVERS = {
 class Analyst:
     """Knows the program, the public part and what work takes; sees durations and bisects the private figure."""
 
-    def __init__(self, lever: Lever, quantum: Callable[[int], float | None], parameters: int) -> None:
+    def __init__(
+        self, lever: Lever, quantum: Callable[[int], float | None], parameters: int
+    ) -> None:
         """The analyst tries so many parameters before each job."""
         self._lever, self._quantum = lever, quantum
         self._parameters = {int(value) for value in np.geomspace(1, lever.largest, parameters)}
@@ -152,7 +156,9 @@ def test_durations_tell_nothing_of_a_content_within_its_bounds(name: str, declar
     """Bisection ends at the same figure whatever the secret, with a declared bound and without one."""
     lever = LEVERS[name]
     (most,) = lever.bounds.values() if declared else (lever.undeclared,)
-    analyst = Analyst(lever, _quanta(lever, {**lever.public, **(lever.bounds if declared else {})}), 12)
+    analyst = Analyst(
+        lever, _quanta(lever, {**lever.public, **(lever.bounds if declared else {})}), 12
+    )
     secrets = np.geomspace(most / 64, most, 40)
     assert len({analyst.estimate(secret, most / 64, most) for secret in secrets}) == 1
 
@@ -163,15 +169,23 @@ def test_the_bisection_reads_what_is_padded_to_doublings_of_a_quantum(name: str)
     lever = LEVERS[name]
     analyst = Analyst(lever, lambda chosen: 0.5, 100)
     secrets = np.geomspace(lever.before / 16, lever.before, 40)
-    found = [analyst.estimate(secret, lever.before / 64, lever.before) / secret for secret in secrets]
+    found = [
+        analyst.estimate(secret, lever.before / 64, lever.before) / secret for secret in secrets
+    ]
     assert np.median(np.abs(np.log(found))) < 0.1
 
 
 @pytest.mark.parametrize("name", LEVERS)
 def test_smaller_bounds_make_shorter_releases(name: str) -> None:
     lever = LEVERS[name]
-    longest = max(chosen for chosen in (lever.largest, lever.largest // 10) if _quanta(lever, lever.public)(chosen))
-    few, many = (_quanta(lever, {**lever.public, **bounds})(longest) for bounds in (lever.bounds, {}))
+    longest = max(
+        chosen
+        for chosen in (lever.largest, lever.largest // 10)
+        if _quanta(lever, lever.public)(chosen)
+    )
+    few, many = (
+        _quanta(lever, {**lever.public, **bounds})(longest) for bounds in (lever.bounds, {})
+    )
     assert few is not None
     assert many is not None
     assert few < many
@@ -181,7 +195,11 @@ ROW = {"trajectory": 0, "step": 0, "state": 0, "next_state": 0, "reward": 0.5, "
 CONTENTS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, int]]] = {
     "off_policy_evaluation": (
         {"unit": "trajectory", "states": 2, "reward_bound": 1, "horizon": 3},
-        {"transitions": [{**ROW, "trajectory": place // 2, "step": place % 2} for place in range(6)]},
+        {
+            "transitions": [
+                {**ROW, "trajectory": place // 2, "step": place % 2} for place in range(6)
+            ]
+        },
         {"max_trajectories": 3, "max_rows": 6},
     ),
     "dr_ensemble": (
@@ -191,7 +209,12 @@ CONTENTS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, int]]] = {
     ),
     "routing": (
         {"unit": "request", "zones": 2, "periods": 2, "period_minutes": 60},
-        {"trips": [{"period": period, "origin": 1, "destination": 2, "count": 3} for period in (0, 0, 1)]},
+        {
+            "trips": [
+                {"period": period, "origin": 1, "destination": 2, "count": 3}
+                for period in (0, 0, 1)
+            ]
+        },
         {"max_rows": 2},
     ),
     "multi_agent": (
@@ -209,7 +232,9 @@ def test_a_content_beyond_its_bound_is_refused(kind: str) -> None:
     for field, most in exact.items():
         for bound, fits in ((most, True), (most - 1, False)):
             part = dataset.read_public({**public, field: bound})
-            content = dataset.read_rows(part, dataset.model_fields["content"].annotation.model_validate(rows))
+            content = dataset.read_rows(
+                part, dataset.model_fields["content"].annotation.model_validate(rows)
+            )
             for mode in ("private", "simulation"):
                 if fits:
                     dataset.check_sizes(part, content, mode)
@@ -219,15 +244,21 @@ def test_a_content_beyond_its_bound_is_refused(kind: str) -> None:
                 assert [issue.pointer for issue in refused.value.issues] == [f"/public/{field}"]
 
 
-def test_private_contents_without_a_bound_have_that_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_private_contents_without_a_bound_have_that_of_the_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Whoever has more declares a bound; what is public need not."""
     public, rows, _ = CONTENTS["dr_ensemble"]
     dataset = DATASETS["dr_ensemble"]
     monkeypatch.setattr("discreet.problems.dr_ensemble.dataset.UNDECLARED_ROWS", 4)
     part = dataset.read_public(public)
-    content = dataset.read_rows(part, dataset.model_fields["content"].annotation.model_validate(rows))
+    content = dataset.read_rows(
+        part, dataset.model_fields["content"].annotation.model_validate(rows)
+    )
     dataset.check_sizes(part, content, "simulation")
-    with pytest.raises(InvalidInput, match="without this public bound at most 4 are taken") as refused:
+    with pytest.raises(
+        InvalidInput, match="without this public bound at most 4 are taken"
+    ) as refused:
         dataset.check_sizes(part, content, "private")
     assert refused.value.issues[0].pointer == "/public/max_rows"
 
@@ -240,13 +271,19 @@ def test_private_contents_without_a_bound_have_that_of_the_program(monkeypatch: 
             {"unit": "person", "zones": 2, "periods": 30, "period_minutes": 60, "max_rows": 10**9},
             {"max_trips_per_person": 10**6, "max_norm_per_person": 1000},
         ),
-        ("dr_ensemble", {"unit": "participant", "states": 3, "participants": 10**9, "steps": 10**6}, {}),
+        (
+            "dr_ensemble",
+            {"unit": "participant", "states": 3, "participants": 10**9, "steps": 10**6},
+            {},
+        ),
     ],
 )
 def test_bounds_whose_time_nobody_waits_for_are_refused(
     kind: str, public: dict[str, Any], asked: dict[str, int]
 ) -> None:
-    problem = KINDS[kind].model_validate({**KINDS[kind].example()["problem"], "dataset": "dst_x", **asked})
+    problem = KINDS[kind].model_validate(
+        {**KINDS[kind].example()["problem"], "dataset": "dst_x", **asked}
+    )
     with pytest.raises(InvalidInput, match="at most 1800 are given") as refused:
         problem.plan(DATASETS[kind].read_public(public), LARGE)
     assert refused.value.issues[0].pointer == "/problem/dataset"
@@ -257,17 +294,29 @@ def test_bounds_whose_time_nobody_waits_for_are_refused(
     [
         ({"max_trips_per_person": 500}, 0.25e-6),
         ({"max_trips_per_person": 500, "max_norm_per_person": 100}, 1.7e-6),
-        ({"max_trips_per_person": 20_000, "max_norm_per_person": 100}, 2.2e-6),  # integers of any length
+        (
+            {"max_trips_per_person": 20_000, "max_norm_per_person": 100},
+            2.2e-6,
+        ),  # integers of any length
     ],
 )
-def test_clipping_of_persons_has_the_time_of_all_rows(asked: dict[str, int], measured: float) -> None:
+def test_clipping_of_persons_has_the_time_of_all_rows(
+    asked: dict[str, int], measured: float
+) -> None:
     """Beside what opening takes and handing over, of a cell of a person's trips."""
-    problem = KINDS["routing"].model_validate({**KINDS["routing"].example()["problem"], "dataset": "dst_x", **asked})
+    problem = KINDS["routing"].model_validate(
+        {**KINDS["routing"].example()["problem"], "dataset": "dst_x", **asked}
+    )
     public = {"unit": "person", "zones": 2, "periods": 30, "period_minutes": 60}
     few, many = (
         problem.plan(DATASETS["routing"].read_public({**public, "max_rows": most}), LARGE).resources
         for most in (10**6, 2 * 10**6)
     )
-    more = many.release_quantum_seconds - many.opening_seconds - few.release_quantum_seconds + few.opening_seconds
+    more = (
+        many.release_quantum_seconds
+        - many.opening_seconds
+        - few.release_quantum_seconds
+        + few.opening_seconds
+    )
     # Each of the four is rounded up to a sixteenth.
     assert more >= 10**6 * (measured + 32 / HANDED_BYTES_PER_SECOND) - 1 / 8

@@ -22,13 +22,24 @@ from discreet_client.intervals import percent, plain
 
 DRAWN, HORIZON, WELL = 2 / 3, 4, (0.3, 0.12)
 """Who is treated in a visit; the chance to be well at the end, and what each treatment adds to it."""
-ASKED = {"kind": "off_policy_evaluation", "dataset": "dst_x", "discount": 1, "return_bounds": [0, 1]}
+ASKED = {
+    "kind": "off_policy_evaluation",
+    "dataset": "dst_x",
+    "discount": 1,
+    "return_bounds": [0, 1],
+}
 TRUTH = WELL[0] + WELL[1] * HORIZON
 """Were everybody treated in every visit."""
 
 
 def public(**values: Any) -> OffPolicyPublic:
-    part = {"unit": "trajectory", "states": 1, "reward_bound": 1, "horizon": HORIZON, "off_policy": True}
+    part = {
+        "unit": "trajectory",
+        "states": 1,
+        "reward_bound": 1,
+        "horizon": HORIZON,
+        "off_policy": True,
+    }
     return OffPolicyPublic.model_validate({**part, **values})
 
 
@@ -50,7 +61,9 @@ def trial(people: int, seed: int, said: float = DRAWN) -> Content:
     }
 
 
-def answered(part: OffPolicyPublic, content: Content, seed: int, epsilon: float = 1, **asked: Any) -> dict[str, Any]:
+def answered(
+    part: OffPolicyPublic, content: Content, seed: int, epsilon: float = 1, **asked: Any
+) -> dict[str, Any]:
     problem = OffPolicyEvaluation.model_validate({**ASKED, **asked})
     plan = problem.plan(part, Budget(epsilon=int(epsilon * 10**9), delta=0))
     released = problem.release(part, plan, content, Noise.seeded(seed))
@@ -68,12 +81,16 @@ def test_weights_are_no_larger_than_public_rules_allow() -> None:
     assert bounded["true_value"] == ends["policy_value"]
     assert "No weight can be cut off" in bounded["covers"]
     assert "cut off" in free["covers"]
-    wide, narrow = (one["true_value"]["upper"] - one["true_value"]["lower"] for one in (free, bounded))
+    wide, narrow = (
+        one["true_value"]["upper"] - one["true_value"]["lower"] for one in (free, bounded)
+    )
     assert narrow < wide
     assert bounded["true_value"]["lower"] < TRUTH < bounded["true_value"]["upper"]
     fixed = answered(public(max_ratio=1 / DRAWN), content, 1, max_importance=1000)
     assert fixed["largest_weight"] == bounded["largest_weight"]
-    unfinished = answered(public(max_ratio=0.9), {**content, "target": content["behaviour"] * 0.9}, 1)
+    unfinished = answered(
+        public(max_ratio=0.9), {**content, "target": content["behaviour"] * 0.9}, 1
+    )
     assert unfinished["largest_weight"] == 1  # of one that ends at once: the empty product
 
 
@@ -83,7 +100,12 @@ def test_a_ratio_beyond_the_public_one_is_refused_with_its_row() -> None:
         | {"behaviour": 0.5, "target": target}
         for one, target in enumerate((0.75, 0.76))
     ]
-    asked = {"name": "a", "kind": "off_policy_evaluation", "public": {}, "content": {"transitions": rows}}
+    asked = {
+        "name": "a",
+        "kind": "off_policy_evaluation",
+        "public": {},
+        "content": {"transitions": rows},
+    }
     asked["public"] = public(max_ratio=1.5).model_dump(exclude_none=True)
     with pytest.raises(InvalidInput) as refused:
         OffPolicyDataset.model_validate({**asked, "cap": {"epsilon": 1}}).rows()
@@ -120,14 +142,20 @@ def test_a_plan_foretells_what_is_cut_off_of_long_episodes() -> None:
 def test_lots_that_were_not_drawn_so_are_doubted_and_true_ones_are_not() -> None:
     """With 0.5 in the place of 2/3 weights have the mean (4/3)^4 = 3.2; with 0.9, the mean 0.3. Of 400 trials with true
     ones each, with and without public rules, at most 4 are doubted."""
-    for said, rules in ((0.5, public(max_ratio=2)), (0.5, public()), (0.9, public(max_ratio=1 / 0.9))):
+    for said, rules in (
+        (0.5, public(max_ratio=2)),
+        (0.5, public()),
+        (0.9, public(max_ratio=1 / 0.9)),
+    ):
         for seed in range(20):
             found = answered(rules, trial(600, seed, said), seed)
             assert "behaviour probabilities" in found["doubt"], (said, seed)
             (first, *_) = headlines_of({"kind": "off_policy_evaluation"}, found)
             assert first.text == found["doubt"]
     for rules in (public(max_ratio=1 / DRAWN), public()):
-        doubted = sum("doubt" in answered(rules, trial(300, seed), seed, 0.5) for seed in range(400))
+        doubted = sum(
+            "doubt" in answered(rules, trial(300, seed), seed, 0.5) for seed in range(400)
+        )
         assert doubted <= 4
 
 
@@ -138,9 +166,14 @@ def test_rewards_count_alike_with_discount_1() -> None:
     assert found["policy_value"] == pytest.approx(TRUTH, abs=0.03)
     problem = {"kind": "off_policy_evaluation", "discount": 1}
     assert "discount" not in headlines_of(problem, found)[0].text
-    assert "each step later discounted by 0.9" in headlines_of({**problem, "discount": 0.9}, found)[0].text
+    assert (
+        "each step later discounted by 0.9"
+        in headlines_of({**problem, "discount": 0.9}, found)[0].text
+    )
     for method in ("moments", "minibatch"):
-        asked = OffPolicyEvaluation.model_validate({**ASKED, "return_bounds": None, "method": method})
+        asked = OffPolicyEvaluation.model_validate(
+            {**ASKED, "return_bounds": None, "method": method}
+        )
         with pytest.raises(InvalidInput) as refused:
             asked.plan(public(off_policy=None), Budget(epsilon=10**9, delta=10**12))
         assert any("only importance_sampling takes 1" in one.detail for one in refused.value.issues)
@@ -150,21 +183,38 @@ def test_no_score_is_needed_of_whom_no_value_function_is_asked(tmp_path: Path) -
     """Visits with dates, treatments and outcomes alone: the same content as with one state written out."""
     table = tmp_path / "visits.csv"
     table.write_text("pid;date;arm;well\na;1;treat;nein\na;2;wait;ja\nb;1;wait;0\nb;2;treat;Nein\n")
-    rules = {"behaviour": {"treat": 2 / 3, "wait": 1 / 3}, "target": {"treat": 1, "wait": 0}, "last_row": "terminal"}
+    rules = {
+        "behaviour": {"treat": 2 / 3, "wait": 1 / 3},
+        "target": {"treat": 1, "wait": 0},
+        "last_row": "terminal",
+    }
     said = {"unit": "trajectory", "reward_bound": 1, "horizon": 2, "reader": rules}
     columns = {"patient": "pid", "time": "date", "action": "arm", "reward": "well"}
     reading = readers.read("off_policy_evaluation", table, said, columns)
     assert reading.public["max_ratio"] == pytest.approx(1.5)
     assert reading.public["target_policy"] == "always treat"
     assert sorted(reading.columns["reward"].tolist()) == [0, 0, 0, 1]
-    known = OffPolicyDataset.read_public({name: one for name, one in reading.public.items() if name != "reader"})
+    known = OffPolicyDataset.read_public(
+        {name: one for name, one in reading.public.items() if name != "reader"}
+    )
     assert known.states == 1
-    rows = {name: column for name, column in reading.columns.items() if name not in ("state", "next_state")}
-    (few, whole) = (OffPolicyDataset.read_table(known, pa.table(one)) for one in (rows, reading.columns))
+    rows = {
+        name: column
+        for name, column in reading.columns.items()
+        if name not in ("state", "next_state")
+    }
+    (few, whole) = (
+        OffPolicyDataset.read_table(known, pa.table(one)) for one in (rows, reading.columns)
+    )
     assert few.keys() == whole.keys()
     assert all((few[name] == whole[name]).all() for name in few)
-    lines = [dict(zip(rows, line, strict=True)) for line in zip(*(one.tolist() for one in rows.values()), strict=True)]
+    lines = [
+        dict(zip(rows, line, strict=True))
+        for line in zip(*(one.tolist() for one in rows.values()), strict=True)
+    ]
     content = OffPolicyContent.model_validate({"transitions": lines})
-    assert all((one == few[name]).all() for name, one in OffPolicyDataset.read_rows(known, content).items())
+    assert all(
+        (one == few[name]).all() for name, one in OffPolicyDataset.read_rows(known, content).items()
+    )
     with pytest.raises(InvalidInput, match="needed in every row"):
         OffPolicyDataset.read_rows(known.model_copy(update={"states": 2}), content)

@@ -43,16 +43,22 @@ def check_books(
     with psycopg.connect(url, row_factory=dict_row) as connection:
         jobs = {row["id"]: row for row in connection.execute("SELECT * FROM jobs")}
         datasets = {row["id"]: row for row in connection.execute("SELECT * FROM datasets")}
-        requests = connection.execute("SELECT tenant_id, key, job_id FROM idempotent_requests").fetchall()
+        requests = connection.execute(
+            "SELECT tenant_id, key, job_id FROM idempotent_requests"
+        ).fetchall()
         results = {row["job_id"]: row for row in connection.execute("SELECT * FROM job_results")}
         released = connection.execute("SELECT job_id FROM releases").fetchall()
         states: dict[str, list[str]] = {}
-        for row in connection.execute("SELECT job_id, details FROM job_events WHERE event = 'state' ORDER BY seq"):
+        for row in connection.execute(
+            "SELECT job_id, details FROM job_events WHERE event = 'state' ORDER BY seq"
+        ):
             states.setdefault(row["job_id"], []).append(row["details"]["state"])
 
     assert all(len(ids) == 1 for ids in accepted.values()), "one key, two jobs"
     assert {row["key"]: {row["job_id"]} for row in requests} == accepted
-    assert set(jobs) == set().union(*accepted.values()), "a job that nobody was told of, or one that is lost"
+    assert set(jobs) == set().union(*accepted.values()), (
+        "a job that nobody was told of, or one that is lost"
+    )
     books = Books(jobs=jobs)
     lives: dict[str, list[list[str]]] = {}
     for rows in read_chains(url).values():
@@ -67,11 +73,15 @@ def check_books(
         state = row["state"]
         assert state in FINAL, f"{job} is {state} for ever"
         allowed = (
-            {"succeeded"} | ({"cancelled"} if job in cancelled else set()) | ({"failed"} if job in failed else set())
+            {"succeeded"}
+            | ({"cancelled"} if job in cancelled else set())
+            | ({"failed"} if job in failed else set())
         )
         assert state in allowed, f"{job} is {state}"
         assert (state == "succeeded") == (job in results)
-        assert sum(one in FINAL for one in states[job]) == 1, f"{job} ended more than once: {states[job]}"
+        assert sum(one in FINAL for one in states[job]) == 1, (
+            f"{job} ended more than once: {states[job]}"
+        )
         assert states[job][-1] == state
         ends = {life[-1] for life in lives.get(job, [])}
         assert all(life in LIVES for life in lives.get(job, [])), f"{job}: {lives[job]}"
@@ -87,8 +97,14 @@ def check_books(
             assert charged == "charged" or state != "succeeded", f"{job} was free"
         books.outcomes[f"{state}, {charged}"] += 1
         books.attempts += row["attempt"]
-    kept = {job for job, row in jobs.items() if row["state"] == "succeeded" and row["dataset_id"] is not None}
-    assert {row["job_id"] for row in released} == kept, "what was released is kept as long as the result, and no longer"
+    kept = {
+        job
+        for job, row in jobs.items()
+        if row["state"] == "succeeded" and row["dataset_id"] is not None
+    }
+    assert {row["job_id"] for row in released} == kept, (
+        "what was released is kept as long as the result, and no longer"
+    )
     return books
 
 
@@ -100,7 +116,10 @@ def _is_public(job: Mapping[str, Any], datasets: Mapping[str, Mapping[str, Any]]
     """Whether the job's data are public, so that nothing is charged."""
     if job["dataset_id"] is not None:
         return bool(datasets[job["dataset_id"]]["mode"] == "simulation")
-    return bool(job["problem"].get("mode") == "simulation" or not any(int(units) for units in job["price"].values()))
+    return bool(
+        job["problem"].get("mode") == "simulation"
+        or not any(int(units) for units in job["price"].values())
+    )
 
 
 def _check_account(sums: Sums, jobs: Mapping[str, Mapping[str, Any]]) -> None:
@@ -112,9 +131,15 @@ def _check_account(sums: Sums, jobs: Mapping[str, Mapping[str, Any]]) -> None:
     assert sums.totals == expected, "totals are not the sum of the committed prices"
 
 
-def _check_certificates(sums: Sums, rows: list[dict[str, Any]], results: Mapping[str, Mapping[str, Any]]) -> None:
+def _check_certificates(
+    sums: Sums, rows: list[dict[str, Any]], results: Mapping[str, Mapping[str, Any]]
+) -> None:
     """The certificate of a success names the entry that committed it."""
     by_hash = {row["hash"].hex(): row for row in rows}
     for job in sums.lives.keys() & results.keys():
-        named = [by_hash[one["hash"]] for one in results[job]["certificate"]["ledger_entry"] if one["hash"] in by_hash]
+        named = [
+            by_hash[one["hash"]]
+            for one in results[job]["certificate"]["ledger_entry"]
+            if one["hash"] in by_hash
+        ]
         assert [(entry["job_id"], entry["kind"]) for entry in named] == [(job, "commit")]

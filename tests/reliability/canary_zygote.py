@@ -17,7 +17,9 @@ if __name__ == "__main__":
 
     def release(self: Routing, public: Any, plan: Any, content: Any, noise: Any) -> Any:
         if public.period_minutes == RAISES:
-            raise ValueError(f"no solution for { ({name: array.tolist() for name, array in content.items()}) }")
+            raise ValueError(
+                f"no solution for { ({name: array.tolist() for name, array in content.items()}) }"
+            )
         if public.period_minutes == ABORTS:
             os.abort()
         return honest(self, public, plan, content, noise)

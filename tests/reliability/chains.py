@@ -43,7 +43,9 @@ def check_chain(rows: Iterable[Mapping[str, Any]]) -> Sums:
         canonical: bytes = rfc8785.dumps(body)
         assert canonical == row["body"].encode(), f"entry {number} is not canonical"
         assert body["seq"] == number, f"entry {number} is out of order"
-        assert bytes(row["previous_hash"]) == previous, f"entry {number} does not follow the one before"
+        assert bytes(row["previous_hash"]) == previous, (
+            f"entry {number} does not follow the one before"
+        )
         previous = hashlib.sha256(previous + canonical).digest()
         assert bytes(row["hash"]) == previous, f"entry {number} was changed"
         _count(sums, body)
@@ -63,7 +65,11 @@ def _count(sums: Sums, body: Mapping[str, Any]) -> None:
         _add(sums.reserved, price, 1)
     elif kind in ENDS:
         _add(sums.reserved, price, -1)
-        _add(sums.committed if kind == "commit" else sums.totals, price, 1 if kind == "commit" else -1)
+        _add(
+            sums.committed if kind == "commit" else sums.totals,
+            price,
+            1 if kind == "commit" else -1,
+        )
 
 
 def _add(amounts: dict[str, int], price: Mapping[str, int], sign: int) -> None:

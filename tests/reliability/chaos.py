@@ -58,7 +58,9 @@ MAX_ATTEMPTS = 1000  # no job fails for the kills it met: every one that nobody 
 ASK_AGAIN = 4
 """One in so many jobs asks the first one again, for nothing."""
 API_POINTS = "submit.*=0.05 statement=0.002"
-WORKER_POINTS = "claim.*=0.02 touch.*=0.04 release.*=0.04 publish.*=0.04 runner.*=0.03 statement=0.001"
+WORKER_POINTS = (
+    "claim.*=0.02 touch.*=0.04 release.*=0.04 publish.*=0.04 runner.*=0.03 statement=0.001"
+)
 
 LONG = {
     "worker killed": 10,
@@ -127,15 +129,25 @@ class Customer(threading.Thread):
     def one(self, http: httpx.Client, number: int) -> None:
         self.until(lambda: self.chaos.progress >= number / self.chaos.jobs or None)
         key = f"chaos {number}"
-        question = bodies.job(self.draw.choice(self.chaos.datasets), EPSILON, network=bodies.network(NODES))
+        question = bodies.job(
+            self.draw.choice(self.chaos.datasets), EPSILON, network=bodies.network(NODES)
+        )
         if number % ASK_AGAIN == 0:
-            question = {"problem": {**question["problem"], "dataset": None, "release": self.chaos.first}}
+            question = {
+                "problem": {**question["problem"], "dataset": None, "release": self.chaos.first}
+            }
         body = json.dumps(question)
         ids = self.accepted.setdefault(key, set())
 
         def submit() -> str | None:
-            answer = self.ask(http, "POST", "/v1/jobs", content=body, headers={"Idempotency-Key": key})
-            return str(answer.json()["id"]) if answer is not None and answer.status_code == 202 else None
+            answer = self.ask(
+                http, "POST", "/v1/jobs", content=body, headers={"Idempotency-Key": key}
+            )
+            return (
+                str(answer.json()["id"])
+                if answer is not None and answer.status_code == 202
+                else None
+            )
 
         ids.add(self.until(submit))
         ids.add(self.until(submit))  # a client that did not believe the answer
@@ -150,7 +162,9 @@ class Customer(threading.Thread):
         answer = self.ask(http, "GET", f"/v1/jobs/{job}")
         return answer is not None and answer.json()["state"] in FINAL
 
-    def ask(self, http: httpx.Client, method: str, path: str, **request: Any) -> httpx.Response | None:
+    def ask(
+        self, http: httpx.Client, method: str, path: str, **request: Any
+    ) -> httpx.Response | None:
         """An answer that means something; None: ask again."""
         try:
             answer = http.request(method, path, **request)
@@ -210,14 +224,18 @@ class Chaos:
         with self.running.client() as client:
             for _ in range(DATASETS):
                 self.datasets.append(
-                    client.register(bodies.dataset(zones=ZONES, epsilon=(self.jobs + 1) * EPSILON))["id"]
+                    client.register(bodies.dataset(zones=ZONES, epsilon=(self.jobs + 1) * EPSILON))[
+                        "id"
+                    ]
                 )
             self._storm = True
             for _ in range(WORKERS):
                 self._start_worker()
             body = bodies.job(self.datasets[0], EPSILON, network=bodies.network(NODES))
             self.first = first = client.submit(body, idempotency_key="chaos first")["id"]
-            while client.job(first)["state"] not in FINAL:  # before it nothing is warm that could be hit
+            while (
+                client.job(first)["state"] not in FINAL
+            ):  # before it nothing is warm that could be hit
                 self._wait(0.1)
         self._hit_api(signal.SIGKILL)  # the next one has fault points
         share = [list(range(self.jobs))[start::CLIENTS] for start in range(CLIENTS)]
@@ -234,7 +252,9 @@ class Chaos:
                 self._inject(fault)
                 self.progress = max(self.progress, done / len(self.plan))
             self.progress = 1.0
-            self._storm = False  # processes with fault points live on, those that start from now on have none
+            self._storm = (
+                False  # processes with fault points live on, those that start from now on have none
+            )
             while any(customer.is_alive() for customer in customers):
                 if time.monotonic() - began > deadline_seconds:
                     break
@@ -306,7 +326,9 @@ class Chaos:
     def _hit_api(self, number: signal.Signals) -> None:
         api = self.running.api
         if api is not None and api.poll() is None:
-            self._strike(api.pid, number, f"API {'killed' if number == signal.SIGKILL else 'stopped'}")
+            self._strike(
+                api.pid, number, f"API {'killed' if number == signal.SIGKILL else 'stopped'}"
+            )
 
     def _strike(self, pid: int, number: signal.Signals, name: str) -> None:
         with suppress(ProcessLookupError):
@@ -360,8 +382,14 @@ class Chaos:
 
     def _verify(self, accepted: dict[str, set[str]], cancelled: set[str]) -> None:
         assert len(accepted) == self.jobs + 1, "a request was never accepted"
-        books = check_books(superuser_url(self.postgres, self.running.settings), accepted, cancelled=cancelled)
-        self.report.outcomes, self.report.attempts, self.report.entries = books.outcomes, books.attempts, books.entries
+        books = check_books(
+            superuser_url(self.postgres, self.running.settings), accepted, cancelled=cancelled
+        )
+        self.report.outcomes, self.report.attempts, self.report.entries = (
+            books.outcomes,
+            books.attempts,
+            books.entries,
+        )
 
 
 @contextmanager
@@ -370,7 +398,9 @@ def installation_of_its_own(state: Path) -> Iterator[tuple[Installation, Embedde
     with ExitStack() as stack:
         postgres = stack.enter_context(EmbeddedPostgres(state / "database"))
         database = Database("discreet", postgres.owner_url, postgres.app_url)
-        settings = settings_for(database, state, lease_seconds=LEASE_SECONDS, max_attempts=MAX_ATTEMPTS)
+        settings = settings_for(
+            database, state, lease_seconds=LEASE_SECONDS, max_attempts=MAX_ATTEMPTS
+        )
         migrate(settings)
         running = Installation(settings)
         stack.callback(running.stop)
@@ -400,7 +430,9 @@ def show(report: Report, console: Console) -> None:
         ("what clients heard", report.answers),
         ("jobs", report.outcomes),
     ):
-        table = Table(title=f"{title}: {sum(counts.values())}", title_justify="left", show_header=False)
+        table = Table(
+            title=f"{title}: {sum(counts.values())}", title_justify="left", show_header=False
+        )
         table.add_column(min_width=34)
         table.add_column(justify="right")
         for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
@@ -414,7 +446,11 @@ def show(report: Report, console: Console) -> None:
 
 def show_sessions(report: sessions.Report, console: Console) -> None:
     table = Table(title="federated sessions", title_justify="left", show_header=False)
-    for name, count in (*report.faults.items(), *sorted(report.points.items()), *report.outcomes.items()):
+    for name, count in (
+        *report.faults.items(),
+        *sorted(report.points.items()),
+        *report.outcomes.items(),
+    ):
         table.add_row(name, str(count))
     console.print(table)
     console.print(
@@ -427,7 +463,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--jobs", type=int, default=60)
     parser.add_argument("--seed", type=int, default=None, help="drawn and printed when left out")
-    parser.add_argument("--sessions", type=int, default=8, help="federated sessions after the jobs; 0: none")
+    parser.add_argument(
+        "--sessions", type=int, default=8, help="federated sessions after the jobs; 0: none"
+    )
     parser.add_argument("--short", action="store_true", help="the plan of the tests")
     chosen = parser.parse_args()
     seed = random.SystemRandom().randrange(10**6) if chosen.seed is None else chosen.seed
@@ -439,7 +477,9 @@ def main() -> int:
             os.dup2(log.fileno(), descriptor)
         plan = SHORT if chosen.short else LONG
         try:
-            report = storm(folder, plan, jobs=chosen.jobs, seed=seed, deadline_seconds=1800, say=console.print)
+            report = storm(
+                folder, plan, jobs=chosen.jobs, seed=seed, deadline_seconds=1800, say=console.print
+            )
         except BaseException:
             console.print_exception()
             return 1

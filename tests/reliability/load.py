@@ -52,7 +52,12 @@ THINK_SECONDS = 0.2
 WATCH_SECONDS = 1.0
 READ_SECONDS = 0.25
 SAMPLE_SECONDS = 5.0
-EPSILON = {"routing": 0.001, "dr_ensemble": 0.01, "off_policy_evaluation": 0.01, "multi_agent": 0.01}
+EPSILON = {
+    "routing": 0.001,
+    "dr_ensemble": 0.01,
+    "off_policy_evaluation": 0.01,
+    "multi_agent": 0.01,
+}
 DRAIN_SECONDS = 900.0
 """Most time for what was accepted to end after the last submission."""
 FAIR = 2.0
@@ -99,7 +104,11 @@ class Load:
     """One run on a running installation."""
 
     def __init__(
-        self, running: Installation, postgres: EmbeddedPostgres, say: Callable[[str], None], seed: int
+        self,
+        running: Installation,
+        postgres: EmbeddedPostgres,
+        say: Callable[[str], None],
+        seed: int,
     ) -> None:
         self.running, self.postgres, self.say = running, postgres, say
         self.draw = random.Random(seed)
@@ -122,7 +131,10 @@ class Load:
             others = customers[1:] or customers
             work = [
                 *(self.submitter(customers[0], number, end) for number in range(heavy)),
-                *(self.submitter(others[n % len(others)], heavy + n, end) for n in range(submitters - heavy)),
+                *(
+                    self.submitter(others[n % len(others)], heavy + n, end)
+                    for n in range(submitters - heavy)
+                ),
             ]
             beside = [
                 *(asyncio.create_task(self.watcher(customer)) for customer in customers),
@@ -182,7 +194,9 @@ class Load:
             self.accepted[f"first {kind}"] = {job}
             await customer.ended.setdefault(job, asyncio.Event()).wait()
             del customer.ended[job]
-        await asyncio.to_thread(until, lambda: all(family(worker.pid)[1:] for worker in self.running.workers))
+        await asyncio.to_thread(
+            until, lambda: all(family(worker.pid)[1:] for worker in self.running.workers)
+        )
         watching.cancel()
         self.latencies.clear()
 
@@ -208,14 +222,18 @@ class Load:
         while True:
             answer = await self.ask(
                 "submission",
-                lambda: customer.http.post("/v1/jobs", content=json.dumps(body), headers={"Idempotency-Key": key}),
+                lambda: customer.http.post(
+                    "/v1/jobs", content=json.dumps(body), headers={"Idempotency-Key": key}
+                ),
             )
             if answer.status_code == 202:
                 return str(answer.json()["id"])
             assert answer.json()["code"] == "request_in_flight", answer.text
             await asyncio.sleep(0.5)
 
-    async def ask(self, what: str, request: Callable[[], Awaitable[httpx.Response]]) -> httpx.Response:
+    async def ask(
+        self, what: str, request: Callable[[], Awaitable[httpx.Response]]
+    ) -> httpx.Response:
         """An answer that means something; a client asks again after 503 and where no answer came."""
         while True:
             try:
@@ -239,7 +257,10 @@ class Load:
                 page = (await self.read(customer, "a page of 200 jobs", "/v1/jobs", query)).json()
                 for job in page["jobs"]:
                     missing.discard(job["id"])
-                    if job["state"] in FINAL and (event := customer.ended.get(job["id"])) is not None:
+                    if (
+                        job["state"] in FINAL
+                        and (event := customer.ended.get(job["id"])) is not None
+                    ):
                         event.set()
                 token = page["next_page_token"]
 
@@ -253,7 +274,9 @@ class Load:
             ):
                 await self.read(customer, name, path)
                 await asyncio.sleep(READ_SECONDS)
-            page = (await self.read(customer, "the newest job", "/v1/jobs?page_size=1")).json()["jobs"]
+            page = (await self.read(customer, "the newest job", "/v1/jobs?page_size=1")).json()[
+                "jobs"
+            ]
             job = {page[0]["id"]} if page else job
             for one in job:
                 await self.read(customer, "a job", f"/v1/jobs/{one}")
@@ -275,7 +298,9 @@ class Load:
 
     async def sampler(self) -> None:
         while not self.over:
-            self.samples.append((time.monotonic() - self.began, await asyncio.to_thread(self.memory)))
+            self.samples.append(
+                (time.monotonic() - self.began, await asyncio.to_thread(self.memory))
+            )
             done = sum(len(ids) for ids in self.accepted.values())
             self.say(f"{time.monotonic() - self.began:6.0f} s  {done} jobs accepted")
             await asyncio.sleep(SAMPLE_SECONDS)
@@ -293,8 +318,14 @@ class Load:
     def _count(self, seconds: float) -> None:
         report = self.report
         books = check_books(superuser_url(self.postgres, self.running.settings), self.accepted)
-        report.outcomes, report.entries, report.attempts = books.outcomes, books.entries, books.attempts
-        report.waits = {name: (statistics.median(one), max(one)) for name, one in fair_waits(books.jobs).items()}
+        report.outcomes, report.entries, report.attempts = (
+            books.outcomes,
+            books.entries,
+            books.attempts,
+        )
+        report.waits = {
+            name: (statistics.median(one), max(one)) for name, one in fair_waits(books.jobs).items()
+        }
         report.jobs = dict(Counter(row["tenant_id"] for row in books.jobs.values()))
         for name, found in sorted(self.latencies.items()):
             thirds = [
@@ -302,11 +333,18 @@ class Load:
                 for low, high in ((0, 1 / 3), (2 / 3, 1))
             ]
             if all(thirds):
-                first, last = ((statistics.median(one), one[min(len(one) - 1, int(0.95 * len(one)))]) for one in thirds)
+                first, last = (
+                    (statistics.median(one), one[min(len(one) - 1, int(0.95 * len(one)))])
+                    for one in thirds
+                )
                 report.reads[name] = (len(found), *first, *last)
         during = [parts for at, parts in self.samples if 0.2 * seconds <= at <= seconds]
         if during:
-            report.memory = {name: (during[0][name], during[-1][name]) for name in during[0] if name in during[-1]}
+            report.memory = {
+                name: (during[0][name], during[-1][name])
+                for name in during[0]
+                if name in during[-1]
+            }
 
 
 def fair_waits(jobs: dict[str, dict[str, Any]]) -> dict[str, list[float]]:
@@ -315,7 +353,10 @@ def fair_waits(jobs: dict[str, dict[str, Any]]) -> dict[str, list[float]]:
     Tenants at work: those that had a job waiting when it came or sent one while it waited. Two more starts are allowed
     for what was under way: a start is seen when its transaction ends.
     """
-    queued = sorted((row for row in jobs.values() if row["started_at"] is not None), key=lambda row: row["created_at"])
+    queued = sorted(
+        (row for row in jobs.values() if row["started_at"] is not None),
+        key=lambda row: row["created_at"],
+    )
     starts = sorted(row["started_at"] for row in queued)
     by_tenant: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in queued:
@@ -326,7 +367,9 @@ def fair_waits(jobs: dict[str, dict[str, Any]]) -> dict[str, list[float]]:
         seen = bisect.bisect_left(starts, began) - bisect.bisect_right(starts, came)
         before = at_work = 0
         for tenant, theirs in by_tenant.items():
-            waited = [one for one in theirs if one["started_at"] > came and one["created_at"] < began]
+            waited = [
+                one for one in theirs if one["started_at"] > came and one["created_at"] < began
+            ]
             at_work += bool(waited)
             if tenant == row["tenant_id"]:
                 before = sum(one["created_at"] < came for one in waited)
@@ -345,7 +388,9 @@ def _mebibytes(pid: int) -> float:
 
 
 @contextmanager
-def installation_of_its_own(state: Path, **values: Any) -> Iterator[tuple[Installation, EmbeddedPostgres]]:
+def installation_of_its_own(
+    state: Path, **values: Any
+) -> Iterator[tuple[Installation, EmbeddedPostgres]]:
     """PostgreSQL with durable settings, an API, and two workers."""
     with ExitStack() as stack:
         postgres = stack.enter_context(EmbeddedPostgres(state / "database"))
@@ -381,22 +426,44 @@ def show(report: Report, console: Console) -> None:
         ("seconds, with the wait for the last", f"{report.seconds:.0f}"),
         ("jobs a second", f"{report.total / report.seconds:.2f}"),
         *((f"jobs, {kind}", str(count)) for kind, count in sorted(report.kinds.items())),
-        *((f"jobs that {outcome}", str(count)) for outcome, count in sorted(report.outcomes.items())),
+        *(
+            (f"jobs that {outcome}", str(count))
+            for outcome, count in sorted(report.outcomes.items())
+        ),
         *((f"answers, {status}", str(count)) for status, count in sorted(report.answers.items())),
         ("attempts", str(report.attempts)),
         ("ledger entries verified", str(report.entries)),
     ):
         table.add_row(name, value)
     console.print(table)
-    table = Table("tenant", "jobs", "wait, median", "wait, largest", title="waits in fair shares", title_justify="left")
-    for tenant, (median, most) in sorted(report.waits.items(), key=lambda item: -report.jobs[item[0]]):
+    table = Table(
+        "tenant",
+        "jobs",
+        "wait, median",
+        "wait, largest",
+        title="waits in fair shares",
+        title_justify="left",
+    )
+    for tenant, (median, most) in sorted(
+        report.waits.items(), key=lambda item: -report.jobs[item[0]]
+    ):
         table.add_row(tenant[:12], str(report.jobs[tenant]), f"{median:.2f}", f"{most:.2f}")
     console.print(table)
     table = Table(
-        "read", "count", "p50, p95 first third", "p50, p95 last third", title="reads, ms", title_justify="left"
+        "read",
+        "count",
+        "p50, p95 first third",
+        "p50, p95 last third",
+        title="reads, ms",
+        title_justify="left",
     )
     for name, (count, *figures) in report.reads.items():
-        table.add_row(name, str(count), "{:.0f}, {:.0f}".format(*figures[:2]), "{:.0f}, {:.0f}".format(*figures[2:]))
+        table.add_row(
+            name,
+            str(count),
+            "{:.0f}, {:.0f}".format(*figures[:2]),
+            "{:.0f}, {:.0f}".format(*figures[2:]),
+        )
     console.print(table)
     table = Table("part", "warm", "at the end", title="memory, MiB", title_justify="left")
     for name, (warm, end) in report.memory.items():
@@ -419,7 +486,9 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="discreet-load-"))
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as output, (folder / "log").open("wb") as log:
         console = Console(file=output, width=110)
-        console.print(f"load: {chosen.submitters} submitters for {chosen.seconds:.0f} s; all parts log to {folder}/log")
+        console.print(
+            f"load: {chosen.submitters} submitters for {chosen.seconds:.0f} s; all parts log to {folder}/log"
+        )
         for descriptor in (1, 2):  # the parts inherit these
             os.dup2(log.fileno(), descriptor)
         try:

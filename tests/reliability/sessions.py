@@ -89,9 +89,20 @@ class Storm:
     """One run; all processes are started and tended by the caller's thread."""
 
     def __init__(
-        self, running: Federation, postgres: EmbeddedPostgres, seed: int, kills: int, say: Callable[[str], None]
+        self,
+        running: Federation,
+        postgres: EmbeddedPostgres,
+        seed: int,
+        kills: int,
+        say: Callable[[str], None],
     ) -> None:
-        self.running, self.postgres, self.seed, self.kills, self.say = running, postgres, seed, kills, say
+        self.running, self.postgres, self.seed, self.kills, self.say = (
+            running,
+            postgres,
+            seed,
+            kills,
+            say,
+        )
         self.draw = random.Random(seed)
         self.report = Report()
         self.log = running.settings.state / "faults.log"
@@ -104,12 +115,17 @@ class Storm:
         began = time.monotonic()
         self.end = began + deadline_seconds
         self.report.agents, self.report.rounds = agents, rounds
-        jobs = [self.running.submit(agents=agents, rounds=rounds, round_seconds=60.0) for _ in range(sessions)]
+        jobs = [
+            self.running.submit(agents=agents, rounds=rounds, round_seconds=60.0)
+            for _ in range(sessions)
+        ]
         self._die_at(API_POINTS)
         self._spawn_rpc()
         groups = {
             job: [
-                self.running.agent(token, "--patience", "300", value=n, name=f"{job}-{n}", pause=PAUSE_SECONDS)
+                self.running.agent(
+                    token, "--patience", "300", value=n, name=f"{job}-{n}", pause=PAUSE_SECONDS
+                )
                 for n, token in enumerate(self.running.invite(job, agents), start=1)
             ]
             for job in jobs
@@ -117,7 +133,12 @@ class Storm:
         assert self.running.api is not None
         self.running.api.kill()  # the next one has fault points
         self.running.api.wait()
-        everybody = [agent.process for group in groups.values() for agent in group if agent.process is not None]
+        everybody = [
+            agent.process
+            for group in groups.values()
+            for agent in group
+            if agent.process is not None
+        ]
         owner = Owner(self, jobs, agents)
         owner.start()
         self._next_kill = time.monotonic() + 1.0
@@ -129,8 +150,12 @@ class Storm:
             raise AssertionError("the owner gave up") from owner.error
         for group in groups.values():
             outcomes = [agent.outcome() for agent in group]
-            assert all(outcome == outcomes[0] for outcome in outcomes), "the agents were told different ends"
-            assert all(once_each(agent, rounds) for agent in group), "an agent decided a round twice"
+            assert all(outcome == outcomes[0] for outcome in outcomes), (
+                "the agents were told different ends"
+            )
+            assert all(once_each(agent, rounds) for agent in group), (
+                "an agent decided a round twice"
+            )
         self.stormy = False
         if self.log.exists():
             self.report.points += Counter(self.log.read_text().split())
@@ -141,7 +166,10 @@ class Storm:
     def _verify(self, jobs: set[str], agents: int) -> None:
         url = superuser_url(self.postgres, self.running.settings)
         with psycopg.connect(url) as connection:
-            known = {key: {job} for key, job in connection.execute("SELECT key, job_id FROM idempotent_requests")}
+            known = {
+                key: {job}
+                for key, job in connection.execute("SELECT key, job_id FROM idempotent_requests")
+            }
             charged = dict(
                 connection.execute(
                     "SELECT job_id, count(*) FROM ledger_entries WHERE kind = 'commit' GROUP BY job_id"
@@ -209,10 +237,14 @@ def storm(
     with ExitStack() as stack:
         postgres = stack.enter_context(EmbeddedPostgres(state / "database"))
         database = Database("discreet", postgres.owner_url, postgres.app_url)
-        settings = settings_for(database, state, lease_seconds=LEASE_SECONDS, max_attempts=MAX_ATTEMPTS)
+        settings = settings_for(
+            database, state, lease_seconds=LEASE_SECONDS, max_attempts=MAX_ATTEMPTS
+        )
         migrate(settings)
         running = Federation(settings, rpc_port=free_port(), folder=state)
         stack.callback(running.stop)
         running.make_keys()
         running.start_api()
-        return Storm(running, postgres, seed, kills, say).run(sessions, agents, rounds, deadline_seconds)
+        return Storm(running, postgres, seed, kills, say).run(
+            sessions, agents, rounds, deadline_seconds
+        )

@@ -34,7 +34,9 @@ from tests.reliability.test_swapped_results import change, publish, signed_by
 
 
 async def registered(services: Services, owner: Principal, body: dict[str, Any]) -> str:
-    row, _ = await datasets.register(services, owner, whole_registration(validate(_DATASET, body).root))
+    row, _ = await datasets.register(
+        services, owner, whole_registration(validate(_DATASET, body).root)
+    )
     return str(row["id"])
 
 
@@ -50,7 +52,10 @@ async def ended(services: Services, owner: Principal, job: str) -> tuple[str, st
     async with services.database.transaction(SYSTEM) as connection:
         assert await of_job(connection, job) == []
     if row["error_code"] is not None:
-        assert row["error_detail"] == f"{endings.FAILURES[row['error_code']]}; {endings.NOTHING_RESERVED}"
+        assert (
+            row["error_detail"]
+            == f"{endings.FAILURES[row['error_code']]}; {endings.NOTHING_RESERVED}"
+        )
     return row["state"], row["error_code"]
 
 
@@ -105,7 +110,9 @@ def test_what_cannot_be_asked_any_more(postgres: EmbeddedPostgres, settings: Set
                 job = await submit(services, owner, dataset)
                 await publish(services, job)
                 asked = await submit(services, owner, dataset, **question(job))
-                done = administrator.execute(statement.encode(), {"job": job, "other": other, "dataset": dataset})
+                done = administrator.execute(
+                    statement.encode(), {"job": job, "other": other, "dataset": dataset}
+                )
                 assert done.rowcount == 1, why
                 assert await running.claim(services, asked) is None, why
                 assert await ended(services, owner, asked) == ("failed", code), why
@@ -113,7 +120,9 @@ def test_what_cannot_be_asked_any_more(postgres: EmbeddedPostgres, settings: Set
     attack(settings, go)
 
 
-def test_private_releases_are_asked_beside_no_simulation(postgres: EmbeddedPostgres, settings: Settings) -> None:
+def test_private_releases_are_asked_beside_no_simulation(
+    postgres: EmbeddedPostgres, settings: Settings
+) -> None:
     """Somebody who writes rows makes both seem of one dataset until the job is accepted. It would be a simulation's."""
 
     async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
@@ -144,7 +153,9 @@ def test_releases_of_unlike_sums_are_not_combined(settings: Settings) -> None:
         declared["public"] |= of
         problem = {
             **body["problem"],
-            "dataset": await registered(services, owner, {**declared, "content": {"trajectories": records}}),
+            "dataset": await registered(
+                services, owner, {**declared, "content": {"trajectories": records}}
+            ),
             "power": [1.0] * states,
             "initial": [1.0] + [0.0] * (states - 1),
             "clip": "auto",
@@ -157,9 +168,13 @@ def test_releases_of_unlike_sums_are_not_combined(settings: Settings) -> None:
         del problem["dataset"]
 
         async def ask(*release: str) -> str:
-            return await submit(services, owner, dataset, problem={**problem, "release": release}, privacy=None)
+            return await submit(
+                services, owner, dataset, problem={**problem, "release": release}, privacy=None
+            )
 
-        with pytest.raises(ReleaseDiffers, match=rf"clip is 0\.18 in {named[0]}, null in {named[2]}") as refused:
+        with pytest.raises(
+            ReleaseDiffers, match=rf"clip is 0\.18 in {named[0]}, null in {named[2]}"
+        ) as refused:
             await ask(named[0], named[2])
         assert {one.pointer for one in refused.value.issues} == {"/problem/release"}
         for release in (named[:2], named[2:]):
@@ -181,7 +196,9 @@ def test_noise_of_one_seed_is_no_gain(settings: Settings) -> None:
     attack(settings, go)
 
 
-def test_more_releases_than_are_combined_are_not_read(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_releases_than_are_combined_are_not_read(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A job that asked a hundred is named as one: their problems and plans may be large."""
     read: list[int] = []
     look = job_rows.to_ask_again
@@ -210,7 +227,9 @@ def test_a_first_certificate_of_an_unknown_key(settings: Settings) -> None:
         _, _, certificate = await jobs.result(services, owner, job)
         asked = await submit(services, owner, dataset, **question(job))
         update = "UPDATE job_results SET certificate = %s WHERE job_id = %s"
-        change(settings, update, json.dumps(signed_by(Ed25519PrivateKey.generate(), certificate)), job)
+        change(
+            settings, update, json.dumps(signed_by(Ed25519PrivateKey.generate(), certificate)), job
+        )
         assert await running.claim(services, asked) is None
         assert await ended(services, owner, asked) == ("failed", "first_signing_key_unknown")
         change(settings, update, json.dumps(certificate), job)
@@ -236,7 +255,9 @@ def test_keys_may_change(settings: Settings) -> None:
         await publish(services, job)
         path = settings.secrets_path
         content, seals = services.secrets.content_key_id, str(services.secrets.job_key_id)
-        assert (await rotation.rotate(services, path, "content"))["moved"] == 2  # the dataset's key, and the release's
+        assert (await rotation.rotate(services, path, "content"))[
+            "moved"
+        ] == 2  # the dataset's key, and the release's
         await rotation.retire(services, path, "content", content)
         await rotation.rotate(services, path, "jobs")
         await rotation.retire(services, path, "jobs", seals)
@@ -293,7 +314,10 @@ def test_a_backup_loses_no_question(settings: Settings) -> None:
 
     async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
         await publish(services, job)
-        asked, fresh = await submit(services, owner, dataset, **question(job)), await submit(services, owner, dataset)
+        asked, fresh = (
+            await submit(services, owner, dataset, **question(job)),
+            await submit(services, owner, dataset),
+        )
         assert await restoring.end_unfinished(services) == 1
         assert (await jobs.find(services, owner, fresh))["error_code"] == "restored"
         held = await running.claim(services, asked)

@@ -56,7 +56,12 @@ CURVATURE = 1.4142905623731
 
 def routing(name: str, first: int, minutes: float = 60.0, **more: Any) -> dict[str, Any]:
     trips = [
-        {"period": period, "origin": 1, "destination": 2, "count": COUNTS[first + period] if period < 2 else 7}
+        {
+            "period": period,
+            "origin": 1,
+            "destination": 2,
+            "count": COUNTS[first + period] if period < 2 else 7,
+        }
         for period in range(4)
     ]
     return {
@@ -108,7 +113,13 @@ def transition_rows() -> tuple[dict[str, Any], dict[str, Any]]:
     dataset, body = of_kind("dr_ensemble")
     rows = [ROW, [0.0, 0.5, 0.5], [0.0, 0.5, 0.5]]
     support = [[origin, to] for origin, part in enumerate(rows) for to in range(3) if part[to] > 0]
-    dataset["public"] = {"unit": "row", "states": 3, "min_probability": 0.1, "row_change": 0.03, "support": support}
+    dataset["public"] = {
+        "unit": "row",
+        "states": 3,
+        "min_probability": 0.1,
+        "row_change": 0.03,
+        "support": support,
+    }
     dataset["content"] = {"transitions": rows}
     body["privacy"] = {"epsilon": 4, "delta": 1e-5}
     return {**dataset, "name": "rows"}, body
@@ -122,7 +133,12 @@ class Words:
         texts = {"Canary Weaver"}
         raw = set()
         for kind in DATASETS:
-            planted = list(varied(KINDS[kind].example()["problem"]["dataset"]["content"], of_kind(kind)[0]["content"]))
+            planted = list(
+                varied(
+                    KINDS[kind].example()["problem"]["dataset"]["content"],
+                    of_kind(kind)[0]["content"],
+                )
+            )
             assert planted, kind
             for one in planted:
                 if isinstance(one, list):
@@ -140,7 +156,12 @@ class Words:
     def add_secret(self, text: str, raw: bytes = b"") -> None:
         self.data |= {text.encode(), text.encode().hex().encode()}
         if raw:
-            self.data |= {raw, raw.hex().encode(), base64.b64encode(raw), base64.urlsafe_b64encode(raw)}
+            self.data |= {
+                raw,
+                raw.hex().encode(),
+                base64.b64encode(raw),
+                base64.urlsafe_b64encode(raw),
+            }
 
     def found_in(self, haystack: bytes) -> list[bytes]:
         """Those that stand there; digits of a longer number are not meant."""
@@ -148,7 +169,10 @@ class Words:
             word
             for word in self.data
             if word in haystack
-            and (not word.isdigit() or re.search(rb"(?<![\w.+/=-])" + word + rb"(?![\w.+/=-])", haystack))
+            and (
+                not word.isdigit()
+                or re.search(rb"(?<![\w.+/=-])" + word + rb"(?![\w.+/=-])", haystack)
+            )
         ]
 
 
@@ -163,7 +187,9 @@ def collector() -> Iterator[tuple[str, list[bytes]]]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            bodies.append(gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body)
+            bodies.append(
+                gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body
+            )
             self.send_response(200)
             self.send_header("Content-Length", "0")
             self.end_headers()
@@ -188,7 +214,9 @@ class Watched(Federation):
     answers: list[tuple[str, bytes]] = field(default_factory=list)
 
     def program(self, *arguments: str, **more: Any) -> subprocess.Popen[bytes]:
-        log = (self.place / "logs" / f"{arguments[0]}-{len(list(self.place.glob('logs/*')))}.log").open("wb")
+        log = (
+            self.place / "logs" / f"{arguments[0]}-{len(list(self.place.glob('logs/*')))}.log"
+        ).open("wb")
         more = {"stdout": log, "stderr": log, **more}
         before = resource.getrlimit(resource.RLIMIT_CORE)
         resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))
@@ -212,7 +240,9 @@ class Watched(Federation):
         """One request as the owner; its answer is kept, headers and all."""
         with self.http() as client:
             answer = client.request(method, path, **more)
-        self.answers.append((f"{method} {path}", repr(answer.headers.raw).encode() + answer.content))
+        self.answers.append(
+            (f"{method} {path}", repr(answer.headers.raw).encode() + answer.content)
+        )
         return answer
 
     def register(self, dataset: dict[str, Any]) -> dict[str, Any]:
@@ -221,7 +251,9 @@ class Watched(Federation):
         return dict(answer.json())
 
     def submit(self, body: dict[str, Any]) -> str:  # type: ignore[override]  # by HTTP, as everybody does
-        answer = self.ask("POST", "/v1/jobs", json=body, headers={"Idempotency-Key": f"{len(self.answers)}"})
+        answer = self.ask(
+            "POST", "/v1/jobs", json=body, headers={"Idempotency-Key": f"{len(self.answers)}"}
+        )
         assert answer.status_code == 202, answer.text
         return str(answer.json()["id"])
 
@@ -242,19 +274,29 @@ class Watched(Federation):
                 "SELECT schemaname, tablename FROM pg_tables WHERE tablename <> 'pg_authid'"  # that holds verifiers
             ).fetchall()
             for table in tables:
-                rows = connection.execute(sql.SQL("SELECT t::text FROM {} t").format(sql.Identifier(*table))).fetchall()
+                rows = connection.execute(
+                    sql.SQL("SELECT t::text FROM {} t").format(sql.Identifier(*table))
+                ).fetchall()
                 yield f"table {table[1]}", "\n".join(row[0] for row in rows).encode()
             connection.execute("CHECKPOINT")
-            folder = connection.execute("SELECT oid FROM pg_database WHERE datname = current_database()").fetchone()
+            folder = connection.execute(
+                "SELECT oid FROM pg_database WHERE datname = current_database()"
+            ).fetchone()
         assert folder is not None
-        for part in (postgres.data / "base" / str(folder[0]), postgres.data / "pg_wal", postgres.state / "logs"):
+        for part in (
+            postgres.data / "base" / str(folder[0]),
+            postgres.data / "pg_wal",
+            postgres.state / "logs",
+        ):
             for path in sorted(part.rglob("*")):
                 if path.is_file():
                     yield f"PostgreSQL's {path.name}", path.read_bytes()
 
 
 @pytest.fixture
-def watched(postgres: EmbeddedPostgres, template: str, tmp_path: Path) -> Iterator[tuple[Watched, list[bytes]]]:
+def watched(
+    postgres: EmbeddedPostgres, template: str, tmp_path: Path
+) -> Iterator[tuple[Watched, list[bytes]]]:
     for name in ("logs", "tmp", "cwd", "agents"):
         (tmp_path / name).mkdir()
     with ExitStack() as stack:
@@ -262,7 +304,9 @@ def watched(postgres: EmbeddedPostgres, template: str, tmp_path: Path) -> Iterat
         address, traces = stack.enter_context(collector())
         extra = {"OTEL_EXPORTER_OTLP_ENDPOINT": address, "DISCREET_LEAST_ISOLATION": "none"}
         settings = settings_for(database, tmp_path / "state", lease_seconds=2.0, max_attempts=2)
-        running = Watched(settings, extra=extra, rpc_port=free_port(), folder=tmp_path / "agents", place=tmp_path)
+        running = Watched(
+            settings, extra=extra, rpc_port=free_port(), folder=tmp_path / "agents", place=tmp_path
+        )
         stack.callback(running.stop)
         running.make_keys()
         running.start_api()
@@ -291,7 +335,9 @@ def test_no_private_value_and_no_secret_comes_out(
         body["problem"]["dataset"] = running.register(dataset)["id"]
         jobs[kind] = running.submit(body)
     dataset, body = transition_rows()
-    jobs["rows"] = running.submit({**body, "problem": {**body["problem"], "dataset": running.register(dataset)["id"]}})
+    jobs["rows"] = running.submit(
+        {**body, "problem": {**body["problem"], "dataset": running.register(dataset)["id"]}}
+    )
     ends = {
         "counts": routing("counts", 2),
         "raises": routing("raises", 4, RAISES),
@@ -302,16 +348,27 @@ def test_no_private_value_and_no_secret_comes_out(
         body = bodies.job(registered["id"], network=bodies.network(2))
         jobs[name] = running.submit(body)
         refused = running.ask(
-            "POST", "/v1/jobs", json={**body, "privacy": {"epsilon": 5}}, headers={"Idempotency-Key": name}
+            "POST",
+            "/v1/jobs",
+            json={**body, "privacy": {"epsilon": 5}},
+            headers={"Idempotency-Key": name},
         )
         assert refused.status_code == 409
     registered = running.register(by_person())
-    problem = {"kind": "routing", "dataset": registered["id"], "network": bodies.network(2), "max_trips_per_person": 3}
+    problem = {
+        "kind": "routing",
+        "dataset": registered["id"],
+        "network": bodies.network(2),
+        "max_trips_per_person": 3,
+    }
     jobs["by person"] = running.submit({"problem": problem, "privacy": {"epsilon": 0.1}})
     for sent, told in refusals(running):
         assert set(words.found_in(told)) <= set(words.found_in(sent))
 
-    running.extra |= {"DISCREET_FAULTS_SWITCH": faults.SWITCH, "DISCREET_FAULTS": "runner.released=1"}
+    running.extra |= {
+        "DISCREET_FAULTS_SWITCH": faults.SWITCH,
+        "DISCREET_FAULTS": "runner.released=1",
+    }
     unlucky = running.start_worker()
     running.start_rpc()
     sessions_end = federated(running)
@@ -326,7 +383,15 @@ def test_no_private_value_and_no_secret_comes_out(
     for job in jobs.values():
         for path in ("", "/result", "/certificate"):
             running.ask("GET", f"/v1/jobs/{job}{path}")
-    for path in ("/v1/jobs", "/v1/datasets", "/v1/budgets", "/v1/keys", "/v1/ledger/head", "/metrics", "/readyz"):
+    for path in (
+        "/v1/jobs",
+        "/v1/datasets",
+        "/v1/budgets",
+        "/v1/keys",
+        "/v1/ledger/head",
+        "/metrics",
+        "/readyz",
+    ):
         running.ask("GET", path)
     for budget in running.ask("GET", "/v1/budgets").json()["budgets"]:
         running.ask("GET", f"/v1/budgets/{budget['id']}/entries")
@@ -343,7 +408,10 @@ def test_no_private_value_and_no_secret_comes_out(
     assert words.found_in(pack(_read(routing("counts", 2))))
     assert words.found_in(f"\\x{running.owner_key.encode().hex()}".encode())
 
-    places = [*running.searched(postgres), *((f"trace {number}", body) for number, body in enumerate(traces))]
+    places = [
+        *running.searched(postgres),
+        *((f"trace {number}", body) for number, body in enumerate(traces)),
+    ]
     assert [(where, hits) for where, what in places if (hits := words.found_in(what))] == []
     searched = {where for where, _ in places}
     assert len([where for where in searched if where.startswith("logs/")]) >= 4
@@ -358,25 +426,43 @@ def refusals(running: Watched) -> Iterator[tuple[bytes, bytes]]:
     """Content that is refused, in every form it can be sent in: what was sent, and what its owner was told, which may
     quote what was wrong with it."""
     wrong = routing("wrong", 8)
-    wrong["content"]["trips"].append({"period": 0, "origin": 1, "destination": 3, "count": COUNTS[10]})
+    wrong["content"]["trips"].append(
+        {"period": 0, "origin": 1, "destination": 3, "count": COUNTS[10]}
+    )
     double = json.dumps(wrong)[:-1] + ', "cap": {"epsilon": 1}}'
     table = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(wrong["content"]["trips"]), table)
     metadata = json.dumps({name: value for name, value in wrong.items() if name != "content"})
     forms: list[Callable[[], Any]] = [
         lambda: running.ask("POST", "/v1/datasets", json=wrong),
-        lambda: running.ask("POST", "/v1/datasets", content=double, headers={"Content-Type": "application/json"}),
-        lambda: running.ask("POST", "/v1/datasets", content=double[:-40], headers={"Content-Type": "application/json"}),
+        lambda: running.ask(
+            "POST", "/v1/datasets", content=double, headers={"Content-Type": "application/json"}
+        ),
+        lambda: running.ask(
+            "POST",
+            "/v1/datasets",
+            content=double[:-40],
+            headers={"Content-Type": "application/json"},
+        ),
     ]
-    for content, name in ((table.getvalue(), "a.parquet"), (table.getvalue()[:-9], "b.parquet"), (b"1,2\n", "c.csv")):
+    for content, name in (
+        (table.getvalue(), "a.parquet"),
+        (table.getvalue()[:-9], "b.parquet"),
+        (b"1,2\n", "c.csv"),
+    ):
         forms.append(
             lambda content=content, name=name: running.ask(  # type: ignore[misc]
-                "POST", "/v1/datasets", data={"metadata": metadata}, files={"content": (name, content)}
+                "POST",
+                "/v1/datasets",
+                data={"metadata": metadata},
+                files={"content": (name, content)},
             )
         )
     dataset, _ = of_kind("multi_agent")
     dataset["content"]["objectives"]["left"] = f"-(left - {CENTRES[0]})^2"
-    forms.append(lambda: running.ask("POST", "/v1/datasets", json={**dataset, "name": "no minimum"}))
+    forms.append(
+        lambda: running.ask("POST", "/v1/datasets", json={**dataset, "name": "no minimum"})
+    )
     for form in forms:
         answer = form()
         assert 400 <= answer.status_code < 500

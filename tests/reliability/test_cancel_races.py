@@ -54,7 +54,11 @@ async def work(services: Services, job: str) -> None:
 
 
 async def race(
-    services: Services, owner: Principal, job: str, draws: random.Random, monkeypatch: pytest.MonkeyPatch
+    services: Services,
+    owner: Principal,
+    job: str,
+    draws: random.Random,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> tuple[str, str]:
     """A worker that dies at some line beside cancellations that come at any time; the last word of these."""
     death = draws.choice(POINTS)
@@ -76,7 +80,9 @@ async def race(
     return death, " then ".join(f"{one.cancel} {one.charge}" for one in said)
 
 
-def test_promises_hold_wherever_a_worker_dies(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_promises_hold_wherever_a_worker_dies(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     draws = random.Random(15)
     seen: Counter[str] = Counter()
 
@@ -86,7 +92,11 @@ def test_promises_hold_wherever_a_worker_dies(settings: Settings, monkeypatch: p
             one = await submit(services, owner, dataset, privacy={"epsilon": 0.001})
             death, said = await race(services, owner, one, draws, monkeypatch)
             if (await jobs.find(services, owner, one))["state"] == "running":
-                change(settings, "UPDATE jobs SET lease_until = now() - interval '1 second' WHERE id = %s", one)
+                change(
+                    settings,
+                    "UPDATE jobs SET lease_until = now() - interval '1 second' WHERE id = %s",
+                    one,
+                )
             await work(services, one)
             row = await jobs.find(services, owner, one)
             async with services.database.transaction(SYSTEM) as connection:

@@ -73,7 +73,9 @@ def counted(step: str, cause: str) -> float:
     return REGISTRY.get_sample_value("discreet_child_failures_total", labels) or 0.0
 
 
-def test_what_ended_a_child(settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_ended_a_child(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """On private data one code whatever it was, and the cause for operators; in post-processing each its own."""
     place = tmp_path / "faults"
 
@@ -106,7 +108,9 @@ def test_processor_time_has_a_limit_of_its_own(
     inside(settings.model_copy(update={"job_cpu_seconds": 2}), work)
 
 
-def test_walls_that_are_less_than_asked_for(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_walls_that_are_less_than_asked_for(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     causes.no_walls(monkeypatch)
 
     async def work(services: Services, owner: Principal) -> None:
@@ -118,13 +122,17 @@ def test_walls_that_are_less_than_asked_for(settings: Settings, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("fault", [causes.no_fork_server, causes.hanging_fork_server])
-def test_a_fork_server_that_does_not_start(settings: Settings, monkeypatch: pytest.MonkeyPatch, fault: Any) -> None:
+def test_a_fork_server_that_does_not_start(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, fault: Any
+) -> None:
     fault(monkeypatch)
 
     async def work(services: Services, owner: Principal) -> None:
         job = await causes.new_job(services, owner)
         await causes.attempt(services, job)
-        assert await ended(services, owner, job) == Came.told("child_not_started", NOTHING, RELEASED)
+        assert await ended(services, owner, job) == Came.told(
+            "child_not_started", NOTHING, RELEASED
+        )
 
     inside(settings, work)
 
@@ -134,7 +142,9 @@ def test_a_fork_server_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> N
 
     async def go() -> None:
         zygote = Zygote()
-        with pytest.raises(NotStarted, match=r"was not ready within 0\.5 s of its start, and was ended"):
+        with pytest.raises(
+            NotStarted, match=r"was not ready within 0\.5 s of its start, and was ended"
+        ):
             await zygote.start()
         assert not zygote.alive
 
@@ -150,7 +160,9 @@ def test_a_fork_server_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> N
         (causes.crashing_reader, "not_read"),
     ],
 )
-def test_uploads_that_nobody_reads(settings: Settings, monkeypatch: pytest.MonkeyPatch, fault: Any, code: str) -> None:
+def test_uploads_that_nobody_reads(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, fault: Any, code: str
+) -> None:
     least = "full" if code == "not_isolated" else "none"
 
     async def go() -> None:
@@ -181,7 +193,9 @@ def test_workers_that_are_lost(settings: Settings) -> None:
             if steps > 1:
                 await running.keep_release(services, held, b"released")
             causes.as_owner(
-                settings, "UPDATE jobs SET lease_until = lease_until - interval '1 hour' WHERE id = %s", (job,)
+                settings,
+                "UPDATE jobs SET lease_until = lease_until - interval '1 hour' WHERE id = %s",
+                (job,),
             )
             assert await running.claim(services, job) is None
             assert await ended(services, owner, job) == Came.told(code, charge, entries)
@@ -231,10 +245,18 @@ def foreign(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[causes.ForeignFile
 
 @pytest.mark.parametrize(
     ("fault", "code"),
-    [("error", "storage_unavailable"), ("silent", "storage_unavailable"), ("denied", "storage_denied")],
+    [
+        ("error", "storage_unavailable"),
+        ("silent", "storage_unavailable"),
+        ("denied", "storage_denied"),
+    ],
 )
 def test_object_storage_that_is_silent_gone_or_closed(
-    settings: Settings, foreign: type[causes.ForeignFiles], monkeypatch: pytest.MonkeyPatch, fault: str, code: str
+    settings: Settings,
+    foreign: type[causes.ForeignFiles],
+    monkeypatch: pytest.MonkeyPatch,
+    fault: str,
+    code: str,
 ) -> None:
     answer, came = causes.storage_that_fails(settings, monkeypatch, foreign, fault)
     assert (answer.status_code, answer.json()["code"]) == (503, code)
@@ -265,7 +287,9 @@ def test_a_silent_s3_is_given_up_by_its_driver_too(
                 ended.set()
 
     monkeypatch.setitem(drivers, "s3", S3)
-    monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": {"s3": {"addressing_style": "path"}}})
+    monkeypatch.setitem(
+        fsspec.config.conf, "s3", {"config_kwargs": {"s3": {"addressing_style": "path"}}}
+    )
     with pytest.raises(StorageTrouble) as found:
         Objects("s3://contents").write("dst_1", [b"sealed"])
     assert found.value.code == "storage_unavailable"
@@ -321,7 +345,9 @@ print(json.dumps([codes, names, b"".join(store.read("dst_1")).decode()]))
 @pytest.mark.skipif(os.geteuid() != 0, reason="a small file system can be mounted by root only")
 def test_full_disks_of_uploads_and_of_contents(tmp_path: Path) -> None:
     found = causes.on_a_small_disk(tmp_path, "1m", FULL_DISK)
-    assert found == [["spool_unavailable", "storage_full"], ["dst_1"], "kept"], "no part of an object stays"
+    assert found == [["spool_unavailable", "storage_full"], ["dst_1"], "kept"], (
+        "no part of an object stays"
+    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a small file system can be mounted by root only")
@@ -339,10 +365,14 @@ def test_an_upload_to_a_full_spool_registers_nothing(settings: Settings, tmp_pat
 
 
 @outage
-def test_database_that_is_gone_read_only_or_held(settings: Settings, server: EmbeddedPostgres) -> None:
+def test_database_that_is_gone_read_only_or_held(
+    settings: Settings, server: EmbeddedPostgres
+) -> None:
     """Each its own code; the same request once more is the same job."""
     asked = causes.database_in_trouble(settings, server)
-    codes = {what: (answer.status_code, answer.json()["code"]) for what, answer in asked.answers.items()}
+    codes = {
+        what: (answer.status_code, answer.json()["code"]) for what, answer in asked.answers.items()
+    }
     assert codes == {
         "read-only": (503, "database_read_only"),
         "held": (503, "database_busy"),
@@ -387,7 +417,10 @@ def test_a_worker_waits_for_its_database_and_charges_once(
         assert waited() >= before + 4
         assert (await job_uses.find(services, owner, job))["state"] == "succeeded"
         async with services.database.transaction(SYSTEM) as connection:
-            assert tuple(entry["kind"] for entry in await ledger.reservation(connection, job)) == CHARGED
+            assert (
+                tuple(entry["kind"] for entry in await ledger.reservation(connection, job))
+                == CHARGED
+            )
 
     for step in ("touch", "keep_release"):
         gone_before(step)
@@ -411,7 +444,9 @@ def test_a_worker_waits_for_its_database_and_charges_once(
 def test_what_an_error_says_of_the_database(error: Exception, code: str | None) -> None:
     found = trouble(error)
     assert (None if found is None else found.code) == code
-    if isinstance(error, PoolTimeout):  # a request has several transactions: the ones before this may have committed
+    if isinstance(
+        error, PoolTimeout
+    ):  # a request has several transactions: the ones before this may have committed
         assert found is not None
         assert "not known here" in found.detail
 
@@ -427,7 +462,9 @@ def test_a_schema_of_another_version(settings: Settings, monkeypatch: pytest.Mon
     async def go() -> None:
         async with causes.served(settings) as client:
             dataset = (await client.post("/v1/datasets", json=bodies.dataset())).json()
-            job = await client.post("/v1/jobs", json=bodies.job(dataset["id"]), headers={"Idempotency-Key": "1"})
+            job = await client.post(
+                "/v1/jobs", json=bodies.job(dataset["id"]), headers={"Idempotency-Key": "1"}
+            )
             await asyncio.to_thread(change, "0001")
             answer = await client.get("/v1/jobs")
             assert (answer.status_code, answer.json()["code"]) == (503, "wrong_schema")
@@ -440,16 +477,26 @@ def test_a_schema_of_another_version(settings: Settings, monkeypatch: pytest.Mon
                     await asyncio.sleep(0.05)
                 done = await asyncio.to_thread(
                     subprocess.run,
-                    [sys.executable, "-m", "discreet", "bootstrap", "--owner-key", str(settings.state / "again.key")],
+                    [
+                        sys.executable,
+                        "-m",
+                        "discreet",
+                        "bootstrap",
+                        "--owner-key",
+                        str(settings.state / "again.key"),
+                    ],
                     env=clean_environment(
-                        DISCREET_DATABASE_URL=str(settings.database_url), DISCREET_STATE=str(settings.state)
+                        DISCREET_DATABASE_URL=str(settings.database_url),
+                        DISCREET_STATE=str(settings.state),
                     ),
                     capture_output=True,
                     text=True,
                     check=False,
                 )
                 assert done.returncode == 1
-                assert done.stderr.startswith(f"discreet: the database has schema 0001, this version needs {ours}")
+                assert done.stderr.startswith(
+                    f"discreet: the database has schema 0001, this version needs {ours}"
+                )
                 await asyncio.to_thread(change, ours)
                 await working
             assert (await client.get(f"/v1/jobs/{job.json()['id']}")).json()["state"] == "succeeded"

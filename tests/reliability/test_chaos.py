@@ -40,7 +40,9 @@ def run_point(tmp_path: Path, **environment: str) -> tuple[int, str]:
 def test_points_do_nothing_without_the_switch(tmp_path: Path) -> None:
     assert run_point(tmp_path, DISCREET_FAULTS="a.*=1") == (0, "")
     assert run_point(tmp_path, DISCREET_FAULTS="a.*=1", DISCREET_FAULTS_SWITCH="1") == (0, "")
-    assert run_point(tmp_path, DISCREET_FAULTS="b.*=1 a.b=0 a.*=1", DISCREET_FAULTS_SWITCH=SWITCH) == (0, "")
+    assert run_point(
+        tmp_path, DISCREET_FAULTS="b.*=1 a.b=0 a.*=1", DISCREET_FAULTS_SWITCH=SWITCH
+    ) == (0, "")
     assert run_point(tmp_path, DISCREET_FAULTS="b.*=0 a.*=1", DISCREET_FAULTS_SWITCH=SWITCH) == (
         -signal.SIGKILL,
         "a.b\n",

@@ -51,11 +51,16 @@ def running(
 
 
 @pytest.mark.parametrize("count", [1, 4])
-def test_200_clients_against_room_for_37(postgres: EmbeddedPostgres, running: Installation, count: int) -> None:
+def test_200_clients_against_room_for_37(
+    postgres: EmbeddedPostgres, running: Installation, count: int
+) -> None:
     with processes(running, count) as urls, running.client() as client:
         dataset = client.register(bodies.dataset(epsilon=ROOM * EPSILON))
         body = json.dumps(bodies.job(dataset["id"], EPSILON))
-        headers = {"Authorization": f"Bearer {running.owner_key}", "Content-Type": "application/json"}
+        headers = {
+            "Authorization": f"Bearer {running.owner_key}",
+            "Content-Type": "application/json",
+        }
 
         async def crowd() -> list[httpx.Response]:
             limits = httpx.Limits(max_connections=CLIENTS)
@@ -88,7 +93,9 @@ def test_200_clients_against_room_for_37(postgres: EmbeddedPostgres, running: In
         assert {job["id"] for job in listed if job["dataset"] == dataset["id"]} == accepted
 
 
-def test_reservations_on_several_accounts_never_deadlock(postgres: EmbeddedPostgres, settings: Settings) -> None:
+def test_reservations_on_several_accounts_never_deadlock(
+    postgres: EmbeddedPostgres, settings: Settings
+) -> None:
     """Accounts are named in random orders by 16 transactions at once; who is refused on one writes on none."""
     names = [f"acc_{number}" for number in range(5)]
     cap, price = Cap(20 * 10**8, 0), Price.pure(10**8)
@@ -115,7 +122,12 @@ def test_reservations_on_several_accounts_never_deadlock(postgres: EmbeddedPostg
         async def one(number: int) -> bool:
             async with database.transaction(SYSTEM) as connection:
                 balances = await ledger.reserve(
-                    connection, f"job_{number}", wishes[number], price=price.to_json(), events=[], actor="analyst"
+                    connection,
+                    f"job_{number}",
+                    wishes[number],
+                    price=price.to_json(),
+                    events=[],
+                    actor="analyst",
                 )
             return all(balance.admitted for balance in balances)
 
@@ -128,7 +140,9 @@ def test_reservations_on_several_accounts_never_deadlock(postgres: EmbeddedPostg
     chains = read_chains(superuser_url(postgres, settings))
     lives = {name: set(check_chain(chains[name]).lives) for name in names}
     for number, (wish, passed) in enumerate(zip(wishes, admitted, strict=True)):
-        assert {name for name in names if f"job_{number}" in lives[name]} == (set(wish) if passed else set())
+        assert {name for name in names if f"job_{number}" in lives[name]} == (
+            set(wish) if passed else set()
+        )
     assert {len(life) for life in lives.values()} <= set(range(21))
     refused = [wish for wish, passed in zip(wishes, admitted, strict=True) if not passed]
     assert refused, "there was room for all: this shows nothing"

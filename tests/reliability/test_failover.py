@@ -71,7 +71,10 @@ class Server(EmbeddedPostgres):
         with psycopg.connect(self.superuser_url, autocommit=True) as connection:
             connection.execute("SELECT pg_reload_conf()")
             state = "SELECT sync_state FROM pg_stat_replication"
-            eventually(lambda: connection.execute(state).fetchall() == [("sync",)], "the standby is synchronous")
+            eventually(
+                lambda: connection.execute(state).fetchall() == [("sync",)],
+                "the standby is synchronous",
+            )
 
     def kill(self) -> None:
         """SIGKILL to every process of the server at once, so that none commits anything more."""
@@ -102,9 +105,7 @@ class Server(EmbeddedPostgres):
         new = self._unfinished
         self._make_folder(new)
         password = self._source._passwords[SUPERUSER]
-        source = (
-            f"host={self._source.address} port={PORT} user={SUPERUSER} password={password} application_name=standby"
-        )
+        source = f"host={self._source.address} port={PORT} user={SUPERUSER} password={password} application_name=standby"
         program = Binaries.find().program("pg_basebackup")
         copied = subprocess.run(
             [
@@ -136,14 +137,18 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Serv
         standby = Server(tmp_path / "standby", primary)
         shutil.copy2(tmp_path / "primary" / "postgres.json", tmp_path / "standby" / "postgres.json")
         with monkeypatch.context() as patched:
-            patched.setattr(postgres, "ensure_roles", lambda *_: None)  # a standby has those of its primary
+            patched.setattr(
+                postgres, "ensure_roles", lambda *_: None
+            )  # a standby has those of its primary
             standby.start()
         stack.callback(standby.stop)
         primary.wait_for("standby")
         yield primary, standby
 
 
-def submitting(running: Installation, dataset: str, killing: threading.Event, accepted: dict[str, set[str]]) -> None:
+def submitting(
+    running: Installation, dataset: str, killing: threading.Event, accepted: dict[str, set[str]]
+) -> None:
     """Submit jobs one after another, each until its id is known, always with its own Idempotency-Key; the last of them
     from the moment on in which the primary is killed."""
     with running.http() as http:
@@ -154,7 +159,10 @@ def submitting(running: Installation, dataset: str, killing: threading.Event, ac
             for _ in range(10_000):
                 try:
                     answer = http.post(
-                        "/v1/jobs", json=bodies.job(dataset, 0.01), headers={"Idempotency-Key": key}, timeout=30
+                        "/v1/jobs",
+                        json=bodies.job(dataset, 0.01),
+                        headers={"Idempotency-Key": key},
+                        timeout=30,
                     )
                 except httpx.TransportError:
                     continue
@@ -171,7 +179,9 @@ def at_once(count: int, work: Callable[[], None]) -> list[threading.Thread]:
     return threads
 
 
-def test_a_primary_that_is_killed_loses_and_doubles_nothing(pair: tuple[Server, Server], tmp_path: Path) -> None:
+def test_a_primary_that_is_killed_loses_and_doubles_nothing(
+    pair: tuple[Server, Server], tmp_path: Path
+) -> None:
     primary, standby = pair
     urls = [primary.place(role, standby) for role in (OWNER, APP)]
     settings = settings_for(Database(DATABASE, *urls), tmp_path / "state", lease_seconds=3.0)
@@ -194,10 +204,15 @@ def test_a_primary_that_is_killed_loses_and_doubles_nothing(pair: tuple[Server, 
         for one in threads:
             one.join(DEADLINE_SECONDS)
         assert len(accepted) == CLIENTS * (BEFORE + AFTER)
-        eventually(lambda: httpx.get(f"{running.url}/readyz", trust_env=False).status_code == 200, "the API is ready")
+        eventually(
+            lambda: httpx.get(f"{running.url}/readyz", trust_env=False).status_code == 200,
+            "the API is ready",
+        )
 
         def ended() -> bool:
-            if running.workers[-1].poll() is not None:  # one that cannot listen ends, and its supervisor starts it
+            if (
+                running.workers[-1].poll() is not None
+            ):  # one that cannot listen ends, and its supervisor starts it
                 running.start_worker()
             with running.client() as client:
                 states = {client.job(job)["state"] for jobs in accepted.values() for job in jobs}

@@ -42,10 +42,14 @@ class Queue:
         async with self.database.transaction(SYSTEM) as connection:
             for name in TENANTS:
                 await tenants.add_tenant(connection, name, name)
-            registered = await connection.execute(text("SELECT * FROM procrastinate_register_worker_v1()"))
+            registered = await connection.execute(
+                text("SELECT * FROM procrastinate_register_worker_v1()")
+            )
             self.worker = registered.scalar_one()
 
-    async def submit(self, tenant: str, count: int = 1, seconds: float | None = None, **more: Any) -> list[str]:
+    async def submit(
+        self, tenant: str, count: int = 1, seconds: float | None = None, **more: Any
+    ) -> list[str]:
         """`seconds`: what the plan gives to a release; None: no plan that says so."""
         plan = {} if seconds is None else {"resources": {"release_quantum_seconds": seconds}}
         made = []
@@ -65,7 +69,9 @@ class Queue:
                 events="[]",
                 **more,
             )
-            found = await acceptance.submit(self.database, order, tenant_id=tenant, principal="p", accounts=[])
+            found = await acceptance.submit(
+                self.database, order, tenant_id=tenant, principal="p", accounts=[]
+            )
             assert found.outcome == "accepted"
             made.append(job)
         return made
@@ -74,7 +80,8 @@ class Queue:
         """The next job begins, and by default ends at once; the tenant whose turn it was."""
         async with self.database.transaction(SYSTEM) as connection:
             fetched = await connection.execute(
-                text("SELECT id, queueing_lock FROM procrastinate_fetch_job_v2(NULL, :worker)"), {"worker": self.worker}
+                text("SELECT id, queueing_lock FROM procrastinate_fetch_job_v2(NULL, :worker)"),
+                {"worker": self.worker},
             )
             entry, job = fetched.one()
             assert job is not None, "the queue is empty"
@@ -82,14 +89,18 @@ class Queue:
             assert row is not None
             if end:
                 await jobs.end(connection, job, "succeeded")
-            await connection.execute(text("DELETE FROM procrastinate_jobs WHERE id = :entry"), {"entry": entry})
+            await connection.execute(
+                text("DELETE FROM procrastinate_jobs WHERE id = :entry"), {"entry": entry}
+            )
         self.started.append(job)
         return str(row["tenant_id"])
 
     async def cancel(self, job: str) -> None:
         async with self.database.transaction(SYSTEM) as connection:
             await jobs.end(connection, job, "cancelled")
-            await connection.execute(text("DELETE FROM procrastinate_jobs WHERE queueing_lock = :job"), {"job": job})
+            await connection.execute(
+                text("DELETE FROM procrastinate_jobs WHERE queueing_lock = :job"), {"job": job}
+            )
 
 
 def run(settings: Settings, work: Callable[[Queue], Awaitable[None]]) -> None:
@@ -117,7 +128,11 @@ def test_a_full_queue_delays_the_others_by_their_fair_share_at_most(settings: Se
         waits: Counter[str] = Counter()
         for number in range(300):
             for tenant in TENANTS[1:]:
-                count = {"steady": 1, "seldom": int(number % 20 == 0), "late": 3 * int(number == 100)}[tenant]
+                count = {
+                    "steady": 1,
+                    "seldom": int(number % 20 == 0),
+                    "late": 3 * int(number == 100),
+                }[tenant]
                 for job in await queue.submit(tenant, count if draw.random() < 0.7 else 0):
                     before = sum(name.split("_")[1] == tenant for name in waiting)
                     waiting[job] = (before, len(queue.started))
@@ -135,7 +150,9 @@ def test_a_full_queue_delays_the_others_by_their_fair_share_at_most(settings: Se
 def test_who_comes_while_a_long_job_runs_does_not_pass_those_who_wait(settings: Settings) -> None:
     async def work(queue: Queue) -> None:
         await queue.submit("heavy", 200)
-        assert await queue.start(end=False) == "heavy"  # with the smallest tag of all, and runs for ever
+        assert (
+            await queue.start(end=False) == "heavy"
+        )  # with the smallest tag of all, and runs for ever
         for _ in range(100):
             await queue.start()
         await queue.submit("late", 50)
@@ -150,12 +167,15 @@ def test_what_was_cancelled_or_waits_for_agents_took_no_turn(settings: Settings)
         for job in await queue.submit("seldom", 100):
             await queue.cancel(job)
         sessions = [
-            (await queue.submit("late", 1, session_id=f"ses_{number}", terms={}, budget={}))[0] for number in range(100)
+            (await queue.submit("late", 1, session_id=f"ses_{number}", terms={}, budget={}))[0]
+            for number in range(100)
         ]
         async with queue.database.transaction(
             SYSTEM
         ) as connection:  # a session that has begun, as its coordinator says
-            begun = text("UPDATE jobs SET state = 'running', started_at = now() WHERE id = :job RETURNING fair_tag")
+            begun = text(
+                "UPDATE jobs SET state = 'running', started_at = now() WHERE id = :job RETURNING fair_tag"
+            )
             assert (await connection.execute(begun, {"job": sessions[-1]})).scalar_one() == 0
         await queue.submit("heavy", 50)
         await queue.submit("seldom", 5)
@@ -182,12 +202,20 @@ def test_a_turn_costs_the_seconds_that_a_job_is_planned_to_take(settings: Settin
 def test_what_follows_the_release_counts_where_the_plan_knows_it(settings: Settings) -> None:
     """A rehearsal costs nobody anything and holds a place for a minute."""
     asked = Rehearsal.model_validate(Rehearsal.example()["problem"])
-    plans = (asked.plan(None, asked.budget(None)).model_dump(mode="json"), {}, {"resources": {"result_seconds": 0.5}})
+    plans = (
+        asked.plan(None, asked.budget(None)).model_dump(mode="json"),
+        {},
+        {"resources": {"result_seconds": 0.5}},
+    )
 
     async def work(queue: Queue) -> None:
-        cost = text("SELECT planned_seconds(CAST(:plan AS jsonb)), queue_of('jobs', CAST(:plan AS jsonb))")
+        cost = text(
+            "SELECT planned_seconds(CAST(:plan AS jsonb)), queue_of('jobs', CAST(:plan AS jsonb))"
+        )
         async with queue.database.transaction(SYSTEM) as connection:
-            found = [(await connection.execute(cost, {"plan": json.dumps(plan)})).one() for plan in plans]
+            found = [
+                (await connection.execute(cost, {"plan": json.dumps(plan)})).one() for plan in plans
+            ]
         assert [tuple(one) for one in found] == [(61, LONG_QUEUE), (1, QUEUE), (1, QUEUE)]
 
     run(settings, work)
@@ -215,9 +243,12 @@ def test_long_jobs_of_whoever_leave_a_place_of_every_worker_free(settings: Setti
                 held = (await connection.execute(entry, {"job": long[0]})).scalar_one()
                 two.ended(held)
                 await connection.execute(
-                    text("DELETE FROM procrastinate_jobs WHERE queueing_lock = :job"), {"job": long[0]}
+                    text("DELETE FROM procrastinate_jobs WHERE queueing_lock = :job"),
+                    {"job": long[0]},
                 )
-                await enqueue(connection, long[0], priority=1)  # as one that is handed back: where it was
+                await enqueue(
+                    connection, long[0], priority=1
+                )  # as one that is handed back: where it was
             assert await fetched(two) == long[0]
             assert await fetched(two) is None
 

@@ -41,7 +41,9 @@ async def opened(settings: Settings) -> AsyncIterator[tuple[Services, Principal,
     async with open_services(settings) as services:
         owner = await access.local_owner(services)
         row, _ = await datasets.register(
-            services, owner, whole_registration(validate(_DATASET, bodies.dataset(mode="private")).root)
+            services,
+            owner,
+            whole_registration(validate(_DATASET, bodies.dataset(mode="private")).root),
         )
         yield services, owner, row["id"], await submit(services, owner, row["id"])
 
@@ -65,7 +67,9 @@ async def outcome(services: Services, owner: Principal, job: str) -> tuple[str, 
     return row["state"], row["error_code"]
 
 
-def attack(settings: Settings, go: Callable[[Services, Principal, str, str], Awaitable[None]]) -> None:
+def attack(
+    settings: Settings, go: Callable[[Services, Principal, str, str], Awaitable[None]]
+) -> None:
     async def run() -> None:
         async with opened(settings) as parts:
             await go(*parts)
@@ -89,7 +93,9 @@ def test_a_job_that_was_changed_does_not_run(settings: Settings, change: str) ->
         assert await running.claim(services, job) is None
         assert await outcome(services, owner, job) == ("failed", "job_altered")
         (account,) = {row["account_id"] for row in await _entries(services, job)}
-        assert [row["kind"] for row in await _entries(services, job)] == ["reserve", "release"], account
+        assert [row["kind"] for row in await _entries(services, job)] == ["reserve", "release"], (
+            account
+        )
 
     attack(settings, go)
 
@@ -157,10 +163,18 @@ def test_a_job_that_was_never_accepted_does_not_run(settings: Settings) -> None:
                 amounts = json.dumps({"epsilon": "1", "delta": "1"})
                 other.execute(
                     "SELECT ledger_open(%s, %s, 'data', %s, 'request', %s, %s, 'me', NULL)",
-                    (f"acc_{name}", owner.tenant_id, name, amounts, json.dumps({"basic": {"delta": "1"}})),
+                    (
+                        f"acc_{name}",
+                        owner.tenant_id,
+                        name,
+                        amounts,
+                        json.dumps({"basic": {"delta": "1"}}),
+                    ),
                 )
                 price = json.dumps(dict.fromkeys(("epsilon", "delta", "rho", "delta_z"), "0"))
-                other.execute("SELECT ledger_reserve(%s, %s, %s, '[]', 'me')", (name, [f"acc_{name}"], price))
+                other.execute(
+                    "SELECT ledger_reserve(%s, %s, %s, '[]', 'me')", (name, [f"acc_{name}"], price)
+                )
         for name in ("job_mine1", "job_mine2"):
             assert await running.claim(services, name) is None
             assert await outcome(services, owner, name) == ("failed", "job_altered")
@@ -179,7 +193,9 @@ def test_a_job_that_was_never_accepted_does_not_run(settings: Settings) -> None:
         "UPDATE datasets SET digest = sha256('')",
     ],
 )
-def test_a_dataset_that_was_changed_does_not_open(postgres: EmbeddedPostgres, settings: Settings, change: str) -> None:
+def test_a_dataset_that_was_changed_does_not_open(
+    postgres: EmbeddedPostgres, settings: Settings, change: str
+) -> None:
     """Not even for a job that the service itself accepts afterwards."""
 
     async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
@@ -209,7 +225,8 @@ def test_what_an_older_version_accepted_runs_until_a_rotation_binds_it(
         assert bound
         with psycopg.connect(superuser_url(postgres, settings), autocommit=True) as administrator:
             administrator.execute(
-                "UPDATE datasets SET wrapped_key = %s", (sealing.wrap(services.secrets, dataset, data_key),)
+                "UPDATE datasets SET wrapped_key = %s",
+                (sealing.wrap(services.secrets, dataset, data_key),),
             )
             administrator.execute("UPDATE jobs SET tamper_seal = NULL")
         held = await running.claim(services, job)
@@ -240,14 +257,23 @@ VALUES = st.recursive(
 
 def test_a_seal_holds_for_what_comes_back_from_the_database(settings: Settings) -> None:
     keys = secrets.load(settings.secrets_path)
-    job = {"id": "job_1", "tenant_id": "ten_1", "dataset_id": None, "kind": "k", "price": {}, "seed": 2**63 - 1}
+    job = {
+        "id": "job_1",
+        "tenant_id": "ten_1",
+        "dataset_id": None,
+        "kind": "k",
+        "price": {},
+        "seed": 2**63 - 1,
+    }
 
     with psycopg.connect(libpq_url(settings.database_url or ""), autocommit=True) as connection:
 
         @examples(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
         @given(VALUES)
         def check(value: Any) -> None:
-            (back,) = connection.execute("SELECT %s::text::jsonb", (json.dumps(value),)).fetchone() or (None,)
+            (back,) = connection.execute(
+                "SELECT %s::text::jsonb", (json.dumps(value),)
+            ).fetchone() or (None,)
             sent, read = ({**job, "problem": one, "plan": {}} for one in (value, back))
             assert tamper_seals.seal_job(keys, sent) == tamper_seals.seal_job(keys, read)
 

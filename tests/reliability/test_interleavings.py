@@ -74,7 +74,9 @@ async def behind(url: str, job: str, *steps: Callable[[], Awaitable[Any]]) -> li
         return await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def test_agents_and_owner_of_a_session_lock_in_one_order(postgres: EmbeddedPostgres, settings: Settings) -> None:
+def test_agents_and_owner_of_a_session_lock_in_one_order(
+    postgres: EmbeddedPostgres, settings: Settings
+) -> None:
     """An owner signs the roster while more links are made and a coordinator takes the session: all of them touch job
     and session, and none may hold one while it waits for the other."""
     settings = settings.model_copy(update={"rpc_address": "127.0.0.1:1"})
@@ -109,7 +111,9 @@ def test_agents_and_owner_of_a_session_lock_in_one_order(postgres: EmbeddedPostg
             signature = owner_key.sign(signing.roster(roster))
 
             def approve() -> Awaitable[Any]:
-                return rosters.approve(services, owner, job, roster=roster, signature=signature, owner_key=public)
+                return rosters.approve(
+                    services, owner, job, roster=roster, signature=signature, owner_key=public
+                )
 
             approved, *rest = await behind(
                 superuser_url(postgres, settings),
@@ -135,12 +139,16 @@ def test_who_reads_an_export_slowly_is_in_nobodys_way(settings: Settings) -> Non
     async def go() -> bytes:
         async with opened(settings) as (services, owner):
             cap = Cap(10**9, 0)
-            first, _ = await budgets.set_cap(services, owner, scope="tenant", name=None, cap=cap, reason="first")
+            first, _ = await budgets.set_cap(
+                services, owner, scope="tenant", name=None, cap=cap, reason="first"
+            )
             lines = await ledger.export(services, owner)
             read = [await anext(lines)]
             # The pool's only connection: were it the reader's, the pool would give up.
             await budgets.grant(services, owner, first["id"], cap, "while somebody reads")
-            await budgets.set_cap(services, owner, scope="principal", name="p", cap=cap, reason="also then")
+            await budgets.set_cap(
+                services, owner, scope="principal", name="p", cap=cap, reason="also then"
+            )
             async for part in lines:
                 read.append(part)
             return b"".join(read)

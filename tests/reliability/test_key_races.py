@@ -44,7 +44,9 @@ def test_a_key_stays_while_somebody_writes(settings: Settings) -> None:
             writer.commit()
             with pytest.raises(Conflict, match="1 rows cannot be read"):
                 await rotation.retire(services, path, "content", old)
-            writer.execute("UPDATE datasets SET content_key_id = %s", (services.secrets.content_key_id,))
+            writer.execute(
+                "UPDATE datasets SET content_key_id = %s", (services.secrets.content_key_id,)
+            )
         await rotation.retire(services, path, "content", old)
         assert list(secrets.load(path).content_keys) == [services.secrets.content_key_id]
 
@@ -66,7 +68,9 @@ def test_a_content_is_not_stored_under_a_key_that_was_retired(
         body = bodies.dataset(mode="private", name="another")
         body["content"]["trips"][0]["count"] = 77
         with pytest.raises(Unavailable, match="retired"):
-            await datasets.register(services, owner, whole_registration(validate(_DATASET, body).root))
+            await datasets.register(
+                services, owner, whole_registration(validate(_DATASET, body).root)
+            )
         assert [row["id"] for row in await datasets.page(services, owner, None, 10)] == [dataset]
 
     attack(settings, go)
@@ -89,14 +93,18 @@ def retiring_before(place: Any, name: str, path: Path, patch: pytest.MonkeyPatch
     assert old not in secrets.load(path).content_keys
 
 
-def test_nothing_is_left_under_a_key_that_was_retired(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_left_under_a_key_that_was_retired(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Releases, rounds and ends of sessions and webhooks are sealed again, under the key in use, and open."""
 
     async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
         path = settings.secrets_path
         held = await running.claim(services, job)
         assert held is not None
-        with psycopg.connect(libpq_url(settings.migration_database_url or ""), autocommit=True) as database:
+        with psycopg.connect(
+            libpq_url(settings.migration_database_url or ""), autocommit=True
+        ) as database:
             database.execute("SET discreet.tenant = '*'")
 
             def opened(table: str, column: str, name: str) -> bytes:
@@ -129,11 +137,16 @@ def test_nothing_is_left_under_a_key_that_was_retired(settings: Settings, monkey
                 " SELECT id, 'ses_1', tenant_id, '{}', '{}' FROM jobs WHERE id = %s",
                 (job,),
             )
-            session: Any = SimpleNamespace(job_id=job, attempt=held.attempt)  # all that is asked of it here
+            session: Any = SimpleNamespace(
+                job_id=job, attempt=held.attempt
+            )  # all that is asked of it here
             round_: Any = {"number": 1, "broadcast": b"all", "transcript": b"t"}
             with retiring_before(session_rows, "keep_round", path, monkeypatch):
                 await rounds.keep(services, session, state=b"state", **round_)
-            assert opened("sessions", "sealed", f"session/{job}") == (5).to_bytes(8, "big") + b"stateall"
+            assert (
+                opened("sessions", "sealed", f"session/{job}")
+                == (5).to_bytes(8, "big") + b"stateall"
+            )
 
             with retiring_before(job_rows, "store_release", path, monkeypatch):
                 await rounds.keep_last(services, session, released=b"the end", **round_)
@@ -143,7 +156,9 @@ def test_nothing_is_left_under_a_key_that_was_retired(settings: Settings, monkey
     attack(settings, go)
 
 
-def test_who_rotates_hears_that_the_new_key_is_used(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_rotates_hears_that_the_new_key_is_used(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def gone(_: Services) -> int:
         raise OperationalError("", {}, psycopg.errors.DiskFull())
 

@@ -87,7 +87,9 @@ class Model:
     def reserve(self, job: str, accounts: list[int], price: Price) -> dict[int, bool] | None:
         """Admission by account; None: an error, because the job has reserved already."""
         held = {number: self.accounts[number] for number in accounts}
-        admitted = {number: bool(filters.admits(one.totals, price, one.cap)) for number, one in held.items()}
+        admitted = {
+            number: bool(filters.admits(one.totals, price, one.cap)) for number, one in held.items()
+        }
         if not all(admitted.values()):
             return admitted
         if job in self.jobs:
@@ -137,7 +139,9 @@ prices = st.one_of(
     st.builds(Price.pure, st.one_of(st.integers(0, 3), small, st.just(NANO // 2))),
     st.builds(Price.approximate, small, st.sampled_from([1, 10**8, 10**11])),
     # A Gaussian's: dear by basic composition, cheap by zCDP.
-    st.builds(Price, st.integers(NANO // 4, NANO), st.just(10**11), st.integers(0, 10**16), st.just(0)),
+    st.builds(
+        Price, st.integers(NANO // 4, NANO), st.just(10**11), st.integers(0, 10**16), st.just(0)
+    ),
 )
 some_accounts = st.lists(st.integers(0, ACCOUNTS - 1), min_size=1, max_size=3, unique=True)
 
@@ -271,14 +275,18 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(accounts=some_accounts, price=prices, fate=FATES)
     def reserve(self, accounts: list[int], price: Price, fate: str) -> None:
-        self.transaction([self.reservation_of(self.job(len(self.model.jobs)), accounts, price)], fate)
+        self.transaction(
+            [self.reservation_of(self.job(len(self.model.jobs)), accounts, price)], fate
+        )
 
     @rule(accounts=some_accounts, fill=st.integers(-1, 1), fate=FATES)
     def reserve_to_the_edge(self, accounts: list[int], fill: int, fate: str) -> None:
         """The largest pure price that the first account admits, one unit less, and one more."""
         held = self.model.accounts[accounts[0]]
         epsilon = max(0, filters.largest_epsilon(held.totals, held.cap) + fill)
-        operation = self.reservation_of(self.job(len(self.model.jobs)), accounts, Price.pure(epsilon))
+        operation = self.reservation_of(
+            self.job(len(self.model.jobs)), accounts, Price.pure(epsilon)
+        )
         self.transaction([operation], fate)
 
     @precondition(lambda self: self.model.jobs)
@@ -287,7 +295,9 @@ class LedgerMachine(RuleBasedStateMachine):
         """A job that has a reservation gets no second one on the same account."""
         job = data.draw(st.sampled_from(sorted(self.model.jobs)))
         shared = self.model.jobs[job].accounts[:1]
-        self.transaction([self.reservation_of(job, list(dict.fromkeys(shared + accounts))[:3], price)], "commit")
+        self.transaction(
+            [self.reservation_of(job, list(dict.fromkeys(shared + accounts))[:3], price)], "commit"
+        )
 
     @rule(data=st.data(), fate=FATES)
     def touch(self, data: st.DataObject, fate: str) -> None:
@@ -297,8 +307,17 @@ class LedgerMachine(RuleBasedStateMachine):
     def settle(self, data: st.DataObject, fate: str) -> None:
         self.transaction([self.settlement_of(self.any_job(data))], fate)
 
-    @rule(data=st.data(), price=prices, cap=caps, accounts=some_accounts, stop=st.integers(1, 5), fate=FATES)
-    def several(self, data: st.DataObject, price: Price, cap: Cap, accounts: list[int], stop: int, fate: str) -> None:
+    @rule(
+        data=st.data(),
+        price=prices,
+        cap=caps,
+        accounts=some_accounts,
+        stop=st.integers(1, 5),
+        fate=FATES,
+    )
+    def several(
+        self, data: st.DataObject, price: Price, cap: Cap, accounts: list[int], stop: int, fate: str
+    ) -> None:
         """Several operations in one transaction, which ends after the first `stop` of them."""
         new, old = self.job(len(self.model.jobs)), self.any_job(data)
         operations = [
@@ -329,12 +348,15 @@ class LedgerMachine(RuleBasedStateMachine):
 
     async def balances(self) -> dict[str, ledger.AccountBalance]:
         async with self.database.transaction(SYSTEM) as connection:
-            return await ledger.balances(connection, [self.account(number) for number in range(ACCOUNTS)])
+            return await ledger.balances(
+                connection, [self.account(number) for number in range(ACCOUNTS)]
+            )
 
     async def entries(self) -> list[list[dict[str, Any]]]:
         async with self.database.transaction(SYSTEM) as connection:
             return [
-                await ledger.entries(connection, self.account(number), after=0, size=1000) for number in range(ACCOUNTS)
+                await ledger.entries(connection, self.account(number), after=0, size=1000)
+                for number in range(ACCOUNTS)
             ]
 
     def teardown(self) -> None:
@@ -364,7 +386,9 @@ KINDS = {"open", "grant", "reserve", "data_touched", "commit", "release"}
 
 async def kinds_written(database: Database) -> set[str]:
     async with database.transaction(SYSTEM) as connection:
-        return set((await connection.execute(text("SELECT DISTINCT kind FROM ledger_entries"))).scalars())
+        return set(
+            (await connection.execute(text("SELECT DISTINCT kind FROM ledger_entries"))).scalars()
+        )
 
 
 def test_the_ledger_is_its_model(settings: Settings) -> None:

@@ -31,7 +31,10 @@ def test_waits_are_counted_in_fair_shares() -> None:
 
     def row(tenant: str, came: float, began: float) -> dict[str, object]:
         times = {"created_at": came, "started_at": began}
-        return {"tenant_id": tenant, **{name: start + datetime.timedelta(seconds=at) for name, at in times.items()}}
+        return {
+            "tenant_id": tenant,
+            **{name: start + datetime.timedelta(seconds=at) for name, at in times.items()},
+        }
 
     in_turns = {f"a{n}": row("a", n / 1000, 2 * n) for n in range(1, 20)}
     in_turns |= {f"b{n}": row("b", n / 1000, 2 * n + 1) for n in range(1, 20)}

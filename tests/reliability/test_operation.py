@@ -34,7 +34,9 @@ time.time_ns = lambda: _time_ns() + {seconds} * 10**9
 
 @pytest.fixture
 def running(postgres: EmbeddedPostgres, template: str, tmp_path: Path) -> Iterator[Installation]:
-    with installation(postgres, template, tmp_path / "state", workers=0, lease_seconds=2.0) as started:
+    with installation(
+        postgres, template, tmp_path / "state", workers=0, lease_seconds=2.0
+    ) as started:
         yield started
 
 
@@ -42,13 +44,17 @@ def start_worker(running: Installation, folder: Path, hours: int) -> int:
     """A worker that believes that it is so many hours later."""
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(WRONG_CLOCK.format(seconds=3600 * hours))
-    running.extra = {"PYTHONPATH": os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))}
+    running.extra = {
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    }
     return running.start_worker().pid
 
 
 def child_of(worker: int) -> int | None:
     """A solver's child: what the worker's zygote has forked."""
-    zygote = next((pid for pid in family(worker)[1:] if "discreet.isolation.zygote" in command(pid)), None)
+    zygote = next(
+        (pid for pid in family(worker)[1:] if "discreet.isolation.zygote" in command(pid)), None
+    )
     return None if zygote is None else next(iter(family(zygote)[1:]), None)
 
 
@@ -56,7 +62,9 @@ def has_begun(client: Client, job: str) -> bool:
     return bool(client.job(job)["state"] != "queued")
 
 
-def hold(client: Client, body: dict[str, Any], worker: int, jobs: dict[str, set[str]]) -> tuple[str, int]:
+def hold(
+    client: Client, body: dict[str, Any], worker: int, jobs: dict[str, set[str]]
+) -> tuple[str, int]:
     """A job, and its child, which is stopped in the middle of the work. Those that were too quick are in `jobs` too."""
     for _ in range(5):
         key = f"job {len(jobs)}"
@@ -89,7 +97,9 @@ def test_an_upgrade_in_mid_job_between_workers_with_wrong_clocks(
         os.kill(old, signal.SIGTERM)
         assert running.workers[0].wait(DEADLINE_SECONDS) == 0
         found = client.job(first)
-        assert (found["state"], found["finished_at"]) == ("queued", None), "the job was not handed back"
+        assert (found["state"], found["finished_at"]) == ("queued", None), (
+            "the job was not handed back"
+        )
 
         new = start_worker(running, tmp_path / "behind", -HOURS)
         assert client.wait(first)["state"] == "succeeded"
@@ -105,7 +115,9 @@ def test_an_upgrade_in_mid_job_between_workers_with_wrong_clocks(
     assert (row["attempt"], row["failures"]) == (2, 0), "an upgrade is no failure of the job"
 
 
-def test_a_lease_that_ended_by_a_jump_of_the_clock_is_fenced(postgres: EmbeddedPostgres, running: Installation) -> None:
+def test_a_lease_that_ended_by_a_jump_of_the_clock_is_fenced(
+    postgres: EmbeddedPostgres, running: Installation
+) -> None:
     """Two workers hold one job, since the clock has jumped between their claims: only the second can publish."""
     import asyncio
 
@@ -150,7 +162,10 @@ def test_a_lease_that_ended_by_a_jump_of_the_clock_is_fenced(postgres: EmbeddedP
 
 
 def test_a_worker_that_can_make_no_children_charges_nobody(
-    postgres: EmbeddedPostgres, running: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    postgres: EmbeddedPostgres,
+    running: Installation,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The process that makes them does not start, as with packages that do not fit each other: no data are touched."""
     import asyncio
@@ -163,7 +178,9 @@ def test_a_worker_that_can_make_no_children_charges_nobody(
     (tmp_path / "broken" / "discreet" / "__init__.py").write_text("raise SystemExit(1)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "broken"))
     with running.client() as client:
-        job = client.submit(bodies.job(client.register(bodies.dataset())["id"]), idempotency_key="only")["id"]
+        job = client.submit(
+            bodies.job(client.register(bodies.dataset())["id"]), idempotency_key="only"
+        )["id"]
 
     async def go() -> None:
         async with open_services(running.settings) as services:

@@ -26,7 +26,9 @@ def block(number: int) -> dict[str, Any]:
     return {"block": day(number), "content": {"trips": [trip]}}
 
 
-def killed_by(running: Installation, point: str, path: str, body: dict[str, Any], **headers: str) -> None:
+def killed_by(
+    running: Installation, point: str, path: str, body: dict[str, Any], **headers: str
+) -> None:
     """A request to an API that dies at this point, beside the one that goes on."""
     faulty = Installation(running.settings, owner_key=running.owner_key)
     faulty.extra = {"DISCREET_FAULTS_SWITCH": SWITCH, "DISCREET_FAULTS": f"{point}=1"}
@@ -44,12 +46,22 @@ def killed_by(running: Installation, point: str, path: str, body: dict[str, Any]
         faulty.stop()
 
 
-def test_kill_9_around_blocks_and_a_job_over_thirty(postgres: EmbeddedPostgres, template: str, tmp_path: Path) -> None:
-    with installation(postgres, template, tmp_path / "state", workers=0, lease_seconds=2.0, max_attempts=9) as running:
+def test_kill_9_around_blocks_and_a_job_over_thirty(
+    postgres: EmbeddedPostgres, template: str, tmp_path: Path
+) -> None:
+    with installation(
+        postgres, template, tmp_path / "state", workers=0, lease_seconds=2.0, max_attempts=9
+    ) as running:
         url = superuser_url(postgres, running.settings)
         public = {"unit": "request", "zones": 3, "periods": 2, "period_minutes": 60}
         with running.client() as client:
-            made = {"name": "s", "kind": "routing", "public": public, "by": "day", "cap": {"epsilon": 1, "delta": 0}}
+            made = {
+                "name": "s",
+                "kind": "routing",
+                "public": public,
+                "by": "day",
+                "cap": {"epsilon": 1, "delta": 0},
+            }
             source = client.sources.create(made)["id"]
         path = f"/v1/sources/{source}/blocks"
         for point, there in (("block.opened", 0), ("block.written", 0), ("block.committed", 1)):
@@ -59,20 +71,30 @@ def test_kill_9_around_blocks_and_a_job_over_thirty(postgres: EmbeddedPostgres, 
             with running.client() as client:
                 assert len(client.sources.get(source)["blocks"] or []) == there, point
         with running.client() as client:
-            assert client.sources.add(source, day(1), block(1)["content"])["version"] == 1  # the one that was committed
+            assert (
+                client.sources.add(source, day(1), block(1)["content"])["version"] == 1
+            )  # the one that was committed
             for number in range(2, DAYS + 1):
                 client.sources.add(source, day(number), block(number)["content"])
 
-        problem = {"kind": "routing", "source": {"id": source, "last": DAYS}, "network": bodies.network()}
+        problem = {
+            "kind": "routing",
+            "source": {"id": source, "last": DAYS},
+            "network": bodies.network(),
+        }
         job = {"problem": problem, "privacy": {"epsilon": 0.1}}
         killed_by(running, "submit.committed", "/v1/jobs", job, **{"Idempotency-Key": "once"})
         with running.client() as client:
-            client.sources.add(source, day(DAYS), {**block(DAYS)["content"], "trips": []})  # another version meanwhile
+            client.sources.add(
+                source, day(DAYS), {**block(DAYS)["content"], "trips": []}
+            )  # another version meanwhile
             submitted = client.submit(job, idempotency_key="once")["id"]
             pinned = client.job(submitted)["problem"]["source"]["versions"]
         chains = read_chains(url)
         assert len(chains) == DAYS
-        assert {tuple(row["kind"] for row in rows) for rows in chains.values()} == {("open", "reserve")}
+        assert {tuple(row["kind"] for row in rows) for rows in chains.values()} == {
+            ("open", "reserve")
+        }
 
         for point in WORKER_POINTS:
             running.extra |= {"DISCREET_FAULTS_SWITCH": SWITCH, "DISCREET_FAULTS": f"{point}=1"}

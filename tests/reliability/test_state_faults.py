@@ -71,28 +71,49 @@ def test_first_start_killed_at_every_step_goes_on(tmp_path: Path) -> None:
     """One folder that is killed at one step after the other: every start finds what the last one left."""
     state = tmp_path / "state"
     for where, word in (
-        ("discreet.private_files:Path.replace", "format.json"),  # the format is written and not in its place
+        (
+            "discreet.private_files:Path.replace",
+            "format.json",
+        ),  # the format is written and not in its place
         ("os:link", "secrets.json"),  # the secrets are written and not in their place
-        ("discreet.private_files:Path.replace", "postgres.json"),  # the passwords are not in their place
-        ("discreet.installation.postgres:EmbeddedPostgres._check_version", ""),  # initdb is done, nothing is configured
-        ("discreet.installation.database_roles:let_in", ""),  # roles and database are made, anybody may connect
+        (
+            "discreet.private_files:Path.replace",
+            "postgres.json",
+        ),  # the passwords are not in their place
+        (
+            "discreet.installation.postgres:EmbeddedPostgres._check_version",
+            "",
+        ),  # initdb is done, nothing is configured
+        (
+            "discreet.installation.database_roles:let_in",
+            "",
+        ),  # roles and database are made, anybody may connect
         ("discreet.storage.migrations:oldest_code", ""),  # all tables are made and not committed
-        ("discreet.installation.postgres:EmbeddedPostgres.mark", ""),  # it is migrated and does not know it
+        (
+            "discreet.installation.postgres:EmbeddedPostgres.mark",
+            "",
+        ),  # it is migrated and does not know it
     ):
         killed(FIRST_START, state, where, word)
     kept = json.loads((state / "postgres.json").read_text())
-    settings = Settings(state=state, database_url=None, migration_database_url=None, secrets_file=None)
+    settings = Settings(
+        state=state, database_url=None, migration_database_url=None, secrets_file=None
+    )
     with prepared.embedded(settings) as ready:
         assert secrets.load(settings.secrets_path)
         assert json.loads((state / "postgres.json").read_text()) == kept
         assert json.loads((state / "format.json").read_text())["format"] == FORMAT
         with psycopg.connect(str(ready.database_url)) as connection:
-            assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == (revisions()[-1],)
+            assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == (
+                revisions()[-1],
+            )
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 connection.execute("CREATE TABLE mine (x int)")
 
 
-def test_first_keys_are_not_lost_between_database_and_disk(database: Database, tmp_path: Path) -> None:
+def test_first_keys_are_not_lost_between_database_and_disk(
+    database: Database, tmp_path: Path
+) -> None:
     state = tmp_path / "state"
     settings = settings_for(database, state)
     environment = {
@@ -109,7 +130,11 @@ def test_first_keys_are_not_lost_between_database_and_disk(database: Database, t
         assert not (state / "owner.key").exists()
     code = "import sys\n" + FIRST_KEYS
     for _ in range(2):  # the second time finds that all is done
-        subprocess.run([sys.executable, "-c", code, str(state)], env=clean_environment(**environment), check=True)
+        subprocess.run(
+            [sys.executable, "-c", code, str(state)],
+            env=clean_environment(**environment),
+            check=True,
+        )
         assert not (state / "keys.draft").exists() or (state / "owner.key").exists()
     with psycopg.connect(database.owner_url) as connection:
         connection.execute("SELECT set_config('discreet.tenant', '*', false)")
@@ -130,7 +155,10 @@ def test_state_of_another_version(tmp_path: Path) -> None:
     line = refused(state)
     assert f"{state} has format 7 of discreet 9.1.0; this is discreet" in line
     assert "use that version, or another folder" in line
-    assert sorted(path.name for path in state.iterdir()) == ["format.json", "lock"]  # nothing was touched
+    assert sorted(path.name for path in state.iterdir()) == [
+        "format.json",
+        "lock",
+    ]  # nothing was touched
     for damaged in ("", "[]", '{"format": "x", "discreet": 1}', "{"):
         place.write_text(damaged)
         with pytest.raises(DiscreetError, match=r"format\.json cannot be read"):
@@ -152,7 +180,8 @@ def test_ports_that_are_taken(tmp_path: Path) -> None:
         )
         assert done.returncode == 1
         assert (
-            done.stderr == f"discreet: cannot listen on port {port} of 127.0.0.1 for metrics: Address already in use\n"
+            done.stderr
+            == f"discreet: cannot listen on port {port} of 127.0.0.1 for metrics: Address already in use\n"
         )
 
 
@@ -205,7 +234,10 @@ def fill_up(settings: Settings, server: object) -> dict[str, object]:
                     await asyncio.sleep(0.2)
             (verified,) = await restoring.check_ledger(services, [])
             async with services.database.transaction("*") as connection:
-                jobs = [row[0] for row in await connection.execute(text("SELECT id FROM jobs ORDER BY id"))]
+                jobs = [
+                    row[0]
+                    for row in await connection.execute(text("SELECT id FROM jobs ORDER BY id"))
+                ]
         return {
             "errors": errors,
             "accepted": sorted(accepted),
@@ -222,7 +254,11 @@ def test_full_disk_refuses_and_loses_nothing(tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
     first, then = on_a_small_disk(state, "40m", FULL_DATABASE)
-    assert re.search("No space left on device|could not extend file", first)  # as PostgreSQL meets it
+    assert re.search(
+        "No space left on device|could not extend file", first
+    )  # as PostgreSQL meets it
     assert then["errors"], "the disk was never full"
-    assert then["jobs"] == then["accepted"]  # each that was accepted is there, none that was refused
+    assert (
+        then["jobs"] == then["accepted"]
+    )  # each that was accepted is there, none that was refused
     assert then["entries"] == 1 + len(then["jobs"])  # and each is reserved once

@@ -38,20 +38,29 @@ async def publish(services: Services, job: str, result: bytes = RESULT) -> None:
 
 def change(settings: Settings, statement: str, *values: Any) -> None:
     """A statement of the tables' owner: the service's own role may add results and change none."""
-    with psycopg.connect(libpq_url(settings.migration_database_url or ""), autocommit=True) as other:
+    with psycopg.connect(
+        libpq_url(settings.migration_database_url or ""), autocommit=True
+    ) as other:
         other.execute("SET discreet.tenant = '*'")
         assert other.execute(statement, values).rowcount >= 1  # type: ignore[call-overload]
 
 
 def signed_by(key: Ed25519PrivateKey, certificate: dict[str, Any], **values: Any) -> dict[str, Any]:
-    body = {name: value for name, value in certificate.items() if name not in ("signature", "public_key")}
+    body = {
+        name: value
+        for name, value in certificate.items()
+        if name not in ("signature", "public_key")
+    }
     return certificates.sign({**body, **values}, key)
 
 
 async def refusals(services: Services, owner: Principal, job: str) -> tuple[str, str]:
     """Codes of what the result and its table are answered with; "" where they are given out."""
     found = []
-    for ask in (jobs.result(services, owner, job), jobs.result_table(services, owner, job, "link_flows")):
+    for ask in (
+        jobs.result(services, owner, job),
+        jobs.result_table(services, owner, job, "link_flows"),
+    ):
         try:
             await ask
             found.append("")
@@ -78,7 +87,9 @@ def test_what_was_exchanged_is_not_given_out(settings: Settings) -> None:
     async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
         other = await submit(services, owner, dataset)
         await publish(services, job)
-        await publish(services, other, canonical.dumps({"total_travel_time": 9, "tables": ["link_flows"]}))
+        await publish(
+            services, other, canonical.dumps({"total_travel_time": 9, "tables": ["link_flows"]})
+        )
         _, text, certificate = await jobs.result(services, owner, job)
         assert text == RESULT
         assert certificate["result_digest"] == hashlib.sha256(RESULT).hexdigest()
@@ -91,7 +102,11 @@ def test_what_was_exchanged_is_not_given_out(settings: Settings) -> None:
         mine = b'{"total_travel_time":1}'
         mine_digest = hashlib.sha256(mine).hexdigest()
         swaps: list[tuple[str, tuple[Any, ...], tuple[str, str]]] = [
-            ("UPDATE job_results SET result = %s WHERE job_id = %s", (mine, job), ("result_altered", "result_altered")),
+            (
+                "UPDATE job_results SET result = %s WHERE job_id = %s",
+                (mine, job),
+                ("result_altered", "result_altered"),
+            ),
             (  # also where only the writing of it differs
                 "UPDATE job_results SET result = %s WHERE job_id = %s",
                 (RESULT.replace(b":", b": "), job),
@@ -111,12 +126,25 @@ def test_what_was_exchanged_is_not_given_out(settings: Settings) -> None:
             ),
             (  # the same, signed with a key of one's own
                 "UPDATE job_results SET result = %s, certificate = %s WHERE job_id = %s",
-                (mine, json.dumps(signed_by(stranger, certificate, result_digest=mine_digest)), job),
+                (
+                    mine,
+                    json.dumps(signed_by(stranger, certificate, result_digest=mine_digest)),
+                    job,
+                ),
                 ("signing_key_unknown", "signing_key_unknown"),
             ),
             *(  # what is no certificate at all, and numbers that no double holds
-                ("UPDATE job_results SET certificate = %s WHERE job_id = %s", (text, job), ("result_altered",) * 2)
-                for text in ("[]", "null", '"signed"', json.dumps(certificate)[:-1] + ', "version": 1e400}')
+                (
+                    "UPDATE job_results SET certificate = %s WHERE job_id = %s",
+                    (text, job),
+                    ("result_altered",) * 2,
+                )
+                for text in (
+                    "[]",
+                    "null",
+                    '"signed"',
+                    json.dumps(certificate)[:-1] + ', "version": 1e400}',
+                )
             ),
             (
                 "UPDATE result_tables SET parquet = %s WHERE job_id = %s",
@@ -151,10 +179,16 @@ def test_results_of_an_older_version_are_given_out_and_bound_by_nothing(settings
     async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
         await publish(services, job)
         _, _, certificate = await jobs.result(services, owner, job)
-        body = {name: value for name, value in certificate.items() if name not in ("result_digest", "tables")}
+        body = {
+            name: value
+            for name, value in certificate.items()
+            if name not in ("result_digest", "tables")
+        }
         old = signed_by(services.secrets.signer, body)
         text = b'{"total_travel_time": 4.5, "tables": ["link_flows"]}'
-        change(settings, "UPDATE job_results SET result = %s, certificate = %s", text, json.dumps(old))
+        change(
+            settings, "UPDATE job_results SET result = %s, certificate = %s", text, json.dumps(old)
+        )
         assert (await jobs.result(services, owner, job))[1:] == (text, old)
         assert await jobs.result_table(services, owner, job, "link_flows") == PARQUET
 
@@ -170,7 +204,10 @@ def test_a_signing_key_that_certified_results_is_kept(settings: Settings) -> Non
         with pytest.raises(Conflict, match="1 results were certified"):
             await rotation.retire(services, path, "signing", old)
         await rotation.retire(services, path, "signing", old, force=True)
-        assert await refusals(services, owner, job) == ("signing_key_unknown", "signing_key_unknown")
+        assert await refusals(services, owner, job) == (
+            "signing_key_unknown",
+            "signing_key_unknown",
+        )
         for wrong in ("", "x", base64.b64encode(b"short").decode()):
             with pytest.raises(secrets.SecretsError, match="no public key"):
                 secrets.trust(path, wrong)

@@ -53,8 +53,12 @@ class AgentProcess:
 
     def start(self) -> None:
         self.folder.mkdir(exist_ok=True, parents=True)
-        (self.folder / "problem.json").write_text(json.dumps({**self.problem, "folder": str(self.folder)}))
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("DISCREET_")}
+        (self.folder / "problem.json").write_text(
+            json.dumps({**self.problem, "folder": str(self.folder)})
+        )
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("DISCREET_")
+        }
         # A problem file that names its kind needs no program.
         program = () if "kind" in self.problem else ("--program", "tests.rpc.agents:add")
         arguments = [
@@ -149,7 +153,11 @@ class Federation(Installation):
         names = ("quorum", "on_missing", "round_seconds", "join_seconds", "approve_seconds")
         terms = {name: fields.pop(name) for name in names if name in fields}
         problem = kinds.NoisySum.model_validate(
-            {"protocol": "federated", "federation": {"agents": agents, "join_seconds": 1000.0, **terms}, **fields}
+            {
+                "protocol": "federated",
+                "federation": {"agents": agents, "join_seconds": 1000.0, **terms},
+                **fields,
+            }
         )
 
         async def go() -> str:
@@ -192,7 +200,9 @@ class Federation(Installation):
             owner = Identity.open(self.owner_identity).fingerprint
             return list(client.session_tokens(job, owner=owner, count=count, names=names)["links"])
 
-    def agent(self, token: str, *options: str, name: str | None = None, **problem: Any) -> AgentProcess:
+    def agent(
+        self, token: str, *options: str, name: str | None = None, **problem: Any
+    ) -> AgentProcess:
         """A new agent process; it sends `value` + round."""
         folder = self.folder / (name or f"agent-{len(self.agents)}")
         made = AgentProcess(folder, token, {"value": 1, **problem}, options)
@@ -202,14 +212,18 @@ class Federation(Installation):
 
     def joined(self, job: str, count: int) -> None:
         with self.client() as client:
-            eventually(lambda: len(client.session(job)["agents"]) >= count, f"{count} agents have enrolled")
+            eventually(
+                lambda: len(client.session(job)["agents"]) >= count, f"{count} agents have enrolled"
+            )
 
     def approve(self, job: str, **more: Any) -> dict[str, Any]:
         from discreet_client.federation.rosters import roster_document
 
         with self.client() as client:
             found = client.session(job)
-        return self.hand_in(job, roster_document(found["id"], job, found["kind"], found["agents"]), **more)
+        return self.hand_in(
+            job, roster_document(found["id"], job, found["kind"], found["agents"]), **more
+        )
 
     def hand_in(self, job: str, document: bytes, **more: Any) -> dict[str, Any]:
         """A roster, signed by the owner."""
@@ -227,7 +241,9 @@ class Federation(Installation):
 
     def round_of(self, job: str) -> int:
         with self.client() as client:
-            assert (ended := client.job(job))["state"] != "failed", ended  # or who waits for a round waits in vain
+            assert (ended := client.job(job))["state"] != "failed", (
+                ended
+            )  # or who waits for a round waits in vain
             return int(client.session(job)["round"])
 
     def job(self, job: str) -> dict[str, Any]:
@@ -258,7 +274,11 @@ def _listens(port: int) -> bool:
 
 @contextmanager
 def federation(
-    postgres: EmbeddedPostgres, template: str, state: Path, extra: dict[str, str] | None = None, **values: Any
+    postgres: EmbeddedPostgres,
+    template: str,
+    state: Path,
+    extra: dict[str, str] | None = None,
+    **values: Any,
 ) -> Iterator[Federation]:
     with fresh_database(postgres, template) as database:
         settings: Settings = settings_for(database, state, lease_seconds=5.0, **values)
@@ -273,9 +293,13 @@ def federation(
 
 
 @pytest.fixture(scope="session")
-def shared(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
+def shared(
+    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Federation]:
     """One installation for all tests that leave its processes alone; not encrypted, on loopback."""
-    slow = {"DISCREET_RPC_MESSAGES_PER_SECOND": "300"}  # no agent of these tests comes near it, but the one that floods
+    slow = {
+        "DISCREET_RPC_MESSAGES_PER_SECOND": "300"
+    }  # no agent of these tests comes near it, but the one that floods
     with federation(postgres, template, tmp_path_factory.mktemp("federation"), slow) as running:
         yield running
 

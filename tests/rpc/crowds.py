@@ -52,7 +52,9 @@ async def ended(call: Any) -> tuple[str, str]:
     return "OK", ""
 
 
-async def first_messages(port: int, count: int, size: int, at_once: int = 46) -> Counter[tuple[str, str]]:
+async def first_messages(
+    port: int, count: int, size: int, at_once: int = 46
+) -> Counter[tuple[str, str]]:
     """Calls whose first message is garbage of `size` bytes, half of them streams; how they ended."""
     garbage = bytes(size)
     answers: Counter[tuple[str, str]] = Counter()
@@ -74,7 +76,9 @@ async def first_messages(port: int, count: int, size: int, at_once: int = 46) ->
     return answers
 
 
-async def enrolments(port: int, count: int, session: str, token: str, at_once: int = 200) -> Counter[tuple[str, str]]:
+async def enrolments(
+    port: int, count: int, session: str, token: str, at_once: int = 200
+) -> Counter[tuple[str, str]]:
     """Well-formed enrolments, each well signed by a key of its own, with a token that is none."""
     answers: Counter[tuple[str, str]] = Counter()
     turns = asyncio.Semaphore(at_once)
@@ -82,7 +86,9 @@ async def enrolments(port: int, count: int, session: str, token: str, at_once: i
 
         async def send(number: int) -> None:
             async with turns:
-                answers[await ended(channels[number % 8].unary_unary(ENROLL)(enrolment(session, token)))] += 1
+                answers[
+                    await ended(channels[number % 8].unary_unary(ENROLL)(enrolment(session, token)))
+                ] += 1
 
         await asyncio.gather(*(send(number) for number in range(count)))
     return answers
@@ -91,7 +97,12 @@ async def enrolments(port: int, count: int, session: str, token: str, at_once: i
 def enrolment(session: str, token: str) -> bytes:
     identity = Identity.generate()
     content = pb.Enrolment(
-        token=token, name="raw", unit="trajectory", cap_epsilon="1", cap_delta="0", announcement=b"{}"
+        token=token,
+        name="raw",
+        unit="trajectory",
+        cap_epsilon="1",
+        cap_delta="0",
+        announcement=b"{}",
     )
     data, nonce, now = content.SerializeToString(), os.urandom(16), time.time_ns() // 1_000_000
     return pb.EnrollRequest(
@@ -104,7 +115,9 @@ def enrolment(session: str, token: str) -> bytes:
     ).SerializeToString()
 
 
-async def keep_silent(port: int, streams: int, channels: int, stop: Event, tally: Counter[str]) -> None:
+async def keep_silent(
+    port: int, streams: int, channels: int, stop: Event, tally: Counter[str]
+) -> None:
     """Hold so many streams that say nothing; a stream that is closed is opened again at once."""
     async with connections(port, channels) as opened:
 

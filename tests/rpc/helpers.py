@@ -41,7 +41,9 @@ def entries(where: Federation, job: str) -> dict[str, list[str]]:
     with where.client() as client:
         return {
             one["fingerprint"]: [
-                entry["kind"] for entry in client.entries(one["account"]) if entry["job"] in (job, None)
+                entry["kind"]
+                for entry in client.entries(one["account"])
+                if entry["job"] in (job, None)
             ]
             for one in client.session(job)["agents"]
         }

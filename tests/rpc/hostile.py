@@ -40,13 +40,19 @@ class Hostile(rpc.FederationServicer):
         return str(Link("127.0.0.1", self.port, session, *keys, token="t"))
 
     def Enroll(self, request: Any, context: Any) -> Any:  # noqa: N802
-        content = pb.Enrolled(session=request.session, account="acc_1", nonce=request.nonce).SerializeToString()
+        content = pb.Enrolled(
+            session=request.session, account="acc_1", nonce=request.nonce
+        ).SerializeToString()
         signature = self.signer.sign(signing.enrolled(request.session, content))
-        return pb.EnrollResponse(public_key=self.signer.public_key, content=content, signature=signature)
+        return pb.EnrollResponse(
+            public_key=self.signer.public_key, content=content, signature=signature
+        )
 
     def Participate(self, requests: Any, context: Any) -> Any:  # noqa: N802
         now = time.time_ns() // 1_000_000
-        challenge = pb.Challenge(nonce=b"n" * 32, timestamp_ms=now, public_key=self.signer.public_key)
+        challenge = pb.Challenge(
+            nonce=b"n" * 32, timestamp_ms=now, public_key=self.signer.public_key
+        )
         yield self.signed("", challenge=challenge)
         hello = next(requests, None)
         if hello is None:
@@ -65,7 +71,9 @@ class Hostile(rpc.FederationServicer):
 
     def signed(self, session: str, **content: Any) -> Any:
         data = pb.OperatorContent(**content).SerializeToString()
-        return pb.OperatorMessage(content=data, signature=self.signer.sign(signing.operator(session, data)))
+        return pb.OperatorMessage(
+            content=data, signature=self.signer.sign(signing.operator(session, data))
+        )
 
     def start(
         self,
@@ -82,7 +90,12 @@ class Hostile(rpc.FederationServicer):
     ) -> dict[str, Any]:
         """Start, of job `job_1` whatever the session is: the owner has signed that."""
         key = base64.b64encode(agent.public_key).decode()
-        listed = {"name": name, "fingerprint": agent.fingerprint, "key": key, "announcement": announcement}
+        listed = {
+            "name": name,
+            "fingerprint": agent.fingerprint,
+            "key": key,
+            "announcement": announcement,
+        }
         roster = roster_document(session, "job_1", "multi_agent", [listed])
         words = {
             "session": session,

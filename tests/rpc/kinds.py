@@ -16,7 +16,13 @@ from discreet.privacy.calibration import discrete_laplace
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Neighbours
 from discreet.problems.contents import Content, Progress, Released, pack, unpack
-from discreet.problems.federation import FederatedProblem, FederationTerms, Member, Session, SessionFailed
+from discreet.problems.federation import (
+    FederatedProblem,
+    FederationTerms,
+    Member,
+    Session,
+    SessionFailed,
+)
 from discreet.problems.numbers import Budget, Positive
 from discreet.problems.plans import Plan, Resources
 from discreet.problems.results import Output, Result
@@ -82,7 +88,12 @@ class NoisySum(FederatedProblem):
         session.step(0, {member.fingerprint: NUMBER.pack(1)}, Noise.secure())
         session.restore(session.state())
         released = unpack(pack(session.released()))
-        problem.finish(None, Plan.model_validate_json(plan.model_dump_json()), released, lambda step, total: None)
+        problem.finish(
+            None,
+            Plan.model_validate_json(plan.model_dump_json()),
+            released,
+            lambda step, total: None,
+        )
 
     def answer_bytes(self, plan: Plan, agents: int) -> int:
         return NUMBER.size
@@ -92,7 +103,9 @@ class NoisySum(FederatedProblem):
 
     def finish(self, public: Any, plan: Plan, released: Released, progress: Progress) -> Result:
         sums = released["sums"].tolist()
-        return Result({"sums": Output(lambda: sums), "agents": Output(lambda: plan.parameters["agents"])})
+        return Result(
+            {"sums": Output(lambda: sums), "agents": Output(lambda: plan.parameters["agents"])}
+        )
 
 
 class Sums(Session):

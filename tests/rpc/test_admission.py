@@ -30,7 +30,9 @@ SMALL = {"DISCREET_RPC_WAITING": "16", "DISCREET_RPC_STREAMS": "8"}
 
 
 @pytest.fixture(scope="module")
-def small(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
+def small(
+    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Federation]:
     """An rpc process with few places."""
     with federation(postgres, template, tmp_path_factory.mktemp("small"), SMALL) as running:
         yield running
@@ -52,8 +54,13 @@ def test_agents_come_in_beside_silent_streams(small: Federation) -> None:
     with silence(small.rpc_port, streams=160, channels=8) as tally:
         agents = run(small, job, 2)
         assert [agent.outcome()["rounds"] for agent in agents] == [2, 2]
-        with grpc.insecure_channel(f"127.0.0.1:{small.rpc_port}") as channel:  # probes are let in as well
-            assert health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest()).status == 1
+        with grpc.insecure_channel(
+            f"127.0.0.1:{small.rpc_port}"
+        ) as channel:  # probes are let in as well
+            assert (
+                health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest()).status
+                == 1
+            )
     assert small.job(job)["state"] == "succeeded"
     assert tally["too_many_streams"] > 0
 
@@ -71,7 +78,10 @@ def test_a_flood_of_enrolments_is_told_to_come_again(small: Federation) -> None:
     session = Link.parse(small.invite(job, 1)[0]).session
     answers = asyncio.run(enrolments(small.rpc_port, 120, session, "guess", at_once=60))
     assert answers.total() == 120
-    assert answers.keys() <= {("UNAUTHENTICATED", "wrong_token"), ("UNAVAILABLE", "too_many_streams")}
+    assert answers.keys() <= {
+        ("UNAUTHENTICATED", "wrong_token"),
+        ("UNAVAILABLE", "too_many_streams"),
+    }
     agents = run(small, job, 2)
     assert [agent.outcome()["state"] for agent in agents] == ["succeeded"] * 2
 
@@ -110,7 +120,14 @@ def test_the_fullest_connection_makes_room() -> None:
     async def go() -> list[str]:
         room, ends = WaitingRoom(4), list[str]()
         tasks = []
-        for connection, name in (("x", "x1"), ("y", "y1"), ("x", "x2"), ("x", "x3"), ("z", "z1"), ("x", "x4")):
+        for connection, name in (
+            ("x", "x1"),
+            ("y", "y1"),
+            ("x", "x2"),
+            ("x", "x3"),
+            ("z", "z1"),
+            ("x", "x4"),
+        ):
             tasks.append(asyncio.create_task(_silent(room, connection, ends, name)))
             await _later()
         for task in tasks:
@@ -122,7 +139,9 @@ def test_the_fullest_connection_makes_room() -> None:
     assert asyncio.run(go()) == ["x1 too_many_streams", "x4 too_many_streams"]
 
 
-def test_among_equals_the_oldest_makes_room_when_it_was_silent_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_among_equals_the_oldest_makes_room_when_it_was_silent_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def go() -> list[str]:
         room, ends = WaitingRoom(2), list[str]()
         tasks = []
@@ -234,7 +253,9 @@ def test_who_does_not_read_how_its_session_ended_keeps_nobody_out(
                     await service.Participate(stream, context)
 
             deaf = [_Deaf(), _Deaf()]
-            tasks = [asyncio.create_task(comes(str(number), one)) for number, one in enumerate(deaf)]
+            tasks = [
+                asyncio.create_task(comes(str(number), one)) for number, one in enumerate(deaf)
+            ]
             for one in deaf:
                 await one.asked.wait()
             assert not room._there, "they have no place where others come in"

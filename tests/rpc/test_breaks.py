@@ -74,19 +74,27 @@ def test_a_session_moves_to_the_process_where_its_agents_are(encrypted: Federati
         agent.token = str(replace(Link.parse(agent.token), port=other))
         agent.start()
     assert {agent.outcome()["state"] for agent in agents} == {"succeeded"}
-    assert all(once_each(agent, 16) or _killed_while_deciding(agent.answers, 16) for agent in agents)
+    assert all(
+        once_each(agent, 16) or _killed_while_deciding(agent.answers, 16) for agent in agents
+    )
     with encrypted.client() as client:
         assert client.result(job)["result"]["sums"] == sums(2, 16)
 
 
 def _killed_while_deciding(answers: list[tuple[int, int, str]], rounds: int) -> bool:
     """The kill may fall between the line of this test's log and the decision on disk: then that line stands twice."""
-    return sorted({(number, size) for number, size, _ in answers}) == [(n, n) for n in range(rounds)]
+    return sorted({(number, size) for number, size, _ in answers}) == [
+        (n, n) for n in range(rounds)
+    ]
 
 
 @pytest.mark.parametrize("terms", ["abort", "finish"])
-def test_a_network_that_is_cut_for_longer_than_the_deadline(encrypted: Federation, terms: str) -> None:
-    job = encrypted.submit(agents=3, rounds=30, mode="simulation", on_missing=terms, quorum=2, round_seconds=8.0)
+def test_a_network_that_is_cut_for_longer_than_the_deadline(
+    encrypted: Federation, terms: str
+) -> None:
+    job = encrypted.submit(
+        agents=3, rounds=30, mode="simulation", on_missing=terms, quorum=2, round_seconds=8.0
+    )
     proxy = Proxy(encrypted.rpc_port)
     try:
         tokens = encrypted.invite(job, 3)
@@ -144,7 +152,9 @@ class Authority:
         place.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
         return certificate, place
 
-    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    def _builder(
+        self, subject: x509.Name, key: ec.EllipticCurvePublicKey
+    ) -> x509.CertificateBuilder:
         now = datetime.datetime.now(datetime.UTC)
         return (
             x509.CertificateBuilder()
@@ -157,8 +167,13 @@ class Authority:
         )
 
 
-def test_mutual_tls_and_certificates_of_other_hosts(postgres: EmbeddedPostgres, template: str, tmp_path: Path) -> None:
-    authority, stranger = Authority(tmp_path / "ca", "authority"), Authority(tmp_path / "other", "stranger")
+def test_mutual_tls_and_certificates_of_other_hosts(
+    postgres: EmbeddedPostgres, template: str, tmp_path: Path
+) -> None:
+    authority, stranger = (
+        Authority(tmp_path / "ca", "authority"),
+        Authority(tmp_path / "other", "stranger"),
+    )
     certificate, key = authority.issue("localhost")
     own, own_key = authority.issue("an-agent")
     false, false_key = stranger.issue("a-stranger")
@@ -168,7 +183,14 @@ def test_mutual_tls_and_certificates_of_other_hosts(postgres: EmbeddedPostgres, 
         "DISCREET_RPC_CERTIFICATE_KEY": str(key),
         "DISCREET_RPC_CLIENT_AUTHORITIES": str(authority.path),
     }
-    mutual = ("--ca", str(authority.path), "--certificate", str(own), "--certificate-key", str(own_key))
+    mutual = (
+        "--ca",
+        str(authority.path),
+        "--certificate",
+        str(own),
+        "--certificate-key",
+        str(own_key),
+    )
     with federation(postgres, template, tmp_path / "state", extra) as running:
         job = running.submit(agents=2, rounds=2, mode="simulation")
         tokens = running.invite(job, 2)
@@ -176,15 +198,31 @@ def test_mutual_tls_and_certificates_of_other_hosts(postgres: EmbeddedPostgres, 
         by_name = [str(replace(Link.parse(token), host="localhost")) for token in tokens]
         refused = {
             "certificate of another host": running.agent(tokens[0], *mutual, "--patience", "0.3"),
-            "no certificate": running.agent(by_name[0], "--ca", str(authority.path), "--patience", "0.3"),
+            "no certificate": running.agent(
+                by_name[0], "--ca", str(authority.path), "--patience", "0.3"
+            ),
             "foreign certificate": running.agent(
                 by_name[0],
-                *("--ca", str(authority.path), "--certificate", str(false), "--certificate-key", str(false_key)),
+                *(
+                    "--ca",
+                    str(authority.path),
+                    "--certificate",
+                    str(false),
+                    "--certificate-key",
+                    str(false_key),
+                ),
                 *("--patience", "0.3"),
             ),
             "foreign authority": running.agent(
                 by_name[0],
-                *("--ca", str(stranger.path), "--certificate", str(own), "--certificate-key", str(own_key)),
+                *(
+                    "--ca",
+                    str(stranger.path),
+                    "--certificate",
+                    str(own),
+                    "--certificate-key",
+                    str(own_key),
+                ),
                 *("--patience", "0.3"),
             ),
         }

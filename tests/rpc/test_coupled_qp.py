@@ -40,8 +40,12 @@ class QpAgent(AgentProcess):
     def start(self) -> None:
         self.folder.mkdir(exist_ok=True, parents=True)
         path = self.folder / "agent.json"
-        path.write_text(json.dumps({"kind": "coupled_qp", "demands": {"exposure": "accepted"}, **self.problem}))
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("DISCREET_")}
+        path.write_text(
+            json.dumps({"kind": "coupled_qp", "demands": {"exposure": "accepted"}, **self.problem})
+        )
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("DISCREET_")
+        }
         self.process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "discreet_client.agent.cli", "--problem", str(path)),
@@ -78,7 +82,9 @@ def join(where: Federation, job: str) -> list[QpAgent]:
     """The paper's agents, in processes of their own; then the owner signs roster and parameters."""
     agents = []
     for place, token in enumerate(where.invite(job, 3)):
-        agent = QpAgent(where.folder / f"{job}-{place}", token, {**PAPER[place], "primal": PRIMAL[place]})
+        agent = QpAgent(
+            where.folder / f"{job}-{place}", token, {**PAPER[place], "primal": PRIMAL[place]}
+        )
         where.agents.append(agent)
         agent.start()
         agents.append(agent)
@@ -90,7 +96,9 @@ def join(where: Federation, job: str) -> list[QpAgent]:
 def optimal(outcomes: list[dict[str, Any]]) -> bool:
     found = np.concatenate([outcome["x"] for outcome in outcomes])
     near = float(np.max(np.abs(found - np.concatenate(OPTIMUM)))) < TOLERANCE
-    return near and all(outcome["multipliers"] == pytest.approx(MULTIPLIERS, abs=TOLERANCE) for outcome in outcomes)
+    return near and all(
+        outcome["multipliers"] == pytest.approx(MULTIPLIERS, abs=TOLERANCE) for outcome in outcomes
+    )
 
 
 @pytest.mark.parametrize("scheme", ["masking", "paillier"])
@@ -104,10 +112,15 @@ def test_three_agents_come_to_the_papers_optimum(shared: Federation, scheme: str
         answer = client.result(job)
         checked = client.verify_certificate(answer["certificate"])
         assert checked["valid"]
-        assert {"name": "transcript", "holds": True, "detail": "signed by all agents"} in checked["checks"]
+        assert {"name": "transcript", "holds": True, "detail": "signed by all agents"} in checked[
+            "checks"
+        ]
     result, certificate = answer["result"], answer["certificate"]
     assert set(result) == {"status", "rounds", "transcript", "evidence", "tables"}
-    assert (result["status"], answer["certificate"]["cryptographic"]["settled"]) == ("converged", True)
+    assert (result["status"], answer["certificate"]["cryptographic"]["settled"]) == (
+        "converged",
+        True,
+    )
     assert all(outcome["settled"] for outcome in outcomes)
     TypeAdapter(CoupledQp.Fields).validate_python(result, strict=True, extra="forbid")
     assert result["rounds"] == 200
@@ -145,7 +158,9 @@ def test_an_agent_that_is_killed_goes_on_where_it_was(shared: Federation) -> Non
         assert secure_sum.unsigned(client.result(job)["certificate"]["cryptographic"]) == []
 
 
-def test_agents_without_steps_come_to_the_optimum_also_when_one_is_killed(shared: Federation) -> None:
+def test_agents_without_steps_come_to_the_optimum_also_when_one_is_killed(
+    shared: Federation,
+) -> None:
     """`method: auto`: what an agent has drawn and the prices of all rounds outlive its process."""
     problem = spec("masking")
     del problem["steps"]
@@ -170,7 +185,10 @@ def test_agents_without_steps_come_to_the_optimum_also_when_one_is_killed(shared
 
 def test_an_agent_with_an_older_memory_ends_the_job(shared: Federation) -> None:
     """Its folder was restored from a copy: it might answer a round twice, so it answers none."""
-    job = submit(shared, spec("masking", federation={"agents": 3, "join_seconds": 60.0, "round_seconds": 5.0}))
+    job = submit(
+        shared,
+        spec("masking", federation={"agents": 3, "join_seconds": 60.0, "round_seconds": 5.0}),
+    )
     agents = join(shared, job)
     eventually(lambda: shared.round_of(job) > 5, "some rounds were run")
     (memory,) = (agents[1].folder / "agent.state").glob("*.json")
@@ -200,7 +218,10 @@ def test_an_operator_that_is_killed_goes_on_where_it_was(shared: Federation) -> 
 
 def test_an_agent_whose_memory_is_gone_ends_the_job(shared: Federation) -> None:
     """Killed, and its files lost: it does not answer a round of which it knows nothing, and nothing is opened."""
-    job = submit(shared, spec("masking", federation={"agents": 3, "join_seconds": 60.0, "round_seconds": 5.0}))
+    job = submit(
+        shared,
+        spec("masking", federation={"agents": 3, "join_seconds": 60.0, "round_seconds": 5.0}),
+    )
     agents = join(shared, job)
     eventually(lambda: shared.round_of(job) > 10, "some rounds were run")
     agents[1].kill()
@@ -244,7 +265,8 @@ def test_the_thirty_lines(shared: Federation, tmp_path: Path) -> None:
     job = submit(shared, spec("masking"))
     tokens = shared.invite(job, 3)
     others = [
-        QpAgent(tmp_path / str(place), tokens[place], {**PAPER[place], "primal": PRIMAL[place]}) for place in (1, 2)
+        QpAgent(tmp_path / str(place), tokens[place], {**PAPER[place], "primal": PRIMAL[place]})
+        for place in (1, 2)
     ]
     for other in others:
         shared.agents.append(other)
@@ -258,7 +280,15 @@ def test_the_thirty_lines(shared: Federation, tmp_path: Path) -> None:
     shared.cli("approve", job, "--job", str(file))
     cost = QuadraticCost(np.array(mine["A_q"]), np.array(mine["a_l"]))
     mine_accepts = Demands(exposure="accepted")
-    x = agent.solve(A_u=mine["A_u"], A_g=mine["A_g"], cost=cost, lower=0, upper=1, primal=0.1, demands=mine_accepts)
+    x = agent.solve(
+        A_u=mine["A_u"],
+        A_g=mine["A_g"],
+        cost=cost,
+        lower=0,
+        upper=1,
+        primal=0.1,
+        demands=mine_accepts,
+    )
     assert x == pytest.approx(OPTIMUM[0], abs=TOLERANCE)
     # Asked again it knows the answer.
     again = Agent.from_token(tokens[0], tmp_path / "agent.key")
@@ -284,7 +314,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("changes", "pointer"), REFUSED, ids=[pointer for _, pointer in REFUSED])
-def test_bad_terms_are_refused_by_place(shared: Federation, changes: dict[str, Any], pointer: str) -> None:
+def test_bad_terms_are_refused_by_place(
+    shared: Federation, changes: dict[str, Any], pointer: str
+) -> None:
     with shared.client() as client, pytest.raises(ApiError) as refused:
         client.submit({"problem": spec("paillier", **changes)})
     assert refused.value.status == 422

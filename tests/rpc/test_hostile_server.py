@@ -54,7 +54,9 @@ def spent(agent: Agent) -> int:
     return agent.ledger.entries()[-1].spent[0]
 
 
-def test_the_end_of_one_session_gives_back_no_charge_of_another(server: Hostile, tmp_path: Path) -> None:
+def test_the_end_of_one_session_gives_back_no_charge_of_another(
+    server: Hostile, tmp_path: Path
+) -> None:
     """The owner signs a second roster under the first job's name; the charge is of a job that costs nothing."""
     spend(server, tmp_path)
     agent = agent_of(server, tmp_path, "ses_2")
@@ -71,7 +73,9 @@ def test_the_end_of_one_session_gives_back_no_charge_of_another(server: Hostile,
     assert len(agent.ledger.entries()) == 1
 
 
-def test_the_same_job_cannot_be_charged_in_another_session_either(server: Hostile, tmp_path: Path) -> None:
+def test_the_same_job_cannot_be_charged_in_another_session_either(
+    server: Hostile, tmp_path: Path
+) -> None:
     spend(server, tmp_path)
     agent = agent_of(server, tmp_path, "ses_2")
 
@@ -86,7 +90,9 @@ def test_the_same_job_cannot_be_charged_in_another_session_either(server: Hostil
     assert spent(agent) == SPENT
 
 
-def test_an_ended_session_that_goes_on_gets_no_answer_for_nothing(server: Hostile, tmp_path: Path) -> None:
+def test_an_ended_session_that_goes_on_gets_no_answer_for_nothing(
+    server: Hostile, tmp_path: Path
+) -> None:
     """The agent's memory of the end was lost, its ledger was not: the charge has been given back."""
     agent = agent_of(server, tmp_path, "ses_1")
 
@@ -129,8 +135,12 @@ def test_no_round_beyond_the_planned_ones(server: Hostile, tmp_path: Path) -> No
     assert [said.body for said in server.heard[1:]] == [b"answer 0", b"answer 1"]
 
 
-@pytest.mark.parametrize("lie", [{"name": "another"}, {"announcement": {**ANNOUNCED, "radius": 0.01}}])
-def test_the_owner_has_signed_what_this_agent_has_announced(server: Hostile, tmp_path: Path, lie: Any) -> None:
+@pytest.mark.parametrize(
+    "lie", [{"name": "another"}, {"announcement": {**ANNOUNCED, "radius": 0.01}}]
+)
+def test_the_owner_has_signed_what_this_agent_has_announced(
+    server: Hostile, tmp_path: Path, lie: Any
+) -> None:
     """With a smaller radius than the agent's there would be less noise than it asks for."""
     agent = agent_of(server, tmp_path, "ses_1")
 
@@ -156,7 +166,9 @@ UNREADABLE: list[Any] = [
 
 
 @pytest.mark.parametrize("lie", UNREADABLE, ids=[str(n) for n in range(len(UNREADABLE))])
-def test_what_cannot_be_read_is_one_line_and_no_crash(server: Hostile, tmp_path: Path, lie: Any) -> None:
+def test_what_cannot_be_read_is_one_line_and_no_crash(
+    server: Hostile, tmp_path: Path, lie: Any
+) -> None:
     agent = agent_of(server, tmp_path, "ses_1")
 
     def script(server: Hostile, listener: Listener) -> Iterator[Any]:
@@ -218,7 +230,11 @@ def test_two_processes_do_not_answer_for_one_agent(server: Hostile, tmp_path: Pa
 
 def parameters(low: float, high: float) -> dict[str, Any]:
     schedule = {"gamma": 0.1, "alpha": 0.1, "c1": 0.5, "c2": 0.2}
-    return {"box": [["agent", low, high]], "layout": [[0, None], [0, "agent"]], "schedule": schedule}
+    return {
+        "box": [["agent", low, high]],
+        "layout": [[0, None], [0, "agent"]],
+        "schedule": schedule,
+    }
 
 
 def cloud(server: Hostile, agent: Agent, low: float, high: float, other: bytes = b"") -> None:
@@ -238,7 +254,9 @@ def cloud(server: Hostile, agent: Agent, low: float, high: float, other: bytes =
 
 
 @pytest.mark.parametrize(("low", "high"), [(-1.5, 2.0), (-1.0, 3.0)])
-def test_the_range_is_within_the_announced_one(server: Hostile, tmp_path: Path, low: float, high: float) -> None:
+def test_the_range_is_within_the_announced_one(
+    server: Hostile, tmp_path: Path, low: float, high: float
+) -> None:
     agent = agent_of(server, tmp_path, "ses_1")
     cloud(server, agent, low, high)
     with pytest.raises(NotTrusted, match="range"):
@@ -246,17 +264,23 @@ def test_the_range_is_within_the_announced_one(server: Hostile, tmp_path: Path, 
     assert len(server.heard) == 1
 
 
-def test_an_objective_without_a_slope_somewhere_does_not_end_the_job_there(server: Hostile, tmp_path: Path) -> None:
+def test_an_objective_without_a_slope_somewhere_does_not_end_the_job_there(
+    server: Hostile, tmp_path: Path
+) -> None:
     """The state would be no number, the server would refuse it, and all would see where the agent stood."""
     agent = agent_of(server, tmp_path, "ses_1")
     cloud(server, agent, -1, 2.5)
     minimize(agent, lambda x: float("nan"), initial=1.5)
     sent = [struct.unpack("!d", said.body)[0] for said in server.heard[1:]]
     assert sent[0] == 1.5
-    assert sent[1] == pytest.approx(1.5 - 0.1 * 0.1 * 1.5)  # without its own pull; the regularization remains
+    assert sent[1] == pytest.approx(
+        1.5 - 0.1 * 0.1 * 1.5
+    )  # without its own pull; the regularization remains
 
 
-def test_an_agent_answers_no_round_that_does_not_follow_from_what_it_was_shown(server: Hostile, tmp_path: Path) -> None:
+def test_an_agent_answers_no_round_that_does_not_follow_from_what_it_was_shown(
+    server: Hostile, tmp_path: Path
+) -> None:
     agent = agent_of(server, tmp_path, "ses_1")
     cloud(server, agent, -1, 2.5, other=bytes(32))
     with pytest.raises(NotTrusted, match="does not follow"):
@@ -264,7 +288,9 @@ def test_an_agent_answers_no_round_that_does_not_follow_from_what_it_was_shown(s
     assert [said.DESCRIPTOR.name for said in server.heard] == ["Accept", "Contribution"]
 
 
-def test_an_agent_that_missed_the_first_rounds_comes_in_later(server: Hostile, tmp_path: Path) -> None:
+def test_an_agent_that_missed_the_first_rounds_comes_in_later(
+    server: Hostile, tmp_path: Path
+) -> None:
     """Under `finish` the first round that it hears of need not be the first."""
     agent = agent_of(server, tmp_path, "ses_1")
 

@@ -26,7 +26,12 @@ AGENTS = {
     "x7": "(x7 - 5)^2",
 }
 """The example of Hale & Egerstedt 2015, Section IV."""
-CONSTRAINTS = ["x1 + x2 + x3 - 3", "x5^2 + 1/12*x6^4 + 1/12*x7^4 - 20", "x3^2 + x4 + x6 - 1", "x6^2 + x7^2 - 5"]
+CONSTRAINTS = [
+    "x1 + x2 + x3 - 3",
+    "x5^2 + 1/12*x6^4 + 1/12*x7^4 - 20",
+    "x3^2 + x4 + x6 - 1",
+    "x6^2 + x7^2 - 5",
+]
 ROUNDS = 60
 
 
@@ -35,9 +40,20 @@ def body(agents: int, **federation_terms: Any) -> dict[str, Any]:
         "problem": {
             "kind": "multi_agent",
             "constraints": CONSTRAINTS,
-            "schedule": {"gamma": 0.0005, "alpha": 0.2, "c1": 0.3333, "c2": 0.25, "iterations": ROUNDS},
+            "schedule": {
+                "gamma": 0.0005,
+                "alpha": 0.2,
+                "c1": 0.3333,
+                "c2": 0.25,
+                "iterations": ROUNDS,
+            },
             "protocol": "federated",
-            "federation": {"agents": agents, "join_seconds": 500, "round_seconds": 300, **federation_terms},
+            "federation": {
+                "agents": agents,
+                "join_seconds": 500,
+                "round_seconds": 300,
+                **federation_terms,
+            },
         },
         "privacy": {"epsilon": 1, "delta": 0.01},
     }
@@ -46,7 +62,9 @@ def body(agents: int, **federation_terms: Any) -> dict[str, Any]:
 def test_seven_agents_over_tls_and_one_that_is_killed(
     postgres: EmbeddedPostgres, template: str, tmp_path: Path
 ) -> None:
-    with federation(postgres, template, tmp_path / "state", {"DISCREET_RPC_TLS": "always"}) as where:
+    with federation(
+        postgres, template, tmp_path / "state", {"DISCREET_RPC_TLS": "always"}
+    ) as where:
         with where.client() as client:
             job = str(client.submit(body(7))["id"])
         tokens = where.invite(job, 7)
@@ -54,7 +72,12 @@ def test_seven_agents_over_tls_and_one_that_is_killed(
         agents = []
         for token, (name, objective) in zip(tokens, AGENTS.items(), strict=True):
             announcement = {"lower": -10, "upper": 10, "radius": 1}
-            fields = {"kind": "multi_agent", "objective": objective, "announcement": announcement, "initial": 0}
+            fields = {
+                "kind": "multi_agent",
+                "objective": objective,
+                "announcement": announcement,
+                "initial": 0,
+            }
             agents.append(where.agent(token, "--name", name, *limits, name=name, **fields))
         where.joined(job, 7)
         where.approve(job)
@@ -69,21 +92,30 @@ def test_seven_agents_over_tls_and_one_that_is_killed(
         with where.client() as client:
             answer = client.result(job)
         assert answer["result"]["multipliers"] == outcomes[0]["multipliers"]
-        assert {outcome["history"] for outcome in outcomes} == {answer["result"]["agreement"]["history"]}
+        assert {outcome["history"] for outcome in outcomes} == {
+            answer["result"]["agreement"]["history"]
+        }
         assert all(outcome["unsigned"] == [] for outcome in outcomes)
         with where.client() as client:
             roster = client.session(job)["roster"].encode()
-        assert history.unsigned_of_result(answer["result"]["agreement"], answer["certificate"], roster) == []
+        assert (
+            history.unsigned_of_result(answer["result"]["agreement"], answer["certificate"], roster)
+            == []
+        )
         assert len(answer["result"]["multiplier_path"]) == ROUNDS
         assert "state" not in answer["result"]
-        TypeAdapter(MultiAgent.Fields).validate_python(answer["result"], strict=True, extra="forbid")
+        TypeAdapter(MultiAgent.Fields).validate_python(
+            answer["result"], strict=True, extra="forbid"
+        )
         certificate = answer["certificate"]
         assert certificate["guarantee"]["type"] == "approximate_dp"
         assert certificate["guarantee"]["epsilon"] == 1
         assert certificate["federation"]["agents"] == 7
         charged = entries(where, job)
         assert len(charged) == 7
-        assert all(kinds == ["open", "reserve", "data_touched", "commit"] for kinds in charged.values())
+        assert all(
+            kinds == ["open", "reserve", "data_touched", "commit"] for kinds in charged.values()
+        )
 
 
 @pytest.mark.parametrize(
@@ -92,10 +124,16 @@ def test_seven_agents_over_tls_and_one_that_is_killed(
         ("constraints", ["x1 +"], "/problem/constraints/0"),
         ("dataset", "dst_x", "/problem"),
         ("federation", None, "/problem"),
-        ("schedule", {"gamma": 1, "alpha": 1, "c1": 0.2, "c2": 0.3, "iterations": 5}, "/problem/schedule"),
+        (
+            "schedule",
+            {"gamma": 1, "alpha": 1, "c1": 0.2, "c2": 0.3, "iterations": 5},
+            "/problem/schedule",
+        ),
     ],
 )
-def test_bad_federated_jobs_name_the_field(shared: Federation, field: str, value: Any, pointer: str) -> None:
+def test_bad_federated_jobs_name_the_field(
+    shared: Federation, field: str, value: Any, pointer: str
+) -> None:
     asked = body(7)
     asked["problem"][field] = value
     with shared.http() as http:
@@ -108,7 +146,11 @@ def test_agents_with_bad_figures_are_refused_when_they_enrol(shared: Federation)
     with shared.client() as client:
         job = str(client.submit(body(7))["id"])
     (token,) = shared.invite(job, 1)
-    fields = {"kind": "multi_agent", "objective": "(x1 - 9)^2", "announcement": {"lower": 1, "upper": 0, "radius": 1}}
+    fields = {
+        "kind": "multi_agent",
+        "objective": "(x1 - 9)^2",
+        "announcement": {"lower": 1, "upper": 0, "radius": 1},
+    }
     agent = shared.agent(token, "--name", "x1", "--limit-delta", "0.05", name="x1", **fields)
     status, _, errors = agent.ended()
     assert status == 1

@@ -38,8 +38,15 @@ def spec(instance: Instance, **changes: Any) -> dict[str, Any]:
             "coupled": terms.hours if terms.coupled else 0,
             "constraints": terms.hours if terms.limited else 0,
         },
-        "mpc": {name: getattr(terms, name) for name in ("reach", "price", "least_curvature", "most_curvature")},
-        "federation": {"agents": terms.agents, "join_seconds": 1000.0, "round_seconds": ROUND_SECONDS},
+        "mpc": {
+            name: getattr(terms, name)
+            for name in ("reach", "price", "least_curvature", "most_curvature")
+        },
+        "federation": {
+            "agents": terms.agents,
+            "join_seconds": 1000.0,
+            "round_seconds": ROUND_SECONDS,
+        },
         **changes,
     }
 
@@ -47,7 +54,13 @@ def spec(instance: Instance, **changes: Any) -> dict[str, Any]:
 def problem_of(instance: Instance, place: int, **changes: Any) -> dict[str, Any]:
     """The file of one agent."""
     data = {name: np.asarray(value).tolist() for name, value in instance.agent(place).items()}
-    return {"kind": "coupled_qp", "protocol": "mpc", "listen": f"127.0.0.1:{free_port()}", **data, **changes}
+    return {
+        "kind": "coupled_qp",
+        "protocol": "mpc",
+        "listen": f"127.0.0.1:{free_port()}",
+        **data,
+        **changes,
+    }
 
 
 def submit(where: Federation, problem: dict[str, Any]) -> str:
@@ -60,7 +73,9 @@ def join(where: Federation, job: str, instance: Instance, **changes: Any) -> lis
     count = instance.terms.agents
     agents = []
     for place, token in enumerate(where.invite(job, count)):
-        agent = AgentProcess(where.folder / f"{job}-{place}", token, problem_of(instance, place, **changes))
+        agent = AgentProcess(
+            where.folder / f"{job}-{place}", token, problem_of(instance, place, **changes)
+        )
         where.agents.append(agent)
         agent.start()
         agents.append(agent)
@@ -88,23 +103,33 @@ def test_agents_come_to_the_joint_optimum_and_nobody_sees_anything_else(shared: 
         checked = client.verify_certificate(answer["certificate"])
         receipts = [one["receipt"] for one in client.session(job)["agents"]]
     assert checked["valid"]
-    assert {"name": "transcript", "holds": True, "detail": "signed by all agents"} in checked["checks"]
+    assert {"name": "transcript", "holds": True, "detail": "signed by all agents"} in checked[
+        "checks"
+    ]
     result, certificate = answer["result"], answer["certificate"]
     assert set(result) == {"status", "rounds", "transcript", "evidence", "tables"}
     assert (result["status"], result["rounds"]) == ("converged", 0)
     assert answer["job"]["headline"].startswith("The agents have computed on shares")
     assert is_signed(certificate)
     section = certificate["cryptographic"]
-    assert (section["protocol"], section["security"], section["threshold"]) == (PROTOCOL, evidence.SECURITY, 1)
+    assert (section["protocol"], section["security"], section["threshold"]) == (
+        PROTOCOL,
+        evidence.SECURITY,
+        1,
+    )
     assert certificate["guarantee"]["type"] == "cryptographic"
-    assert any(one.startswith("honest majority: at most 1 of the 3") for one in certificate["assumptions"])
+    assert any(
+        one.startswith("honest majority: at most 1 of the 3") for one in certificate["assumptions"]
+    )
     assert unsigned(section) == []
     keys = {Identity.open(agent.folder / "agent.key").public_key.hex() for agent in agents}
     assert {one["key"] for one in section["members"]} == keys == set(section["signatures"])
     # What else was said in the agents' names is found out.
     first = section["members"][0]["key"]
     assert set(unsigned({**section, "settled": False})) == keys
-    assert unsigned({**section, "signatures": {**section["signatures"], first: "00" * 64}}) == [first]
+    assert unsigned({**section, "signatures": {**section["signatures"], first: "00" * 64}}) == [
+        first
+    ]
     assert all(receipts)  # each has booked the session in its own ledger, and signed that
 
 
@@ -112,7 +137,12 @@ def test_nothing_of_an_agents_data_or_answer_is_at_the_service(shared: Federatio
     """The database, as text, holds none of the agents' numbers, and the answers none of each other's."""
     instance = Instance.draw(6, 3, 2)
     body = spec(instance)
-    for name, factor in (("reach", 1.1), ("price", 1.3), ("least_curvature", 0.9), ("most_curvature", 1.2)):
+    for name, factor in (
+        ("reach", 1.1),
+        ("price", 1.3),
+        ("least_curvature", 0.9),
+        ("most_curvature", 1.2),
+    ):
         body["mpc"][name] *= factor  # public bounds that are nobody's data
     job = submit(shared, body)
     agents = join(shared, job, instance)
@@ -149,7 +179,10 @@ def test_a_limit_that_cannot_be_kept(shared: Federation) -> None:
 def test_an_agent_that_cannot_be_reached_ends_the_job(shared: Federation) -> None:
     """It announces a port at which nothing listens: in the others' time, with a code that says what happened."""
     instance = Instance.draw(4, 3, 1)
-    job = submit(shared, spec(instance, federation={"agents": 3, "join_seconds": 1000.0, "round_seconds": 24.0}))
+    job = submit(
+        shared,
+        spec(instance, federation={"agents": 3, "join_seconds": 1000.0, "round_seconds": 24.0}),
+    )
     agents = join(shared, job, instance, address=f"127.0.0.1:{free_port()}")
     shared.cli("approve", job)
     ended = final(shared, job)
@@ -166,9 +199,17 @@ def test_agents_that_do_not_fit(shared: Federation, tmp_path: Path) -> None:
     job = submit(shared, spec(instance))
     for name, changes, says in (
         ("none", {"listen": None}, "listen"),
-        ("sums", {"protocol": "federated", "listen": None}, "announces address, certificate and exchange"),
+        (
+            "sums",
+            {"protocol": "federated", "listen": None},
+            "announces address, certificate and exchange",
+        ),
     ):
-        problem = {key: value for key, value in problem_of(instance, 0, **changes).items() if value is not None}
+        problem = {
+            key: value
+            for key, value in problem_of(instance, 0, **changes).items()
+            if value is not None
+        }
         agent = AgentProcess(tmp_path / name, shared.invite(job, 1)[0], problem)
         shared.agents.append(agent)
         agent.start()
@@ -198,7 +239,10 @@ def test_an_agent_refuses_terms_that_its_data_pass(shared: Federation) -> None:
 
 def test_a_demand_that_more_may_collude(shared: Federation) -> None:
     instance = Instance.draw(4, 3, 1)
-    job = submit(shared, spec(instance, federation={"agents": 3, "join_seconds": 60.0, "round_seconds": 24.0}))
+    job = submit(
+        shared,
+        spec(instance, federation={"agents": 3, "join_seconds": 60.0, "round_seconds": 24.0}),
+    )
     agents = join(shared, job, instance, demands={"colluding": 2})
     shared.cli("approve", job)
     for agent in agents:
@@ -231,14 +275,22 @@ def test_the_owner_compares_with_the_job_file(shared: Federation, tmp_path: Path
         ({"federation": {"agents": 4}}, "/problem/federation/agents"),
         ({"federation": {"agents": 3, "round_seconds": 1}}, "/problem/federation/round_seconds"),
         ({"federation": {"agents": 3, "on_missing": "finish"}}, "/problem/federation/on_missing"),
-        ({"agents": {"count": 11, "coupled": 2, "constraints": 2}, "federation": {"agents": 11}}, "/problem/agents"),
         (
-            {"operator": {"c": [1], "d": [-1, 1]}, "agents": {"count": 3, "coupled": 1, "constraints": 2}},
+            {"agents": {"count": 11, "coupled": 2, "constraints": 2}, "federation": {"agents": 11}},
+            "/problem/agents",
+        ),
+        (
+            {
+                "operator": {"c": [1], "d": [-1, 1]},
+                "agents": {"count": 3, "coupled": 1, "constraints": 2},
+            },
             "/problem/operator/d",
         ),
     ],
 )
-def test_what_is_refused_when_it_is_asked_for(shared: Federation, changes: dict[str, Any], pointer: str) -> None:
+def test_what_is_refused_when_it_is_asked_for(
+    shared: Federation, changes: dict[str, Any], pointer: str
+) -> None:
     body = spec(Instance.draw(4, 3, 2)) | changes
     with shared.client() as client, pytest.raises(ApiError) as refused:
         client.plan({"problem": {name: value for name, value in body.items() if value is not None}})

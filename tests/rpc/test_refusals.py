@@ -38,7 +38,9 @@ class Raw:
         self.stub = rpc.FederationStub(self.channel)
         self._open: list[Stream] = []
 
-    def enroll(self, *, skew: float = 0, token: str | None = None, tamper: bool = False, **fields: Any) -> Any:
+    def enroll(
+        self, *, skew: float = 0, token: str | None = None, tamper: bool = False, **fields: Any
+    ) -> Any:
         content = pb.Enrolment(
             **{
                 "token": self.link.token if token is None else token,
@@ -113,7 +115,9 @@ class Stream:
 
     def hello(self, **fields: Any) -> pb.AgentMessage:
         agent = self.agent
-        hello = pb.Hello(session=agent.link.session, public_key=agent.identity.public_key, nonce=self.nonce)
+        hello = pb.Hello(
+            session=agent.link.session, public_key=agent.identity.public_key, nonce=self.nonce
+        )
         return self.send(hello=hello, **fields)
 
     def hear(self) -> Any:
@@ -175,7 +179,9 @@ def make(shared: Federation) -> Iterator[Callable[..., Raw]]:
 
 @pytest.fixture
 def job(shared: Federation) -> Iterator[str]:
-    made = shared.submit(agents=2, rounds=3, mode="simulation", on_missing="finish", quorum=2, round_seconds=300.0)
+    made = shared.submit(
+        agents=2, rounds=3, mode="simulation", on_missing="finish", quorum=2, round_seconds=300.0
+    )
     yield made
     with shared.client() as client:
         if client.job(made)["finished_at"] is None:
@@ -201,14 +207,26 @@ def test_enrolment(shared: Federation, make: Callable[..., Raw], job: str) -> No
     assert refused(lambda: agent.enroll(skew=-120)) == (Code.UNAUTHENTICATED, "clock_skew")
     assert refused(lambda: agent.enroll(tamper=True)) == (Code.UNAUTHENTICATED, "bad_signature")
     for bad in ("", "-1", "1e9", "NaN", "2000", "0." + "1" * 31):
-        assert refused(lambda bad=bad: agent.enroll(cap_epsilon=bad)) == (Code.INVALID_ARGUMENT, "invalid_input")
+        assert refused(lambda bad=bad: agent.enroll(cap_epsilon=bad)) == (
+            Code.INVALID_ARGUMENT,
+            "invalid_input",
+        )
     unstorable = (b'{"zone": 1e999}', b'{"zone": "\\u0000"}', b'{"zone": "\\ud800"}')
     for bad_json in (b"[]", b"{", b'{"zone": NaN}', b"{" * 4_000, b'{"radius": 1}', *unstorable):
-        assert refused(lambda bad=bad_json: agent.enroll(announcement=bad))[0] == Code.INVALID_ARGUMENT
-    for size, refusal in ((4097, "invalid_input"), (8192, "message_too_large"), (1 << 20, "message_too_large")):
+        assert (
+            refused(lambda bad=bad_json: agent.enroll(announcement=bad))[0] == Code.INVALID_ARGUMENT
+        )
+    for size, refusal in (
+        (4097, "invalid_input"),
+        (8192, "message_too_large"),
+        (1 << 20, "message_too_large"),
+    ):
         assert refused(lambda size=size: agent.enroll(announcement=b" " * size))[1] == refusal
     for bad in ("", "a" * 201, "a\x00b", "a\nb", "honest\x1b[2K", "a\u202eb"):
-        assert refused(lambda bad=bad: agent.enroll(name=bad)) == (Code.INVALID_ARGUMENT, "invalid_input")
+        assert refused(lambda bad=bad: agent.enroll(name=bad)) == (
+            Code.INVALID_ARGUMENT,
+            "invalid_input",
+        )
     for session in ("ses_\x00", "", "ses_" + "a" * 1000, "job_1"):
         stranger = make(first)
         stranger.link = replace(stranger.link, session=session)
@@ -219,39 +237,66 @@ def test_enrolment(shared: Federation, make: Callable[..., Raw], job: str) -> No
     with shared.client() as client:
         assert client.session(job)["agents"] == []
     account = pb.Enrolled.FromString(agent.enroll(announcement=b'{"zone": 3}').content).account
-    again = pb.Enrolled.FromString(agent.enroll(cap_epsilon="2").content)  # the answer may have been lost
+    again = pb.Enrolled.FromString(
+        agent.enroll(cap_epsilon="2").content
+    )  # the answer may have been lost
     assert (again.account, again.fingerprint) == (account, agent.identity.fingerprint)
     assert refused(thief.enroll) == (Code.PERMISSION_DENIED, "token_used")
-    assert refused(lambda: agent.enroll(unit="household")) == (Code.FAILED_PRECONDITION, "unit_differs")
+    assert refused(lambda: agent.enroll(unit="household")) == (
+        Code.FAILED_PRECONDITION,
+        "unit_differs",
+    )
     with shared.client() as client:
         assert client.budget(account)["cap"]["epsilon"] == 2
     other = make(second.replace(Link.parse(second).session, "ses_" + "0" * 26))
     assert refused(other.enroll) == (Code.NOT_FOUND, "not_found")
     elsewhere = shared.submit(agents=1)
     (foreign,) = shared.invite(elsewhere, 1)
-    assert refused(lambda: thief.enroll(token=Link.parse(foreign).token)) == (Code.UNAUTHENTICATED, "wrong_token")
+    assert refused(lambda: thief.enroll(token=Link.parse(foreign).token)) == (
+        Code.UNAUTHENTICATED,
+        "wrong_token",
+    )
     make(second).enroll()
     (third,) = shared.invite(job, 1)
     assert refused(make(third).enroll) == (Code.FAILED_PRECONDITION, "session_full")
     shared.approve(job)
     (late,) = shared.invite(elsewhere, 1)
-    assert refused(lambda: make(first).enroll(token=Link.parse(late).token)) == (Code.UNAUTHENTICATED, "wrong_token")
+    assert refused(lambda: make(first).enroll(token=Link.parse(late).token)) == (
+        Code.UNAUTHENTICATED,
+        "wrong_token",
+    )
 
 
-def test_a_token_for_a_name_lets_in_nobody_else(shared: Federation, make: Callable[..., Raw], job: str) -> None:
-    wrong = ({"group": "g"}, {"count": 2}, {"names": ["a", "a"]}, {"names": ["b", "a\x1b[2K"]}, {"names": []})
+def test_a_token_for_a_name_lets_in_nobody_else(
+    shared: Federation, make: Callable[..., Raw], job: str
+) -> None:
+    wrong = (
+        {"group": "g"},
+        {"count": 2},
+        {"names": ["a", "a"]},
+        {"names": ["b", "a\x1b[2K"]},
+        {"names": []},
+    )
     with shared.http() as http:
         for fields in wrong:
-            refusal = http.post(f"/v1/sessions/{job}/tokens", json={"owner": "5f" * 32, "names": ["a"], **fields})
+            refusal = http.post(
+                f"/v1/sessions/{job}/tokens", json={"owner": "5f" * 32, "names": ["a"], **fields}
+            )
             assert refusal.status_code == 422, fields
             assert refusal.json()["errors"][0]["pointer"].startswith("/names"), fields
     ward, clinic = (make(link) for link in shared.invite(job, names=["Ward 3", "Clinic"]))
     for name in ("Clinic", "ward 3", "Ward 3 ", "Ward 33"):
-        assert refused(lambda name=name: ward.enroll(name=name)) == (Code.PERMISSION_DENIED, "name_differs")
+        assert refused(lambda name=name: ward.enroll(name=name)) == (
+            Code.PERMISSION_DENIED,
+            "name_differs",
+        )
     with shared.client() as client:
         assert client.session(job)["tokens"] == {"used": 0, "open": 2}  # a refusal uses no token
     ward.enroll(name="Ward 3")
-    assert refused(lambda: ward.enroll(name="Clinic")) == (Code.PERMISSION_DENIED, "name_differs")  # nor later
+    assert refused(lambda: ward.enroll(name="Clinic")) == (
+        Code.PERMISSION_DENIED,
+        "name_differs",
+    )  # nor later
     ward.enroll(name="Ward 3", announcement=b'{"zone": 3}')
     clinic.enroll(name="Clinic")
     shared.approve(job)
@@ -259,7 +304,9 @@ def test_a_token_for_a_name_lets_in_nobody_else(shared: Federation, make: Callab
         assert {one["name"] for one in client.session(job)["agents"]} == {"Ward 3", "Clinic"}
 
 
-def test_owners_send_agents_away_before_they_sign(shared: Federation, make: Callable[..., Raw], job: str) -> None:
+def test_owners_send_agents_away_before_they_sign(
+    shared: Federation, make: Callable[..., Raw], job: str
+) -> None:
     first, second = (make(link) for link in shared.invite(job, 2))
     first.enroll(name="first")
     second.enroll(name="second")
@@ -304,7 +351,9 @@ def test_streams(pair: tuple[Raw, Raw], make: Callable[..., Raw]) -> None:
     stream.out.put(agent.open().hello())  # recorded on another stream
     assert stream.refusal() == (Code.UNAUTHENTICATED, "wrong_nonce")
     stream = agent.open()
-    lie = pb.Hello(session=agent.link.session, public_key=pair[1].identity.public_key, nonce=stream.nonce)
+    lie = pb.Hello(
+        session=agent.link.session, public_key=pair[1].identity.public_key, nonce=stream.nonce
+    )
     stream.send(hello=lie)
     assert stream.refusal() == (Code.UNAUTHENTICATED, "bad_signature")
     stream = agent.open()
@@ -365,7 +414,10 @@ def test_rounds(shared: Federation, pair: tuple[Raw, Raw], job: str) -> None:
     stream.send(0, contribution=good, sequence=9)
     assert stream.refusal() == (Code.ALREADY_EXISTS, "replayed")
     stream = again()
-    for size, refusal in ((8 << 10, "message_too_large"), ((4 << 20) + 1, "")):  # the second by gRPC itself
+    for size, refusal in (
+        (8 << 10, "message_too_large"),
+        ((4 << 20) + 1, ""),
+    ):  # the second by gRPC itself
         stream.send(0, contribution=pb.Contribution(body=bytes(size), answers=answers))
         assert stream.refusal() == (Code.RESOURCE_EXHAUSTED, refusal)
         stream = again()
@@ -417,9 +469,13 @@ def test_what_was_accepted_must_be_what_was_charged(pair: tuple[Raw, Raw]) -> No
 def test_health_and_reflection(shared: Federation) -> None:
     with grpc.insecure_channel(f"127.0.0.1:{shared.rpc_port}") as channel:
         for name in ("", "discreet.v1.Federation"):
-            answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=name))
+            answer = health_pb2_grpc.HealthStub(channel).Check(
+                health_pb2.HealthCheckRequest(service=name)
+            )
             assert answer.status == health_pb2.HealthCheckResponse.SERVING
         request = reflection_pb2.ServerReflectionRequest(list_services="")
-        (listed,) = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(iter([request]))
+        (listed,) = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(
+            iter([request])
+        )
         names = {service.name for service in listed.list_services_response.service}
     assert {"discreet.v1.Federation", "grpc.health.v1.Health"} <= names

@@ -55,7 +55,10 @@ def test_each_agent_is_charged_and_both_sides_can_prove_it(shared: Federation) -
     outcomes = [agent.outcome() for agent in agents]
     assert {outcome["state"] for outcome in outcomes} == {"succeeded"}
     final(shared, job)
-    assert all(kinds == ["open", "reserve", "data_touched", "commit"] for kinds in entries(shared, job).values())
+    assert all(
+        kinds == ["open", "reserve", "data_touched", "commit"]
+        for kinds in entries(shared, job).values()
+    )
     with shared.client() as client:
         answer = client.result(job)
         session = client.session(job)
@@ -93,7 +96,10 @@ def test_a_kind_without_mechanisms_charges_nobody_and_claims_no_epsilon(shared: 
     with shared.client() as client:
         certificate = client.result(job)["certificate"]
         assert client.verify_certificate(certificate)["valid"]
-        lie = {**certificate, "guarantee": {**certificate["guarantee"], "type": "pure_dp", "epsilon": 0, "delta": 0}}
+        lie = {
+            **certificate,
+            "guarantee": {**certificate["guarantee"], "type": "pure_dp", "epsilon": 0, "delta": 0},
+        }
         verdict = client.verify_certificate(lie)
     assert {**certificate["guarantee"], "unit": ""} == {
         **{"type": "cryptographic", "epsilon": None, "delta": None, "unit": ""},
@@ -107,7 +113,9 @@ def test_a_kind_without_mechanisms_charges_nobody_and_claims_no_epsilon(shared: 
     assert [entry.spent for entry in book.entries()] == [(0, 0)]
 
 
-def test_a_cap_that_does_not_let_the_price_pass_refuses_the_roster_and_charges_nobody(shared: Federation) -> None:
+def test_a_cap_that_does_not_let_the_price_pass_refuses_the_roster_and_charges_nobody(
+    shared: Federation,
+) -> None:
     job = shared.submit(agents=2, epsilon="0.5")
     tokens = shared.invite(job, 2)
     shared.agent(tokens[0], name=f"{job}-rich")
@@ -131,7 +139,9 @@ def test_an_agent_refuses_work_beyond_its_own_limit(shared: Federation, tmp_path
     folder = shared.folder / f"{job}-careful"
     folder.mkdir()
     other, key = Identity.generate(), Identity.open(folder / "agent.key")
-    charge = json.dumps({"job": "job_elsewhere", "price": {"epsilon": "800000000", "delta": "0"}}).encode()
+    charge = json.dumps(
+        {"job": "job_elsewhere", "price": {"epsilon": "800000000", "delta": "0"}}
+    ).encode()
     Ledger(folder / "agent.ledger", key, limit_epsilon=Decimal(1)).charge(
         charge, other.sign(signing.charge(charge)), other.public_key
     )
@@ -146,7 +156,9 @@ def test_an_agent_refuses_work_beyond_its_own_limit(shared: Federation, tmp_path
     assert (outcome["state"], outcome["code"]) == ("failed", "agent_declined")
     assert careful.answers == other_agent.answers == []
     assert all(kinds == ["open", "reserve", "release"] for kinds in entries(shared, job).values())
-    book = Ledger(other_agent.folder / "agent.ledger", Identity.open(other_agent.folder / "agent.key"))
+    book = Ledger(
+        other_agent.folder / "agent.ledger", Identity.open(other_agent.folder / "agent.key")
+    )
     assert [entry.body["kind"] for entry in book.entries()] == ["charge", "release"]
     assert book.entries()[-1].spent == (0, 0)
 
@@ -171,15 +183,23 @@ def test_abort_ends_the_job_when_an_agent_misses_a_round(shared: Federation, fau
     agents = run(shared, job, 3, a3={fault: 1})
     for agent in agents[:2]:
         outcome = agent.outcome()
-        assert (outcome["state"], outcome["code"], outcome["rounds"]) == ("failed", "agent_missing", 1)
+        assert (outcome["state"], outcome["code"], outcome["rounds"]) == (
+            "failed",
+            "agent_missing",
+            1,
+        )
     error = final(shared, job)["error"]
     assert error["code"] == "agent_missing"
-    assert all(kinds[-1] == "commit" for kinds in entries(shared, job).values())  # a message was accepted before
+    assert all(
+        kinds[-1] == "commit" for kinds in entries(shared, job).values()
+    )  # a message was accepted before
 
 
 @pytest.mark.parametrize("fault", ["hang_at", "garbage_at"])
 def test_finish_goes_on_with_a_quorum(shared: Federation, fault: str) -> None:
-    job = shared.submit(agents=3, rounds=4, on_missing="finish", quorum=2, round_seconds=8.0, mode="simulation")
+    job = shared.submit(
+        agents=3, rounds=4, on_missing="finish", quorum=2, round_seconds=8.0, mode="simulation"
+    )
     agents = run(shared, job, 3, a3={fault: 1})
     assert [agent.outcome()["state"] for agent in agents[:2]] == ["succeeded"] * 2
     with shared.client() as client:
@@ -193,7 +213,9 @@ def test_finish_goes_on_with_a_quorum(shared: Federation, fault: str) -> None:
 
 
 def test_finish_fails_below_its_quorum(shared: Federation) -> None:
-    job = shared.submit(agents=3, rounds=2, on_missing="finish", quorum=3, round_seconds=1.5, mode="simulation")
+    job = shared.submit(
+        agents=3, rounds=2, on_missing="finish", quorum=3, round_seconds=1.5, mode="simulation"
+    )
     agents = run(shared, job, 3, a1={"hang_at": 0})
     assert agents[1].outcome()["code"] == "quorum_lost"
     assert final(shared, job)["error"]["code"] == "quorum_lost"
@@ -208,14 +230,19 @@ def test_a_kind_ends_its_session_with_a_fixed_code_of_its_own(shared: Federation
     assert final(shared, job)["error"] == {"code": "forbidden_sum", "detail": detail}
 
 
-def test_a_session_whose_step_crashes_ends_when_it_may_not_be_tried_again(shared: Federation) -> None:
+def test_a_session_whose_step_crashes_ends_when_it_may_not_be_tried_again(
+    shared: Federation,
+) -> None:
     job = shared.submit(agents=2, rounds=3, crash_at=1)
     agents = run(shared, job, 2)
     assert agents[0].outcome()["code"] == "session_failed"
     error = final(shared, job)["error"]
     assert error["code"] == "session_failed"
     assert error["detail"] == f"{endings.FAILURES['session_failed']}; {endings.IN_FULL}"
-    assert all(kinds == ["open", "reserve", "data_touched", "commit"] for kinds in entries(shared, job).values())
+    assert all(
+        kinds == ["open", "reserve", "data_touched", "commit"]
+        for kinds in entries(shared, job).values()
+    )
 
 
 def test_the_time_to_join_passes(shared: Federation) -> None:
@@ -243,7 +270,9 @@ def test_a_running_session_is_cancelled_and_charged(shared: Federation) -> None:
 
 
 def test_an_agent_that_comes_after_the_end_is_told(shared: Federation) -> None:
-    job = shared.submit(agents=2, rounds=2, on_missing="finish", quorum=1, round_seconds=8.0, mode="simulation")
+    job = shared.submit(
+        agents=2, rounds=2, on_missing="finish", quorum=1, round_seconds=8.0, mode="simulation"
+    )
     agents = run(shared, job, 2, a2={"stop_at": 1})
     agents[1].ended()
     first = agents[0].outcome()
@@ -256,7 +285,9 @@ def test_an_agent_that_comes_after_the_end_is_told(shared: Federation) -> None:
     assert agents[0].outcome() == first
 
 
-def test_an_agent_that_comes_again_before_the_roster_announces_what_it_has_now(shared: Federation) -> None:
+def test_an_agent_that_comes_again_before_the_roster_announces_what_it_has_now(
+    shared: Federation,
+) -> None:
     """Else the owner would sign the old figures, and the agent refuse them."""
     job = shared.submit(agents=1, rounds=1, mode="simulation")
     agent = shared.agent(*shared.invite(job, 1), name=f"{job}-1", announcement={"zone": 1})
@@ -265,14 +296,19 @@ def test_an_agent_that_comes_again_before_the_roster_announces_what_it_has_now(s
     agent.problem["announcement"] = {"zone": 2}
     agent.start()
     with shared.client() as client:
-        eventually(lambda: client.session(job)["agents"][0]["announcement"] == {"zone": 2}, "it has enrolled anew")
+        eventually(
+            lambda: client.session(job)["agents"][0]["announcement"] == {"zone": 2},
+            "it has enrolled anew",
+        )
     shared.approve(job)
     assert agent.outcome()["state"] == "succeeded"
 
 
 def test_a_standing_group_needs_no_tokens(shared: Federation) -> None:
     first = shared.submit(agents=2, rounds=1, epsilon="0.3")
-    agents = [shared.agent(token, name=f"{first}-{n}") for n, token in enumerate(shared.invite(first, 2))]
+    agents = [
+        shared.agent(token, name=f"{first}-{n}") for n, token in enumerate(shared.invite(first, 2))
+    ]
     shared.joined(first, 2)
     shared.approve(first, save_as="the two")
     assert {agent.outcome()["state"] for agent in agents} == {"succeeded"}
@@ -295,9 +331,13 @@ def test_a_standing_group_needs_no_tokens(shared: Federation) -> None:
     assert [one["on_roster"] for one in shown["agents"]] == [False, False]
 
 
-def test_only_the_pinned_owner_signs_rosters_of_enrolled_agents(shared: Federation, tmp_path: Path) -> None:
+def test_only_the_pinned_owner_signs_rosters_of_enrolled_agents(
+    shared: Federation, tmp_path: Path
+) -> None:
     job = shared.submit(agents=2, mode="simulation")
-    agents = [shared.agent(token, name=f"{job}-{n}") for n, token in enumerate(shared.invite(job, 2))]
+    agents = [
+        shared.agent(token, name=f"{job}-{n}") for n, token in enumerate(shared.invite(job, 2))
+    ]
     shared.joined(job, 2)
     pinned = shared.folder
     try:
@@ -348,7 +388,11 @@ def test_the_certificate_of_our_own_making_is_of_the_name_that_agents_ask_for() 
 
     assert NAME == PINNED_NAME
     pem, _ = self_signed((NAME, "127.0.0.1"))
-    names = x509.load_pem_x509_certificate(pem).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    names = (
+        x509.load_pem_x509_certificate(pem)
+        .extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        .value
+    )
     assert names.get_values_for_type(x509.DNSName) == ["discreet.rpc"]
     assert [str(address) for address in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
 
@@ -361,7 +405,10 @@ def test_a_session_that_nobody_signs_ends(shared: Federation) -> None:
 
     async def let_pass() -> None:
         """As if a day had passed."""
-        async with open_services(shared.settings) as services, services.database.transaction(SYSTEM) as connection:
+        async with (
+            open_services(shared.settings) as services,
+            services.database.transaction(SYSTEM) as connection,
+        ):
             change = """UPDATE sessions SET terms = terms || '{"approve_seconds": 0.5}' WHERE job_id = :job"""
             await connection.execute(text(change), {"job": job})
 

@@ -63,7 +63,9 @@ class NodeAgent(AgentProcess):
         if self.slope:
             (self.folder / "slope.mjs").write_text(f"export default (x) => {self.slope};\n")
             options += ["--slope", str(self.folder / "slope.mjs")]
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("DISCREET_")}
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("DISCREET_")
+        }
         self.process = subprocess.Popen(
             [
                 *(str(shutil.which("node")), str(self.sdk / "dist" / "src" / "agent" / "cli.js")),
@@ -86,7 +88,9 @@ def mixed(where: Federation, sdk: Path, job: str, dealer: str = "") -> list[Agen
     for place, token in enumerate(where.invite(job, 3)):
         folder = where.folder / f"{job}-{place}"
         problem = {**accepts, **PAPER[place], "primal": PRIMAL[place]}
-        agents.append(NodeAgent(folder, token, problem, sdk=sdk) if place else QpAgent(folder, token, problem))
+        agents.append(
+            NodeAgent(folder, token, problem, sdk=sdk) if place else QpAgent(folder, token, problem)
+        )
     if dealer:
         first, second, third = agents
         ordered = [first, second, third] if dealer == "python" else [second, first, third]
@@ -115,7 +119,9 @@ def _order_keys(folders: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("dealer", ["python", "typescript"])
-def test_agents_of_both_languages_come_to_the_papers_optimum(shared: Federation, sdk: Path, dealer: str) -> None:
+def test_agents_of_both_languages_come_to_the_papers_optimum(
+    shared: Federation, sdk: Path, dealer: str
+) -> None:
     job = submit(shared, spec("masking"))
     agents = mixed(shared, sdk, job, dealer)
     outcomes = [agent.outcome() for agent in agents]
@@ -138,15 +144,21 @@ def receipts_hold(session: dict[str, Any], agents: list[AgentProcess]) -> None:
     """What the server keeps of every agent is what the agent's own ledger says, by the Python client's check of it."""
     members = {one["fingerprint"]: one for one in session["agents"]}
     for agent in agents:
-        (entry,) = Ledger(agent.folder / "agent.ledger", Identity.open(agent.folder / "agent.key")).entries()
+        (entry,) = Ledger(
+            agent.folder / "agent.ledger", Identity.open(agent.folder / "agent.key")
+        ).entries()
         member = members[agent.fingerprint]
         receipt = member["receipt"]
         assert (receipt["hash"], receipt["charge"]) == (entry.hash.hex(), entry.body["charge"])
         statement = signing.ledger_entry(entry.hash)
-        assert signing.is_signed(base64.b64decode(member["key"]), statement, base64.b64decode(receipt["signature"]))
+        assert signing.is_signed(
+            base64.b64decode(member["key"]), statement, base64.b64decode(receipt["signature"])
+        )
 
 
-def test_a_typescript_agent_that_is_killed_goes_on_where_it_was(shared: Federation, sdk: Path) -> None:
+def test_a_typescript_agent_that_is_killed_goes_on_where_it_was(
+    shared: Federation, sdk: Path
+) -> None:
     job = submit(shared, spec("masking", iterations=200))
     agents = mixed(shared, sdk, job)
     for beyond in (2, 20, 60):
@@ -161,8 +173,13 @@ def test_a_typescript_agent_that_is_killed_goes_on_where_it_was(shared: Federati
 
 
 @pytest.mark.parametrize("lost", ["all", "a copy of before"])
-def test_a_typescript_agent_with_an_older_memory_answers_nothing(shared: Federation, sdk: Path, lost: str) -> None:
-    job = submit(shared, spec("masking", federation={"agents": 3, "join_seconds": 60.0, "round_seconds": 5.0}))
+def test_a_typescript_agent_with_an_older_memory_answers_nothing(
+    shared: Federation, sdk: Path, lost: str
+) -> None:
+    job = submit(
+        shared,
+        spec("masking", federation={"agents": 3, "join_seconds": 60.0, "round_seconds": 5.0}),
+    )
     agents = mixed(shared, sdk, job)
     eventually(lambda: shared.round_of(job) > 5, "some rounds were run")
     (memory,) = (agents[1].folder / "agent.state").glob("*.json")
@@ -185,21 +202,32 @@ DEMANDS: list[tuple[dict[str, Any], str]] = [
     ({}, "this agent has not accepted that"),
     ({"exposure": "accepted", "rounds": 4}, "5 sums would be opened; this agent allows 4"),
     ({"exposure": "accepted", "agents": 4}, "a roster of 3 agents; this one asks for 4"),
-    ({"exposure": "accepted", "colluding": 2}, "the sums withstand 1 colluding agents; this one asks for 2"),
+    (
+        {"exposure": "accepted", "colluding": 2},
+        "the sums withstand 1 colluding agents; this one asks for 2",
+    ),
     ({"exposure": "accepted", "noise": True}, "the sums have no noise"),
-    ({"exposure": "accepted", "known": ["0" * 16]}, "of the 1 agents that this one knows 0 are on the roster"),
+    (
+        {"exposure": "accepted", "known": ["0" * 16]},
+        "of the 1 agents that this one knows 0 are on the roster",
+    ),
     ({"exposur": "accepted"}, "there is no demand exposur"),
     ({"exposure": "accepted", "upper": 1e12}, "the box is too large"),
     ({"exposure": "accepted", "A_g": [[0, 1]]}, "rows; the owner has signed"),
 ]
 
 
-def test_a_typescript_agent_refuses_what_it_has_not_agreed_to(shared: Federation, sdk: Path, tmp_path: Path) -> None:
+def test_a_typescript_agent_refuses_what_it_has_not_agreed_to(
+    shared: Federation, sdk: Path, tmp_path: Path
+) -> None:
     """Of what the owner has signed for real; one agent is asked again and again, and sends nothing."""
     job = submit(shared, spec("masking", iterations=5))
     tokens = shared.invite(job, 3)
     accepts: dict[str, Any] = {"kind": "coupled_qp", "demands": {"exposure": "accepted"}}
-    others = [QpAgent(tmp_path / str(place), tokens[place], {**accepts, **PAPER[place]}) for place in (1, 2)]
+    others = [
+        QpAgent(tmp_path / str(place), tokens[place], {**accepts, **PAPER[place]})
+        for place in (1, 2)
+    ]
     for other in others:
         shared.agents.append(other)
         other.start()
@@ -242,21 +270,32 @@ def test_schemes_that_the_typescript_agent_does_not_know(shared: Federation, sdk
 def test_seven_agents_of_both_languages_over_tls(
     postgres: EmbeddedPostgres, template: str, tmp_path: Path, sdk: Path
 ) -> None:
-    with federation(postgres, template, tmp_path / "state", {"DISCREET_RPC_TLS": "always"}) as where:
+    with federation(
+        postgres, template, tmp_path / "state", {"DISCREET_RPC_TLS": "always"}
+    ) as where:
         with where.client() as client:
             job = str(client.submit(body(7))["id"])
         limits = ("--limit-epsilon", "2", "--limit-delta", "0.05")
         agents: list[AgentProcess] = []
         for token, (name, objective) in zip(where.invite(job, 7), AGENTS.items(), strict=True):
             announcement = {"lower": -10, "upper": 10, "radius": 1}
-            fields = {"kind": "multi_agent", "announcement": announcement, "initial": 0, "name": name}
+            fields = {
+                "kind": "multi_agent",
+                "announcement": announcement,
+                "initial": 0,
+                "name": name,
+            }
             if name in ("x2", "x3", "x5", "x6"):
-                made = NodeAgent(where.folder / name, token, fields, limits, sdk=sdk, slope=SLOPES[name])
+                made = NodeAgent(
+                    where.folder / name, token, fields, limits, sdk=sdk, slope=SLOPES[name]
+                )
                 where.agents.append(made)
                 made.start()
                 agents.append(made)
             else:
-                agents.append(where.agent(token, "--name", name, *limits, **fields, objective=objective))
+                agents.append(
+                    where.agent(token, "--name", name, *limits, **fields, objective=objective)
+                )
         where.joined(job, 7)
         where.approve(job)
         eventually(lambda: where.round_of(job) >= 5, "rounds go on")
@@ -276,10 +315,16 @@ def test_seven_agents_of_both_languages_over_tls(
         assert history.unsigned_of_result(agreement, answer["certificate"], roster) == []
         assert len(agreement["signatures"]) == 7
         charged = entries(where, job)
-        assert all(kinds == ["open", "reserve", "data_touched", "commit"] for kinds in charged.values())
+        assert all(
+            kinds == ["open", "reserve", "data_touched", "commit"] for kinds in charged.values()
+        )
         receipts_hold(session, agents)
         wrong_pin = NodeAgent(
-            tmp_path / "wrong", _other_certificate(agents[1].token), {"kind": "multi_agent"}, sdk=sdk, slope="x"
+            tmp_path / "wrong",
+            _other_certificate(agents[1].token),
+            {"kind": "multi_agent"},
+            sdk=sdk,
+            slope="x",
         )
         wrong_pin.start()
         assert "is not the one that the token pins" in wrong_pin.ended()[2]
@@ -309,8 +354,15 @@ NEXT = history.after(OPENING) + struct.pack("!3d", 0.5, 0.0, 0.0)
 
 
 def agent_of(server: Hostile, sdk: Path, folder: Path, link: str = "", **problem: Any) -> NodeAgent:
-    fields = {"kind": "multi_agent", "announcement": {**ANNOUNCED, "lower": -1.0}, "initial": 1.5, **problem}
-    made = NodeAgent(folder, link or server.link("ses_1"), fields, ("--patience", "5"), sdk=sdk, slope="2 * x")
+    fields = {
+        "kind": "multi_agent",
+        "announcement": {**ANNOUNCED, "lower": -1.0},
+        "initial": 1.5,
+        **problem,
+    }
+    made = NodeAgent(
+        folder, link or server.link("ses_1"), fields, ("--patience", "5"), sdk=sdk, slope="2 * x"
+    )
     folder.mkdir(exist_ok=True)
     Identity.open(folder / "agent.key")
     return made
@@ -405,11 +457,29 @@ LIES: list[tuple[Lie, dict[str, Any], str, int, int]] = [
     (older_round, {"name": "another"}, "the owner has signed another name", 0, 0),
     (older_round, {"announcement": {**ANNOUNCED, "radius": 0.01}}, "other figures", 0, 0),
     (older_round, {"charged_job": "job_2"}, "or another job", 0, 0),
-    (older_round, {"charge": {"price": {"epsilon": 1, "delta": "0"}}}, "charge cannot be read", 0, 0),
+    (
+        older_round,
+        {"charge": {"price": {"epsilon": 1, "delta": "0"}}},
+        "charge cannot be read",
+        0,
+        0,
+    ),
     (older_round, {"charge": {"agent": "0" * 64}}, "meant for somebody else", 0, 0),
     (older_round, {"epsilon": "-1"}, "a charge is never negative", 0, 0),
-    (older_round, {"epsilon": "1000000001"}, "epsilon 1.000000001 would pass this agent's limit of 1", 0, 0),
-    (older_round, {"parameters": {**PARAMETERS, "box": [["agent", -1.5, 2]]}}, "is not within the one", 0, 1),
+    (
+        older_round,
+        {"epsilon": "1000000001"},
+        "epsilon 1.000000001 would pass this agent's limit of 1",
+        0,
+        0,
+    ),
+    (
+        older_round,
+        {"parameters": {**PARAMETERS, "box": [["agent", -1.5, 2]]}},
+        "is not within the one",
+        0,
+        1,
+    ),
     (older_round, {}, "the server went back from round 1 to 0", 2, 1),
     (another_broadcast, {}, "two different broadcasts for round 0", 1, 1),
     (beyond_the_plan, {}, "the server asks for round 3 of 3", 0, 1),
@@ -417,9 +487,18 @@ LIES: list[tuple[Lie, dict[str, Any], str, int, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("lie", "start", "says", "answered", "booked"), LIES, ids=[str(n) for n in range(len(LIES))])
+@pytest.mark.parametrize(
+    ("lie", "start", "says", "answered", "booked"), LIES, ids=[str(n) for n in range(len(LIES))]
+)
 def test_a_lie_ends_the_typescript_agent(
-    server: Hostile, sdk: Path, tmp_path: Path, lie: Lie, start: dict[str, Any], says: str, answered: int, booked: int
+    server: Hostile,
+    sdk: Path,
+    tmp_path: Path,
+    lie: Lie,
+    start: dict[str, Any],
+    says: str,
+    answered: int,
+    booked: int,
 ) -> None:
     agent = agent_of(server, sdk, tmp_path / "a b")
     identity = Identity.open(agent.folder / "agent.key")
@@ -438,7 +517,9 @@ def test_a_lie_ends_the_typescript_agent(
     assert len(Ledger(agent.folder / "agent.ledger", identity).entries()) == booked
 
 
-def test_a_server_with_another_key_is_told_nothing(server: Hostile, sdk: Path, tmp_path: Path) -> None:
+def test_a_server_with_another_key_is_told_nothing(
+    server: Hostile, sdk: Path, tmp_path: Path
+) -> None:
     link = server.link("ses_1")
     server.signer = Identity.generate()
     agent = agent_of(server, sdk, tmp_path / "a", link)
@@ -447,7 +528,9 @@ def test_a_server_with_another_key_is_told_nothing(server: Hostile, sdk: Path, t
     assert (server.streams, server.heard) == (0, [])
 
 
-def test_the_same_bytes_again_after_a_break_and_by_a_new_process(server: Hostile, sdk: Path, tmp_path: Path) -> None:
+def test_the_same_bytes_again_after_a_break_and_by_a_new_process(
+    server: Hostile, sdk: Path, tmp_path: Path
+) -> None:
     """The stream breaks after every answer; the process is killed and started again as well."""
     agent = agent_of(server, sdk, tmp_path / "a")
     identity = Identity.open(agent.folder / "agent.key")
@@ -468,14 +551,18 @@ def test_the_same_bytes_again_after_a_break_and_by_a_new_process(server: Hostile
     server.script = script
     agent.start()
     eventually(lambda: len(seen) >= 3, "three answers")
-    eventually(lambda: agent.process is not None and agent.process.poll() is not None, "it was killed")
+    eventually(
+        lambda: agent.process is not None and agent.process.poll() is not None, "it was killed"
+    )
     agent.start()
     outcome = agent.outcome()
     assert outcome["state"] == "failed"
     assert len({body for number, body in seen if number == 0}) == 1
     assert len({body for number, body in seen if number == 1}) == 1
     book = Ledger(agent.folder / "agent.ledger", identity)
-    assert [entry.spent[0] for entry in book.entries()] == [700_000_000]  # it has answered: nothing is given back
+    assert [entry.spent[0] for entry in book.entries()] == [
+        700_000_000
+    ]  # it has answered: nothing is given back
     # The same job in another session, at another price: the agent declines, and says so.
     second = agent_of(server, sdk, agent.folder, server.link("ses_2"))
     server.heard.clear()
@@ -491,7 +578,9 @@ def test_the_same_bytes_again_after_a_break_and_by_a_new_process(server: Hostile
     assert len(book.entries()) == 1
 
 
-def test_two_processes_do_not_answer_for_one_typescript_agent(server: Hostile, sdk: Path, tmp_path: Path) -> None:
+def test_two_processes_do_not_answer_for_one_typescript_agent(
+    server: Hostile, sdk: Path, tmp_path: Path
+) -> None:
     first, second = (agent_of(server, sdk, tmp_path / "a") for _ in range(2))
     identity = Identity.open(first.folder / "agent.key")
 

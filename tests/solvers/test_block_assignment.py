@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from discreet.solvers.traffic.block_assignment import Block, Part, assign_in_blocks
-from discreet.solvers.traffic.traffic_assignment import Latency, Network, Objective, assign, elsewhere, link_flows_of
+from discreet.solvers.traffic.traffic_assignment import (
+    Latency,
+    Network,
+    Objective,
+    assign,
+    elsewhere,
+    link_flows_of,
+)
 from tests.solvers.test_traffic_assignment import random_network, sioux_falls
 
 __all__ = ["sioux_falls"]
@@ -31,7 +38,8 @@ class Here:
 
 
 @pytest.mark.parametrize(
-    ("latency", "objective"), [(AFFINE, "system_optimum"), (BPR, "system_optimum"), (BPR, "user_equilibrium")]
+    ("latency", "objective"),
+    [(AFFINE, "system_optimum"), (BPR, "system_optimum"), (BPR, "user_equilibrium")],
 )
 @pytest.mark.parametrize("blocks", [1, 2, 5])
 def test_sioux_falls_in_blocks(
@@ -61,7 +69,9 @@ def test_random_networks_in_blocks(seed: int) -> None:
     whole = assign(network, AFFINE, demand, "user_equilibrium", gap=1e-12)
     assert found.relative_gap <= 1e-5
     assert found.total_travel_time == pytest.approx(whole.total_travel_time, rel=1e-3)
-    np.testing.assert_allclose(link_flows_of(found.paths, demand), found.link_flows, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        link_flows_of(found.paths, demand), found.link_flows, rtol=1e-9, atol=1e-9
+    )
 
 
 def test_what_assign_refuses_and_unusual_sizes(sioux_falls: tuple[Network, np.ndarray]) -> None:
@@ -74,7 +84,9 @@ def test_what_assign_refuses_and_unusual_sizes(sioux_falls: tuple[Network, np.nd
     nobody = assign_in_blocks(Here(), 3, network, BPR, 0 * demand, "system_optimum")
     assert nobody.relative_gap == 0
     assert nobody.link_flows.max() == 0
-    one = assign_in_blocks(Here(), 3, Network(1, 1, 0, *[np.empty(0)] * 4), BPR, np.zeros((1, 1)), "system_optimum")
+    one = assign_in_blocks(
+        Here(), 3, Network(1, 1, 0, *[np.empty(0)] * 4), BPR, np.zeros((1, 1)), "system_optimum"
+    )
     assert one.paths.pair_start.tolist() == [0]
     most = assign_in_blocks(Here(), 100, network, BPR, demand, "system_optimum", max_iterations=3)
     assert (most.status, most.iterations) == ("iteration_limit", 3)

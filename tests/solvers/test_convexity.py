@@ -28,14 +28,24 @@ from discreet.solvers.saddle.convexity import (
 )
 from discreet.solvers.saddle.expression_programs import compiled, evaluate
 from discreet.solvers.saddle.intervals import Box, Interval, Work, bounds, supremum, value_bounds
-from discreet.solvers.saddle.lipschitz import NotLipschitz, jacobian_norm_bound, norm_bound, sensitivities
+from discreet.solvers.saddle.lipschitz import (
+    NotLipschitz,
+    jacobian_norm_bound,
+    norm_bound,
+    sensitivities,
+)
 from discreet.solvers.saddle.noise_split import equal_split, joint_distance, split
 from discreet_client.expressions import Expression, derivative, parse
 
 Floats = NDArray[np.float64]
 
 VECTORS = json.loads((Path(__file__).parents[1] / "privacy" / "vectors.json").read_text())["hale"]
-HALE = ("x1 + x2 + x3 - 3", "x5^2 + 1/12*x6^4 + x7^4/12 - 20", "x3^2 + x4 + x6 - 1", "x6^2 + x7^2 - 5")
+HALE = (
+    "x1 + x2 + x3 - 3",
+    "x5^2 + 1/12*x6^4 + x7^4/12 - 20",
+    "x3^2 + x4 + x6 - 1",
+    "x6^2 + x7^2 - 5",
+)
 SEVEN = tuple(f"x{i}" for i in range(1, 8))
 WIDE: Box = dict.fromkeys(SEVEN, (-10.0, 10.0))
 NAMES = ("x", "y")
@@ -65,8 +75,14 @@ ATOMS = ("x", "y", "x^2", "x^4", "abs(x - 1)", "exp(y - x)", "-log(y)", "-sqrt(y
 def expressions(draw: st.DrawFn) -> Expression:
     """Sums, multiples and functions of atoms, convex or not."""
     terms = draw(st.lists(st.sampled_from(ATOMS), min_size=1, max_size=3))
-    text = " + ".join(f"{draw(st.sampled_from(['', '2*', '0.5*', '-1*', '']))}({term})" for term in terms)
-    shape = draw(st.sampled_from(["{}", "{}", "exp({})", "abs({})", "({})^2", "({})^4", "-({})", "log({})", "({})/3"]))
+    text = " + ".join(
+        f"{draw(st.sampled_from(['', '2*', '0.5*', '-1*', '']))}({term})" for term in terms
+    )
+    shape = draw(
+        st.sampled_from(
+            ["{}", "{}", "exp({})", "abs({})", "({})^2", "({})^4", "-({})", "log({})", "({})/3"]
+        )
+    )
     return parse(shape.format(text), NAMES)
 
 
@@ -81,7 +97,11 @@ def test_what_is_proven_convex_is_convex(expression: Expression, seed: int) -> N
     assume(proven)
     points = sampled(BOX, 60, seed)
     a, b = points[:30], points[-30:]
-    at_a, at_b, middle = values(expression, a), values(expression, b), values(expression, (a + b) / 2)
+    at_a, at_b, middle = (
+        values(expression, a),
+        values(expression, b),
+        values(expression, (a + b) / 2),
+    )
     assert not np.isnan([at_a, at_b, middle]).any()
     finite = np.isfinite(at_a + at_b)  # exp of an exp overflows
     room = 1e-9 * (1 + abs(at_a) + abs(at_b))
@@ -151,7 +171,9 @@ def test_slater_points() -> None:
     found = slater_point(constraints, WIDE)
     point = [found.point[name] for name in SEVEN]
     assert found.margin >= 1
-    assert all(value <= -found.margin + 1e-9 for value in evaluate(compiled(constraints, SEVEN), point))
+    assert all(
+        value <= -found.margin + 1e-9 for value in evaluate(compiled(constraints, SEVEN), point)
+    )
     for texts in (["x^2"], ["x + 1", "1 - x"], ["x^2 + 1"], ["5 - x"]):
         with pytest.raises(NoSlaterPoint):
             slater_point([parse(text, NAMES) for text in texts], BOX)
@@ -166,9 +188,10 @@ def test_tightened_box_keeps_every_feasible_point() -> None:
         rows = [to_cvxpy(constraint, known, WIDE) <= 0 for constraint in constraints]
         rows += [bound for name in SEVEN for bound in (known[name] >= -10, known[name] <= 10)]
         direction = rng.normal(size=7) * (rng.random(7) < 0.5) + 1e-6
-        cp.Problem(cp.Maximize(sum(w * known[name] for w, name in zip(direction, SEVEN, strict=True))), rows).solve(
-            solver=cp.CLARABEL
-        )
+        cp.Problem(
+            cp.Maximize(sum(w * known[name] for w, name in zip(direction, SEVEN, strict=True))),
+            rows,
+        ).solve(solver=cp.CLARABEL)
         for name, (low, high) in tight.items():
             assert low - 1e-6 <= float(known[name].value) <= high + 1e-6
     # |x6|, |x7| <= sqrt 5, |x5| <= sqrt 20 by the constraints; a twentieth of the width to spare.
@@ -197,10 +220,18 @@ def test_intervals_contain_exact_values(text: str) -> None:
             with mpmath.workdps(50):
                 x, y = (
                     mpmath.mpf(box[name].low[n])
-                    + mpmath.mpf(rng.random()) * (mpmath.mpf(box[name].high[n]) - mpmath.mpf(box[name].low[n]))
+                    + mpmath.mpf(rng.random())
+                    * (mpmath.mpf(box[name].high[n]) - mpmath.mpf(box[name].low[n]))
                     for name in NAMES
                 )
-                scope = {"x": x, "y": y, "exp": mpmath.exp, "log": mpmath.log, "sqrt": mpmath.sqrt, "abs": abs}
+                scope = {
+                    "x": x,
+                    "y": y,
+                    "exp": mpmath.exp,
+                    "log": mpmath.log,
+                    "sqrt": mpmath.sqrt,
+                    "abs": abs,
+                }
                 exact: Any = eval(meaning, {"__builtins__": {}}, scope)  # noqa: S307 - an oracle for fixed texts
                 if mpmath.im(exact) == 0:
                     assert found.low[n] <= exact <= found.high[n]
@@ -214,12 +245,16 @@ def test_intervals_are_unbounded_outside_the_domain() -> None:
             assert low == -math.inf
 
 
-@pytest.mark.parametrize("text", [text for text in WILD if text not in ("exp(x*y) - y/x", "x^-3", "log(x + y)")])
+@pytest.mark.parametrize(
+    "text", [text for text in WILD if text not in ("exp(x*y) - y/x", "x^-3", "log(x + y)")]
+)
 def test_suprema_are_never_below_and_hardly_above(text: str) -> None:
     expression = parse(text, NAMES)
     found = supremum(expression, BOX)
     assert values(expression, sampled(BOX, 3000)).max() <= found.upper
-    at_point = values(expression, np.array([[found.point.get(name, BOX[name][0]) for name in NAMES]]))[0]
+    at_point = values(
+        expression, np.array([[found.point.get(name, BOX[name][0]) for name in NAMES]])
+    )[0]
     assert found.lower <= at_point * (1 + 1e-12) + 1e-12
     assert found.upper - found.lower <= max(1e-7 * abs(found.lower), 1e-12) * (1 + 1e-9)
 
@@ -257,9 +292,13 @@ def test_constants_of_the_paper() -> None:
     constraints = [parse(text, SEVEN) for text in HALE]
     found = sensitivities(constraints, SEVEN, WIDE)
     assert found.gradients[5, 5] == pytest.approx(VECTORS["K6"], abs=1e-6)
-    assert np.diag(found.gradients)[[0, 1, 2, 3, 4]].tolist() == pytest.approx([0, 0, 2, 0, 2], abs=1e-9)
+    assert np.diag(found.gradients)[[0, 1, 2, 3, 4]].tolist() == pytest.approx(
+        [0, 0, 2, 0, 2], abs=1e-9
+    )
     assert found.values.max() == pytest.approx(VECTORS["max_column_norm"], abs=1e-6)
-    assert jacobian_norm_bound(constraints, SEVEN, WIDE) == pytest.approx(VECTORS["max_jacobian_norm"], abs=1e-6)
+    assert jacobian_norm_bound(constraints, SEVEN, WIDE) == pytest.approx(
+        VECTORS["max_jacobian_norm"], abs=1e-6
+    )
     # Separable constraints: no agent moves another one's gradient.
     assert np.count_nonzero(found.gradients - np.diag(np.diag(found.gradients))) == 0
     assert found.value_entries[1, 5] == pytest.approx(1000 / 3, rel=1e-7)
@@ -268,7 +307,10 @@ def test_constants_of_the_paper() -> None:
 
 def test_constants_are_never_below_finite_differences() -> None:
     """Whole Lipschitz quotients, also between far points, of coupled and transcendental constraints."""
-    constraints = [parse(text, NAMES) for text in ("exp(x - y)", "(x + 2*y)^4/10", "x^2/y - 3*y", "-log(y) + x")]
+    constraints = [
+        parse(text, NAMES)
+        for text in ("exp(x - y)", "(x + 2*y)^4/10", "x^2/y - 3*y", "-log(y) + x")
+    ]
     found = sensitivities(constraints, NAMES, BOX)
     slopes = [[derivative(g, name) for name in NAMES] for g in constraints]
     program = compiled([*constraints, *(slope for row in slopes for slope in row)], NAMES)
@@ -278,7 +320,11 @@ def test_constants_are_never_below_finite_differences() -> None:
     for point in points:
         for j, name in enumerate(NAMES):
             other = point.copy()
-            other[j] = rng.uniform(*BOX[name]) if rng.random() < 0.5 else np.clip(point[j] + 1e-6, *BOX[name])
+            other[j] = (
+                rng.uniform(*BOX[name])
+                if rng.random() < 0.5
+                else np.clip(point[j] + 1e-6, *BOX[name])
+            )
             if (move := abs(other[j] - point[j])) < 1e-7:
                 continue
             change = abs(evaluate(program, other) - evaluate(program, point)) / move
@@ -286,7 +332,9 @@ def test_constants_are_never_below_finite_differences() -> None:
             room = 1e-6
             assert np.linalg.norm(change[:4]) <= found.values[j] * (1 + room)
             assert (change[:4] <= found.value_entries[:, j] * (1 + room) + room).all()
-            assert (np.linalg.norm(jacobian, axis=0) <= found.gradients[:, j] * (1 + room) + room).all()
+            assert (
+                np.linalg.norm(jacobian, axis=0) <= found.gradients[:, j] * (1 + room) + room
+            ).all()
             assert (jacobian <= found.gradient_entries[:, :, j] * (1 + room) + room).all()
             tight[j] = max(tight[j], np.linalg.norm(change[:4]) / found.values[j])
     assert (tight > 0.8).all()
@@ -299,7 +347,9 @@ def test_constants_come_within_a_millionth_of_the_supremum() -> None:
     x, y = grid
     columns = np.array(
         [
-            np.sqrt(np.exp(2 * (x - y)) + (6 * (x - 0.7) * np.exp(-((x - 0.7) ** 2))) ** 2 + y**2).max(),
+            np.sqrt(
+                np.exp(2 * (x - y)) + (6 * (x - 0.7) * np.exp(-((x - 0.7) ** 2))) ** 2 + y**2
+            ).max(),
             np.sqrt(np.exp(2 * (x - y)) + x**2).max(),
         ]
     )
@@ -328,17 +378,23 @@ def test_abs_has_a_gradient_where_its_argument_keeps_its_sign() -> None:
 def instances(draw: st.DrawFn) -> tuple[Floats, Floats, Floats, float]:
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     p, n = draw(st.integers(1, 12)), draw(st.integers(1, 9))
-    moves = 10.0 ** rng.uniform(-2, 2, (p, n)) * (rng.random((p, n)) < draw(st.sampled_from([0.4, 1.0])))
+    moves = 10.0 ** rng.uniform(-2, 2, (p, n)) * (
+        rng.random((p, n)) < draw(st.sampled_from([0.4, 1.0]))
+    )
     return rng.uniform(0.2, 3, n), moves, 10.0 ** rng.uniform(-1, 1, p), float(rng.uniform(0.1, 3))
 
 
 @settings(max_examples=60, deadline=None)
 @given(instances())
-def test_split_is_optimal_and_within_its_distance(instance: tuple[Floats, Floats, Floats, float]) -> None:
+def test_split_is_optimal_and_within_its_distance(
+    instance: tuple[Floats, Floats, Floats, float],
+) -> None:
     radii, moves, weights, mu = instance
     assume(moves.any())
     found = split(radii, moves, weights, mu)
-    square = ((moves * radii) ** 2 / np.where(found.scales > 0, found.scales, np.inf)[:, None] ** 2).sum(axis=0)
+    square = (
+        (moves * radii) ** 2 / np.where(found.scales > 0, found.scales, np.inf)[:, None] ** 2
+    ).sum(axis=0)
     assert square.max() == pytest.approx(mu**2, rel=1e-9)
     assert joint_distance(radii, moves, found.scales) <= mu
     assert (found.scales > 0).tolist() == moves.any(axis=1).tolist()
@@ -352,9 +408,15 @@ def test_split_is_optimal_and_within_its_distance(instance: tuple[Floats, Floats
 @pytest.mark.parametrize("seed", range(5))
 def test_split_against_a_conic_solver(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    moves, radii, weights = rng.uniform(0.1, 3, (6, 4)), rng.uniform(0.5, 2, 4), rng.uniform(0.5, 2, 6)
+    moves, radii, weights = (
+        rng.uniform(0.1, 3, (6, 4)),
+        rng.uniform(0.5, 2, 4),
+        rng.uniform(0.5, 2, 6),
+    )
     v = cp.Variable(6, nonneg=True)
-    problem = cp.Problem(cp.Minimize(weights @ cp.inv_pos(v)), [((moves * radii) ** 2).T @ v <= 0.64])
+    problem = cp.Problem(
+        cp.Minimize(weights @ cp.inv_pos(v)), [((moves * radii) ** 2).T @ v <= 0.64]
+    )
     problem.solve(solver=cp.CLARABEL)
     assert split(radii, moves, weights, 0.8).cost == pytest.approx(problem.value, rel=1e-5)
 
@@ -376,7 +438,9 @@ def test_per_output_calibration_is_caught() -> None:
     assert delta == pytest.approx(0.34, abs=0.005)
     analytic = 1 / VECTORS["analytic_0.05_ln3"]
     sound = joint_distance([1.0], moves, equal_split([1.0], moves, analytic))
-    assert norm.cdf(sound / 2 - epsilon / sound) - 3 * norm.cdf(-sound / 2 - epsilon / sound) == pytest.approx(0.05)
+    assert norm.cdf(sound / 2 - epsilon / sound) - 3 * norm.cdf(
+        -sound / 2 - epsilon / sound
+    ) == pytest.approx(0.05)
 
 
 def test_figures_that_make_no_sense() -> None:

@@ -22,13 +22,17 @@ def enumerated(noisy: list[int], scale: float, kind: Kind) -> np.ndarray:
     """float64[cells, counts]: the posterior of each count, by sums over counts and a dense grid of hyperparameters."""
     counts = np.arange(60)
     noise = np.subtract.outer(np.array(noisy), counts)
-    likelihood = np.exp(-np.abs(noise) / scale if kind == "laplace" else -0.5 * (noise / scale) ** 2)
+    likelihood = np.exp(
+        -np.abs(noise) / scale if kind == "laplace" else -0.5 * (noise / scale) ** 2
+    )
     posterior, evidence = np.zeros(likelihood.shape), 0.0
     low, high = np.log([scale / 16, 2 * max(noisy)])
     edges = np.maximum(np.arange(61) - 0.5, 0)
     spikes = [likelihood * (counts == 0)]
     for mean, shape in count_posterior.FAINT[1:]:
-        spikes.append(likelihood * np.diff(stats.gamma(shape, scale=mean * scale / shape).cdf(edges)))
+        spikes.append(
+            likelihood * np.diff(stats.gamma(shape, scale=mean * scale / shape).cdf(edges))
+        )
     none = count_posterior.NONE
     before = [none, *[(1 - none) / (len(spikes) - 1)] * (len(spikes) - 1)]
     for mean in np.exp(np.linspace(low, high, 15)):
@@ -104,9 +108,9 @@ def test_little_noise_leaves_the_counts_as_they_were_released() -> None:
     noisy = np.array([0.0, 3.0, 1000.0, 7.0])
     drawn = draw_counts(noisy, 0.05, "laplace", draws=50, rng=np.random.default_rng(0), lattice=1.0)
     assert (drawn == noisy).all()
-    assert draw_counts(noisy, 1e-6, "gaussian", draws=50, rng=np.random.default_rng(0)) == pytest.approx(
-        np.broadcast_to(noisy, (50, 4)), abs=1e-4
-    )
+    assert draw_counts(
+        noisy, 1e-6, "gaussian", draws=50, rng=np.random.default_rng(0)
+    ) == pytest.approx(np.broadcast_to(noisy, (50, 4)), abs=1e-4)
 
 
 def test_what_is_known_is_met_and_makes_draws_narrower() -> None:
@@ -126,7 +130,9 @@ def test_what_is_known_is_met_and_makes_draws_narrower() -> None:
 def test_the_work_beside_the_draws_is_bounded() -> None:
     """What is tabulated grows with the different values, which are grouped: 50,000 cells over six decades."""
     rng = np.random.default_rng(4)
-    noisy = 10 ** rng.uniform(-2, 6, count_posterior.MAX_CELLS) + rng.laplace(size=count_posterior.MAX_CELLS)
+    noisy = 10 ** rng.uniform(-2, 6, count_posterior.MAX_CELLS) + rng.laplace(
+        size=count_posterior.MAX_CELLS
+    )
     values, group = count_posterior._groups(noisy, 0.0)
     assert values.size < 1300
     near = np.abs(noisy) <= count_posterior.NEAR
@@ -143,7 +149,9 @@ def test_the_mean_is_that_of_many_draws(kind: Kind) -> None:
     for each in (None, known):
         drawn = posterior.draw(4000, np.random.default_rng(5), each)
         # Draws keep cells at 0 that are, means move all: apart by less than a third of the noise's scale.
-        assert posterior.mean(each) == pytest.approx(drawn.mean(axis=0), abs=0.4 if each is None else 1.2)
+        assert posterior.mean(each) == pytest.approx(
+            drawn.mean(axis=0), abs=0.4 if each is None else 1.2
+        )
     variance = posterior.draw(4000, np.random.default_rng(6)).var(axis=0)
     assert posterior.moments[1] == pytest.approx(variance, rel=0.15, abs=0.6)
 
@@ -155,7 +163,9 @@ def test_cells_that_may_all_be_0_have_a_prior_of_their_own() -> None:
     noisy = true + rng.laplace(size=400)
     group = np.repeat([0, 1], [100, 300])
     apart = GroupedPosterior.of(noisy, 1.0, "laplace", group)
-    assert apart.mean()[100:].sum() < 0.3 * CountPosterior.of(noisy, 1.0, "laplace").mean()[100:].sum()
+    assert (
+        apart.mean()[100:].sum() < 0.3 * CountPosterior.of(noisy, 1.0, "laplace").mean()[100:].sum()
+    )
     drawn = apart.draw(100, rng)
     assert drawn.mean(axis=0) == pytest.approx(apart.mean(), abs=0.5)
     assert np.abs(drawn.mean(axis=0) - true)[:100].mean() < 1.2
@@ -180,10 +190,14 @@ def test_many_draws_are_those_of_a_search_for_each() -> None:
     u = rng.random((64, 500))
     u[0], u[1], u[2] = 0.0, np.arange(500) % 256 / 256, 1 - 2.0**-53
     assert u.size > 4 * GUIDES * len(cumulated) > u[:4].size
-    expected = [[np.searchsorted(cumulated[g], one) for g, one in zip(group, row, strict=True)] for row in u]
+    expected = [
+        [np.searchsorted(cumulated[g], one) for g, one in zip(group, row, strict=True)] for row in u
+    ]
     for part in (u, u[:4]):
         found = _searched(cumulated, part, group)
-        ends = (part == 0) | (part > 1 - 1e-9)  # where one value's distribution touches the next one's
+        ends = (part == 0) | (
+            part > 1 - 1e-9
+        )  # where one value's distribution touches the next one's
         assert (np.abs(found - expected[: len(part)]) <= ends).all()
 
 
@@ -196,5 +210,7 @@ def test_sums_over_places_are_those_of_each_place(kind: Kind, lattice: float) ->
     means = np.array([0.1, 3.0, 200.0])
     for shape in (0.15, 1.0, 12.0):
         each = cells.filled(means, shape)
-        powers = np.stack([(each * cells.places[:, :, None] ** order).sum(axis=1) for order in range(3)])
+        powers = np.stack(
+            [(each * cells.places[:, :, None] ** order).sum(axis=1) for order in range(3)]
+        )
         np.testing.assert_allclose(cells.sums(means, shape, 3), powers, rtol=1e-10, atol=1e-290)

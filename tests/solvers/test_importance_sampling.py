@@ -10,7 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.solvers.evaluation.importance_sampling import ENTRIES, SQUARE_UNIT, UNIT, weighted_sums
+from discreet.solvers.evaluation.importance_sampling import (
+    ENTRIES,
+    SQUARE_UNIT,
+    UNIT,
+    weighted_sums,
+)
 from discreet.solvers.evaluation.temporal_difference import Transitions
 from discreet.solvers.evaluation.weighted_value import WeightedSums
 
@@ -29,14 +34,18 @@ def transitions(trajectories: list[list[tuple[float, float]]]) -> Transitions:
     return Transitions(start, nowhere, nowhere, reward, np.abs(ratio), np.zeros(size, dtype=bool))
 
 
-def sums(trajectories: list[list[tuple[float, float]]], cap: float = 3.0, **values: Any) -> np.ndarray:
+def sums(
+    trajectories: list[list[tuple[float, float]]], cap: float = 3.0, **values: Any
+) -> np.ndarray:
     fixed: dict[str, Any] = {"discount": 0.9, "bounds": (-1.5, 3.5), "largest_weight": cap}
     return weighted_sums(transitions(trajectories), **{**fixed, **values})
 
 
 @given(TRAJECTORY, TRAJECTORY, st.sampled_from([0.3, 1.0, 3.0, 1e4]))
 @settings(max_examples=300)
-def test_one_trajectory_moves_the_sums_by_at_most_what_is_said(one: Any, another: Any, cap: float) -> None:
+def test_one_trajectory_moves_the_sums_by_at_most_what_is_said(
+    one: Any, another: Any, cap: float
+) -> None:
     """Exactly, in integers, for any ratios and rewards whatever, such as registration would refuse."""
     mine, its = (sums([each], cap) for each in (one, another))
     for found in (mine, its):
@@ -57,7 +66,9 @@ def people(number: int, seed: int = 3) -> list[list[tuple[float, float]]]:
     for _ in range(number):
         chosen = rng.random(4) < 0.5
         rewards = (rng.random(4) < 0.3 + 0.4 * chosen).astype(float)
-        found.append([(1.5 if up else 0.5, reward) for up, reward in zip(chosen, rewards, strict=True)])
+        found.append(
+            [(1.5 if up else 0.5, reward) for up, reward in zip(chosen, rewards, strict=True)]
+        )
     return found
 
 
@@ -66,7 +77,9 @@ def moments(cap: float, **values: Any) -> tuple[WeightedSums, np.ndarray, np.nda
     rows = people(400)
     weight = np.array([min(math.prod(ratio for ratio, _ in one), cap) for one in rows])
     gain = np.array([sum(0.9**t * reward for t, (_, reward) in enumerate(one)) for one in rows])
-    found = WeightedSums(sums(rows, cap) / UNIT, variance=1e-18, largest_weight=cap, quantile=1.645, **values)
+    found = WeightedSums(
+        sums(rows, cap) / UNIT, variance=1e-18, largest_weight=cap, quantile=1.645, **values
+    )
     return found, weight, (gain + 1.5) / 5
 
 
@@ -78,7 +91,9 @@ def test_sums_without_noise_say_what_numpy_says(cap: float, known: int | None) -
     assert found.policy().value == pytest.approx(value, abs=1e-5)
     assert found.behaviour().value == pytest.approx(mean, abs=1e-5)
     assert found.difference().value == pytest.approx(value - mean, abs=1e-5)
-    assert found.effective_size().value == pytest.approx(weight.sum() ** 2 / (weight**2).sum(), rel=1e-5)
+    assert found.effective_size().value == pytest.approx(
+        weight.sum() ** 2 / (weight**2).sum(), rel=1e-5
+    )
     assert found.clipped_mass().value == pytest.approx(max(0.0, 1 - weight.mean()), abs=1e-5)
     # The textbook's deviations: of a ratio of means to first order, of a mean, and of the difference of the two.
     of_value, of_mean = weight * (gain - value) / weight.sum(), (gain - mean) / gain.size
@@ -90,7 +105,9 @@ def test_sums_without_noise_say_what_numpy_says(cap: float, known: int | None) -
         (found.difference(), math.sqrt(((of_value - of_mean) ** 2).sum())),
     ):
         assert told.ends.upper - told.ends.lower == pytest.approx(2 * 1.645 * deviation, rel=0.1)
-    assert found.effective_size().ends.upper == pytest.approx(found.effective_size().value, rel=1e-5)
+    assert found.effective_size().ends.upper == pytest.approx(
+        found.effective_size().value, rel=1e-5
+    )
 
 
 def test_robust_ends_hold_whatever_was_cut_off() -> None:
@@ -107,7 +124,9 @@ def test_robust_ends_hold_whatever_was_cut_off() -> None:
 def test_sums_that_are_noise_say_nothing() -> None:
     rng = np.random.default_rng(1)
     for _ in range(200):
-        noise = WeightedSums(rng.laplace(0, 1e3, ENTRIES), variance=2e6, largest_weight=5.0, quantile=1.645)
+        noise = WeightedSums(
+            rng.laplace(0, 1e3, ENTRIES), variance=2e6, largest_weight=5.0, quantile=1.645
+        )
         for told in (noise.policy(), noise.behaviour(), noise.difference(), noise.clipped_mass()):
             assert -1 <= told.ends.lower <= told.ends.upper <= 1
             assert math.isfinite(told.value)
@@ -116,8 +135,14 @@ def test_sums_that_are_noise_say_nothing() -> None:
         assert noise.true_value().lower <= noise.true_value().upper
     # Noise of 3,000 on a public number of 300: whatever the sums, no interval is a point.
     for _ in range(200):
-        drowned = WeightedSums(rng.laplace(0, 2e3, ENTRIES), 9e6, largest_weight=2.0, quantile=1.645, trajectories=300)
-        for told, least in ((drowned.policy(), 0.2), (drowned.behaviour(), 0.9), (drowned.clipped_mass(), 0.9)):
+        drowned = WeightedSums(
+            rng.laplace(0, 2e3, ENTRIES), 9e6, largest_weight=2.0, quantile=1.645, trajectories=300
+        )
+        for told, least in (
+            (drowned.policy(), 0.2),
+            (drowned.behaviour(), 0.9),
+            (drowned.clipped_mass(), 0.9),
+        ):
             assert told.ends.upper - told.ends.lower > least
             assert told.ends.lower <= told.value <= told.ends.upper
         assert drowned.true_value().upper - drowned.true_value().lower > 0.2

@@ -25,14 +25,20 @@ def chain(seed: int, blocks: int = 1) -> tuple[Floats, Floats, Floats]:
     rng = np.random.default_rng(seed)
     near = np.abs(np.subtract.outer(np.arange(N), np.arange(N))) <= 1
     P = rng.gamma(0.7, size=(blocks, N, N)) * near + 0.02 * near
-    return P / P.sum(axis=2, keepdims=True), -np.outer(rng.uniform(0, 0.6, T), POWER), rng.dirichlet(np.ones(N))
+    return (
+        P / P.sum(axis=2, keepdims=True),
+        -np.outer(rng.uniform(0, 0.6, T), POWER),
+        rng.dirichlet(np.ones(N)),
+    )
 
 
 def everywhere(feeder: float = np.inf, ramp: float = np.inf) -> Limits:
     return Limits(np.full(T, feeder), np.full(T - 1, ramp))
 
 
-def best_flows(P: Floats, at: Any, U: Floats, start: Floats, limits: Limits) -> tuple[float, Floats]:
+def best_flows(
+    P: Floats, at: Any, U: Floats, start: Floats, limits: Limits
+) -> tuple[float, Floats]:
     """The value and the load of the best policy within the limits: an exponential-cone programme in flows."""
     flows = [cp.Variable((N, N), nonneg=True) for _ in range(T - 1)]
     spread = [start, *(cp.sum(flow, axis=0) for flow in flows)]
@@ -53,7 +59,9 @@ def best_flows(P: Floats, at: Any, U: Floats, start: Floats, limits: Limits) -> 
     return float(problem.value), np.array([float(getattr(one, "value", one)) for one in load])
 
 
-def answer(P: Floats, at: Any, U: Floats, start: Floats, limits: Limits) -> tuple[float, Floats, Floats]:
+def answer(
+    P: Floats, at: Any, U: Floats, start: Floats, limits: Limits
+) -> tuple[float, Floats, Floats]:
     """Ours: the value under the true utility, the load, and the price."""
     price, _ = priced(P, U, GAMMA, start, POWER, limits, at=at)
     policy = lsmdp.solve(P, U - np.outer(price, POWER), GAMMA, at=at)
@@ -110,7 +118,9 @@ def test_limits_that_cannot_be_kept_are_exceeded_least() -> None:
     assert least.tolist() == [4, 2.5, 1, 0, 0, 0, 0]
     over, faster = limits.excess(load, 4.0)
     assert np.flatnonzero(over > 0.01).tolist() == [0, 1]
-    assert load[:3] == pytest.approx(least[:3], abs=0.01)  # as little as can be, at a price that is as much as can be
+    assert load[:3] == pytest.approx(
+        least[:3], abs=0.01
+    )  # as little as can be, at a price that is as much as can be
     assert not faster.any()
 
 
@@ -121,7 +131,9 @@ def test_of_limits_against_each_other_the_least_excess_is_that_of_a_linear_progr
     limits = everywhere(2.0, 0.5)
     load = answer(P, at, U, start, limits)[1]
     over, faster = limits.excess(load, 4.0)
-    assert over[1:].sum() + faster.sum() == pytest.approx(_least_excess(P[0] > 0, start, limits), rel=0.01)
+    assert over[1:].sum() + faster.sum() == pytest.approx(
+        _least_excess(P[0] > 0, start, limits), rel=0.01
+    )
 
 
 def _least_excess(mask: Any, start: Floats, limits: Limits) -> float:
@@ -174,7 +186,10 @@ def test_least_loads_and_changes_are_those_of_all_ways() -> None:
             assert loads[step] == pytest.approx(least)
         for step in range(4):
             low, high = (
-                sum(start[b] * end(POWER[way[step + 1]] - POWER[way[step]] for way in ways[b]) for b in range(N))
+                sum(
+                    start[b] * end(POWER[way[step + 1]] - POWER[way[step]] for way in ways[b])
+                    for b in range(N)
+                )
                 for end in (min, max)
             )
             assert changes[step] == pytest.approx(max(low, -high, 0.0))
@@ -206,7 +221,9 @@ def test_many_matrices_at_once_are_as_one_at_a_time() -> None:
         assert found.expected_power[place] == pytest.approx(load, abs=1e-9)
         assert found.cost_to_go[place] == pytest.approx(cost, abs=1e-9)
         alone = lsmdp.propagate(start, one, T)
-        assert found.saving[place] == pytest.approx(float(-(alone * U).sum() - start @ cost), abs=1e-9)
+        assert found.saving[place] == pytest.approx(
+            float(-(alone * U).sum() - start @ cost), abs=1e-9
+        )
     assert P.shape == (1, N, N)
 
 

@@ -45,7 +45,11 @@ def instances(draw: st.DrawFn) -> tuple[Floats, Floats, float]:
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     n, horizon = draw(st.integers(1, 12)), draw(st.integers(1, 8))
     P = random_transitions(rng, n, draw(st.sampled_from([0.2, 0.6, 1.0])))
-    return P, rng.normal(0, draw(st.sampled_from([0.1, 3.0, 300.0])), (horizon, n)), draw(st.sampled_from([0.5, 15.0]))
+    return (
+        P,
+        rng.normal(0, draw(st.sampled_from([0.1, 3.0, 300.0])), (horizon, n)),
+        draw(st.sampled_from([0.5, 15.0])),
+    )
 
 
 # Oracles ------------------------------------------------------------------------------------------------------------
@@ -60,8 +64,13 @@ def by_recursion(W: Any, utility: Floats, gamma: float) -> tuple[Floats, Floats]
         log_z, policies = [[float(mpmath.log(x)) for x in z]], []
         for t in range(horizon - 2, -1, -1):
             sums = [mpmath.fsum(w * x for w, x in zip(row, z, strict=True)) for row in weights]
-            policies.append([[float(weights[b][a] * z[a] / sums[b]) for a in range(n)] for b in range(n)])
-            z = [mpmath.exp(mpmath.mpf(utility[t, b]) / mpmath.mpf(gamma)) * sums[b] for b in range(n)]
+            policies.append(
+                [[float(weights[b][a] * z[a] / sums[b]) for a in range(n)] for b in range(n)]
+            )
+            z = [
+                mpmath.exp(mpmath.mpf(utility[t, b]) / mpmath.mpf(gamma)) * sums[b]
+                for b in range(n)
+            ]
             log_z.append([float(mpmath.log(x)) for x in z])
     return np.array(log_z[::-1]), np.array(policies[::-1]).reshape(horizon - 1, n, n)
 
@@ -94,7 +103,9 @@ def mean_policy(shape: Floats, z: Floats) -> Floats:
     pieces = list(pairwise(bounds))
     return np.array(
         [
-            sum(quad(integrand, low, high, (a,), epsabs=1e-13, limit=400)[0] for low, high in pieces)
+            sum(
+                quad(integrand, low, high, (a,), epsabs=1e-13, limit=400)[0] for low, high in pieces
+            )
             for a in range(z.size)
         ]
     )
@@ -123,10 +134,20 @@ def test_weights_agree_with_a_plain_recursion(weights: lsmdp.Weights) -> None:
     P, U, k = random_transitions(rng, 8, 0.6), rng.normal(0, 5, (6, 8)), 50
     with mpmath.workdps(40):
         if weights == "taylor":
-            W = [[p * mpmath.exp(-(1 - p) / (2 * p * (k + 1))) if p else 0 for p in map(mpmath.mpf, row)] for row in P]
+            W = [
+                [
+                    p * mpmath.exp(-(1 - p) / (2 * p * (k + 1))) if p else 0
+                    for p in map(mpmath.mpf, row)
+                ]
+                for row in P
+            ]
         else:
             W = [
-                [mpmath.exp(mpmath.psi(0, k * p) - mpmath.psi(0, k)) if p else 0 for p in map(mpmath.mpf, r)] for r in P
+                [
+                    mpmath.exp(mpmath.psi(0, k * p) - mpmath.psi(0, k)) if p else 0
+                    for p in map(mpmath.mpf, r)
+                ]
+                for r in P
             ]
     log_z, policies = by_recursion(W, U, 2.0)
     policy = lsmdp.solve(P, U, 2.0, weights=weights, concentration=k)
@@ -143,7 +164,12 @@ def test_agrees_with_a_conic_solver() -> None:
     at = [cp.sum(y, axis=1) for y in joint] + [cp.sum(joint[-1], axis=0)]
     flow = [at[0] == initial] + [cp.sum(joint[t], axis=0) == at[t + 1] for t in range(horizon - 2)]
     discomfort = sum(
-        cp.sum(cp.rel_entr(y, cp.multiply(P, cp.reshape(cp.sum(y, axis=1), (n, 1), order="C") @ np.ones((1, n)))))
+        cp.sum(
+            cp.rel_entr(
+                y,
+                cp.multiply(P, cp.reshape(cp.sum(y, axis=1), (n, 1), order="C") @ np.ones((1, n))),
+            )
+        )
         for y in joint
     )
     earned = sum(U[t] @ at[t] for t in range(horizon))
@@ -154,7 +180,9 @@ def test_agrees_with_a_conic_solver() -> None:
     assert programme.value == pytest.approx(best, abs=1e-10)
     distributions = lsmdp.propagate(initial, policy, horizon)
     for t, y in enumerate(joint):
-        np.testing.assert_allclose(y.value, distributions[t][:, None] * policy.at(t), atol=1e-10, rtol=0)
+        np.testing.assert_allclose(
+            y.value, distributions[t][:, None] * policy.at(t), atol=1e-10, rtol=0
+        )
 
 
 def residual(policy: lsmdp.DesirabilityPolicy, P: Floats, U: Floats, t: int, b: int) -> float:
@@ -163,7 +191,12 @@ def residual(policy: lsmdp.DesirabilityPolicy, P: Floats, U: Floats, t: int, b: 
     to = np.flatnonzero(P[b])
     terms = np.log(P[b, to].astype(np.longdouble)) + z[t + 1, to]
     top = terms.max()
-    expected = np.longdouble(U[t, b]) + top + np.log(np.exp(terms - top).sum()) + np.longdouble(policy.level[t + 1])
+    expected = (
+        np.longdouble(U[t, b])
+        + top
+        + np.log(np.exp(terms - top).sum())
+        + np.longdouble(policy.level[t + 1])
+    )
     return float(abs(z[t, b] + np.longdouble(policy.level[t]) - expected) / max(1, abs(expected)))
 
 
@@ -197,7 +230,9 @@ def test_rows_that_hardly_reach_the_best_states_are_right() -> None:
 
 
 @pytest.mark.parametrize("weights", ["exact", "taylor", "digamma"])
-def test_sparse_and_dense_sums_agree(weights: lsmdp.Weights, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sparse_and_dense_sums_agree(
+    weights: lsmdp.Weights, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(11)
     P, U = random_transitions(rng, 30, 0.3), rng.normal(0, 400, (12, 30))
     found = []
@@ -210,7 +245,9 @@ def test_sparse_and_dense_sums_agree(weights: lsmdp.Weights, monkeypatch: pytest
 
 @pytest.mark.parametrize("threshold", [0.0, 2.0])
 @pytest.mark.parametrize("density", [0.05, 1.0])
-def test_many_are_solved_as_each_alone(density: float, threshold: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_are_solved_as_each_alone(
+    density: float, threshold: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Utilities to one matrix, matrices of different support to one utility, and pairs; dense and sparse sums."""
     monkeypatch.setattr(lsmdp, "SPARSE", threshold)
     rng = np.random.default_rng(12)
@@ -220,9 +257,14 @@ def test_many_are_solved_as_each_alone(density: float, threshold: float, monkeyp
         many = lsmdp.solve_many(transitions, utility, 2.0)
         assert len(many) == 3
         for i, policy in enumerate(many):
-            one_P, one_U = P[i] if transitions.ndim == 3 else P[0], U[i] if utility.ndim == 3 else U[1]
+            one_P, one_U = (
+                P[i] if transitions.ndim == 3 else P[0],
+                U[i] if utility.ndim == 3 else U[1],
+            )
             alone = lsmdp.solve(one_P, one_U, 2.0)
-            np.testing.assert_allclose(policy.log_desirability, alone.log_desirability, rtol=1e-12, atol=1e-12)
+            np.testing.assert_allclose(
+                policy.log_desirability, alone.log_desirability, rtol=1e-12, atol=1e-12
+            )
             np.testing.assert_allclose(policy.transitions, alone.transitions, atol=1e-12)
 
 
@@ -262,7 +304,8 @@ def test_what_pays_attracts(instance: tuple[Floats, Floats, float], seed: int) -
     assert (after.at(t - 1)[open_rows, a] > before.at(t - 1)[open_rows, a]).all()
     # What is near zero is a difference of larger figures: rounding goes by those.
     assert (
-        after.log_desirability - before.log_desirability >= -1e-12 * (1 + np.abs(before.log_desirability).max())
+        after.log_desirability - before.log_desirability
+        >= -1e-12 * (1 + np.abs(before.log_desirability).max())
     ).all()
 
 
@@ -347,13 +390,18 @@ def test_the_closed_form_is_the_delta_method() -> None:
         m, Y = p * z, p @ z
         expected = m / Y - covariance.sum(axis=1) / Y**2 + m * covariance.sum() / Y**3
         np.testing.assert_allclose(found[b], expected, atol=1e-14)
-        printed = m / Y - covariance.sum(axis=1) / np.sum(m**2) + m * covariance.sum() / np.sum(m**3)
+        printed = (
+            m / Y - covariance.sum(axis=1) / np.sum(m**2) + m * covariance.sum() / np.sum(m**3)
+        )
         assert abs(printed.sum() - 1) > 1e-4
 
 
 def test_the_closed_form_errs_in_second_order() -> None:
     """Against the exact mean: four times the concentration leaves a sixteenth of the error."""
-    P, log_z = np.array([[0.3, 0.5, 0.2], [0.2, 0.4, 0.4], [0.1, 0.6, 0.3]]), np.array([0.0, 1.0, 2.0])
+    P, log_z = (
+        np.array([[0.3, 0.5, 0.2], [0.2, 0.4, 0.4], [0.1, 0.6, 0.3]]),
+        np.array([0.0, 1.0, 2.0]),
+    )
     errors = []
     for k in (100.0, 400.0):
         exact = np.stack([mean_policy(k * row, np.exp(log_z)) for row in P])
@@ -369,7 +417,9 @@ def test_where_the_expansion_leaves_the_simplex_it_is_brought_back() -> None:
     found = lsmdp.average_policy(*one_step(P, log_z), k).at(0)
     assert found.tolist() == [[1, 0], [1, 0]]
     exact = mean_policy(k * P[0], np.exp(log_z))
-    sampled = lsmdp.average_policy(*one_step(P, log_z), k, samples=20_000, generator=np.random.default_rng(18)).at(0)
+    sampled = lsmdp.average_policy(
+        *one_step(P, log_z), k, samples=20_000, generator=np.random.default_rng(18)
+    ).at(0)
     deviation = np.sqrt(exact[0] * exact[1])  # at most, of a variable within [0, 1]
     assert np.abs(sampled - exact).max() < 5 * deviation / np.sqrt(20_000)
     assert 0.005 < exact[1] < 0.1
@@ -382,7 +432,13 @@ def test_sampling_agrees_with_the_exact_mean() -> None:
     z = np.exp(lsmdp.solve(P, U, 1.0).log_desirability)
     seen: list[tuple[int, int]] = []
     policy = lsmdp.average_policy(
-        P, U, 1.0, k, samples=samples, generator=rng, progress=lambda done, total: seen.append((done, total))
+        P,
+        U,
+        1.0,
+        k,
+        samples=samples,
+        generator=rng,
+        progress=lambda done, total: seen.append((done, total)),
     )
     assert seen[-1] == (samples, samples)
     assert (k * P).min() < 1e-3
@@ -395,7 +451,10 @@ def test_sampling_agrees_with_the_exact_mean() -> None:
 def test_sampling_is_repeatable() -> None:
     P, U = random_walk(5), np.arange(15.0).reshape(3, 5)
     first, second = (
-        lsmdp.average_policy(P, U, 1.0, 5.0, samples=4, generator=np.random.default_rng(3)).transitions for _ in "ab"
+        lsmdp.average_policy(
+            P, U, 1.0, 5.0, samples=4, generator=np.random.default_rng(3)
+        ).transitions
+        for _ in "ab"
     )
     assert (first == second).all()
 
@@ -451,7 +510,11 @@ def test_transitions_that_are_ruled_out_have_no_price() -> None:
     P, made = np.array([[1.0, 0.0], [0.5, 0.5]]), np.full((2, 2), 0.5)
     U = np.zeros((3, 2))
     assert lsmdp.evaluate(made, P, U, 1.0).tolist() == [[-np.inf, -np.inf], [-np.inf, 0], [0, 0]]
-    assert lsmdp.cost_of_privacy(made, P, U, 1.0).tolist() == [[np.inf, np.inf], [np.inf, 0], [0, 0]]
+    assert lsmdp.cost_of_privacy(made, P, U, 1.0).tolist() == [
+        [np.inf, np.inf],
+        [np.inf, 0],
+        [0, 0],
+    ]
 
 
 def test_ensembles_follow_the_matrices() -> None:
@@ -463,7 +526,9 @@ def test_ensembles_follow_the_matrices() -> None:
     for matrix in policy.transitions:
         expected.append(expected[-1] @ matrix)
     np.testing.assert_allclose(found, expected, atol=1e-14)
-    np.testing.assert_allclose(lsmdp.expected_power(found, power), np.stack(expected) @ power, atol=1e-14)
+    np.testing.assert_allclose(
+        lsmdp.expected_power(found, power), np.stack(expected) @ power, atol=1e-14
+    )
     np.testing.assert_allclose(lsmdp.propagate(initial, P, 4)[3], initial @ P @ P @ P, atol=1e-14)
     np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-13)
 
@@ -496,7 +561,11 @@ def test_progress_counts_steps() -> None:
     ],
 )
 def test_bad_problems_are_refused(change: dict[str, Any], says: str) -> None:
-    problem: dict[str, Any] = {"transitions": np.full((2, 2), 0.5), "utility": np.zeros((3, 2)), "discomfort_weight": 1}
+    problem: dict[str, Any] = {
+        "transitions": np.full((2, 2), 0.5),
+        "utility": np.zeros((3, 2)),
+        "discomfort_weight": 1,
+    }
 
     with pytest.raises(ValueError, match=says):
         lsmdp.solve(**problem | change)
@@ -562,7 +631,9 @@ def test_an_event_lowers_the_load_and_privacy_costs() -> None:
     for name in ("taylor", "digamma", "average", "one draw"):
         assert more[name] < few[name] / 3
     mild = hassan.cost_row(ensemble, P, hassan.TARIFFS[2], 50, 0)
-    assert mild["average"] < mild["taylor"] < mild["digamma"]  # the paper's other ordering does not hold here
+    assert (
+        mild["average"] < mild["taylor"] < mild["digamma"]
+    )  # the paper's other ordering does not hold here
 
 
 def test_adjacent_rows_and_exact_epsilons() -> None:
@@ -600,4 +671,6 @@ def test_outcomes_of_many_matrices_are_those_of_each(scale: float) -> None:
         assert found.expected_power[draw] == pytest.approx(load, rel=1e-9)
         assert found.default_power[draw] == pytest.approx(alone @ power, rel=1e-9)
         assert found.cost_to_go[draw] == pytest.approx(-value, rel=1e-9)
-        assert found.saving[draw] == pytest.approx(-(alone * utility).sum() + start @ value, rel=1e-6, abs=1e-9)
+        assert found.saving[draw] == pytest.approx(
+            -(alone * utility).sum() + start @ value, rel=1e-6, abs=1e-9
+        )

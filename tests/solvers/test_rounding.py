@@ -12,12 +12,24 @@ from hypothesis import strategies as st
 
 from discreet.solvers.saddle.expression_programs import compiled, evaluate
 from discreet.solvers.saddle.rounding import rounding_errors
-from discreet_client.expressions import Call, Expression, Negation, Number, Power, Product, Quotient, Sum, parse
+from discreet_client.expressions import (
+    Call,
+    Expression,
+    Negation,
+    Number,
+    Power,
+    Product,
+    Quotient,
+    Sum,
+    parse,
+)
 
 BOX = {"x": (0.5, 3.0), "y": (-2.0, 2.0)}
 NAMES = tuple(BOX)
 
-ATOMS = st.sampled_from(["x", "y", "3", "0.1", "1e6", "1e-7", "(x + 1e5)", "(y - 1e4)", "exp(y)", "log(x)", "sqrt(x)"])
+ATOMS = st.sampled_from(
+    ["x", "y", "3", "0.1", "1e6", "1e-7", "(x + 1e5)", "(y - 1e4)", "exp(y)", "log(x)", "sqrt(x)"]
+)
 EXPRESSIONS = st.recursive(
     ATOMS,
     lambda inner: st.one_of(
@@ -50,9 +62,9 @@ def exact(node: Expression, point: dict[str, float]) -> mpmath.mpf:
             case Power():
                 return mpmath.power(of(part.base), mpmath.mpf(part.exponent))
             case Call():
-                return {"exp": mpmath.exp, "log": mpmath.log, "sqrt": mpmath.sqrt, "abs": abs}[part.function](
-                    of(part.argument)
-                )
+                return {"exp": mpmath.exp, "log": mpmath.log, "sqrt": mpmath.sqrt, "abs": abs}[
+                    part.function
+                ](of(part.argument))
         return mpmath.mpf(point[part.name])  # type: ignore[attr-defined]
 
     return of(node)

@@ -71,11 +71,17 @@ def by_cvxpy(
 ) -> tuple[Floats, Floats]:
     known = variables(box)
     rows = [to_cvxpy(constraint, known, box) <= 0 for constraint in constraints]
-    inside = [bound for name in names for bound in (known[name] >= box[name][0], known[name] <= box[name][1])]
-    cp.Problem(cp.Minimize(sum(to_cvxpy(terms[n], known, box) for n in names)), rows + inside).solve(
-        solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11
+    inside = [
+        bound
+        for name in names
+        for bound in (known[name] >= box[name][0], known[name] <= box[name][1])
+    ]
+    cp.Problem(
+        cp.Minimize(sum(to_cvxpy(terms[n], known, box) for n in names)), rows + inside
+    ).solve(solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11)
+    return np.array([float(known[name].value) for name in names]), np.array(
+        [float(row.dual_value) for row in rows]
     )
-    return np.array([float(known[name].value) for name in names]), np.array([float(row.dual_value) for row in rows])
 
 
 def step_by_step(
@@ -101,7 +107,9 @@ def step_by_step(
             )
             for i, state in enumerate(states)
         ]
-        multipliers = cloud_step(multipliers, released[: problem.constraints].tolist(), gamma, alpha)
+        multipliers = cloud_step(
+            multipliers, released[: problem.constraints].tolist(), gamma, alpha
+        )
         states = next_states
         for path, part in zip(paths, (states, multipliers, released), strict=True):
             path.append(part)
@@ -119,13 +127,23 @@ SLOPES = (
 
 
 @pytest.mark.parametrize("grid", [0.0, 2.0**-20])
-@pytest.mark.parametrize("gradient_scale", [0.0, 0.3, np.array([[0.1, 0.0, 0.4], [0.0, 0.2, 0.0], [0.3, 0.0, 0.0]])])
+@pytest.mark.parametrize(
+    "gradient_scale", [0.0, 0.3, np.array([[0.1, 0.0, 0.4], [0.0, 0.2, 0.0], [0.3, 0.0, 0.0]])]
+)
 def test_the_loop_is_the_steps_of_cloud_and_agents(grid: float, gradient_scale: Any) -> None:
     problem = saddle_problem(*coupled())
     outputs = noised_outputs(problem, [0.5, 0.0, 0.2], gradient_scale, grid=grid)
     noise = np.random.default_rng(1).standard_normal((400, noise_width(outputs)))
     states, multipliers, released = step_by_step(problem, outputs, SCHEDULE, noise, SLOPES)
-    path = run(problem, outputs, SCHEDULE, 400, noise=lambda count, width: noise[:count], points=400, average=0.25)
+    path = run(
+        problem,
+        outputs,
+        SCHEDULE,
+        400,
+        noise=lambda count, width: noise[:count],
+        points=400,
+        average=0.25,
+    )
     assert path.steps.tolist() == list(range(1, 401))
     np.testing.assert_allclose(path.states, states, rtol=0, atol=1e-12)
     np.testing.assert_allclose(path.multipliers, multipliers, rtol=0, atol=1e-12)
@@ -133,7 +151,9 @@ def test_the_loop_is_the_steps_of_cloud_and_agents(grid: float, gradient_scale: 
     np.testing.assert_allclose(path.mean_states, states[100:].mean(axis=0), atol=1e-12)
     np.testing.assert_allclose(path.mean_multipliers, multipliers[100:].mean(axis=0), atol=1e-12)
     np.testing.assert_allclose(path.mean_released, released[100:].mean(axis=0), atol=1e-12)
-    assert not np.array_equal(path.states[-1], np.clip(path.states[-1], -0.1, 0.1))  # it went somewhere
+    assert not np.array_equal(
+        path.states[-1], np.clip(path.states[-1], -0.1, 0.1)
+    )  # it went somewhere
 
 
 def test_a_generator_gives_the_key_of_noise_in_the_order_of_the_outputs() -> None:
@@ -145,7 +165,15 @@ def test_a_generator_gives_the_key_of_noise_in_the_order_of_the_outputs() -> Non
     whole = standard_normal(key_of(np.random.default_rng(4)), 0, (70_000, width))
     given = iter(np.split(whole, range(STEPS_AT_ONCE, 70_000, STEPS_AT_ONCE)))
     replayed = run(problem, outputs, SCHEDULE, 70_000, noise=lambda n, w: next(given), points=7)
-    for name in ("steps", "states", "multipliers", "released", "mean_states", "mean_multipliers", "mean_released"):
+    for name in (
+        "steps",
+        "states",
+        "multipliers",
+        "released",
+        "mean_states",
+        "mean_multipliers",
+        "mean_released",
+    ):
         np.testing.assert_array_equal(getattr(drawn, name), getattr(replayed, name))
 
 
@@ -187,7 +215,10 @@ def test_noise_averages_out() -> None:
     outputs = noised_outputs(problem, 1.0, 0.5)
     means = []
     for steps in (1_000, 100_000):
-        paths = [run(problem, outputs, SCHEDULE, steps, generator=np.random.default_rng(seed)) for seed in range(12)]
+        paths = [
+            run(problem, outputs, SCHEDULE, steps, generator=np.random.default_rng(seed))
+            for seed in range(12)
+        ]
         means.append(np.mean([np.sum((path.mean_states - x) ** 2) for path in paths]))
     assert means[1] < 0.2 * means[0]
 
@@ -220,13 +251,23 @@ def test_path_has_a_public_length() -> None:
     )
     assert long.steps.tolist() == thinned(70_000, 13).tolist()
     assert seen[-1] == (70_000, 70_000)
-    full = run(problem, outputs, SCHEDULE, 70_000, generator=np.random.default_rng(2), points=70_000)
+    full = run(
+        problem, outputs, SCHEDULE, 70_000, generator=np.random.default_rng(2), points=70_000
+    )
     np.testing.assert_array_equal(long.multipliers, full.multipliers[long.steps - 1])
 
 
 def test_schedules_must_converge() -> None:
     Schedule(0.1, 0.1, 0.5, 0.49)
-    for c1, c2 in [(0.3, 0.3), (0.2, 0.3), (0.6, 0.4), (0.7, 0.5), (0.5, 0.0), (0.5, -0.1), (math.nan, 0.2)]:
+    for c1, c2 in [
+        (0.3, 0.3),
+        (0.2, 0.3),
+        (0.6, 0.4),
+        (0.7, 0.5),
+        (0.5, 0.0),
+        (0.5, -0.1),
+        (math.nan, 0.2),
+    ]:
         with pytest.raises(ValueError, match="exponents"):
             Schedule(0.1, 0.1, c1, c2)
     for gamma, alpha in [(0.0, 0.1), (0.1, 0.0), (-1.0, 0.1), (math.inf, 0.1), (math.nan, 0.1)]:
@@ -253,7 +294,14 @@ def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match="shape"):
         run(problem, outputs, SCHEDULE, 10, noise=lambda count, width: np.zeros((count, width + 1)))
     with pytest.raises(ValueError, match="finite number"):
-        run(problem, outputs, SCHEDULE, 10, generator=np.random.default_rng(0), states=[0.0, math.nan, 0.0])
+        run(
+            problem,
+            outputs,
+            SCHEDULE,
+            10,
+            generator=np.random.default_rng(0),
+            states=[0.0, math.nan, 0.0],
+        )
     with pytest.raises(ValueError, match="noise or a key"):
         advance(problem, outputs, SCHEDULE, Iterate.initial(problem, outputs), 5)
 
@@ -268,7 +316,10 @@ def test_outputs_carry_the_noise_they_declare() -> None:
     states = np.array([0.3, -0.2, 0.9])
     exact = cloud_outputs(problem, noised_outputs(problem, 0.0, 0.7), states, np.zeros(11))
     draws = np.array(
-        [cloud_outputs(problem, outputs, states, generator.standard_normal(noise_width(outputs))) for _ in range(4000)]
+        [
+            cloud_outputs(problem, outputs, states, generator.standard_normal(noise_width(outputs)))
+            for _ in range(4000)
+        ]
     )
     for o, scale in enumerate(outputs.scale):
         if scale == 0:
@@ -303,7 +354,9 @@ def test_no_low_bit_tells_how_a_sum_came_about() -> None:
     for total in generator.integers(-(2**40), 2**40, 50).tolist():
         places = generator.integers(-(2**40), 2**40, 20)
         released = {
-            float(cloud_outputs(problem, outputs, [place * scale * grid], [float(total - place)])[0])
+            float(
+                cloud_outputs(problem, outputs, [place * scale * grid], [float(total - place)])[0]
+            )
             for place in places.tolist()
         }
         assert len(released) == 1
@@ -315,7 +368,9 @@ def test_a_slope_that_is_no_number_moves_nobody() -> None:
     objective = parse("exp(800*x) + exp(-800*x) - 3*(exp(800*x) - exp(801*x))", names)
     problem = saddle_problem({"x": objective}, [parse("x - 4", names)], names, box)
     outputs = noised_outputs(problem, 1.0, 0.0)
-    path = run(problem, outputs, SCHEDULE, 20, generator=np.random.default_rng(0), states=[4.0], points=20)
+    path = run(
+        problem, outputs, SCHEDULE, 20, generator=np.random.default_rng(0), states=[4.0], points=20
+    )
     assert np.isfinite(path.states).all()
     assert np.isfinite(path.released).all()
 
@@ -326,7 +381,11 @@ def quadratic(n: int) -> tuple[SaddleProblem, Floats, Box]:
     box = dict.fromkeys(names, (-1.0, 1.0))
     constraint = parse("(" + " + ".join(names) + ")^2/2 - 2", names)
     found = sensitivities([constraint], names, box)
-    return saddle_problem({}, [constraint], names, box), np.vstack([found.values, found.gradients]), box
+    return (
+        saddle_problem({}, [constraint], names, box),
+        np.vstack([found.values, found.gradients]),
+        box,
+    )
 
 
 def test_joint_release_is_what_its_distance_says_and_per_output_calibration_is_not() -> None:
@@ -350,12 +409,19 @@ def test_joint_release_is_what_its_distance_says_and_per_output_calibration_is_n
         generator = np.random.default_rng(17)
         centres = [cloud_outputs(problem, outputs, x, np.zeros(n + 1))[1:] for x in (left, right)]
 
-        def loss(released: Floats, scale: Floats = scale, centres: list[Floats] = centres) -> Floats:
+        def loss(
+            released: Floats, scale: Floats = scale, centres: list[Floats] = centres
+        ) -> Floats:
             far, near = (((released - centre) / scale) ** 2 for centre in (centres[1], centres[0]))
             return np.asarray((far - near).sum(axis=1) / 2)
 
         samples = [
-            np.array([cloud_outputs(problem, outputs, x, generator.standard_normal(n + 1))[1:] for _ in range(40_000)])
+            np.array(
+                [
+                    cloud_outputs(problem, outputs, x, generator.standard_normal(n + 1))[1:]
+                    for _ in range(40_000)
+                ]
+            )
             for x in (left, right)
         ]
         measured = np.mean(loss(samples[0]) > epsilon) - 3 * np.mean(loss(samples[1]) > epsilon)
@@ -397,7 +463,9 @@ def test_closed_loop_transcripts_are_no_further_apart() -> None:
             ]
         )
         multipliers = cloud_step(multipliers, released[:1].tolist(), gamma, alpha)
-    assert math.sqrt(distance) == pytest.approx(joint_distance([0.9] * n, moves[1:], scale), rel=1e-9)
+    assert math.sqrt(distance) == pytest.approx(
+        joint_distance([0.9] * n, moves[1:], scale), rel=1e-9
+    )
 
 
 # The paper's example -------------------------------------------------------------------------------------------------
@@ -428,7 +496,9 @@ def test_variants_keep_their_distance_and_noise_nothing_constant() -> None:
         assert variant.distance <= 1 / VECTORS["analytic_0.05_ln3"] * (1 + 1e-9)
         assert variant.delta == pytest.approx(0.05, abs=1e-9)
     for variant in sound[1:]:
-        assert noise_width(variant.outputs) == 4 + 6  # x3, x5 have one derivative that varies, x6 and x7 two
+        assert (
+            noise_width(variant.outputs) == 4 + 6
+        )  # x3, x5 have one derivative that varies, x6 and x7 two
 
 
 def test_sound_variants_beat_the_printed_one() -> None:

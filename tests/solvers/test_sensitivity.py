@@ -11,7 +11,9 @@ from discreet.solvers.traffic.sensitivity import _moves, derivative
 from discreet.solvers.traffic.traffic_assignment import Latency, Network, Objective, assign
 
 AFFINE, BPR = Latency(1.0, 1.0), Latency(0.15, 4.0)
-OWN = Latency(np.tile([0.15, 1.0], 38), np.tile([4.0, 1.0, 1.0, 2.0], 19), np.tile([0.0, 0.0, 3.0], 26)[:76])
+OWN = Latency(
+    np.tile([0.15, 1.0], 38), np.tile([4.0, 1.0, 1.0, 2.0], 19), np.tile([0.0, 0.0, 3.0], 26)[:76]
+)
 
 
 @pytest.mark.parametrize("latency", [AFFINE, BPR, OWN])
@@ -25,7 +27,10 @@ def test_the_derivative_is_what_differences_tend_to(objective: Objective, latenc
     for _ in range(3):
         change = np.zeros_like(demand)
         change[apart] = 1e-5 * demand[apart] * rng.standard_normal(apart.sum())
-        up, down = (assign(network, latency, demand + sign * change, objective, gap=1e-12) for sign in (1, -1))
+        up, down = (
+            assign(network, latency, demand + sign * change, objective, gap=1e-12)
+            for sign in (1, -1)
+        )
         flows = (up.link_flows - down.link_flows) / 2
         assert found.flows(change[apart]) == pytest.approx(flows, abs=2e-3 * np.abs(flows).max())
         assert found.total is not None
@@ -35,7 +40,9 @@ def test_the_derivative_is_what_differences_tend_to(objective: Objective, latenc
 
 def test_norms_are_those_of_the_rows() -> None:
     network, demand = sioux_falls()
-    found = derivative(network, AFFINE, "system_optimum", assign(network, AFFINE, demand, "system_optimum"))
+    found = derivative(
+        network, AFFINE, "system_optimum", assign(network, AFFINE, demand, "system_optimum")
+    )
     rows = np.stack([found.flows(one) for one in np.eye(552)], axis=1)
     assert found.flow_norms() == pytest.approx(np.linalg.norm(rows, axis=1))
 
@@ -54,7 +61,9 @@ def test_two_routes_share_one_more_trip_by_their_slopes() -> None:
         if total is not None:
             assert found.total == pytest.approx([total, 1])
         alone = derivative(network, AFFINE, objective, solution, links=False)  # type: ignore[arg-type]
-        assert alone.total is None if total is not None else alone.total == pytest.approx(found.total)
+        assert (
+            alone.total is None if total is not None else alone.total == pytest.approx(found.total)
+        )
 
 
 def test_nobody_travels() -> None:

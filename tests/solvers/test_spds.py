@@ -15,7 +15,16 @@ import pytest
 from numpy.typing import NDArray
 
 from discreet.solvers.saddle.spds import Part, Solution, solve, step_sizes
-from discreet_client.updates import WINDOW, Box, Halfspace, Participant, QuadraticCost, Simplex, Steps, Trend
+from discreet_client.updates import (
+    WINDOW,
+    Box,
+    Halfspace,
+    Participant,
+    QuadraticCost,
+    Simplex,
+    Steps,
+    Trend,
+)
 
 Floats = NDArray[np.float64]
 ROOT = Path(__file__).parents[2]
@@ -36,13 +45,18 @@ def paper() -> tuple[list[Part], Floats, Floats]:
     A_g = rows([0, 1], [1, -1]), rows([0, 1], [-1, 1]), rows([0, 0], [-1, 1])
     A_q = rows([1, 0], [1, 1]), rows([0, 1], [1, 1]), rows([-1, 1], [-2, 1])
     a_l = rows(1, 1), rows(1, 0), rows(0, 1)
-    parts = [Part(u, g, QuadraticCost(q, a), Box(0, 1)) for u, g, q, a in zip(A_u, A_g, A_q, a_l, strict=True)]
+    parts = [
+        Part(u, g, QuadraticCost(q, a), Box(0, 1))
+        for u, g, q, a in zip(A_u, A_g, A_q, a_l, strict=True)
+    ]
     return parts, rows(1, 1), rows(-1, 1)
 
 
 def distance(one: Solution, other: Solution) -> float:
     """The largest difference of a variable or a multiplier."""
-    apart = np.concatenate([*one.x, one.multipliers]) - np.concatenate([*other.x, other.multipliers])
+    apart = np.concatenate([*one.x, one.multipliers]) - np.concatenate(
+        [*other.x, other.multipliers]
+    )
     return float(np.max(np.abs(apart)))
 
 
@@ -86,7 +100,9 @@ def test_the_example_reaches_its_optimum(steps: Steps | None) -> None:
 )
 def test_iterations_that_the_example_needs(steps: list[Steps], needed: int) -> None:
     optimum = solve(*paper(), iterations=4000)
-    errors = [distance(solve(*paper(), steps=steps, iterations=k), optimum) for k in (needed, needed + 1)]
+    errors = [
+        distance(solve(*paper(), steps=steps, iterations=k), optimum) for k in (needed, needed + 1)
+    ]
     assert errors[0] > 1e-3 > errors[1]
     if needed > 200:
         assert distance(solve(*paper(), steps=steps, iterations=200), optimum) > 2e-3
@@ -96,7 +112,10 @@ def test_precision_sweep_of_figure_3() -> None:
     """Two, four and nine decimals: the gap to the exact iterates falls with the resolution, as in Figure 3."""
     exact = solve(*paper(), steps=Steps(0.016, 0.8), iterations=200)
     gaps = [
-        distance(solve(*paper(), steps=Steps(0.016, 0.8), iterations=200, resolution=10.0**-digits), exact)
+        distance(
+            solve(*paper(), steps=Steps(0.016, 0.8), iterations=200, resolution=10.0**-digits),
+            exact,
+        )
         for digits in (2, 4, 9)
     ]
     assert gaps[0] > 1e-3
@@ -132,7 +151,9 @@ def instance(seed: int, kinds: tuple[str, ...]) -> tuple[list[Part], Floats, Flo
 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_instances_against_cvxpy(seed: int) -> None:
-    kinds = tuple(np.random.default_rng(seed).choice(["box", "simplex", "halfspace"], size=3 + seed % 4))
+    kinds = tuple(
+        np.random.default_rng(seed).choice(["box", "simplex", "halfspace"], size=3 + seed % 4)
+    )
     parts, c, d = instance(seed, kinds)
     solution = solve(parts, c, d, iterations=60_000, threshold=1e-13)
     x, objective = by_cvxpy(parts, c, d)
@@ -147,7 +168,9 @@ def test_regularization_moves_the_answer_by_its_order() -> None:
     optimum.
     """
     parts, c, d = paper()
-    flat = [Part(p.A_u, p.A_g, QuadraticCost(np.zeros((1, 2)), p.cost.a_l), p.domain) for p in parts]
+    flat = [
+        Part(p.A_u, p.A_g, QuadraticCost(np.zeros((1, 2)), p.cost.a_l), p.domain) for p in parts
+    ]
     with pytest.raises(ValueError, match="not strongly convex"):
         step_sizes(flat)
     _, objective = by_cvxpy(flat, c, d)
@@ -188,7 +211,9 @@ def test_the_shrunken_step_keeps_optima_of_boxes_away_from_zero() -> None:
 
 
 def feeder(vehicles: int) -> tuple[list[Part], Floats, Floats, Steps]:
-    specification = importlib.util.spec_from_file_location("ev_charging", ROOT / "examples" / "ev_charging.py")
+    specification = importlib.util.spec_from_file_location(
+        "ev_charging", ROOT / "examples" / "ev_charging.py"
+    )
     assert specification is not None
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
@@ -238,9 +263,13 @@ def test_bad_input_is_refused() -> None:
     with pytest.raises(ValueError, match="shrink"):
         Steps(1, 1, 1.1)
     with pytest.raises(ValueError, match="one column a variable"):
-        Participant(np.eye(2), np.eye(2), QuadraticCost(np.eye(3), np.ones(3)), Box(0, 1), Steps(1, 1))
+        Participant(
+            np.eye(2), np.eye(2), QuadraticCost(np.eye(3), np.ones(3)), Box(0, 1), Steps(1, 1)
+        )
     with pytest.raises(ValueError, match="simplex"):
-        Participant(np.eye(2), np.eye(2), QuadraticCost(np.eye(2), np.ones(2)), Simplex(), Steps(1, 1, 0.9))
+        Participant(
+            np.eye(2), np.eye(2), QuadraticCost(np.eye(2), np.ones(2)), Simplex(), Steps(1, 1, 0.9)
+        )
     with pytest.raises(ValueError, match="lower <= upper"):
         Box(1, 0)
     with pytest.raises(ValueError, match="simplex"):
@@ -271,7 +300,9 @@ def test_sums_settle_where_they_contract_and_keep_the_constraints() -> None:
     assert kept.violation == 0
     assert kept.settled(1e-3)
     assert not kept.settled(1e-7)
-    broken = trend_of([move, 0.25 + move] for move in moves)  # stands still where the constraint does not hold
+    broken = trend_of(
+        [move, 0.25 + move] for move in moves
+    )  # stands still where the constraint does not hold
     assert broken.moving == pytest.approx(kept.moving)
     assert broken.violation == pytest.approx(0.2, rel=1e-3)
     assert not broken.settled(1e-3)
@@ -281,7 +312,9 @@ def test_sums_settle_where_they_contract_and_keep_the_constraints() -> None:
     "sums",
     [
         [[1 - 1e-9 * round_, -1] for round_ in range(1000)],  # creeps
-        [[math.cos(round_ / 5), -1] for round_ in range(1000)],  # swings, and stands still where it turns
+        [
+            [math.cos(round_ / 5), -1] for round_ in range(1000)
+        ],  # swings, and stands still where it turns
         [[1.5**round_, -1] for round_ in range(100)],  # diverges
         [[0, 1e-3 * round_] for round_ in range(100)],  # cannot be kept
         [[0.5**round_, -1] for round_ in range(WINDOW)],  # too few to tell
@@ -301,7 +334,9 @@ def test_a_trend_goes_on_in_another_process_and_ignores_rounding() -> None:
         trend.follow(np.array([0.0, -2.0]))
     assert second.state() == first.state()
     assert (second.moving, second.violation) == (first.moving, first.violation)
-    still = trend_of([3.0 + 2.0**-32 * (round_ % 2), -1.0] for round_ in range(20))  # begins where it ends
+    still = trend_of(
+        [3.0 + 2.0**-32 * (round_ % 2), -1.0] for round_ in range(20)
+    )  # begins where it ends
     assert still.moving == 0
 
 

@@ -41,7 +41,9 @@ FOURIER = Fourier(2, (-1.0, 0.0), (1.0, 2.0))
 
 def of_chain(m: int, seed: int) -> Transitions:
     rows = simulators.chain(m, np.random.default_rng(seed))
-    return grouped(rows.trajectory, rows.step, rows.state, rows.next_state, rows.reward, None, rows.terminal)
+    return grouped(
+        rows.trajectory, rows.step, rows.state, rows.next_state, rows.reward, None, rows.terminal
+    )
 
 
 def random_transitions(
@@ -53,7 +55,10 @@ def random_transitions(
     state, following = (
         (scale * rng.normal(size=(n, 2)), scale * rng.normal(size=(n, 2)))
         if states is None
-        else (rng.integers(0, states, n).astype(np.int32), rng.integers(0, states, n).astype(np.int32))
+        else (
+            rng.integers(0, states, n).astype(np.int32),
+            rng.integers(0, states, n).astype(np.int32),
+        )
     )
     return Transitions(
         np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
@@ -89,9 +94,15 @@ def printed_moments(
     ahead = features(transitions.next_state) * ~transitions.terminal[:, None]
     ratio = transitions.ratio if transitions.ratio.size else np.ones(len(phi))
     triples = []
-    for begin, end in zip(transitions.trajectory_start[:-1], transitions.trajectory_start[1:], strict=True):
-        A = sum(ratio[t] * np.outer(phi[t], phi[t] - discount * ahead[t]) for t in range(begin, end)) / (end - begin)
-        b = sum(ratio[t] * phi[t] * transitions.reward[t] for t in range(begin, end)) / (end - begin)
+    for begin, end in zip(
+        transitions.trajectory_start[:-1], transitions.trajectory_start[1:], strict=True
+    ):
+        A = sum(
+            ratio[t] * np.outer(phi[t], phi[t] - discount * ahead[t]) for t in range(begin, end)
+        ) / (end - begin)
+        b = sum(ratio[t] * phi[t] * transitions.reward[t] for t in range(begin, end)) / (
+            end - begin
+        )
         C = sum(np.outer(phi[t], phi[t]) for t in range(begin, end)) / (end - begin)
         triples.append((A, b, C))
     return triples
@@ -104,14 +115,21 @@ def test_fourier_features_are_cosines_of_every_integer_combination() -> None:
     x = np.array([[0.5, 0.5], [-1.0, 2.0]])
     phi = FOURIER(x)
     wanted = [
-        [float(mpmath.cos(mpmath.pi * (i * (a + 1) / 2 + j * b / 2))) for i in range(3) for j in range(3)] for a, b in x
+        [
+            float(mpmath.cos(mpmath.pi * (i * (a + 1) / 2 + j * b / 2)))
+            for i in range(3)
+            for j in range(3)
+        ]
+        for a, b in x
     ]
     np.testing.assert_allclose(phi, wanted, atol=1e-15)
 
 
 @settings(max_examples=60, derandomize=True)
 @given(st.lists(st.tuples(st.floats(), st.floats()), min_size=1, max_size=8))
-def test_no_state_has_longer_features_than_the_public_bound(states: list[tuple[float, float]]) -> None:
+def test_no_state_has_longer_features_than_the_public_bound(
+    states: list[tuple[float, float]],
+) -> None:
     for features in (FOURIER, Identity(2, 3.0)):
         with np.errstate(over="raise", invalid="raise"):
             norms = np.linalg.norm(features(np.array(states)), axis=1)
@@ -119,8 +137,12 @@ def test_no_state_has_longer_features_than_the_public_bound(states: list[tuple[f
 
 
 def test_bounds_are_reached_and_short_rows_are_left_alone() -> None:
-    assert np.linalg.norm(FOURIER(np.array([[-1.0, 0.0]]))) == pytest.approx(FOURIER.norm_bound, rel=1e-15)
-    assert np.linalg.norm(Identity(2, 3.0)(np.array([[30.0, 40.0]]))) == pytest.approx(3.0, rel=1e-11)
+    assert np.linalg.norm(FOURIER(np.array([[-1.0, 0.0]]))) == pytest.approx(
+        FOURIER.norm_bound, rel=1e-15
+    )
+    assert np.linalg.norm(Identity(2, 3.0)(np.array([[30.0, 40.0]]))) == pytest.approx(
+        3.0, rel=1e-11
+    )
     np.testing.assert_array_equal(Identity(2, 3.0)(np.array([[1.0, -2.0]])), [[1.0, -2.0]])
     np.testing.assert_array_equal(Tabular(3)(np.array([2, 0])), [[0, 0, 1], [1, 0, 0]])
 
@@ -182,7 +204,9 @@ def test_bounded_cuts_rewards_and_ratios() -> None:
 def test_the_population_of_the_chain_is_the_mean_over_its_trajectories() -> None:
     A, b, C = simulators.chain_moments(states=5)
     rows = simulators.chain(200_000, np.random.default_rng(4), states=5)
-    data = grouped(rows.trajectory, rows.step, rows.state, rows.next_state, rows.reward, None, rows.terminal)
+    data = grouped(
+        rows.trajectory, rows.step, rows.state, rows.next_state, rows.reward, None, rows.terminal
+    )
     found = moments_of(data, Tabular(5), 0.99)
     # Shares of one trajectory vary by less than 1/2, so a mean by 1.1e-3 at most, one deviation: five of them.
     for theirs, ours in zip((A, b, C), found, strict=True):
@@ -193,15 +217,22 @@ def test_shares_of_the_chain_are_those_of_negative_binomial_lengths() -> None:
     A, b, C = simulators.chain_moments()
     with mpmath.workdps(30):
         left = [
-            mpmath.nsum(lambda t, k=k: mpmath.binomial(t - 1, k - 1) * mpmath.mpf(2) ** -t / t, [k, 400])
+            mpmath.nsum(
+                lambda t, k=k: mpmath.binomial(t - 1, k - 1) * mpmath.mpf(2) ** -t / t, [k, 400]
+            )
             for k in (1, 2, 40)
         ]
     assert 40 * (b[-1]) == pytest.approx(
-        float(sum(mpmath.quad(lambda v, k=k: v ** (k - 1) / (1 + v), [0, 1]) for k in range(1, 41))), rel=1e-12
+        float(
+            sum(mpmath.quad(lambda v, k=k: v ** (k - 1) / (1 + v), [0, 1]) for k in range(1, 41))
+        ),
+        rel=1e-12,
     )
     assert float(left[0]) == pytest.approx(float(mpmath.log(2)), rel=1e-15)
     # Only the first state's starters are counted in it: the share of leaving is u_40 / 40.
-    assert (C[0, 0] - (A[0, 0] - 0.01 * C[0, 0]) / 0.99) == pytest.approx(C[0, 0] - float(left[2]) / 40, rel=1e-10)
+    assert (C[0, 0] - (A[0, 0] - 0.01 * C[0, 0]) / 0.99) == pytest.approx(
+        C[0, 0] - float(left[2]) / 40, rel=1e-10
+    )
     assert A[0, 1] == pytest.approx(-0.99 * float(left[2]) / 40, rel=1e-12)
 
 
@@ -227,7 +258,9 @@ def test_lstd_finds_the_value_of_the_chain() -> None:
 @pytest.mark.parametrize(("m", "most"), [(100_000, 1e-6), (500_000, 1e-8)])
 def test_noised_moments_meet_what_was_promised(m: int, most: float) -> None:
     """Epsilon .1, add/remove, public topology and rewards: the median of 20 releases of each of a few datasets."""
-    event = calibration.least_variance(float(UNIT), float(UNIT), 10**8, 10**13, neighbours="add_remove")
+    event = calibration.least_variance(
+        float(UNIT), float(UNIT), 10**8, 10**13, neighbours="add_remove"
+    )
     moments, cells = simulators.chain_moments(), simulators.chain_topology()
     rewards = simulators.chain_cell_rewards()
     visits = histograms(of_chain(m, 6), cells, 40).visits
@@ -235,7 +268,12 @@ def test_noised_moments_meet_what_was_promised(m: int, most: float) -> None:
     errors = []
     for _ in range(20):
         noised = tabular_moments(
-            noise.add(event, visits), cells, 40, 0.99, cell_rewards=rewards, pseudo_count=0.1 * event.scale
+            noise.add(event, visits),
+            cells,
+            40,
+            0.99,
+            cell_rewards=rewards,
+            pseudo_count=0.1 * event.scale,
         )
         errors.append(mspbe(solve_moments(*noised), *moments))
     assert np.median(errors) < most
@@ -277,7 +315,9 @@ def test_one_trajectory_moves_histograms_by_a_unit(
     data = random_transitions(seed, lengths, ratios=ratios, scale=scale)
 
     def of(transitions: Transitions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        return histograms(transitions, cells_of(4), 4, reward_bound=0.7, max_ratio=1.5, horizon=horizon)
+        return histograms(
+            transitions, cells_of(4), 4, reward_bound=0.7, max_ratio=1.5, horizon=horizon
+        )
 
     whole, rest = of(data), of(without(data, seed % len(lengths)))
     visits, rewards = whole[0] - rest[0], whole[1] - rest[1]
@@ -309,7 +349,9 @@ def test_off_policy_histograms_give_the_weighted_solution() -> None:
     data = random_transitions(9, [50] * 400, states=3)
     top = float(data.ratio.max())
     noiseless = histograms(data, cells_of(3), 3, reward_bound=5.0, max_ratio=top)
-    moments = tabular_moments(noiseless.visits, cells_of(3), 3, 0.9, rewards=noiseless.rewards, reward_bound=5.0)
+    moments = tabular_moments(
+        noiseless.visits, cells_of(3), 3, 0.9, rewards=noiseless.rewards, reward_bound=5.0
+    )
     # Visits are in parts of the cap and rewards too: theta is that of WIS-LSTD.
     np.testing.assert_allclose(solve_moments(*moments), wis_lstd(data, Tabular(3), 0.9), atol=1e-4)
 
@@ -326,7 +368,9 @@ def test_thresholds_and_pseudo_counts_by_hand() -> None:
     np.testing.assert_allclose(C, np.diag([12, 1]))
     np.testing.assert_allclose(A, [[8, -2], [0, 1]])
     np.testing.assert_allclose(b, [-12, 0])
-    A, b, C = tabular_moments(visits, cells, 2, 0.5, cell_rewards=np.array([0.5, -1.0, 1.0, 9.0]), pseudo_count=1.0)
+    A, b, C = tabular_moments(
+        visits, cells, 2, 0.5, cell_rewards=np.array([0.5, -1.0, 1.0, 9.0]), pseudo_count=1.0
+    )
     np.testing.assert_allclose(C, np.diag([14, 4]))
     np.testing.assert_allclose(A, [[14 - 4.5, -2.5], [-1.5, 4]])
     np.testing.assert_allclose(b, [9 * 0.5 - 5, 1 + 3])  # a public reward is within its bound, too
@@ -352,12 +396,21 @@ def test_a_public_horizon_gives_the_value_and_own_lengths_nearly() -> None:
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
-@given(st.integers(0, 2**32 - 1), st.sampled_from([1.0, 1e6, 1e300]), st.floats(0, 0.999), st.booleans())
-def test_values_of_noise_alone_are_bounded(seed: int, size: float, discount: float, public_rewards: bool) -> None:
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([1.0, 1e6, 1e300]),
+    st.floats(0, 0.999),
+    st.booleans(),
+)
+def test_values_of_noise_alone_are_bounded(
+    seed: int, size: float, discount: float, public_rewards: bool
+) -> None:
     rng = np.random.default_rng(seed)
     visits, rewards = size * rng.standard_normal(20), size * rng.standard_normal(4)
     moments = (
-        tabular_moments(visits, cells_of(4), 4, discount, cell_rewards=rng.normal(size=20), reward_bound=1.0)
+        tabular_moments(
+            visits, cells_of(4), 4, discount, cell_rewards=rng.normal(size=20), reward_bound=1.0
+        )
         if public_rewards
         else tabular_moments(visits, cells_of(4), 4, discount, rewards=rewards, reward_bound=1.0)
     )
@@ -371,15 +424,21 @@ def test_values_of_noise_alone_are_bounded(seed: int, size: float, discount: flo
 @pytest.mark.parametrize("features", [Tabular(4), FOURIER, Identity(2, 1.0)])
 @pytest.mark.parametrize("ratios", [True, False])
 def test_stacked_statistics_are_those_of_the_paper(features: Features, ratios: bool) -> None:
-    data = random_transitions(10, [1, 7, 3], states=4 if isinstance(features, Tabular) else None, ratios=ratios)
+    data = random_transitions(
+        10, [1, 7, 3], states=4 if isinstance(features, Tabular) else None, ratios=ratios
+    )
     triples = printed_moments(bounded(data, 1.5, 2.0), features, 0.9)
     clip = stacked_bound(features.norm_bound, 0.9, 2.0 if ratios else 1.0)
     total = stacked(data, features, 0.9, clip=clip, reward_bound=1.5, max_ratio=2.0)
     found = unstacked(total, features.dimension, 1.5)
-    for ours, theirs in zip(found, (sum(parts) for parts in zip(*triples, strict=True)), strict=True):
+    for ours, theirs in zip(
+        found, (sum(parts) for parts in zip(*triples, strict=True)), strict=True
+    ):
         np.testing.assert_allclose(ours, theirs, atol=1e-6 * clip)
     pooled = moments_of(bounded(data, 1.5, 2.0), features, 0.9)
-    for ours, theirs in zip(pooled, (sum(parts) / 3 for parts in zip(*triples, strict=True)), strict=True):
+    for ours, theirs in zip(
+        pooled, (sum(parts) / 3 for parts in zip(*triples, strict=True)), strict=True
+    ):
         np.testing.assert_allclose(ours, theirs, atol=1e-13)
 
 
@@ -439,7 +498,11 @@ def test_solution_is_the_formula_of_the_paper() -> None:
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
-@given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1e-8, 1.0]), st.sampled_from(["noise", "zero", "negative"]))
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([0.0, 1e-8, 1.0]),
+    st.sampled_from(["noise", "zero", "negative"]),
+)
 def test_solution_is_finite_for_anything(seed: int, regularization: float, kind: str) -> None:
     rng = np.random.default_rng(seed)
     A, b, C = rng.normal(size=(4, 4)), rng.normal(size=4), rng.normal(size=(4, 4))
@@ -456,7 +519,9 @@ def test_mspbe_is_the_quadratic_form_and_never_negative() -> None:
     assert mspbe(theta, A, b, C) == pytest.approx(residual @ np.linalg.solve(C, residual), rel=1e-8)
     assert mspbe(theta, A, b, np.zeros((5, 5))) == 0
     flat = np.diag([1.0, 2.0, 0.0, 0.0, 0.0])
-    assert mspbe(theta, A, b, flat) == pytest.approx(residual[0] ** 2 + residual[1] ** 2 / 2, rel=1e-12)
+    assert mspbe(theta, A, b, flat) == pytest.approx(
+        residual[0] ** 2 + residual[1] ** 2 / 2, rel=1e-12
+    )
 
 
 def test_policy_value_is_the_mean_over_the_initial_distribution() -> None:

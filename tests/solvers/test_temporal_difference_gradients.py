@@ -39,7 +39,9 @@ def data_of(seed: int, m: int, tabular: bool, ratios: bool = True) -> Transition
     )
 
 
-def printed_gradient(data: Transitions, features: Features, i: int, discount: float, x: Floats, clip: float) -> Floats:
+def printed_gradient(
+    data: Transitions, features: Features, i: int, discount: float, x: Floats, clip: float
+) -> Floats:
     """Lines 3 to 5 of Algorithm 1: B_i by its matrices, clipped."""
     d = features.dimension
     A, b, C = np.zeros((d, d)), np.zeros(d), np.zeros((d, d))
@@ -259,7 +261,12 @@ def test_no_gradient_of_any_size_is_longer_than_the_clip() -> None:
 def test_dual_weights_get_noise_of_their_own(method: str) -> None:
     """One trajectory of one state: theta after two steps is the noise of two steps, and that of w in the first."""
     one = grouped(*(np.zeros(1, dtype=np.int64),) * 4, np.zeros(1), None, np.ones(1, dtype=bool))
-    shared: dict[str, Any] = {"steps": 2, "clip": 1e9, "noise_scale": 1.0, "generator": np.random.default_rng(4)}
+    shared: dict[str, Any] = {
+        "steps": 2,
+        "clip": 1e9,
+        "noise_scale": 1.0,
+        "generator": np.random.default_rng(4),
+    }
     found = [
         gradient(one, Tabular(1), 0.9, step_sizes=1.0, **shared)
         if method == "gradient"
@@ -301,12 +308,24 @@ def test_both_find_the_saddle_point() -> None:
 
 
 def test_nobody_is_no_gradient() -> None:
-    none = Transitions(np.zeros(1, np.int64), *(np.empty(0, np.int32),) * 2, *(np.empty(0),) * 2, np.empty(0, bool))
+    none = Transitions(
+        np.zeros(1, np.int64), *(np.empty(0, np.int32),) * 2, *(np.empty(0),) * 2, np.empty(0, bool)
+    )
     rng = np.random.default_rng(13)
-    found = gradient(none, Tabular(2), 0.9, steps=3, step_sizes=1.0, clip=1.0, noise_scale=0.0, generator=rng)
+    found = gradient(
+        none, Tabular(2), 0.9, steps=3, step_sizes=1.0, clip=1.0, noise_scale=0.0, generator=rng
+    )
     np.testing.assert_array_equal(found, [0, 0])
     found = minibatch(
-        none, Tabular(2), 0.9, probability=0.5, steps=3, step_size=1.0, clip=1.0, noise_scale=0.0, generator=rng
+        none,
+        Tabular(2),
+        0.9,
+        probability=0.5,
+        steps=3,
+        step_size=1.0,
+        clip=1.0,
+        noise_scale=0.0,
+        generator=rng,
     )
     np.testing.assert_array_equal(found, [0, 0])
 

@@ -48,7 +48,15 @@ def lsw(trajectories: list[Trajectory], smoothing: float) -> Regression:
 
 
 def lsl(trajectories: list[Trajectory], smoothing: float, penalty: float = 3.0) -> Regression:
-    return dp_lsl(of(trajectories), PHI, 0.8, penalty=penalty, smoothing=smoothing, reward_bound=1.0, weights=RHO)
+    return dp_lsl(
+        of(trajectories),
+        PHI,
+        0.8,
+        penalty=penalty,
+        smoothing=smoothing,
+        reward_bound=1.0,
+        weights=RHO,
+    )
 
 
 TRAJECTORIES: list[Trajectory] = [
@@ -80,15 +88,20 @@ def test_smooth_sensitivities_are_the_formulas() -> None:
     spread, largest, smoothing, penalty = 2 / 0.2, 1 / 0.2, 0.07, 3.0
     inverse = np.linalg.norm(np.linalg.pinv(np.sqrt(RHO)[:, None] * PHI), 2)
     wanted = max(
-        math.exp(-k * smoothing) * math.sqrt(sum(w / max(n - k, 1) ** 2 for w, n in zip(RHO, counts, strict=True)))
+        math.exp(-k * smoothing)
+        * math.sqrt(sum(w / max(n - k, 1) ** 2 for w, n in zip(RHO, counts, strict=True)))
         for k in range(200)
     )
-    assert lsw(TRAJECTORIES, smoothing).sensitivity == pytest.approx(spread * inverse * wanted, rel=1e-12)
+    assert lsw(TRAJECTORIES, smoothing).sensitivity == pytest.approx(
+        spread * inverse * wanted, rel=1e-12
+    )
     norm = np.linalg.norm(PHI, 2)
 
     def reach(k: int, m: float) -> float:
         mass = sum(w * min(n + k, m) for w, n in zip(RHO, counts, strict=True))
-        return float(np.linalg.norm(RHO) * spread + 2 * norm * largest * math.sqrt(mass / (2 * penalty)))
+        return float(
+            np.linalg.norm(RHO) * spread + 2 * norm * largest * math.sqrt(mass / (2 * penalty))
+        )
 
     for m in (None, 3):
         limit = math.inf if m is None else m
@@ -106,7 +119,9 @@ def test_smooth_sensitivities_are_the_formulas() -> None:
         assert found.sensitivity == pytest.approx(2 * norm / penalty * farthest, rel=1e-12)
 
 
-trajectory = st.lists(st.tuples(st.integers(0, STATES - 1), st.floats(-1, 1)), min_size=1, max_size=5)
+trajectory = st.lists(
+    st.tuples(st.integers(0, STATES - 1), st.floats(-1, 1)), min_size=1, max_size=5
+)
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
@@ -118,7 +133,11 @@ trajectory = st.lists(st.tuples(st.integers(0, STATES - 1), st.floats(-1, 1)), m
     penalty=st.sampled_from([0.1, 3.0, 100.0]),
 )
 def test_neighbours_differ_by_less_than_the_smooth_sensitivity(
-    rest: list[Trajectory], old: Trajectory | None, new: Trajectory, smoothing: float, penalty: float
+    rest: list[Trajectory],
+    old: Trajectory | None,
+    new: Trajectory,
+    smoothing: float,
+    penalty: float,
 ) -> None:
     before, after = rest + ([] if old is None else [old]), [*rest, new]
     for one, other in (
@@ -133,8 +152,13 @@ def test_neighbours_differ_by_less_than_the_smooth_sensitivity(
 def test_the_bounds_are_met_where_they_must_be() -> None:
     """One state, one trajectory whose reward turns around, no penalty to speak of: nothing is lost but the factor 2."""
     up, down = of([[(0, 1.0)]]), of([[(0, -1.0)]])
-    found = [dp_lsw(data, np.eye(1), 0.8, smoothing=10.0, reward_bound=1.0, horizon=1) for data in (up, down)]
-    assert abs(found[0].theta[0] - found[1].theta[0]) == pytest.approx(found[0].sensitivity, rel=1e-12)
+    found = [
+        dp_lsw(data, np.eye(1), 0.8, smoothing=10.0, reward_bound=1.0, horizon=1)
+        for data in (up, down)
+    ]
+    assert abs(found[0].theta[0] - found[1].theta[0]) == pytest.approx(
+        found[0].sensitivity, rel=1e-12
+    )
 
 
 def test_public_bounds_narrow_the_sensitivity() -> None:
@@ -143,7 +167,9 @@ def test_public_bounds_narrow_the_sensitivity() -> None:
     positive = dp_lsw(data, PHI, 0.8, smoothing=0.1, reward_bound=1.0, lowest_reward=0.0)
     assert positive.sensitivity == pytest.approx(wide / 2, rel=1e-12)
     # Rewards below the public floor count as the floor.
-    clipped, _ = first_visit_means([[(s, max(r, 0.0)) for s, r in t] for t in TRAJECTORIES], 0.8)[::-1]
+    clipped, _ = first_visit_means([[(s, max(r, 0.0)) for s, r in t] for t in TRAJECTORIES], 0.8)[
+        ::-1
+    ]
     np.testing.assert_allclose(positive.theta, np.linalg.pinv(PHI) @ clipped, rtol=1e-12)
     short = dp_lsw(data, PHI, 0.8, smoothing=0.1, reward_bound=1.0, horizon=4)
     assert short.sensitivity == pytest.approx(wide * (1 - 0.8**4), rel=1e-12)
@@ -153,7 +179,9 @@ def test_public_bounds_narrow_the_sensitivity() -> None:
 
 def test_what_has_no_bound_is_refused() -> None:
     data = of(TRAJECTORIES)
-    off_policy = Transitions(data.trajectory_start, data.state, data.next_state, data.reward, np.ones(8), data.terminal)
+    off_policy = Transitions(
+        data.trajectory_start, data.state, data.next_state, data.reward, np.ones(8), data.terminal
+    )
     with pytest.raises(ValueError, match="policy that was followed"):
         dp_lsw(off_policy, PHI, 0.8, smoothing=0.1, reward_bound=1.0)
     with pytest.raises(ValueError, match="horizon"):

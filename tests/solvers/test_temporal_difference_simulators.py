@@ -34,11 +34,17 @@ def test_the_chain_keeps_its_rules() -> None:
     assert rows.state.size / 20_000 == pytest.approx(41, abs=1.1)
 
 
-def check_ratios(rows: object, greedy: NDArray[np.bool_], actions: int, followed: float, evaluated: float) -> None:
+def check_ratios(
+    rows: object, greedy: NDArray[np.bool_], actions: int, followed: float, evaluated: float
+) -> None:
     """Probabilities follow the mixture, and the actions the probabilities."""
     behaviour, target = rows.behaviour, rows.target  # type: ignore[attr-defined]
-    np.testing.assert_allclose(behaviour, np.where(greedy, followed, 0) + (1 - followed) / actions, rtol=1e-12)
-    np.testing.assert_allclose(target, np.where(greedy, evaluated, 0) + (1 - evaluated) / actions, rtol=1e-12)
+    np.testing.assert_allclose(
+        behaviour, np.where(greedy, followed, 0) + (1 - followed) / actions, rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        target, np.where(greedy, evaluated, 0) + (1 - evaluated) / actions, rtol=1e-12
+    )
     expected = followed + (1 - followed) / actions
     deviation = (expected * (1 - expected) / greedy.size) ** 0.5
     assert np.mean(greedy) == pytest.approx(expected, abs=6 * deviation)
@@ -85,9 +91,9 @@ def test_treatment_is_integrated_as_scipy_does() -> None:
     for action in (3, 3, 3, 3, 0, 0, 1, 2, 0, 0):
         drugs = simulators.DRUGS[action]
         simulators.hiv_advance(x, *drugs, 5.0)
-        reference = solve_ivp(rates, (0, 5), reference, method="LSODA", args=tuple(drugs), rtol=1e-11, atol=1e-9).y[
-            :, -1
-        ]
+        reference = solve_ivp(
+            rates, (0, 5), reference, method="LSODA", args=tuple(drugs), rtol=1e-11, atol=1e-9
+        ).y[:, -1]
         np.testing.assert_allclose(x, reference, rtol=1e-4)
 
 
@@ -101,7 +107,10 @@ def test_patients_keep_their_box_and_their_policies() -> None:
     virus, effectors = 10 ** rows.state[:, 4], 10 ** rows.state[:, 5]
     drugs = simulators.DRUGS[rows.action]
     np.testing.assert_allclose(
-        1e5 * rows.reward, -0.1 * virus + 1000 * effectors - 20000 * np.sum(drugs**2, axis=1), rtol=1e-9, atol=1e-6
+        1e5 * rows.reward,
+        -0.1 * virus + 1000 * effectors - 20000 * np.sum(drugs**2, axis=1),
+        rtol=1e-9,
+        atol=1e-6,
     )
     preferred = np.where(virus > 1000, 3, 0)
     check_ratios(rows, rows.action == preferred, 4, 0.4, 0.8)

@@ -42,18 +42,28 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 @pytest.fixture(scope="module")
 def sioux_falls() -> tuple[Network, Floats]:
-    figures = json.loads((Path(__file__).parents[2] / "service/discreet/reproduce/sioux_falls.json").read_text())
+    figures = json.loads(
+        (Path(__file__).parents[2] / "service/discreet/reproduce/sioux_falls.json").read_text()
+    )
     tail, head, time, capacity = np.array(figures["links"], dtype=float).T
-    network = Network(24, 24, 0, tail.astype(np.int64) - 1, head.astype(np.int64) - 1, time, capacity)
+    network = Network(
+        24, 24, 0, tail.astype(np.int64) - 1, head.astype(np.int64) - 1, time, capacity
+    )
     return network, np.array(figures["trips"], dtype=float)
 
 
-def network_of(nodes: int, zones: int, links: list[tuple[int, int, float, float]], through: int = 0) -> Network:
+def network_of(
+    nodes: int, zones: int, links: list[tuple[int, int, float, float]], through: int = 0
+) -> Network:
     tail, head, time, capacity = zip(*links, strict=True)
-    return Network(nodes, zones, through, np.array(tail), np.array(head), np.array(time), np.array(capacity))
+    return Network(
+        nodes, zones, through, np.array(tail), np.array(head), np.array(time), np.array(capacity)
+    )
 
 
-def random_network(rng: np.random.Generator, nodes: int, zones: int, centroids: bool, steep: float = 0.7) -> Network:
+def random_network(
+    rng: np.random.Generator, nodes: int, zones: int, centroids: bool, steep: float = 0.7
+) -> Network:
     """Streets that join all nodes but centroids in a ring and at random; every centroid has a way in and a way out."""
     first = zones if centroids else 0
     streets = rng.permutation(np.arange(first, nodes))
@@ -66,7 +76,15 @@ def random_network(rng: np.random.Generator, nodes: int, zones: int, centroids: 
             tail += [centroid, street]
             head += [street, centroid]
     time = rng.lognormal(0, 0.7, len(tail)) * (rng.random(len(tail)) > 0.1)
-    return Network(nodes, zones, first, np.array(tail), np.array(head), time, rng.lognormal(0, steep, len(tail)))
+    return Network(
+        nodes,
+        zones,
+        first,
+        np.array(tail),
+        np.array(head),
+        time,
+        rng.lognormal(0, steep, len(tail)),
+    )
 
 
 @st.composite
@@ -75,7 +93,9 @@ def instances(draw: st.DrawFn) -> tuple[Network, Latency, Floats, Objective]:
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     zones = draw(st.integers(2, 7))
     network = random_network(rng, zones + draw(st.integers(2, 12)), zones, draw(st.booleans()))
-    demand = 10.0 ** rng.uniform(-3, 3, (zones, zones)) * (rng.random((zones, zones)) < draw(st.sampled_from([0.3, 1])))
+    demand = 10.0 ** rng.uniform(-3, 3, (zones, zones)) * (
+        rng.random((zones, zones)) < draw(st.sampled_from([0.3, 1]))
+    )
     demand *= draw(st.sampled_from([0.01, 1.0])) / max(demand.mean(), 1e-9)
     power = draw(st.sampled_from([0.0, 1.0, 1.5, 4.0, 5.0]))
     latency = Latency(draw(st.sampled_from([0.0, 0.15, 1.0])), power)
@@ -88,7 +108,9 @@ def own_latencies(rng: np.random.Generator, links: int) -> Latency:
     """Each link's own figures, constants and free links among them."""
     power = rng.choice([0.0, 1.0, 1.5, 2.5, 4.0], links)
     return Latency(
-        rng.choice([0.0, 0.15, 1.0, 3.0], links), power, rng.exponential(0.5, links) * (rng.random(links) > 0.5)
+        rng.choice([0.0, 0.15, 1.0, 3.0], links),
+        power,
+        rng.exponential(0.5, links) * (rng.random(links) > 0.5),
     )
 
 
@@ -99,7 +121,9 @@ def link_costs(network: Network, latency: Latency, flows: Floats, objective: Obj
     """Travel times, or the derivatives of what the flows spend in all, by a complex step: exact, and no formula."""
 
     def time(y: Any) -> Any:
-        times = network.free_flow_time * (1 + latency.coefficient * (y / network.capacity) ** latency.power)
+        times = network.free_flow_time * (
+            1 + latency.coefficient * (y / network.capacity) ** latency.power
+        )
         return times + latency.fixed_cost
 
     if objective == "user_equilibrium":
@@ -114,7 +138,9 @@ def shortest(network: Network, cost: Floats) -> Floats:
     sink = np.arange(network.nodes)
     sink[: network.first_through_node] += network.nodes
     graph: dict[tuple[int, int], float] = {}
-    for tail, head, price in zip(network.tail.tolist(), sink[network.head].tolist(), cost.tolist(), strict=True):
+    for tail, head, price in zip(
+        network.tail.tolist(), sink[network.head].tolist(), cost.tolist(), strict=True
+    ):
         graph[tail, head] = min(price, graph.get((tail, head), np.inf))
     rows, columns = zip(*graph, strict=True)
     size = 2 * network.nodes
@@ -124,7 +150,9 @@ def shortest(network: Network, cost: Floats) -> Floats:
     return found
 
 
-def gap_of(network: Network, latency: Latency, demand: Floats, flows: Floats, objective: Objective) -> float:
+def gap_of(
+    network: Network, latency: Latency, demand: Floats, flows: Floats, objective: Objective
+) -> float:
     """The relative gap by its definition."""
     cost = link_costs(network, latency, flows, objective)
     spent = float(cost @ flows)
@@ -141,7 +169,9 @@ def objective_value(network: Network, latency: Latency, flows: Any, objective: O
     return float(np.sum(flows * times))
 
 
-def conic_optimum(network: Network, latency: Latency, demand: Floats, objective: Objective) -> float:
+def conic_optimum(
+    network: Network, latency: Latency, demand: Floats, objective: Objective
+) -> float:
     """The same minimum by CVXPY and Clarabel: one commodity an origin, link flows [origin, link]."""
     incidence = np.zeros((network.nodes, network.tail.size))
     np.add.at(incidence, (network.tail, np.arange(network.tail.size)), 1.0)
@@ -160,7 +190,9 @@ def conic_optimum(network: Network, latency: Latency, demand: Floats, objective:
     scale = share * latency.coefficient * network.free_flow_time / network.capacity**latency.power
     steep = cp.sum(cp.multiply(scale, cp.power(total, latency.power + 1)))
     problem = cp.Problem(cp.Minimize(network.free_flow_time @ total + steep), constraints)
-    return float(problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10))
+    return float(
+        problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    )
 
 
 def simple_paths(network: Network, origin: int, destination: int) -> Iterator[list[int]]:
@@ -183,7 +215,11 @@ def simple_paths(network: Network, origin: int, destination: int) -> Iterator[li
 def paths_of(policy: Policy, pair: int) -> list[tuple[list[int], float]]:
     chosen = range(policy.pair_start[pair], policy.pair_start[pair + 1])
     return [
-        (policy.links[policy.path_start[k] : policy.path_start[k + 1]].tolist(), float(policy.share[k])) for k in chosen
+        (
+            policy.links[policy.path_start[k] : policy.path_start[k + 1]].tolist(),
+            float(policy.share[k]),
+        )
+        for k in chosen
     ]
 
 
@@ -217,7 +253,9 @@ def test_system_optimum_of_sioux_falls(sioux_falls: tuple[Network, Floats]) -> N
     assert found.relative_gap <= 1e-10
     assert found.total_travel_time == pytest.approx(8233524.9704747, rel=1e-8)
     fine = assign(network, AFFINE, demand, "system_optimum", gap=1e-13)
-    by_ends = dict(zip(zip(network.tail + 1, network.head + 1, strict=True), fine.link_flows, strict=True))
+    by_ends = dict(
+        zip(zip(network.tail + 1, network.head + 1, strict=True), fine.link_flows, strict=True)
+    )
     expected = {
         (1, 2): 6716.826141,
         (1, 3): 9423.731166,
@@ -287,7 +325,9 @@ def test_braess() -> None:
     demand = np.array([[0.0, 4000.0], [0.0, 0.0]])
     without = assign(network_of(4, 2, links), AFFINE, demand, "user_equilibrium")
     assert without.total_travel_time / 4000 == pytest.approx(65, rel=1e-6)
-    shortcut = assign(network_of(4, 2, [*links, (2, 3, 0.0, wide)]), AFFINE, demand, "user_equilibrium")
+    shortcut = assign(
+        network_of(4, 2, [*links, (2, 3, 0.0, wide)]), AFFINE, demand, "user_equilibrium"
+    )
     assert shortcut.total_travel_time / 4000 == pytest.approx(80, rel=1e-6)
 
 
@@ -297,7 +337,9 @@ def test_braess() -> None:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("latency", [AFFINE, BPR], ids=["affine", "bpr"])
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_reaches_the_minimum_that_a_conic_solver_finds(seed: int, latency: Latency, objective: Objective) -> None:
+def test_reaches_the_minimum_that_a_conic_solver_finds(
+    seed: int, latency: Latency, objective: Objective
+) -> None:
     rng = np.random.default_rng(seed)
     network = random_network(rng, 9, 4, centroids=seed % 2 == 1)
     demand = rng.exponential(0.5, (4, 4))
@@ -310,7 +352,9 @@ def test_reaches_the_minimum_that_a_conic_solver_finds(seed: int, latency: Laten
 @pytest.mark.parametrize("own", [False, True], ids=["one latency", "each its own"])
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_reaches_the_minimum_over_all_enumerated_paths(seed: int, objective: Objective, own: bool) -> None:
+def test_reaches_the_minimum_over_all_enumerated_paths(
+    seed: int, objective: Objective, own: bool
+) -> None:
     rng = np.random.default_rng(100 + seed)
     network = random_network(rng, 5, 2, centroids=seed % 2 == 1)
     demand = np.array([[0.0, 2.0], [1.0, 0.0]])
@@ -346,28 +390,42 @@ def test_reaches_the_minimum_over_all_enumerated_paths(seed: int, objective: Obj
 
 @settings(max_examples=120, derandomize=True)
 @given(instances())
-def test_flows_and_policy_and_certificate_hold_together(instance: tuple[Network, Latency, Floats, Objective]) -> None:
+def test_flows_and_policy_and_certificate_hold_together(
+    instance: tuple[Network, Latency, Floats, Objective],
+) -> None:
     network, latency, demand, objective = instance
     found = assign(network, latency, demand, objective)
     flows = found.link_flows
     assert found.status == "converged"
     check_policy(network, np.where(np.eye(network.zones), 0, demand), found)
-    assert link_flows_of(found.paths, demand) == pytest.approx(flows, rel=1e-9, abs=1e-12 * demand.sum())
-    balance = np.bincount(network.tail, flows, network.nodes) - np.bincount(network.head, flows, network.nodes)
-    assert balance[: network.zones] == pytest.approx(demand.sum(axis=1) - demand.sum(axis=0), abs=1e-9 * demand.sum())
+    assert link_flows_of(found.paths, demand) == pytest.approx(
+        flows, rel=1e-9, abs=1e-12 * demand.sum()
+    )
+    balance = np.bincount(network.tail, flows, network.nodes) - np.bincount(
+        network.head, flows, network.nodes
+    )
+    assert balance[: network.zones] == pytest.approx(
+        demand.sum(axis=1) - demand.sum(axis=0), abs=1e-9 * demand.sum()
+    )
     assert balance[network.zones :] == pytest.approx(0, abs=1e-9 * demand.sum())
     assert (flows >= 0).all()
     assert total_travel_time(network, latency, flows) == found.total_travel_time
-    assert gap_of(network, latency, demand, flows, objective) == pytest.approx(found.relative_gap, abs=1e-12)
+    assert gap_of(network, latency, demand, flows, objective) == pytest.approx(
+        found.relative_gap, abs=1e-12
+    )
     assert 0 <= found.relative_gap <= 1e-10
     # Pairs without demand take a shortest path at the final costs.
     cost = link_costs(network, latency, flows, objective)
     least = shortest(network, cost)
-    for pair, (origin, destination) in enumerate(zip(found.paths.origin, found.paths.destination, strict=True)):
+    for pair, (origin, destination) in enumerate(
+        zip(found.paths.origin, found.paths.destination, strict=True)
+    ):
         if demand[origin, destination] == 0:
             [(links, share)] = paths_of(found.paths, pair)
             assert share == 1
-            assert cost[links].sum() == pytest.approx(least[origin, destination], rel=1e-12, abs=1e-300)
+            assert cost[links].sum() == pytest.approx(
+                least[origin, destination], rel=1e-12, abs=1e-300
+            )
 
 
 @settings(max_examples=25, derandomize=True)
@@ -392,16 +450,22 @@ def test_numbering_of_links_and_zones_does_not_matter(
     moved[np.ix_(zones, zones)] = demand
     ordered = latency
     if isinstance(latency.power, np.ndarray):
-        ordered = Latency(latency.coefficient[order], latency.power[order], latency.fixed_cost[order])
+        ordered = Latency(
+            latency.coefficient[order], latency.power[order], latency.fixed_cost[order]
+        )
     one = assign(network, latency, demand, objective)
     other = assign(renumbered, ordered, moved, objective)
     value = objective_value(network, latency, one.link_flows, objective)
-    assert objective_value(renumbered, ordered, other.link_flows, objective) == pytest.approx(value, rel=1e-9)
+    assert objective_value(renumbered, ordered, other.link_flows, objective) == pytest.approx(
+        value, rel=1e-9
+    )
     # Strictly convex where time grows with the flow from its first trip on: there flows are unique.
     steep = np.broadcast_to((latency.coefficient > 0) & (latency.power == 1), network.tail.shape)
     paid = (steep & (network.free_flow_time > 0.01))[order]
     if paid.any():
-        assert other.link_flows[paid] == pytest.approx(one.link_flows[order][paid], rel=1e-2, abs=1e-3 * demand.sum())
+        assert other.link_flows[paid] == pytest.approx(
+            one.link_flows[order][paid], rel=1e-2, abs=1e-3 * demand.sum()
+        )
 
 
 def test_is_deterministic(sioux_falls: tuple[Network, Floats]) -> None:
@@ -417,7 +481,9 @@ def test_is_deterministic(sioux_falls: tuple[Network, Floats]) -> None:
 
 @pytest.mark.parametrize("threads", [2, 3, 40])
 @pytest.mark.parametrize("objective", ["system_optimum", "user_equilibrium"])
-def test_threads_change_no_bit(objective: Objective, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_change_no_bit(
+    objective: Objective, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of flows, paths, gap and progress; and the work is done by others than this thread."""
     rng = np.random.default_rng(5)
     network = random_network(rng, 60, 45, centroids=True)
@@ -432,7 +498,14 @@ def test_threads_change_no_bit(objective: Objective, threads: int, monkeypatch: 
     def found(many: int) -> tuple[Assignment, list[int]]:
         steps: list[int] = []
         workers.clear()
-        one = assign(network, BPR, demand, objective, threads=many, progress=lambda step, _: steps.append(step))
+        one = assign(
+            network,
+            BPR,
+            demand,
+            objective,
+            threads=many,
+            progress=lambda step, _: steps.append(step),
+        )
         return one, steps
 
     monkeypatch.setattr(path_flows, "_price", watched)
@@ -441,7 +514,11 @@ def test_threads_change_no_bit(objective: Objective, threads: int, monkeypatch: 
     assert own == {threading.get_ident()}
     assert theirs
     assert not theirs & own
-    assert (alone.relative_gap, alone.iterations, steps) == (together.relative_gap, together.iterations, other)
+    assert (alone.relative_gap, alone.iterations, steps) == (
+        together.relative_gap,
+        together.iterations,
+        other,
+    )
     assert alone.iterations > 2
     np.testing.assert_array_equal(alone.link_flows, together.link_flows)
     for name in ("pair_start", "share", "path_start", "links"):
@@ -491,17 +568,30 @@ def test_steep_links_do_not_stall_it(seed: int) -> None:
 
 
 def test_centroids_are_not_passed_through() -> None:
-    links = [(0, 1, 1.0, 9.0), (1, 2, 1.0, 9.0), (0, 3, 5.0, 9.0), (3, 2, 5.0, 9.0), (2, 0, 1.0, 9.0), (1, 0, 1.0, 9.0)]
+    links = [
+        (0, 1, 1.0, 9.0),
+        (1, 2, 1.0, 9.0),
+        (0, 3, 5.0, 9.0),
+        (3, 2, 5.0, 9.0),
+        (2, 0, 1.0, 9.0),
+        (1, 0, 1.0, 9.0),
+    ]
     demand = np.array([[0, 0, 1.0], [0, 0, 0], [0, 0, 0]])
-    passed = assign(network_of(4, 3, [*links, (2, 1, 1.0, 9.0)]), AFFINE, demand, "user_equilibrium")
+    passed = assign(
+        network_of(4, 3, [*links, (2, 1, 1.0, 9.0)]), AFFINE, demand, "user_equilibrium"
+    )
     assert passed.link_flows.tolist() == [1, 1, 0, 0, 0, 0, 0]
-    around = assign(network_of(4, 3, [*links, (2, 1, 1.0, 9.0)], through=3), AFFINE, demand, "user_equilibrium")
+    around = assign(
+        network_of(4, 3, [*links, (2, 1, 1.0, 9.0)], through=3), AFFINE, demand, "user_equilibrium"
+    )
     assert around.link_flows.tolist() == [0, 0, 1, 1, 0, 0, 0]
 
 
 def test_free_links_and_parallel_ones() -> None:
     network = network_of(
-        3, 2, [(0, 2, 0.0, 1.0), (0, 2, 3.0, 1.0), (2, 1, 1.0, 1.0), (2, 1, 1.0, 1.0), (1, 0, 0.0, 1.0)]
+        3,
+        2,
+        [(0, 2, 0.0, 1.0), (0, 2, 3.0, 1.0), (2, 1, 1.0, 1.0), (2, 1, 1.0, 1.0), (1, 0, 0.0, 1.0)],
     )
     found = assign(network, BPR, np.array([[0, 6.0], [2.0, 0]]), "system_optimum")
     assert found.link_flows == pytest.approx([6, 0, 3, 3, 2], rel=1e-6)
@@ -510,7 +600,9 @@ def test_free_links_and_parallel_ones() -> None:
 def test_pairs_that_no_path_joins() -> None:
     network = network_of(3, 3, [(0, 1, 1.0, 1.0), (1, 0, 1.0, 1.0), (2, 1, 1.0, 1.0)])
     assert list(unreachable_pairs(network)) == [(0, 2), (1, 2)]
-    served = assign(network, AFFINE, np.array([[0, 1.0, 0], [0, 0, 0], [1.0, 0, 0]]), "user_equilibrium")
+    served = assign(
+        network, AFFINE, np.array([[0, 1.0, 0], [0, 0, 0], [1.0, 0, 0]]), "user_equilibrium"
+    )
     assert np.diff(served.paths.pair_start).tolist() == [1, 0, 1, 0, 1, 1]
     with pytest.raises(ValueError, match="from zone 1 to zone 2"):
         assign(network, AFFINE, np.array([[0, 0, 0], [0, 0, 1.0], [0, 0, 0]]), "user_equilibrium")
@@ -520,7 +612,11 @@ def test_pairs_that_no_path_joins() -> None:
 def test_networks_without_pairs(zones: int) -> None:
     network = network_of(2, zones, [(0, 1, 1.0, 1.0)])
     found = assign(network, AFFINE, np.ones((zones, zones)), "system_optimum")
-    assert (found.status, found.paths.origin.size, found.link_flows.tolist()) == ("converged", 0, [0.0])
+    assert (found.status, found.paths.origin.size, found.link_flows.tolist()) == (
+        "converged",
+        0,
+        [0.0],
+    )
     assert list(unreachable_pairs(network)) == []
 
 
@@ -528,12 +624,19 @@ def test_iteration_limit_leaves_a_feasible_assignment(sioux_falls: tuple[Network
     network, demand = sioux_falls
     steps: list[tuple[int, int]] = []
     found = assign(
-        network, BPR, demand, "user_equilibrium", max_iterations=2, progress=lambda *step: steps.append(step)
+        network,
+        BPR,
+        demand,
+        "user_equilibrium",
+        max_iterations=2,
+        progress=lambda *step: steps.append(step),
     )
     assert (found.status, found.iterations) == ("iteration_limit", 2)
     assert steps == [(1, 2), (2, 2)]
     assert found.relative_gap > 1e-10
-    assert gap_of(network, BPR, demand, found.link_flows, "user_equilibrium") == pytest.approx(found.relative_gap)
+    assert gap_of(network, BPR, demand, found.link_flows, "user_equilibrium") == pytest.approx(
+        found.relative_gap
+    )
     check_policy(network, demand, found)
     assert link_flows_of(found.paths, demand) == pytest.approx(found.link_flows, rel=1e-12)
 

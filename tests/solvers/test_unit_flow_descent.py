@@ -76,7 +76,9 @@ def test_one_trip_moves_the_routing_by_no_more_than_the_sensitivity(
     more = trips.copy()
     more[period, rng.integers(flows.pairs)] += 1
     steps, start = terms.step_sizes(PERIODS), flows.cheapest(network.free_flow_time)
-    one, two = (descent.descend(flows, terms, steps, data.__getitem__, start) for data in (trips, more))
+    one, two = (
+        descent.descend(flows, terms, steps, data.__getitem__, start) for data in (trips, more)
+    )
     assert np.linalg.norm(one - two) <= descent.sensitivity(terms, steps, flows.error_bound())
 
 
@@ -85,7 +87,9 @@ def test_the_sensitivity_is_the_exact_product() -> None:
     terms = descent.Terms.of(network, Latency(1.0, 1.0), 3.0, MAX_TOTAL, MAX_PAIR)
     steps = terms.step_sizes(6)
     each = [steps[t] * np.prod([1 - eta * 3.0 for eta in steps[t + 1 :]]) for t in range(6)]
-    assert descent.sensitivity(terms, steps, 0.0) == pytest.approx(terms.gradient_change * max(each), rel=1e-8)
+    assert descent.sensitivity(terms, steps, 0.0) == pytest.approx(
+        terms.gradient_change * max(each), rel=1e-8
+    )
     later = sum(np.prod([1 - eta * 3.0 for eta in steps[t + 1 :]]) for t in range(6))
     added = descent.sensitivity(terms, steps, 1e-3) - descent.sensitivity(terms, steps, 0.0)
     assert added == pytest.approx(2e-3 * later, rel=1e-6)
@@ -110,7 +114,9 @@ def test_many_periods_reach_the_regularized_optimum() -> None:
     terms = descent.Terms.of(network, Latency(1.0, 1.0), 50.0, MAX_TOTAL, MAX_PAIR)
     trips = demands(rng, flows.pairs)[0]
     steps = np.full(400, 1 / terms.smoothness)
-    x = descent.descend(flows, terms, steps, lambda _: trips, flows.cheapest(network.free_flow_time))
+    x = descent.descend(
+        flows, terms, steps, lambda _: trips, flows.cheapest(network.free_flow_time)
+    )
     moved = flows.project(x - steps[0] * terms.gradient(x, trips)).flow
     assert np.abs(moved - x).max() <= 1e-6
 

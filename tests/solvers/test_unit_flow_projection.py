@@ -17,13 +17,19 @@ from discreet.solvers.traffic.traffic_assignment import Network
 from discreet.solvers.traffic.unit_flow_projection import UnitFlows
 
 VECTORS = json.loads((Path(__file__).parent / "unit_flow_vectors.json").read_text())
-SIOUX_FALLS = json.loads((Path(__file__).parents[2] / "service/discreet/reproduce/sioux_falls.json").read_text())
+SIOUX_FALLS = json.loads(
+    (Path(__file__).parents[2] / "service/discreet/reproduce/sioux_falls.json").read_text()
+)
 
 
-def network_of(links: Any, nodes: int, *, zones: int | None = None, first_through_node: int = 0) -> Network:
+def network_of(
+    links: Any, nodes: int, *, zones: int | None = None, first_through_node: int = 0
+) -> Network:
     tail, head = np.array(links, dtype=np.int64).reshape(-1, 2).T
     ones = np.ones(len(tail))
-    return Network(nodes, nodes if zones is None else zones, first_through_node, tail, head, ones, ones)
+    return Network(
+        nodes, nodes if zones is None else zones, first_through_node, tail, head, ones, ones
+    )
 
 
 def sioux_falls() -> Network:
@@ -32,7 +38,9 @@ def sioux_falls() -> Network:
 
 
 def pair_of(network: Network, origin: int, destination: int, upper: float = 1.0) -> UnitFlows:
-    return UnitFlows.of_pairs(network, origin=np.array([origin]), destination=np.array([destination]), upper=upper)
+    return UnitFlows.of_pairs(
+        network, origin=np.array([origin]), destination=np.array([destination]), upper=upper
+    )
 
 
 def violation(flows: UnitFlows, flow: Any) -> float:
@@ -47,8 +55,12 @@ def violation(flows: UnitFlows, flow: Any) -> float:
 
 @pytest.mark.parametrize("case", VECTORS["cases"], ids=str)
 def test_reference_vectors(case: dict[str, list[float]]) -> None:
-    flows = pair_of(network_of(VECTORS["links"], 4), VECTORS["origin"], VECTORS["destination"], upper=np.inf)
-    assert flows.project(np.array([case["v"]], dtype=float)).flow[0] == pytest.approx(case["x"], abs=2e-10)
+    flows = pair_of(
+        network_of(VECTORS["links"], 4), VECTORS["origin"], VECTORS["destination"], upper=np.inf
+    )
+    assert flows.project(np.array([case["v"]], dtype=float)).flow[0] == pytest.approx(
+        case["x"], abs=2e-10
+    )
 
 
 def by_enumeration(incidence: Any, needed: Any, point: Any) -> Any:
@@ -60,7 +72,9 @@ def by_enumeration(incidence: Any, needed: Any, point: Any) -> Any:
         x[free] = 0.0
         if free.any():
             part = incidence[:, free]
-            x[free] = point[free] + np.linalg.pinv(part) @ (needed - incidence @ x - part @ point[free])
+            x[free] = point[free] + np.linalg.pinv(part) @ (
+                needed - incidence @ x - part @ point[free]
+            )
         if np.abs(incidence @ x - needed).max() > 1e-9 or x.min() < -1e-9 or x.max() > 1 + 1e-9:
             continue
         if (reached := float(np.sum((x - point) ** 2))) < distance - 1e-13:
@@ -75,7 +89,9 @@ def by_enumeration(incidence: Any, needed: Any, point: Any) -> Any:
     st.sampled_from([0.1, 1.0, 30.0]),
     st.integers(0, 2**32 - 1),
 )
-def test_exact_on_tiny_graphs(nodes: int, links: list[tuple[int, int]], scale: float, seed: int) -> None:
+def test_exact_on_tiny_graphs(
+    nodes: int, links: list[tuple[int, int]], scale: float, seed: int
+) -> None:
     """Any multigraph, links from a node to itself left out: the projection, or a refusal where there is none."""
     links = [link for link in links if max(link) < nodes and link[0] != link[1]]
     assume(links)
@@ -106,7 +122,9 @@ def test_all_pairs_at_every_scale_to_the_residual(scale: float) -> None:
 
 def test_nearest_by_a_conic_solver() -> None:
     network = sioux_falls()
-    flows = UnitFlows.of_pairs(network, origin=np.array([0, 5, 23]), destination=np.array([19, 2, 0]))
+    flows = UnitFlows.of_pairs(
+        network, origin=np.array([0, 5, 23]), destination=np.array([19, 2, 0])
+    )
     points = np.random.default_rng(4).normal(size=(3, 76))
     found = flows.project(points)
     incidence = np.zeros((24, 76))
@@ -116,7 +134,8 @@ def test_nearest_by_a_conic_solver() -> None:
         x = cvxpy.Variable(76)
         needed = np.eye(24)[flows.origin[pair]] - np.eye(24)[flows.destination[pair]]
         cvxpy.Problem(
-            cvxpy.Minimize(cvxpy.sum_squares(x - points[pair])), [incidence @ x == needed, x >= 0, x <= 1]
+            cvxpy.Minimize(cvxpy.sum_squares(x - points[pair])),
+            [incidence @ x == needed, x >= 0, x <= 1],
         ).solve(solver="CLARABEL")
         assert found.flow[pair] == pytest.approx(x.value, abs=1e-5)
 
@@ -125,7 +144,9 @@ def test_where_it_starts_does_not_matter_and_a_projection_is_its_own() -> None:
     flows = UnitFlows.of_pairs(sioux_falls())
     points = np.random.default_rng(5).normal(size=(flows.pairs, 76))
     first = flows.project(points, tolerance=1e-12)
-    again = flows.project(points, np.random.default_rng(6).normal(size=(flows.pairs, 24)) * 5, tolerance=1e-12)
+    again = flows.project(
+        points, np.random.default_rng(6).normal(size=(flows.pairs, 24)) * 5, tolerance=1e-12
+    )
     assert np.abs(first.flow - again.flow).max() <= flows.error_bound(1e-12)
     assert np.abs(flows.project(first.flow).flow - first.flow).max() <= flows.error_bound(1e-10)
 
@@ -142,7 +163,10 @@ def test_the_error_bound_covers_a_loose_tolerance() -> None:
 def test_paths_do_not_pass_centroids() -> None:
     """1 - 0 - 2 is short, but 0 is a centroid."""
     network = network_of(
-        [(1, 0), (0, 2), (1, 3), (3, 2), (0, 1), (2, 0), (2, 3), (3, 1)], 4, zones=3, first_through_node=1
+        [(1, 0), (0, 2), (1, 3), (3, 2), (0, 1), (2, 0), (2, 3), (3, 1)],
+        4,
+        zones=3,
+        first_through_node=1,
     )
     flows = UnitFlows.of_pairs(network)
     flow = flows.project(np.zeros((flows.pairs, 8))).flow

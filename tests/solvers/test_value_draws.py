@@ -9,7 +9,14 @@ import pytest
 
 from discreet.solvers.evaluation import least_squares_temporal_difference as lstd
 from discreet.solvers.evaluation.noised_solution import error_of_solution
-from discreet.solvers.evaluation.value_draws import SHARES, WIDTHS, batches, draw_rewards, draw_values, mean_rewards
+from discreet.solvers.evaluation.value_draws import (
+    SHARES,
+    WIDTHS,
+    batches,
+    draw_rewards,
+    draw_values,
+    mean_rewards,
+)
 from discreet.solvers.evaluation.visit_counts import cells_of, tabular_moments
 
 
@@ -24,7 +31,9 @@ def test_each_draw_is_the_process_of_its_histograms(public: bool) -> None:
     if not public:
         rewards *= np.stack([np.bincount(cells[:, 0], each, minlength=states) for each in counts])
     told: list[int] = []
-    found = draw_values(counts, cells, states, 0.9, rewards=rewards, reward_bound=2.0, progress=told.append)
+    found = draw_values(
+        counts, cells, states, 0.9, rewards=rewards, reward_bound=2.0, progress=told.append
+    )
     for draw in range(draws):
         known = {"cell_rewards": rewards} if public else {"rewards": rewards[draw]}
         moments = tabular_moments(counts[draw], cells, states, 0.9, reward_bound=1.0, **known)
@@ -35,16 +44,22 @@ def test_each_draw_is_the_process_of_its_histograms(public: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
-@pytest.mark.parametrize(("noisy", "bound"), [(0.3, 2.0), (-1.9, 2.0), (9.0, 2.0), (-30.0, 40.0), (0.2, 60.0)])
+@pytest.mark.parametrize(
+    ("noisy", "bound"), [(0.3, 2.0), (-1.9, 2.0), (9.0, 2.0), (-30.0, 40.0), (0.2, 60.0)]
+)
 def test_rewards_are_drawn_from_their_posterior(
     kind: Literal["laplace", "gaussian"], noisy: float, bound: float
 ) -> None:
     """Of one state, by quadrature: 0 or one of three uniform widths, the share of 0 unknown, noise of scale 1.5.
     20,000 seeded draws; six standard errors are passed with a probability below 1e-8."""
     draws, scale = 20_000, 1.5
-    drawn = draw_rewards(np.array([noisy]), np.full((draws, 1), bound), scale, kind, np.random.default_rng(7))[:, 0]
+    drawn = draw_rewards(
+        np.array([noisy]), np.full((draws, 1), bound), scale, kind, np.random.default_rng(7)
+    )[:, 0]
     x = (np.arange(400_000) + 0.5) / 400_000 * 2 * bound - bound
-    density = sum((np.abs(x) <= width * bound) / (2 * width * bound * len(WIDTHS)) for width in WIDTHS)
+    density = sum(
+        (np.abs(x) <= width * bound) / (2 * width * bound * len(WIDTHS)) for width in WIDTHS
+    )
 
     def likelihood(value: object) -> np.ndarray:
         away = np.abs(np.asarray(value) - noisy) / scale
@@ -55,7 +70,10 @@ def test_rewards_are_drawn_from_their_posterior(
     other = (1 - SHARES.mean()) * mass
     whole = zero + other.sum()
     mean, square = float((other * x).sum() / whole), float((other * x**2).sum() / whole)
-    assert abs((drawn == 0).mean() - zero / whole) <= 6 * np.sqrt(zero / whole * (1 - zero / whole) / draws) + 1e-9
+    assert (
+        abs((drawn == 0).mean() - zero / whole)
+        <= 6 * np.sqrt(zero / whole * (1 - zero / whole) / draws) + 1e-9
+    )
     assert abs(drawn.mean() - mean) <= 6 * np.sqrt((square - mean**2) / draws)
     fourth = float((other * x**4).sum() / whole)
     assert abs((drawn**2).mean() - square) <= 6 * np.sqrt((fourth - square**2) / draws)
@@ -65,7 +83,9 @@ def test_rewards_are_drawn_from_their_posterior(
 
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
-def test_rewards_of_many_states_without_any_are_mostly_drawn_as_none(kind: Literal["laplace", "gaussian"]) -> None:
+def test_rewards_of_many_states_without_any_are_mostly_drawn_as_none(
+    kind: Literal["laplace", "gaussian"],
+) -> None:
     rng = np.random.default_rng(2)
     noisy = rng.laplace(0, 1, 60)
     some = noisy + np.where(np.arange(60) < 55, 20.0, 0.0)
@@ -79,7 +99,9 @@ def test_rewards_of_many_states_without_any_are_mostly_drawn_as_none(kind: Liter
 def test_extreme_rewards_stay_finite() -> None:
     noisy = np.array([0.0, 90.0, -90.0, 3.0])
     for kind in ("laplace", "gaussian"):
-        drawn = draw_rewards(noisy, np.array([[0.0, 5.0, 5.0, 1e-300]] * 10), 1e-3, kind, np.random.default_rng(1))  # type: ignore[arg-type]
+        drawn = draw_rewards(
+            noisy, np.array([[0.0, 5.0, 5.0, 1e-300]] * 10), 1e-3, kind, np.random.default_rng(1)
+        )  # type: ignore[arg-type]
         assert np.isfinite(drawn).all()
         assert (drawn[:, 0] == 0).all()
         assert np.allclose(drawn[:, 1], 5, atol=0.1)
@@ -100,12 +122,18 @@ def test_the_error_of_a_solution_is_its_derivative() -> None:
         return lstd.solve_moments(*lstd.unstacked(entries, d, bound), ridge)
 
     jacobian = np.stack(
-        [(solved(vector + step) - solved(vector - step)) / 2e-5 for step in 1e-5 * np.eye(vector.size)], axis=1
+        [
+            (solved(vector + step) - solved(vector - step)) / 2e-5
+            for step in 1e-5 * np.eye(vector.size)
+        ],
+        axis=1,
     )
     moments = lstd.unstacked(vector, d, bound)
     root, ratio = error_of_solution(*moments, solved(vector), ridge, deviation, bound)
     assert root @ root.T == pytest.approx(deviation**2 * jacobian @ jacobian.T, rel=1e-5, abs=1e-12)
     assert ratio == pytest.approx(deviation * 2 / np.linalg.svd(A)[1][-1])
-    nothing = error_of_solution(np.zeros((d, d)), np.zeros(d), np.zeros((d, d)), np.zeros(d), ridge, deviation, bound)
+    nothing = error_of_solution(
+        np.zeros((d, d)), np.zeros(d), np.zeros((d, d)), np.zeros(d), ridge, deviation, bound
+    )
     assert np.isfinite(nothing[0]).all()
     assert nothing[1] > 1

@@ -21,7 +21,16 @@ from sqlalchemy.exc import DBAPIError
 from discreet.privacy.filters import Cap
 from discreet.privacy.units import Price
 from discreet.settings import Settings
-from discreet.storage import acceptance, datasets, jobs, ledger, queue, secrets, tamper_seals, tenants
+from discreet.storage import (
+    acceptance,
+    datasets,
+    jobs,
+    ledger,
+    queue,
+    secrets,
+    tamper_seals,
+    tenants,
+)
 from discreet.storage.acceptance import JobOrder, Submission
 from discreet.storage.database import SYSTEM, Database, libpq_url
 from discreet.usecases.budgets import cap_amounts, filter_limits
@@ -50,7 +59,9 @@ def order(name: str, **more: Any) -> JobOrder:
 
 
 async def submit(database: Database, one: JobOrder, *accounts: str) -> Submission:
-    return await acceptance.submit(database, one, tenant_id="ten_1", principal="p", accounts=accounts or ("acc_1",))
+    return await acceptance.submit(
+        database, one, tenant_id="ten_1", principal="p", accounts=accounts or ("acc_1",)
+    )
 
 
 def run(settings: Settings, work: Callable[[Database], Awaitable[None]]) -> None:
@@ -81,7 +92,9 @@ def run(settings: Settings, work: Callable[[Database], Awaitable[None]]) -> None
 def statements(database: Database) -> list[str]:
     """Every statement of this database's connections from now on."""
     seen: list[str] = []
-    event.listen(database.engine.sync_engine, "before_cursor_execute", lambda *call: seen.append(call[2]))
+    event.listen(
+        database.engine.sync_engine, "before_cursor_execute", lambda *call: seen.append(call[2])
+    )
     return seen
 
 
@@ -93,23 +106,39 @@ async def count(database: Database, table: str) -> int:
 def test_a_crowd_goes_in_few_statements_and_never_over_the_cap(settings: Settings) -> None:
     async def work(database: Database) -> None:
         seen = statements(database)
-        found = await asyncio.gather(*(submit(database, order(f"a{number}")) for number in range(40)))
+        found = await asyncio.gather(
+            *(submit(database, order(f"a{number}")) for number in range(40))
+        )
         assert Counter(one.outcome for one in found) == {"accepted": 10, "refused": 30}
         assert [one.outcome for one in found[:10]] == ["accepted"] * 10  # who came first
         refused = found[-1].balances
-        assert [(one.account_id, one.totals["epsilon"], one.admitted) for one in refused] == [("acc_1", 10**9, False)]
+        assert [(one.account_id, one.totals["epsilon"], one.admitted) for one in refused] == [
+            ("acc_1", 10**9, False)
+        ]
         asked = [one for one in seen if "accept_jobs" in one]
         assert len(asked) == -(-40 // acceptance.MOST_TOGETHER)
         async with database.transaction(SYSTEM) as connection:
-            tags = (await connection.execute(text("SELECT fair_tag FROM jobs ORDER BY fair_tag"))).scalars().all()
+            tags = (
+                (await connection.execute(text("SELECT fair_tag FROM jobs ORDER BY fair_tag")))
+                .scalars()
+                .all()
+            )
             stored = await jobs.find(connection, "job_a0")
             entries = await ledger.entries(connection, "acc_1", after=1, size=100)
         assert tags == list(range(1, 11))  # each took a turn of its own
         assert stored is not None
-        assert (stored["problem"], stored["plan"]) == (json.loads(order("").problem), {"noise": 1e-05})
-        assert [json.loads(one["body"])["job"] for one in entries] == [f"job_a{number}" for number in range(10)]
+        assert (stored["problem"], stored["plan"]) == (
+            json.loads(order("").problem),
+            {"noise": 1e-05},
+        )
+        assert [json.loads(one["body"])["job"] for one in entries] == [
+            f"job_a{number}" for number in range(10)
+        ]
         assert json.loads(entries[0]["body"])["events"] == json.loads(order("").events)
-        assert {await count(database, name) for name in ("jobs", "idempotent_requests", "procrastinate_jobs")} == {10}
+        assert {
+            await count(database, name)
+            for name in ("jobs", "idempotent_requests", "procrastinate_jobs")
+        } == {10}
 
     run(settings, work)
 
@@ -132,8 +161,13 @@ def test_one_that_fails_takes_nobody_with_it(settings: Settings) -> None:
         ahead = submit(database, order("ahead"))
         good = [submit(database, order(f"good{number}")) for number in range(3)]
         bad = submit(database, order("bad", price={**PRICE.to_json(), "rho": "-1"}))
-        found = await asyncio.gather(ahead, *good, bad, submit(database, order("last")), return_exceptions=True)
-        assert [getattr(one, "outcome", None) for one in found] == ["accepted"] * 4 + [None, "accepted"]
+        found = await asyncio.gather(
+            ahead, *good, bad, submit(database, order("last")), return_exceptions=True
+        )
+        assert [getattr(one, "outcome", None) for one in found] == ["accepted"] * 4 + [
+            None,
+            "accepted",
+        ]
         assert isinstance(found[4], DBAPIError)
         assert "non-negative integers" in str(found[4])
         assert await count(database, "jobs") == 5
@@ -143,13 +177,21 @@ def test_one_that_fails_takes_nobody_with_it(settings: Settings) -> None:
 
 def test_accounts_in_any_order_end_without_a_deadlock(settings: Settings) -> None:
     async def work(database: Database) -> None:
-        pairs = [("acc_1", "acc_2"), ("acc_2", "acc_1"), ("acc_3", "acc_1"), ("acc_2", "acc_3"), ("acc_1",)]
+        pairs = [
+            ("acc_1", "acc_2"),
+            ("acc_2", "acc_1"),
+            ("acc_3", "acc_1"),
+            ("acc_2", "acc_3"),
+            ("acc_1",),
+        ]
         second = Database(settings)  # another process
         try:
             small = Price.pure(1_000_000).to_json()
             found = await asyncio.gather(
                 *(
-                    submit(where, order(f"{number}{place}", price=small), *pairs[number % len(pairs)])
+                    submit(
+                        where, order(f"{number}{place}", price=small), *pairs[number % len(pairs)]
+                    )
                     for number in range(60)
                     for place, where in enumerate((database, second))
                 )
@@ -175,13 +217,20 @@ def test_who_goes_away_stops_nothing(settings: Settings) -> None:
         calls[0].cancel()
         calls[2].cancel()
         found = await asyncio.gather(*calls, return_exceptions=True)
-        assert [getattr(one, "outcome", None) for one in found] == [None, "accepted", None, "accepted"]
+        assert [getattr(one, "outcome", None) for one in found] == [
+            None,
+            "accepted",
+            None,
+            "accepted",
+        ]
         assert (await submit(database, order("a5"))).outcome == "accepted"
 
     run(settings, work)
 
 
-@pytest.mark.parametrize("gone", ["deleted_at = now()", "expires_at = now()", "delete_after_job = true"])
+@pytest.mark.parametrize(
+    "gone", ["deleted_at = now()", "expires_at = now()", "delete_after_job = true"]
+)
 def test_a_dataset_that_is_not_offered_is_gone(settings: Settings, gone: str) -> None:
     async def work(database: Database) -> None:
         async with database.transaction("ten_1") as connection:
@@ -202,7 +251,9 @@ def test_a_dataset_that_is_not_offered_is_gone(settings: Settings, gone: str) ->
         async with database.transaction("ten_1") as connection:
             await connection.execute(text("UPDATE jobs SET state = 'succeeded'"))
             await connection.execute(text(f"UPDATE datasets SET {gone}"))  # noqa: S608
-        assert (await submit(database, order("after", dataset_id="dst_1"))).outcome == "dataset_gone"
+        assert (
+            await submit(database, order("after", dataset_id="dst_1"))
+        ).outcome == "dataset_gone"
         assert (await submit(database, order("before", dataset_id="dst_1"))).outcome == "known"
         assert await count(database, "jobs") == 1
 
@@ -256,9 +307,16 @@ def test_trace_seal_and_session_are_kept(settings: Settings) -> None:
     async def work(database: Database) -> None:
         carried = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
         made = order(
-            "s", seal="5ea1", traceparent=carried, session_id="ses_1", terms={"agents": 3}, budget={"epsilon": "1"}
+            "s",
+            seal="5ea1",
+            traceparent=carried,
+            session_id="ses_1",
+            terms={"agents": 3},
+            budget={"epsilon": "1"},
         )
-        found = await acceptance.submit(database, made, tenant_id="ten_1", principal="p", accounts=[])
+        found = await acceptance.submit(
+            database, made, tenant_id="ten_1", principal="p", accounts=[]
+        )
         assert found.row is not None
         assert found.row["state"] == "awaiting_agents"
         assert abs((found.row["created_at"] - datetime.now(UTC)).total_seconds()) < 3600
@@ -276,7 +334,9 @@ def test_trace_seal_and_session_are_kept(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize("objects", [None, (), ("net_1",)])
-def test_who_names_no_object_does_not_even_look_at_what_jobs_name(settings: Settings, objects: Any) -> None:
+def test_who_names_no_object_does_not_even_look_at_what_jobs_name(
+    settings: Settings, objects: Any
+) -> None:
     """With the table locked away from all, a job that names none is accepted, as is one of code that knows of none;
     one that names something would wait."""
 
@@ -293,13 +353,17 @@ def test_who_names_no_object_does_not_even_look_at_what_jobs_name(settings: Sett
                 del one["objects"]
             async with database.transaction("ten_1") as connection:
                 await connection.execute(text("SET LOCAL lock_timeout = '1s'"))
-                accept = "accept_jobs('ten_1', 'p', ARRAY['acc_1'], 'jobs', 'run', CAST(:o AS jsonb))"
+                accept = (
+                    "accept_jobs('ten_1', 'p', ARRAY['acc_1'], 'jobs', 'run', CAST(:o AS jsonb))"
+                )
                 ask = text(f"SELECT outcome FROM {accept}")  # noqa: S608
                 if objects:
                     with pytest.raises(DBAPIError, match="lock timeout"):
                         await connection.execute(ask, {"o": json.dumps([one])})
                     return
-                assert (await connection.execute(ask, {"o": json.dumps([one])})).scalar_one() == "accepted"
+                assert (
+                    await connection.execute(ask, {"o": json.dumps([one])})
+                ).scalar_one() == "accepted"
 
     run(settings, work)
 
@@ -317,7 +381,13 @@ def test_a_seal_made_of_texts_is_that_of_the_row(tmp_path: Path) -> None:
         "plan": {"noise": 1e-05, "large": 2**53},
         "price": PRICE.to_json(),
     }
-    said = json.dumps([{**job, "plan": {"noise": 1e-05, "large": 2.0**53}}, "7"], sort_keys=True, separators=(",", ":"))
+    said = json.dumps(
+        [{**job, "plan": {"noise": 1e-05, "large": 2.0**53}}, "7"],
+        sort_keys=True,
+        separators=(",", ":"),
+    )
     assert keys.job_key_id is not None
-    expected = hmac.digest(keys.job_keys[keys.job_key_id], b"discreet/job/v2\0" + said.encode(), hashlib.sha256).hex()
+    expected = hmac.digest(
+        keys.job_keys[keys.job_key_id], b"discreet/job/v2\0" + said.encode(), hashlib.sha256
+    ).hex()
     assert tamper_seals.seal_job(keys, {**job, "seed": 7}) == f"{keys.job_key_id}:{expected}"

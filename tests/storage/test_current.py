@@ -121,18 +121,30 @@ def test_current_is_what_migrations_make(built: Database, database: Database) ->
 def test_every_column_is_explained_once(database: Database) -> None:
     """In the files, and with the same words in the database, for `\\d+`."""
     said = explained()
-    assert [name for name, comment in said.items() if not comment and name != ("alembic_version", None)] == []
+    assert [
+        name for name, comment in said.items() if not comment and name != ("alembic_version", None)
+    ] == []
     with psycopg.connect(database.owner_url) as connection:
-        there = {(table, column): comment for table, column, comment in connection.execute(COMMENTS)}
+        there = {
+            (table, column): comment for table, column, comment in connection.execute(COMMENTS)
+        }
     del said["alembic_version", None]  # its comment is the oldest schema whose code may run
     assert there == said
-    declared = {(table.name, column.name) for table in Base.metadata.tables.values() for column in table.columns}
-    assert {name for name in said if name[1] is not None} == declared | {("alembic_version", "version_num")}
+    declared = {
+        (table.name, column.name)
+        for table in Base.metadata.tables.values()
+        for column in table.columns
+    }
+    assert {name for name in said if name[1] is not None} == declared | {
+        ("alembic_version", "version_num")
+    }
 
 
 def test_states_of_jobs_are_those_that_the_code_knows(database: Database) -> None:
     with psycopg.connect(database.owner_url) as connection:
-        found = connection.execute("SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'jobs_state'")
+        found = connection.execute(
+            "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'jobs_state'"
+        )
         ((rule,),) = found.fetchall()
     assert tuple(re.findall(r"'(\w+)'", rule)) == get_args(JobState)
     assert set(FINAL) < set(get_args(JobState))

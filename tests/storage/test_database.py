@@ -60,7 +60,10 @@ def several(url: str, attributes: str = "read-write") -> str:
 
 def test_of_several_hosts_the_one_that_answers_is_taken(settings: Settings) -> None:
     """Pool, listening connection and migrations; the first of two addresses is dead."""
-    urls = {name: several(str(getattr(settings, name))) for name in ("database_url", "migration_database_url")}
+    urls = {
+        name: several(str(getattr(settings, name)))
+        for name in ("database_url", "migration_database_url")
+    }
     both = settings.model_copy(update=urls)
     assert user_of(urls["database_url"]) == user_of(settings.database_url or "") == "discreet_app"
     assert migrations.migrate(both) == migrations.revisions()[-1]
@@ -69,12 +72,16 @@ def test_of_several_hosts_the_one_that_answers_is_taken(settings: Settings) -> N
         database = Database(both)
         try:
             async with database.transaction(SYSTEM) as connection:
-                assert (await connection.execute(text("SELECT current_user"))).scalar_one() == "discreet_app"
+                assert (
+                    await connection.execute(text("SELECT current_user"))
+                ).scalar_one() == "discreet_app"
             listening = await database.listen("job_events")
             await listening.close()
         finally:
             await database.close()
-        async with App(connector=PsycopgConnector(conninfo=database.url)).open_async() as procrastinate:
+        async with App(
+            connector=PsycopgConnector(conninfo=database.url)
+        ).open_async() as procrastinate:
             assert await procrastinate.check_connection_async()
 
     asyncio.run(look())
@@ -136,7 +143,11 @@ def test_a_database_that_accepts_and_says_nothing_is_given_up(settings: Settings
 
 
 def test_hosts_that_are_not_what_was_asked_for_are_refused(settings: Settings) -> None:
-    database = Database(settings.model_copy(update={"database_url": several(settings.database_url or "", "standby")}))
+    database = Database(
+        settings.model_copy(
+            update={"database_url": several(settings.database_url or "", "standby")}
+        )
+    )
 
     async def look() -> None:
         try:

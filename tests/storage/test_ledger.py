@@ -68,7 +68,9 @@ async def open_accounts(connection: AsyncConnection) -> None:
         )
 
 
-def reserve(job: str, accounts: list[str], price: Price = PRICE) -> Callable[[AsyncConnection], Awaitable[Any]]:
+def reserve(
+    job: str, accounts: list[str], price: Price = PRICE
+) -> Callable[[AsyncConnection], Awaitable[Any]]:
     return lambda connection: ledger.reserve(
         connection, job, accounts, price=price.to_json(), events=EVENTS, actor="analyst"
     )
@@ -94,10 +96,20 @@ def test_migrated_schema_equals_the_declared_one(settings: Settings) -> None:
     assert settings.migration_database_url is not None
     engine = sync_engine(settings.migration_database_url)
     with engine.connect() as connection:
-        options = {"include_name": lambda name, kind, _: not (kind == "table" and name.startswith("procrastinate_"))}
-        found = compare_metadata(MigrationContext.configure(connection, opts=options), Base.metadata)
-    differences = (one for entry in found for one in (entry if isinstance(entry, list) else [entry]))
-    assert [one for one in differences if not one[0].endswith("_comment")] == []  # `test_current` compares those
+        options = {
+            "include_name": lambda name, kind, _: (
+                not (kind == "table" and name.startswith("procrastinate_"))
+            )
+        }
+        found = compare_metadata(
+            MigrationContext.configure(connection, opts=options), Base.metadata
+        )
+    differences = (
+        one for entry in found for one in (entry if isinstance(entry, list) else [entry])
+    )
+    assert [
+        one for one in differences if not one[0].endswith("_comment")
+    ] == []  # `test_current` compares those
     engine.dispose()
 
 
@@ -171,7 +183,13 @@ def test_chain_is_canonical_json(settings: Settings) -> None:
         assert bytes(row["previous_hash"]) == previous
         previous = hashlib.sha256(previous + row["body"].encode()).digest()
         assert bytes(row["hash"]) == previous
-    assert [json.loads(row["body"])["kind"] for row in rows] == ["open", "reserve", "data_touched", "commit", "grant"]
+    assert [json.loads(row["body"])["kind"] for row in rows] == [
+        "open",
+        "reserve",
+        "data_touched",
+        "commit",
+        "grant",
+    ]
     assert json.loads(rows[1]["body"])["events"] == EVENTS
 
 
@@ -179,7 +197,12 @@ def test_grant_never_below_what_is_spent(settings: Settings) -> None:
     def grant(epsilon: int) -> Callable[[AsyncConnection], Awaitable[Any]]:
         cap = Cap(epsilon, 0)
         return lambda connection: ledger.grant(
-            connection, "acc_1", cap=cap_amounts(cap), filters=filter_limits(cap), actor="owner", reason="less"
+            connection,
+            "acc_1",
+            cap=cap_amounts(cap),
+            filters=filter_limits(cap),
+            actor="owner",
+            reason="less",
         )
 
     *_, below, equal, after = run(
@@ -196,14 +219,23 @@ def test_grant_never_below_what_is_spent(settings: Settings) -> None:
 
 @pytest.mark.parametrize(
     "amounts",
-    [{"epsilon": "-1"}, {"epsilon": "1.5"}, {"epsilon": "1e9"}, {"epsilon": ""}, {"epsilon": None}, {"epsilon": "NaN"}],
+    [
+        {"epsilon": "-1"},
+        {"epsilon": "1.5"},
+        {"epsilon": "1e9"},
+        {"epsilon": ""},
+        {"epsilon": None},
+        {"epsilon": "NaN"},
+    ],
 )
 def test_prices_that_are_no_counts_are_refused(settings: Settings, amounts: dict[str, Any]) -> None:
     with pytest.raises(DBAPIError, match="non-negative integers"):
         run(
             settings,
             open_accounts,
-            lambda connection: ledger.reserve(connection, "job_1", ["acc_1"], price=amounts, events=[], actor="x"),
+            lambda connection: ledger.reserve(
+                connection, "job_1", ["acc_1"], price=amounts, events=[], actor="x"
+            ),
         )
 
 
@@ -248,13 +280,17 @@ def test_application_role_cannot_rewrite(settings: Settings, statement: str) -> 
         connection.execute("SET discreet.tenant = '*'")
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute(statement.encode())
-        row = connection.execute("SELECT count(*), min(length(body)) FROM ledger_entries").fetchone()
+        row = connection.execute(
+            "SELECT count(*), min(length(body)) FROM ledger_entries"
+        ).fetchone()
     assert row is not None
     assert row[0] == 3
     assert row[1] > 100
 
 
-@pytest.mark.parametrize("statement", ["UPDATE ledger_entries SET body = ''", "DELETE FROM ledger_entries"])
+@pytest.mark.parametrize(
+    "statement", ["UPDATE ledger_entries SET body = ''", "DELETE FROM ledger_entries"]
+)
 def test_the_owner_role_is_stopped_by_triggers(settings: Settings, statement: str) -> None:
     run(settings, open_accounts)
     assert settings.migration_database_url is not None
@@ -268,7 +304,11 @@ def test_the_owner_role_is_stopped_by_triggers(settings: Settings, statement: st
 def test_a_budget_is_read_from_the_end_of_its_chain(settings: Settings) -> None:
     """Few rows, however many entries there are and whatever the statistics of the table say of them: none were made."""
     small = Price.pure(1)
-    run(settings, open_accounts, *(reserve(f"job_{number}", ["acc_1"], small) for number in range(200)))
+    run(
+        settings,
+        open_accounts,
+        *(reserve(f"job_{number}", ["acc_1"], small) for number in range(200)),
+    )
     with psycopg.connect(libpq_url(settings.database_url or ""), autocommit=True) as connection:
 
         def rows_read() -> int:
@@ -281,7 +321,9 @@ def test_a_budget_is_read_from_the_end_of_its_chain(settings: Settings) -> None:
 
         before = rows_read()
         for _ in range(10):  # the first plans are made for their values, later ones for any
-            found = connection.execute("SELECT totals FROM read_budgets('ten_1', 'acc_1')").fetchone()
+            found = connection.execute(
+                "SELECT totals FROM read_budgets('ten_1', 'acc_1')"
+            ).fetchone()
             assert found is not None
             assert json.loads(found[0])["epsilon"] == "200"
         assert rows_read() - before <= 20
@@ -308,7 +350,9 @@ def blocks_of_a_life(connection: psycopg.Connection[Any], job: str) -> dict[str,
     for name, statement in steps.items():
         with connection.transaction():
             connection.execute("SET LOCAL discreet.tenant = '*'")
-            ((before,),) = connection.execute(BLOCKS).fetchall()  # of what the session did not report yet
+            ((before,),) = connection.execute(
+                BLOCKS
+            ).fetchall()  # of what the session did not report yet
             connection.execute(statement, values)
             ((after,),) = connection.execute(BLOCKS).fetchall()
         found[name] = after - before
@@ -326,7 +370,9 @@ def test_a_job_costs_the_same_after_a_long_history(settings: Settings, statistic
     with owner, app:
         for table in ("accounts", "ledger_entries"):
             owner.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)".encode())
-        if statistics == "of accounts just opened":  # an account seems to have one entry, and no entry a job
+        if (
+            statistics == "of accounts just opened"
+        ):  # an account seems to have one entry, and no entry a job
             owner.execute("ANALYZE accounts, ledger_entries")
         young = [blocks_of_a_life(app, f"job_young_{number}") for number in range(10)][-1]
         if statistics == "of one job":
@@ -335,5 +381,11 @@ def test_a_job_costs_the_same_after_a_long_history(settings: Settings, statistic
             blocks_of_a_life(app, f"job_{number}")
         with psycopg.connect(libpq_url(settings.database_url or ""), autocommit=True) as later:
             for connection in (app, later):
-                old = [blocks_of_a_life(connection, f"job_old_{id(connection)}_{number}") for number in range(10)][-1]
-                assert {name for name in old if not 0 < old[name] <= 2 * young[name]} == set(), (young, old)
+                old = [
+                    blocks_of_a_life(connection, f"job_old_{id(connection)}_{number}")
+                    for number in range(10)
+                ][-1]
+                assert {name for name in old if not 0 < old[name] <= 2 * young[name]} == set(), (
+                    young,
+                    old,
+                )

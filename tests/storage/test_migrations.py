@@ -28,7 +28,14 @@ from discreet.storage import acceptance, audit_log, migrations, schema
 from discreet.storage.database import Database as Pool
 from discreet.storage.database import may_be_other_schema
 from discreet.storage.migrations import migrate
-from discreet.storage.schema import WrongSchema, check_schema, judge, oldest_code, revisions, scripts
+from discreet.storage.schema import (
+    WrongSchema,
+    check_schema,
+    judge,
+    oldest_code,
+    revisions,
+    scripts,
+)
 from discreet.usecases import access, datasets, jobs, running
 from discreet.usecases.services import open_services
 from discreet.web.bodies import validate
@@ -37,7 +44,16 @@ from tests import bodies
 from tests.conftest import settings_for
 from tests.postgres_fixture import Database, fresh_database
 
-KEPT = ("accounts", "datasets", "idempotent_requests", "job_events", "jobs", "keys", "ledger_entries", "tenants")
+KEPT = (
+    "accounts",
+    "datasets",
+    "idempotent_requests",
+    "job_events",
+    "jobs",
+    "keys",
+    "ledger_entries",
+    "tenants",
+)
 """Tables of the foundation, whose rows no later migration may lose."""
 
 SUBMIT = """
@@ -66,22 +82,31 @@ def settings_of(database: Database, tmp_path: Path) -> Settings:
 
 def rows(postgres: EmbeddedPostgres, database: Database, table: str) -> list[dict[str, Any]]:
     with psycopg.connect(postgres.url("postgres", database.name)) as connection:
-        query = sql.SQL("SELECT to_jsonb(t) FROM {} AS t ORDER BY to_jsonb(t)::text").format(sql.Identifier(table))
+        query = sql.SQL("SELECT to_jsonb(t) FROM {} AS t ORDER BY to_jsonb(t)::text").format(
+            sql.Identifier(table)
+        )
         found = [row for (row,) in connection.execute(query)]
     if table == "job_events":  # a column that 0008 renamed
-        found = [{"data" if name == "details" else name: value for name, value in row.items()} for row in found]
+        found = [
+            {"data" if name == "details" else name: value for name, value in row.items()}
+            for row in found
+        ]
     return found
 
 
 def columns(found: list[dict[str, Any]], names: set[str]) -> list[str]:
-    return sorted(json.dumps({name: row.get(name) for name in sorted(names)}, default=str) for row in found)
+    return sorted(
+        json.dumps({name: row.get(name) for name in sorted(names)}, default=str) for row in found
+    )
 
 
 def fill(database: Database) -> None:
     """A tenant with an account, and jobs in its queue: one that was settled, one that was only reserved."""
     with psycopg.connect(database.app_url) as connection:
         connection.execute("SELECT set_config('discreet.tenant', '*', false)")
-        connection.execute("INSERT INTO tenants (id, name) VALUES ('ten_1', 'one') ON CONFLICT DO NOTHING")
+        connection.execute(
+            "INSERT INTO tenants (id, name) VALUES ('ten_1', 'one') ON CONFLICT DO NOTHING"
+        )
         exists = connection.execute("SELECT FROM accounts WHERE id = 'acc_1'").fetchone()
         if exists is None:
             amounts = dict.fromkeys(("delta", "epsilon"), "1000000")
@@ -91,7 +116,9 @@ def fill(database: Database) -> None:
                 [json.dumps(amounts), json.dumps(limits)],
             )
         job = f"job_{uuid.uuid4().hex[:26]}"
-        newer = connection.execute("SELECT count(*) FROM pg_proc WHERE proname = 'accept_jobs'").fetchone() == (1,)
+        newer = connection.execute(
+            "SELECT count(*) FROM pg_proc WHERE proname = 'accept_jobs'"
+        ).fetchone() == (1,)
         for name in (job, f"{job}x"):
             said = connection.execute(ACCEPT if newer else SUBMIT, {"job": name}).fetchone()
             assert said == ("accepted",)
@@ -104,7 +131,9 @@ def chain_holds(postgres: EmbeddedPostgres, database: Database) -> int:
     """The number of entries, after every hash was computed again."""
     import hashlib
 
-    found = sorted(rows(postgres, database, "ledger_entries"), key=lambda row: (row["account_id"], row["seq"]))
+    found = sorted(
+        rows(postgres, database, "ledger_entries"), key=lambda row: (row["account_id"], row["seq"])
+    )
     previous: dict[str, bytes] = {}
     for row in found:
         before = previous.get(row["account_id"], bytes(32))
@@ -130,7 +159,9 @@ def test_numbers_are_a_line() -> None:
     assert oldest_code(revisions()[0]) == "0001"
 
 
-def test_up_with_data_down_and_up_again(postgres: EmbeddedPostgres, empty: Database, tmp_path: Path) -> None:
+def test_up_with_data_down_and_up_again(
+    postgres: EmbeddedPostgres, empty: Database, tmp_path: Path
+) -> None:
     settings = settings_of(empty, tmp_path)
     migrate(settings, "0001")
     fill(empty)
@@ -141,7 +172,9 @@ def test_up_with_data_down_and_up_again(postgres: EmbeddedPostgres, empty: Datab
     for revision in revisions()[1:]:  # one by one, as installations were upgraded
         assert migrate(settings, revision) == revision
         for table in KEPT:
-            assert columns(rows(postgres, empty, table), names[table]) == columns(first[table], names[table]), table
+            assert columns(rows(postgres, empty, table), names[table]) == columns(
+                first[table], names[table]
+            ), table
     fill(empty)
     assert chain_holds(postgres, empty) == entries + 4
     kept = {table: rows(postgres, empty, table) for table in KEPT}
@@ -174,7 +207,9 @@ def test_jobs_of_the_version_before_run_after_the_upgrade(
     """Their MACs and traces are found where they are now; a worker of before takes none of them, and says why."""
     settings = settings_of(empty, tmp_path)
     migrate(settings, "0007")
-    said = str(acceptance._ACCEPT).replace(", reusable", ", NULL AS reusable")  # which came with 0009
+    said = str(acceptance._ACCEPT).replace(
+        ", reusable", ", NULL AS reusable"
+    )  # which came with 0009
     said = said.replace("log_require(:tenant, :seen_size, :seen_root)", ":tenant")  # with 0016
     monkeypatch.setattr(acceptance, "_ACCEPT", sqlalchemy.text(said))
 
@@ -214,7 +249,8 @@ def test_jobs_of_the_version_before_run_after_the_upgrade(
         for column in columns_of_blocks:
             administrator.execute(f"ALTER TABLE datasets DROP COLUMN {column.split()[0]}".encode())
         administrator.execute(
-            "INSERT INTO job_events VALUES (%s, 0, 'trace', %s)", [whole, json.dumps({"traceparent": trace})]
+            "INSERT INTO job_events VALUES (%s, 0, 'trace', %s)",
+            [whole, json.dumps({"traceparent": trace})],
         )
         administrator.execute(
             """UPDATE job_events SET data = other.data FROM job_events AS other
@@ -235,7 +271,10 @@ def test_jobs_of_the_version_before_run_after_the_upgrade(
         with pytest.raises(psycopg.errors.UndefinedColumn) as refused:
             old.execute(CLAIM_OF_0007[1].encode(), [whole])
         assert may_be_other_schema(refused.value)
-    present, oldest = rows(postgres, empty, "alembic_version")[0]["version_num"], oldest_code(revisions()[-1])
+    present, oldest = (
+        rows(postgres, empty, "alembic_version")[0]["version_num"],
+        oldest_code(revisions()[-1]),
+    )
     with pytest.raises(WrongSchema, match="start the newer version instead"):
         judge("0007", present, oldest)
 
@@ -266,13 +305,17 @@ async def ready(settings: Settings) -> None:
         await pool.close()
 
 
-def test_an_installation_without_its_migrations_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installation_without_its_migrations_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(schema, "scripts", lambda: tmp_path)
     with pytest.raises(WrongSchema, match="its migrations are missing"):
         revisions()
 
 
-def test_many_at_once_migrate_once(postgres: EmbeddedPostgres, empty: Database, tmp_path: Path) -> None:
+def test_many_at_once_migrate_once(
+    postgres: EmbeddedPostgres, empty: Database, tmp_path: Path
+) -> None:
     settings, errors = settings_of(empty, tmp_path), []
 
     def run() -> None:
@@ -287,7 +330,9 @@ def test_many_at_once_migrate_once(postgres: EmbeddedPostgres, empty: Database, 
     for thread in threads:
         thread.join()
     assert errors == []
-    assert [row["version_num"] for row in rows(postgres, empty, "alembic_version")] == [revisions()[-1]]
+    assert [row["version_num"] for row in rows(postgres, empty, "alembic_version")] == [
+        revisions()[-1]
+    ]
 
 
 def test_long_transaction_is_neither_waited_for_nor_broken(
@@ -310,13 +355,17 @@ def test_long_transaction_is_neither_waited_for_nor_broken(
             holder.rollback()
 
         assert migrate(settings, pause=let_go) == revisions()[-1]
-    with psycopg.connect(database.owner_url) as holder:  # another process that migrates is waited for, not for ever
+    with psycopg.connect(
+        database.owner_url
+    ) as holder:  # another process that migrates is waited for, not for ever
         holder.execute("SELECT pg_advisory_lock(%s)", [migrations._MIGRATION_LOCK])
         with pytest.raises(Unavailable, match="another process has been migrating"):
             migrate(settings, pause=lambda _: None)
 
 
-def test_newer_database_is_left_alone(postgres: EmbeddedPostgres, database: Database, tmp_path: Path) -> None:
+def test_newer_database_is_left_alone(
+    postgres: EmbeddedPostgres, database: Database, tmp_path: Path
+) -> None:
     settings = settings_of(database, tmp_path)
     with psycopg.connect(postgres.url("postgres", database.name), autocommit=True) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")

@@ -44,7 +44,14 @@ SHARED = ("log_nodes", "log_checkpoints", "log_cosignatures", "log_origin", "pro
 """The installation's own, which no tenant sees; without rows here, but for the name of the log."""
 SALT = b"sixteen bytes..."
 SOURCE = {
-    **{"name": "s", "kind": "routing", "public": {}, "mode": "private", "block_by": "day", "cap_of": "block"},
+    **{
+        "name": "s",
+        "kind": "routing",
+        "public": {},
+        "mode": "private",
+        "block_by": "day",
+        "cap_of": "block",
+    },
     **{"cap": {}, "block_bytes": 1, "created_by": "p"},
 }
 
@@ -55,7 +62,13 @@ async def fill(database: Database) -> None:
         async with database.transaction(SYSTEM) as connection:
             await tenants.add_tenant(connection, name, name)
             await tenants.add_key(
-                connection, id=f"key_{name}", tenant_id=name, principal="p", role="owner", lookup=name, mac=b"m"
+                connection,
+                id=f"key_{name}",
+                tenant_id=name,
+                principal="p",
+                role="owner",
+                lookup=name,
+                mac=b"m",
             )
         async with database.transaction(name) as connection:
             await ledger.open_account(
@@ -82,7 +95,13 @@ async def fill(database: Database) -> None:
                 digest=name.encode(),
                 content_key_id="k",
             )
-            content = {"type": "network", "name": "n", "sizes": {}, "content": b"{}", "created_by": "p"}
+            content = {
+                "type": "network",
+                "name": "n",
+                "sizes": {},
+                "content": b"{}",
+                "created_by": "p",
+            }
             await public_objects.add(connection, tenant_id=name, id="net_one", **content)
         assert (await submit(database, name, f"dst_{name}", f"acc_{name}")).outcome == "accepted"
         async with database.transaction(name) as connection:
@@ -101,15 +120,29 @@ async def fill(database: Database) -> None:
             )
             await webhooks.announce(connection, name, "job.finished", "job", {})
             for add in (logins.add_session, logins.add_link):
-                await add(connection, mac=name.encode(), tenant_id=name, key_id=f"key_{name}", expires_at=LATER)
-            person = insert(Identity).values(id=f"per_{name}", tenant_id=name, issuer="i", subject="s", role="owner")
+                await add(
+                    connection,
+                    mac=name.encode(),
+                    tenant_id=name,
+                    key_id=f"key_{name}",
+                    expires_at=LATER,
+                )
+            person = insert(Identity).values(
+                id=f"per_{name}", tenant_id=name, issuer="i", subject="s", role="owner"
+            )
             await connection.execute(person)
             await sources.add(connection, **SOURCE, id=f"src_{name}", tenant_id=name)
-            block = insert(JobBlock).values(job_id=f"job_{name}", dataset_id=f"dst_{name}", tenant_id=name)
+            block = insert(JobBlock).values(
+                job_id=f"job_{name}", dataset_id=f"dst_{name}", tenant_id=name
+            )
             await connection.execute(block)
-            await audit_log.note(connection, Principal(name, "p", "owner", f"key_{name}"), "key.create")
+            await audit_log.note(
+                connection, Principal(name, "p", "owner", f"key_{name}"), "key.create"
+            )
     async with database.transaction(SYSTEM) as connection:
-        await log.append(connection, [SALT, SALT, SALT])  # of four entries: both of the first, one of the second
+        await log.append(
+            connection, [SALT, SALT, SALT]
+        )  # of four entries: both of the first, one of the second
 
 
 ASKED = """INSERT INTO budget_requests (id, tenant_id, account_id, principal, more, reason)
@@ -119,19 +152,39 @@ ASKED = """INSERT INTO budget_requests (id, tenant_id, account_id, principal, mo
 async def add_session(connection: Any, name: str) -> None:
     """A federated session with a token, an agent and a group; no job waits for it."""
     rows = {
-        "sessions": {"job_id": f"job_{name}", "id": f"ses_{name}", "tenant_id": name, "terms": "{}", "budget": "{}"},
-        "session_tokens": {"mac": name.encode(), "job_id": f"job_{name}", "expires_at": "2030-01-01"},
+        "sessions": {
+            "job_id": f"job_{name}",
+            "id": f"ses_{name}",
+            "tenant_id": name,
+            "terms": "{}",
+            "budget": "{}",
+        },
+        "session_tokens": {
+            "mac": name.encode(),
+            "job_id": f"job_{name}",
+            "expires_at": "2030-01-01",
+        },
     }
-    agent = {"fingerprint": "f", "name": "a", "public_key": b"k", "account_id": f"acc_{name}", "unit": "request"}
+    agent = {
+        "fingerprint": "f",
+        "name": "a",
+        "public_key": b"k",
+        "account_id": f"acc_{name}",
+        "unit": "request",
+    }
     rows["session_agents"] = {"job_id": f"job_{name}", **agent, "announcement": "{}"}
     rows["group_members"] = {"tenant_id": name, "group_name": "g", **agent, "announcement": "{}"}
     for table, row in rows.items():
         names = ", ".join(row)
-        values = ", ".join(f"CAST(:{key} AS jsonb)" if value == "{}" else f":{key}" for key, value in row.items())
+        values = ", ".join(
+            f"CAST(:{key} AS jsonb)" if value == "{}" else f":{key}" for key, value in row.items()
+        )
         await connection.execute(text(f"INSERT INTO {table} ({names}) VALUES ({values})"), row)  # noqa: S608
 
 
-async def submit(database: Database, tenant: str, dataset: str, account: str, job: str | None = None) -> Any:
+async def submit(
+    database: Database, tenant: str, dataset: str, account: str, job: str | None = None
+) -> Any:
     order = acceptance.JobOrder(
         key=job or "key",
         digest=bytes(32),
@@ -146,7 +199,9 @@ async def submit(database: Database, tenant: str, dataset: str, account: str, jo
         events="[]",
         objects=("net_one",) if job is None else (),
     )
-    return await acceptance.submit(database, order, tenant_id=tenant, principal="p", accounts=[account])
+    return await acceptance.submit(
+        database, order, tenant_id=tenant, principal="p", accounts=[account]
+    )
 
 
 def run(settings: Settings, work: Any) -> Any:
@@ -181,10 +236,15 @@ def test_queries_without_where_see_their_own_tenant(settings: Settings) -> None:
     assert system == {table: 2 * count for table, count in own.items()} | everything
     assert settings.database_url is not None
     assert settings.migration_database_url is not None
-    for url in (settings.database_url, settings.migration_database_url):  # no tenant set, and the owner role as well
+    for url in (
+        settings.database_url,
+        settings.migration_database_url,
+    ):  # no tenant set, and the owner role as well
         with psycopg.connect(libpq_url(url)) as connection:
             for table in TABLES:
-                assert connection.execute(f"SELECT count(*) FROM {table}".encode()).fetchone() == (0,)  # noqa: S608
+                assert connection.execute(f"SELECT count(*) FROM {table}".encode()).fetchone() == (
+                    0,
+                )  # noqa: S608
 
 
 def test_every_table_is_guarded(settings: Settings) -> None:
@@ -227,7 +287,9 @@ def test_the_ledgers_functions_stay_in_the_tenant(settings: Settings) -> None:
     async def work(database: Database) -> None:
         with pytest.raises(Exception, match="missing or named twice"):
             await submit(database, "one", "dst_one", "acc_two", "job_x")
-        assert (await submit(database, "one", "dst_two", "acc_one", "job_x")).outcome == "dataset_gone"
+        assert (
+            await submit(database, "one", "dst_two", "acc_one", "job_x")
+        ).outcome == "dataset_gone"
         async with database.transaction("one") as connection:
             assert await ledger.settle(connection, "job_two", "p") == []
         with pytest.raises(Exception, match="reserved nothing"):
@@ -291,7 +353,9 @@ def test_a_snapshot_sees_one_moment_and_writes_nothing(settings: Settings) -> No
     async def work(database: Database) -> None:
         async with database.transaction("one", snapshot=True) as connection:
             before = await ledger.heads(connection, "one")
-            assert (await submit(database, "one", "dst_one", "acc_one", "job_later")).outcome == "accepted"
+            assert (
+                await submit(database, "one", "dst_one", "acc_one", "job_later")
+            ).outcome == "accepted"
             assert await ledger.heads(connection, "one") == before
             with pytest.raises(Exception, match="read-only"):
                 await connection.execute(text("UPDATE jobs SET step = 1"))

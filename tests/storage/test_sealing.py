@@ -43,7 +43,9 @@ def test_opens_what_it_sealed(plain: bytes) -> None:
     assert len(plain) < 4 or all(plain not in chunk for chunk in chunks)
 
 
-@pytest.mark.parametrize("size", [0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 3 * CHUNK_BYTES])
+@pytest.mark.parametrize(
+    "size", [0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 3 * CHUNK_BYTES]
+)
 def test_chunks_of_all_sizes(size: int) -> None:
     plain = bytes(i % 251 for i in range(size))
     assert unseal_whole(KEYS, "a", "x", seal_whole(KEYS, "x", plain)) == plain
@@ -110,7 +112,9 @@ def opened(parts: list[bytes], key: bytes = KEY, name: str = "x", size: int | No
     return bytes(open_stream(key, name, sum(map(len, parts)) if size is None else size, parts))
 
 
-@pytest.mark.parametrize("size", [0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 3 * CHUNK_BYTES])
+@pytest.mark.parametrize(
+    "size", [0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 3 * CHUNK_BYTES]
+)
 def test_streams_of_all_sizes(size: int) -> None:
     plain = random.Random(size).randbytes(size)
     parts = stream(plain)
@@ -120,7 +124,11 @@ def test_streams_of_all_sizes(size: int) -> None:
     ragged = [sealed[start : start + 777_777] for start in range(0, len(sealed), 777_777)]
     assert opened(ragged) == plain
     file = io.BufferedReader(
-        SealedReader(ChunkCipher(KEY, "x"), lambda offset, count: sealed[offset : offset + count], len(sealed))
+        SealedReader(
+            ChunkCipher(KEY, "x"),
+            lambda offset, count: sealed[offset : offset + count],
+            len(sealed),
+        )
     )
     assert file.read() == plain
     for place in (0, size // 2, max(0, size - 3)):
@@ -155,7 +163,9 @@ def test_no_change_of_a_stream_goes_unnoticed() -> None:
         opened(parts, key=b"l" * 32)
     cut = b"".join(parts[:2])
     with pytest.raises(SealBroken):
-        SealedReader(ChunkCipher(KEY, "x"), lambda offset, count: cut[offset : offset + count], len(cut))
+        SealedReader(
+            ChunkCipher(KEY, "x"), lambda offset, count: cut[offset : offset + count], len(cut)
+        )
 
 
 def test_a_stream_that_was_not_finished_does_not_open() -> None:
@@ -175,7 +185,11 @@ def test_wrapped_keys() -> None:
         ("gone", "x", wrapped),
         ("a", "y", wrapped),
         ("a", "x", wrapped[:-1]),
-        ("a", "x", seal_whole(KEYS, "x", data_key)),  # what was sealed for another purpose is no wrapped key
+        (
+            "a",
+            "x",
+            seal_whole(KEYS, "x", data_key),
+        ),  # what was sealed for another purpose is no wrapped key
     ):
         with pytest.raises(SealBroken):
             unwrap(KEYS, key_id, name, sealed)

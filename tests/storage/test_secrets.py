@@ -77,7 +77,9 @@ def test_a_file_that_is_replaced_while_it_is_read_is_read_again(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root writes files for another user")
-def test_a_death_after_the_change_leaves_the_file_to_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_death_after_the_change_leaves_the_file_to_its_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "secrets.json"
     secrets.create(path)
     os.chown(path, 65534, 65534)
@@ -88,5 +90,9 @@ def test_a_death_after_the_change_leaves_the_file_to_its_owner(tmp_path: Path, m
     monkeypatch.setattr(private_files, "sync_folder", dies)
     with pytest.raises(KeyboardInterrupt):
         secrets.rotate(path, "content")
-    assert (path.stat().st_uid, path.stat().st_gid, path.stat().st_mode & 0o777) == (65534, 65534, 0o600)
+    assert (path.stat().st_uid, path.stat().st_gid, path.stat().st_mode & 0o777) == (
+        65534,
+        65534,
+        0o600,
+    )
     assert len(secrets.load(path).content_keys) == 2

@@ -29,7 +29,9 @@ async def federated(settings: Settings) -> AsyncIterator[tuple[Services, str, in
                 await access.local_owner(services),
                 idempotency_key="one",
                 request=b"",
-                problem=kinds.NoisySum.model_validate({"protocol": "federated", "federation": {"agents": 2}}),
+                problem=kinds.NoisySum.model_validate(
+                    {"protocol": "federated", "federation": {"agents": 2}}
+                ),
                 privacy=Privacy(epsilon=Decimal("0.5")),
                 seed=None,
             )
@@ -41,7 +43,13 @@ async def federated(settings: Settings) -> AsyncIterator[tuple[Services, str, in
 
 async def keep(services: Services, job: str, attempt: int, number: int) -> bool:
     return await sessions.keep_round(
-        services.database, job, attempt, number=number, key_id="k'1", sealed=b"\0sealed%s", transcript=b"\xff" * 32
+        services.database,
+        job,
+        attempt,
+        number=number,
+        key_id="k'1",
+        sealed=b"\0sealed%s",
+        transcript=b"\xff" * 32,
     )
 
 
@@ -62,7 +70,9 @@ def test_a_round_is_kept_by_the_holder_alone(settings: Settings) -> None:
             assert await keep(services, job, attempt, 3)
             assert await kept(services, job) == (3, "k'1", b"\0sealed%s", b"\xff" * 32)
             async with services.database.transaction(SYSTEM) as connection:
-                await connection.execute(text("UPDATE jobs SET state = 'failed' WHERE id = :job"), {"job": job})
+                await connection.execute(
+                    text("UPDATE jobs SET state = 'failed' WHERE id = :job"), {"job": job}
+                )
             assert not await keep(services, job, attempt, 4)
             assert (await kept(services, job))[0] == 3
 
@@ -80,9 +90,7 @@ def test_a_round_that_waits_for_the_next_holder_is_not_kept(settings: Settings) 
                 await connection.execute(text(fence), {"job": job})
                 late = asyncio.create_task(keep(services, job, attempt, 4))
                 # Not pg_stat_activity, which a transaction reads once: who connects later is never in it.
-                waiting = (
-                    "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
-                )
+                waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
                 while not (await connection.execute(text(waiting))).scalar_one():
                     assert not late.done()
                     await asyncio.sleep(0.01)

@@ -47,7 +47,9 @@ DATASET = """
 
 def test_up_and_down(postgres: EmbeddedPostgres) -> None:
     with fresh_database(postgres, None) as database:
-        settings = Settings(database_url=database.app_url, migration_database_url=database.owner_url)
+        settings = Settings(
+            database_url=database.app_url, migration_database_url=database.owner_url
+        )
         migrate(settings, "0001")
         ask(database, "INSERT INTO tenants (id, name) VALUES ('ten_1', 'one')")
         ask(

@@ -45,9 +45,14 @@ def running(
         yield started
 
 
-def finish(running: Installation, address: str, log: Path) -> tuple[dict[str, object], Assignment, str]:
+def finish(
+    running: Installation, address: str, log: Path
+) -> tuple[dict[str, object], Assignment, str]:
     """A job by a worker with this cluster: its result, the same of its released demand in one process, the log."""
-    extra = {"DISCREET_ROUTING_CLUSTER": address, "DISCREET_ROUTING_CLUSTER_PAIRS": str(ZONES * (ZONES - 1))}
+    extra = {
+        "DISCREET_ROUTING_CLUSTER": address,
+        "DISCREET_ROUTING_CLUSTER_PAIRS": str(ZONES * (ZONES - 1)),
+    }
     with log.open("wb") as out, running.client() as client:
         worker = subprocess.Popen(
             [sys.executable, "-m", "discreet", "worker"],
@@ -70,7 +75,9 @@ def finish(running: Installation, address: str, log: Path) -> tuple[dict[str, ob
     return result, assign(network, latency, demand, problem.objective, gap=1e-12), log.read_text()
 
 
-def test_the_cluster_finds_what_one_process_finds(running: Installation, cluster: str, tmp_path: Path) -> None:
+def test_the_cluster_finds_what_one_process_finds(
+    running: Installation, cluster: str, tmp_path: Path
+) -> None:
     result, alone, log = finish(running, cluster, tmp_path / "log")
     assert "finished on the cluster" in log
     assert result["status"] == "converged"
@@ -81,7 +88,11 @@ def test_the_cluster_finds_what_one_process_finds(running: Installation, cluster
     assert float(str(result["relative_gap"])) <= 1e-8
 
 
-def test_without_its_cluster_the_worker_finishes_alone(running: Installation, tmp_path: Path) -> None:
+def test_without_its_cluster_the_worker_finishes_alone(
+    running: Installation, tmp_path: Path
+) -> None:
     result, alone, log = finish(running, "nowhere://127.0.0.1:1", tmp_path / "log")
     assert "the cluster failed" in log
-    np.testing.assert_allclose(np.array(result["link_flows"]), alone.link_flows, atol=1e-4 * alone.link_flows.max())
+    np.testing.assert_allclose(
+        np.array(result["link_flows"]), alone.link_flows, atol=1e-4 * alone.link_flows.max()
+    )

@@ -35,7 +35,9 @@ def test_long_releases_show_few_figures() -> None:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The runner's clock, which goes on when somebody sleeps."""
-    time = SimpleNamespace(now=100.0, monotonic=lambda: time.now, time_ns=lambda: round(time.now * 1e9))
+    time = SimpleNamespace(
+        now=100.0, monotonic=lambda: time.now, time_ns=lambda: round(time.now * 1e9)
+    )
 
     async def sleep(seconds: float) -> None:
         time.now += seconds
@@ -45,7 +47,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return time
 
 
-def waited(clock: SimpleNamespace, elapsed: float, *, simulation: bool = False, **given: Any) -> float:
+def waited(
+    clock: SimpleNamespace, elapsed: float, *, simulation: bool = False, **given: Any
+) -> float:
     held: Any = SimpleNamespace(simulation=simulation, problem=SimpleNamespace(kind="padded"))
     started = clock.now
     pad = Pad(held, "release", 0.5, **given)

@@ -39,7 +39,9 @@ class Networks:
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
 
-    async def add(self, *given: NetworkGiven, name: str | None = None, **options: Any) -> models.NetworkAnswer:
+    async def add(
+        self, *given: NetworkGiven, name: str | None = None, **options: Any
+    ) -> models.NetworkAnswer:
         """Store a network: as in a problem, or what `discreet_client.networks.read` makes of these files, with its
         options; what that left out, or doubts, is a warning (`LeftOut`). The same network again is the same object."""
         return await self._client._run(calls.add_network(given, name, options))
@@ -119,7 +121,10 @@ class AsyncClient:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self.close()
 
@@ -171,7 +176,9 @@ class AsyncClient:
         )
         return await self._drive(calls.register(body))
 
-    async def upload(self, metadata: Mapping[str, Any], content: BinaryIO, filename: str) -> models.DatasetAnswer:
+    async def upload(
+        self, metadata: Mapping[str, Any], content: BinaryIO, filename: str
+    ) -> models.DatasetAnswer:
         """Register a dataset whose content is a Parquet, CSV or JSON file."""
         return await self._run(calls.upload(metadata, content, filename))
 
@@ -213,9 +220,18 @@ class AsyncClient:
         Unreachable; sent again after a broken connection it is the same job and the same charge.
         """
         body = calls.job_body(
-            problem, epsilon=epsilon, delta=delta, rho=rho, preset=preset, unit=unit, seed=seed, name=name
+            problem,
+            epsilon=epsilon,
+            delta=delta,
+            rho=rho,
+            preset=preset,
+            unit=unit,
+            seed=seed,
+            name=name,
         )
-        script = calls.solve(body, idempotency_key=idempotency_key, wanted=progress, tables=tables, anew=anew)
+        script = calls.solve(
+            body, idempotency_key=idempotency_key, wanted=progress, tables=tables, anew=anew
+        )
         return await self._drive(script)
 
     async def ask_again(
@@ -232,7 +248,9 @@ class AsyncClient:
         of: an answer of `solve`, or a job's id; of several of the same problem the releases are combined. Conflict
         (`release_differs`, with `errors`) for fields that were fixed when the job released.
         """
-        script = calls.ask_again(of, fields, idempotency_key=idempotency_key, wanted=progress, tables=tables)
+        script = calls.ask_again(
+            of, fields, idempotency_key=idempotency_key, wanted=progress, tables=tables
+        )
         return await self._drive(script)
 
     async def answer(self, job_id: str, *, tables: bool = True) -> Answer:
@@ -257,7 +275,14 @@ class AsyncClient:
         be as near; the answer's `privacy` is that budget, to be sent with a job.
         """
         body = calls.job_body(
-            problem, epsilon=epsilon, delta=delta, rho=rho, preset=preset, accuracy=accuracy, unit=unit, seed=seed
+            problem,
+            epsilon=epsilon,
+            delta=delta,
+            rho=rho,
+            preset=preset,
+            accuracy=accuracy,
+            unit=unit,
+            seed=seed,
         )
         return await self._run(calls.plan(body))
 
@@ -282,11 +307,21 @@ class AsyncClient:
         job of whose release the data are made, instead of public figures alone.
         """
         body = calls.rehearsal_body(
-            problem, epsilons=epsilons, delta=delta, units=units, public=public, around=around, seed=seed
+            problem,
+            epsilons=epsilons,
+            delta=delta,
+            units=units,
+            public=public,
+            around=around,
+            seed=seed,
         )
-        return await self._drive(calls.rehearse(body, idempotency_key=idempotency_key, wanted=progress))
+        return await self._drive(
+            calls.rehearse(body, idempotency_key=idempotency_key, wanted=progress)
+        )
 
-    async def submit(self, body: Mapping[str, Any], *, idempotency_key: str | None = None) -> models.JobAnswer:
+    async def submit(
+        self, body: Mapping[str, Any], *, idempotency_key: str | None = None
+    ) -> models.JobAnswer:
         """Submit a job body `{problem, privacy, seed?, name?}`. `reusable` of the answer names earlier jobs that have
         released the same: `ask_again` asks them for nothing."""
         return await self._run(calls.submit(body, idempotency_key))
@@ -308,7 +343,9 @@ class AsyncClient:
         """A job's certificate as an in-toto statement in a signed envelope (DSSE), for tools that read these."""
         return await self._run(calls.certificate(job_id))
 
-    async def result_table(self, job_id: str, table: str, certificate: Mapping[str, Any] | None = None) -> bytes:
+    async def result_table(
+        self, job_id: str, table: str, certificate: Mapping[str, Any] | None = None
+    ) -> bytes:
         """A large field of a result, as the bytes of a Parquet file; ResultAltered when it is not the one that
         `certificate` was signed for."""
         return await self._run(calls.result_table(job_id, table, certificate))
@@ -327,7 +364,9 @@ class AsyncClient:
         following = Following()
         while not following.ended:
             try:
-                async with self._http.stream(**calls.events(job_id, following.connect())) as response:
+                async with self._http.stream(
+                    **calls.events(job_id, following.connect())
+                ) as response:
                     if not response.is_success:
                         await response.aread()
                         following.refused(response)
@@ -377,7 +416,13 @@ class AsyncClient:
         return await self._run(calls.session(job_id))
 
     async def approve_session(
-        self, job_id: str, *, roster: str, signature: str, owner_key: str, save_as: str | None = None
+        self,
+        job_id: str,
+        *,
+        roster: str,
+        signature: str,
+        owner_key: str,
+        save_as: str | None = None,
     ) -> models.SessionAnswer:
         """Hand in the signed roster (`federation.rosters`); key and signature in base64."""
         return await self._run(calls.approve_session(job_id, roster, signature, owner_key, save_as))
@@ -393,7 +438,13 @@ class AsyncClient:
         return await self._run(calls.budget(account_id))
 
     async def grant(
-        self, account_id: str, *, epsilon: Amount, delta: Amount, reason: str, request: str | None = None
+        self,
+        account_id: str,
+        *,
+        epsilon: Amount,
+        delta: Amount,
+        reason: str,
+        request: str | None = None,
     ) -> models.BudgetAnswer:
         """Raise or lower a cap, for a reason that the ledger keeps; `request`: which request for more it answers."""
         return await self._run(calls.grant(account_id, epsilon, delta, reason, request))
@@ -408,7 +459,9 @@ class AsyncClient:
         """Requests for more of a budget with their answers, newest first."""
         return await self._run(calls.budget_requests(account_id))
 
-    async def decline_budget_request(self, account_id: str, request_id: str, answer: str) -> models.BudgetRequestAnswer:
+    async def decline_budget_request(
+        self, account_id: str, request_id: str, answer: str
+    ) -> models.BudgetRequestAnswer:
         """Answer a request with a sentence and nothing more."""
         return await self._run(calls.decline_budget_request(account_id, request_id, answer))
 
@@ -424,7 +477,13 @@ class AsyncClient:
         return await self._run(calls.caps())
 
     async def set_cap(
-        self, *, scope: str, epsilon: Amount, delta: Amount, reason: str, principal: str | None = None
+        self,
+        *,
+        scope: str,
+        epsilon: Amount,
+        delta: Amount,
+        reason: str,
+        principal: str | None = None,
     ) -> models.BudgetAnswer:
         """Cap what the tenant, or one principal of it, may spend over all data."""
         return await self._run(calls.set_cap(scope, epsilon, delta, reason, principal))
@@ -514,7 +573,9 @@ class AsyncClient:
             script.close()
 
     async def _run(self, call: Call[T]) -> T:
-        attempts = Attempts(repeatable=call.repeatable, server=str(self._http.base_url), busy_codes=call.busy_codes)
+        attempts = Attempts(
+            repeatable=call.repeatable, server=str(self._http.base_url), busy_codes=call.busy_codes
+        )
         while True:
             try:
                 response = await self._http.request(**call.request)
@@ -526,7 +587,9 @@ class AsyncClient:
                 seconds = attempts.refused(response)
             await asyncio.sleep(seconds)
 
-    async def _pages(self, name: str, page_of: Callable[[str | None], Call[Any]]) -> AsyncIterator[Any]:
+    async def _pages(
+        self, name: str, page_of: Callable[[str | None], Call[Any]]
+    ) -> AsyncIterator[Any]:
         token: str | None = None
         while True:
             page = await self._run(page_of(token))

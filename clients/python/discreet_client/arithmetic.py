@@ -92,7 +92,9 @@ def box_minimum(
     for _ in range(MOST_STEPS):
         slope = times(H, x) + p
         moved = np.abs(x - np.minimum(np.maximum(x - slope / scale, lower), upper))
-        if float(np.max(moved, initial=0.0)) <= PRECISION * (1 + float(np.max(np.abs(x), initial=0.0))):
+        if float(np.max(moved, initial=0.0)) <= PRECISION * (
+            1 + float(np.max(np.abs(x), initial=0.0))
+        ):
             break
         free = ~(((x <= lower) & (slope > 0)) | ((x >= upper) & (slope < 0)))
         step = np.zeros_like(x)

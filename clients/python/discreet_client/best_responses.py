@@ -58,7 +58,10 @@ def own_haze(secret: bytes, cost: QuadraticCost, box: Box, members: Sequence[byt
     Not from A, c and d, which an operator may vary without the agents' doing. Another roster gives another haze: by the
     same one two jobs, in the second of which an agent is replaced, would differ by that agent's answer alone.
     """
-    parts = [np.ascontiguousarray(one, dtype="<f8").tobytes() for one in (cost.A_q, cost.a_l, box.lower, box.upper)]
+    parts = [
+        np.ascontiguousarray(one, dtype="<f8").tobytes()
+        for one in (cost.A_q, cost.a_l, box.lower, box.upper)
+    ]
     message = hashlib.sha256(b"discreet/haze/v1")
     for part in (*parts, *sorted(members)):
         message.update(hashlib.sha256(part).digest())
@@ -102,7 +105,8 @@ class Responder:
     ) -> None:
         size = cost.a_l.size
         self._lower, self._upper = (
-            np.array(np.broadcast_to(np.asarray(side, dtype=np.float64), (size,))) for side in (box.lower, box.upper)
+            np.array(np.broadcast_to(np.asarray(side, dtype=np.float64), (size,)))
+            for side in (box.lower, box.upper)
         )
         if not (np.all(np.isfinite(self._lower)) and np.all(np.isfinite(self._upper))):
             raise ValueError("method auto needs boxes with two ends")
@@ -162,16 +166,24 @@ class Responder:
         slope at x (Frank, Wolfe 1956)."""
         if self._pull:
             slope = self._curvature @ self.x + p
-            return float(np.sum(np.maximum(slope * (self.x - self._lower), slope * (self.x - self._upper))))
+            return float(
+                np.sum(np.maximum(slope * (self.x - self._lower), slope * (self.x - self._upper)))
+            )
         apart = self.x - self._best
         return float(apart @ (self._H @ apart)) / 2 + float(apart @ (self._H @ self._best + p))
 
     def state(self) -> dict[str, Any]:
         """For another process, as JSON. Private: x is in it."""
-        points = {"x": self.x.tolist(), "best": self._best.tolist(), "centre": self._centre.tolist()}
+        points = {
+            "x": self.x.tolist(),
+            "best": self._best.tolist(),
+            "centre": self._centre.tolist(),
+        }
         return {**points, "haze": self._haze, "answers": self._answers}
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        self.x, self._best, self._centre = (np.array(state[name]) for name in ("x", "best", "centre"))
+        self.x, self._best, self._centre = (
+            np.array(state[name]) for name in ("x", "best", "centre")
+        )
         self._haze = state["haze"]
         self._answers = state.get("answers", 0)  # an older version's haze is all drawn anew

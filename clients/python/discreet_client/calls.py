@@ -18,10 +18,26 @@ from typing import Any, BinaryIO, Generic, Literal, TypeVar, cast
 
 import httpx
 
-from discreet_client import certificates, episodes, networks, openadr, people, progress, readers, shown
+from discreet_client import (
+    certificates,
+    episodes,
+    networks,
+    openadr,
+    people,
+    progress,
+    readers,
+    shown,
+)
 from discreet_client.answers import Answer, answer_of
 from discreet_client.contents import File, content_of, dumps, fits
-from discreet_client.errors import AlreadyReleased, JobFailed, LeftOut, OtherAccounts, Unauthenticated, Unreachable
+from discreet_client.errors import (
+    AlreadyReleased,
+    JobFailed,
+    LeftOut,
+    OtherAccounts,
+    Unauthenticated,
+    Unreachable,
+)
 from discreet_client.forms import forms_in
 from discreet_client.rest import Operation, models, operations
 from discreet_client.rest.contents import CONTENTS
@@ -74,7 +90,10 @@ def connection(server: str, key: str) -> dict[str, Any]:
         raise Unreachable(f"{server!r} is no address: it begins with http:// or https://")
     key = (key or "").strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
-        problem = {"code": "key_malformed", "detail": "the API key is empty, or holds what no key holds"}
+        problem = {
+            "code": "key_malformed",
+            "detail": "the API key is empty, or holds what no key holds",
+        }
         raise Unauthenticated(401, problem)
     return {"base_url": server, "headers": {"Authorization": f"Bearer {key}"}}
 
@@ -91,7 +110,9 @@ def _request(operation: Operation[Any]) -> dict[str, Any]:
     return {"method": operation.method, "url": operation.path, **stated, **content}
 
 
-def call(operation: Operation[T], *, repeatable: bool = False, busy_codes: tuple[str, ...] = ()) -> Call[T]:
+def call(
+    operation: Operation[T], *, repeatable: bool = False, busy_codes: tuple[str, ...] = ()
+) -> Call[T]:
     """A call of an operation of the contract. What is no POST, or has an idempotency key, may be repeated."""
     idempotent = operation.method != "POST" or operation.headers.get("idempotency-key") is not None
     return Call(_request(operation), _answered, repeatable or idempotent, busy_codes)
@@ -118,7 +139,9 @@ def _answered(response: httpx.Response) -> Any:
         try:
             return response.json()
         except (ValueError, RecursionError) as error:
-            raise Unreachable(f"{response.request.url.path} was answered with what cannot be read as JSON") from error
+            raise Unreachable(
+                f"{response.request.url.path} was answered with what cannot be read as JSON"
+            ) from error
     return response.text if media.startswith("text/") else response.content
 
 
@@ -135,7 +158,9 @@ def create_source(source: Mapping[str, Any]) -> Call[models.SourceAnswer]:
     return call(operations.create_source(body), repeatable=True)
 
 
-def add_block(source_id: str, block: str, content: Mapping[str, Any] | str | Path | None) -> Script[models.BlockAnswer]:
+def add_block(
+    source_id: str, block: str, content: Mapping[str, Any] | str | Path | None
+) -> Script[models.BlockAnswer]:
     """The same content of the same block again is the same version, so this may be repeated."""
     added: models.BlockAnswer
     if content is None or isinstance(content, Mapping):
@@ -144,7 +169,10 @@ def add_block(source_id: str, block: str, content: Mapping[str, Any] | str | Pat
         return added
     path = Path(content)
     with path.open("rb") as file:
-        multipart = {"data": {"metadata": dumps({"block": block}).decode()}, "files": {"content": (path.name, file)}}
+        multipart = {
+            "data": {"metadata": dumps({"block": block}).decode()},
+            "files": {"content": (path.name, file)},
+        }
         whole = call(operations.add_block(source_id, cast(Any, None)), repeatable=True)
         added = yield replace(whole, request={**whole.request, **multipart})
     return added
@@ -174,7 +202,9 @@ def add_network(
     return call(operations.add_network(body), repeatable=True)
 
 
-def _network_of(given: Sequence[NetworkGiven], options: Mapping[str, Any]) -> networks.NetworkReading:
+def _network_of(
+    given: Sequence[NetworkGiven], options: Mapping[str, Any]
+) -> networks.NetworkReading:
     match given:
         case [networks.NetworkReading() as reading] if not options:
             return reading
@@ -182,7 +212,9 @@ def _network_of(given: Sequence[NetworkGiven], options: Mapping[str, Any]) -> ne
             return networks.NetworkReading("network", dict(network))
     files = [one for one in given if isinstance(one, str | Path)]
     if len(files) < len(given):
-        raise TypeError("add(network) or add(*files, **options): a network that is given whole has no options")
+        raise TypeError(
+            "add(network) or add(*files, **options): a network that is given whole has no options"
+        )
     return networks.read(*files, **options)
 
 
@@ -218,7 +250,12 @@ def dataset_body(
         return dict(kind)
     if public is None or content is None:
         raise TypeError("register(kind, public, content, cap=…): public and content are needed")
-    if columns is not None or "reader" in public or episodes.are_episodes(content) or openadr.is_openadr(content):
+    if (
+        columns is not None
+        or "reader" in public
+        or episodes.are_episodes(content)
+        or openadr.is_openadr(content)
+    ):
         reading = readers.read(kind, content, public, columns)
         public, content = reading.public, reading.columns
         if reading.notes:
@@ -227,7 +264,10 @@ def dataset_body(
         cap = _figures(cap, 0)
     given = {"name": name or f"{kind} dataset", "kind": kind, "public": public, "content": content}
     rest = {"cap": cap, "mode": mode, "account": account}
-    return {**given, **{field_name: value for field_name, value in rest.items() if value is not None}}
+    return {
+        **given,
+        **{field_name: value for field_name, value in rest.items() if value is not None},
+    }
 
 
 def add(
@@ -245,7 +285,9 @@ def add(
     a dataset of the same people, where one is named."""
     if same_people_as is not None:
         if other_people or rest["account"] is not None:
-            raise TypeError("same_people_as says whose account it is: neither account nor other_people may")
+            raise TypeError(
+                "same_people_as says whose account it is: neither account nor other_people may"
+            )
         if isinstance(same_people_as, str):
             rest["account"] = people.account_of((yield budgets()), same_people_as)
         else:
@@ -256,7 +298,9 @@ def add(
         reads = readers.needed(kind, Path(content), public, columns)
     else:
         reads = bool(columns) or readers.knows(kind, getattr(content, "columns", ()))
-    body = dataset_body(kind, public, content, name=name, columns=(columns or {}) if reads else None, **rest)
+    body = dataset_body(
+        kind, public, content, name=name, columns=(columns or {}) if reads else None, **rest
+    )
     made = yield from register(body)
     if not other_people:
         yield from _warned(body, made)
@@ -287,8 +331,12 @@ def register(dataset: Mapping[str, Any]) -> Script[models.DatasetAnswer]:
     if "content" in dataset:
         kind = str(dataset.get("kind"))
         forms = CONTENTS.get(kind)
-        if not fits(dataset["content"], forms):  # the service may know more kinds, and more of a kind
-            forms = forms_in((yield Call({"method": "GET", "url": "/openapi.json"}, _answered, True))).get(kind)
+        if not fits(
+            dataset["content"], forms
+        ):  # the service may know more kinds, and more of a kind
+            forms = forms_in(
+                (yield Call({"method": "GET", "url": "/openapi.json"}, _answered, True))
+            ).get(kind)
         content = content_of(kind, dataset["content"], forms)
     registered: models.DatasetAnswer
     if isinstance(content, File):
@@ -296,7 +344,9 @@ def register(dataset: Mapping[str, Any]) -> Script[models.DatasetAnswer]:
         with content.body:
             registered = yield upload(metadata, content.body, content.name)
     else:
-        registered = yield _registration(dataset if content is None else {**dataset, "content": content})
+        registered = yield _registration(
+            dataset if content is None else {**dataset, "content": content}
+        )
     return registered
 
 
@@ -304,8 +354,13 @@ def _registration(whole: Any) -> Call[models.DatasetAnswer]:
     return call(operations.register_dataset(whole), repeatable=True)
 
 
-def upload(metadata: Mapping[str, Any], content: BinaryIO, filename: str) -> Call[models.DatasetAnswer]:
-    multipart = {"data": {"metadata": dumps(metadata).decode()}, "files": {"content": (filename, content)}}
+def upload(
+    metadata: Mapping[str, Any], content: BinaryIO, filename: str
+) -> Call[models.DatasetAnswer]:
+    multipart = {
+        "data": {"metadata": dumps(metadata).decode()},
+        "files": {"content": (filename, content)},
+    }
     registration = call(operations.register_dataset(cast(Any, None)), repeatable=content.seekable())
     return replace(registration, request={**registration.request, **multipart})
 
@@ -342,7 +397,11 @@ def job_body(
     preset and accuracy the one that is stated here takes the place of the one in a whole body."""
     body: Json = dict(problem) if "problem" in problem else {"problem": problem}
     ways = {"epsilon": epsilon, "rho": rho, "preset": preset, "accuracy": accuracy}
-    stated = {name: value for name, value in {**ways, "delta": delta, "unit": unit}.items() if value is not None}
+    stated = {
+        name: value
+        for name, value in {**ways, "delta": delta, "unit": unit}.items()
+        if value is not None
+    }
     if stated:
         kept = dict(body.get("privacy") or {})
         if stated.keys() & ways.keys():
@@ -350,7 +409,14 @@ def job_body(
         if stated.keys() & {"preset", "accuracy"}:  # with which delta is `auto`
             kept.pop("delta", None)
         body["privacy"] = {**kept, **stated}
-    return {**body, **{field: value for field, value in {"seed": seed, "name": name}.items() if value is not None}}
+    return {
+        **body,
+        **{
+            field: value
+            for field, value in {"seed": seed, "name": name}.items()
+            if value is not None
+        },
+    }
 
 
 def _dataset_of(body: Mapping[str, Any]) -> Any:
@@ -381,7 +447,9 @@ def plan(body: Mapping[str, Any]) -> Call[models.PlanAnswer]:
 
 def submit(body: Mapping[str, Any], idempotency_key: str | None) -> Call[models.JobAnswer]:
     """Repeatable: a repetition has the same key, so it is the same job and the same charge."""
-    submission = operations.submit_job(_with_id(body), idempotency_key=idempotency_key or str(uuid.uuid4()))
+    submission = operations.submit_job(
+        _with_id(body), idempotency_key=idempotency_key or str(uuid.uuid4())
+    )
     return call(submission, busy_codes=("request_in_flight",))
 
 
@@ -401,7 +469,11 @@ def rehearsal_body(
     if isinstance(dataset, Mapping):
         public = dataset["public"] if public is None else public
         body = {**body, "problem": {**body["problem"], "dataset": "rehearsed"}}
-    kept = {name: body[name] for name in ("problem", "public", "epsilons", "units", "around", "seed") if name in body}
+    kept = {
+        name: body[name]
+        for name in ("problem", "public", "epsilons", "units", "around", "seed")
+        if name in body
+    }
     privacy = None if delta is None else {"epsilon": 1, "delta": delta}
     stated = {
         "epsilons": epsilons,
@@ -414,9 +486,13 @@ def rehearsal_body(
     return {**kept, **{name: value for name, value in stated.items() if value is not None}}
 
 
-def rehearse(body: Json, *, idempotency_key: str | None, wanted: bool | progress.OnProgress | None) -> Script[Answer]:
+def rehearse(
+    body: Json, *, idempotency_key: str | None, wanted: bool | progress.OnProgress | None
+) -> Script[Answer]:
     """Submit a rehearsal, follow, fetch its result."""
-    operation = operations.rehearse_job(cast(Any, body), idempotency_key=idempotency_key or str(uuid.uuid4()))
+    operation = operations.rehearse_job(
+        cast(Any, body), idempotency_key=idempotency_key or str(uuid.uuid4())
+    )
     submitted = yield call(operation, busy_codes=("request_in_flight",))
     bar = progress.bar(wanted)
     try:
@@ -448,7 +524,9 @@ def certificate(job_id: str) -> Call[models.EnvelopeAnswer]:
     return call(operations.get_certificate(job_id))
 
 
-def result_table(job_id: str, table: str, certificate: Mapping[str, Any] | None = None) -> Call[bytes]:
+def result_table(
+    job_id: str, table: str, certificate: Mapping[str, Any] | None = None
+) -> Call[bytes]:
     def checked(parquet: bytes) -> bytes:
         if certificate is not None:
             certificates.require_table(certificate, table, parquet)
@@ -501,7 +579,10 @@ def ask_again(
     tables: bool,
 ) -> Script[Answer]:
     """The problem of the first of these jobs, with other values of some fields, asked of what they released."""
-    jobs = [one if isinstance(one, str) else one.id for one in ([of] if isinstance(of, str | Answer) else of)]
+    jobs = [
+        one if isinstance(one, str) else one.id
+        for one in ([of] if isinstance(of, str | Answer) else of)
+    ]
     first = yield job(jobs[0])
     release = {"dataset": None, "release": jobs[0] if len(jobs) == 1 else jobs}
     known = {name: value for name, value in (first["problem"] or {}).items() if name != "source"}
@@ -577,15 +658,21 @@ def grant(
     return call(operations.grant_budget(account_id, body))
 
 
-def request_budget(account_id: str, epsilon: Amount, delta: Amount, reason: str) -> Call[models.BudgetRequestAnswer]:
-    return call(operations.request_budget(account_id, {"more": _figures(epsilon, delta), "reason": reason}))
+def request_budget(
+    account_id: str, epsilon: Amount, delta: Amount, reason: str
+) -> Call[models.BudgetRequestAnswer]:
+    return call(
+        operations.request_budget(account_id, {"more": _figures(epsilon, delta), "reason": reason})
+    )
 
 
 def budget_requests(account_id: str) -> Call[list[models.BudgetRequestAnswer]]:
     return _part(operations.list_budget_requests(account_id), lambda page: page["requests"])
 
 
-def decline_budget_request(account_id: str, request_id: str, answer: str) -> Call[models.BudgetRequestAnswer]:
+def decline_budget_request(
+    account_id: str, request_id: str, answer: str
+) -> Call[models.BudgetRequestAnswer]:
     return call(operations.decline_budget_request(account_id, request_id, {"answer": answer}))
 
 
@@ -614,13 +701,17 @@ def ledger_export() -> dict[str, Any]:
 
 
 def check_certificate(
-    certificate: Mapping[str, Any], result: Mapping[str, Any] | None, tables: Mapping[str, bytes] | None
+    certificate: Mapping[str, Any],
+    result: Mapping[str, Any] | None,
+    tables: Mapping[str, bytes] | None,
 ) -> Call[models.CertificateVerdict]:
     body: Any = {"certificate": certificate}
     if result is not None:
         body["result"] = result
     if tables:
-        body["tables"] = {name: hashlib.sha256(parquet).hexdigest() for name, parquet in tables.items()}
+        body["tables"] = {
+            name: hashlib.sha256(parquet).hexdigest() for name, parquet in tables.items()
+        }
     return call(operations.verify_certificate(body), repeatable=True)
 
 
@@ -638,9 +729,13 @@ def create_tenant(name: str) -> Call[models.TenantAnswer]:
     return call(operations.create_tenant({"name": name}))
 
 
-def create_key(role: str, principal: str, tenant: str | None, expires_at: str | None) -> Call[models.KeyAnswer]:
+def create_key(
+    role: str, principal: str, tenant: str | None, expires_at: str | None
+) -> Call[models.KeyAnswer]:
     body: Any = {"role": role, "principal": principal, "tenant": tenant, "expires_at": expires_at}
-    return call(operations.create_key(cast(Any, {name: value for name, value in body.items() if value})))
+    return call(
+        operations.create_key(cast(Any, {name: value for name, value in body.items() if value}))
+    )
 
 
 def login_link() -> Call[Json]:

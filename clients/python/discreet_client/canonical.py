@@ -14,7 +14,9 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-codecs.lookup("utf-16-be")  # now: a solver's child, which sorts names by it, can open no files any more
+codecs.lookup(
+    "utf-16-be"
+)  # now: a solver's child, which sorts names by it, can open no files any more
 
 EXACT = 2**53 - 1
 """The largest integer up to which every one is a double of its own."""
@@ -79,10 +81,17 @@ def _mended(text: str) -> str:
     """A list of numbers as Python writes it, where it does so otherwise than ECMAScript: a zero behind the point, the
     sign of zero, and exponents."""
     if ".0," in text or text.endswith(".0]"):
-        text = text.replace("-0.0,", "0,").replace("-0.0]", "0]").replace(".0,", ",").replace(".0]", "]")
+        text = (
+            text.replace("-0.0,", "0,")
+            .replace("-0.0]", "0]")
+            .replace(".0,", ",")
+            .replace(".0]", "]")
+        )
     if "e" not in text:
         return text
-    return f"[{','.join(_number(float(one)) if 'e' in one else one for one in text[1:-1].split(','))}]"
+    return (
+        f"[{','.join(_number(float(one)) if 'e' in one else one for one in text[1:-1].split(','))}]"
+    )
 
 
 def _number(value: float) -> str:

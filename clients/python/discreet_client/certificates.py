@@ -27,5 +27,9 @@ def require_result(certificate: Mapping[str, Any], result: Any) -> None:
 
 def require_table(certificate: Mapping[str, Any], name: str, parquet: bytes) -> None:
     """The same of a table, as the bytes of its Parquet file."""
-    if binds_result(certificate) and hashlib.sha256(parquet).hexdigest() != certificate["tables"].get(name):
-        raise ResultAltered(f"the table {name!r} is not the one that its certificate was signed for")
+    if binds_result(certificate) and hashlib.sha256(parquet).hexdigest() != certificate[
+        "tables"
+    ].get(name):
+        raise ResultAltered(
+            f"the table {name!r} is not the one that its certificate was signed for"
+        )

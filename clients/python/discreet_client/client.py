@@ -39,7 +39,9 @@ class Networks:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def add(self, *given: NetworkGiven, name: str | None = None, **options: Any) -> models.NetworkAnswer:
+    def add(
+        self, *given: NetworkGiven, name: str | None = None, **options: Any
+    ) -> models.NetworkAnswer:
         """Store a network: as in a problem, or what `discreet_client.networks.read` makes of these files, with its
         options; what that left out, or doubts, is a warning (`LeftOut`). The same network again is the same object."""
         return self._client._run(calls.add_network(given, name, options))
@@ -68,7 +70,9 @@ class Sources:
         """Make a source: `{name, kind, public, by, cap, …}`. The same one again is the same source."""
         return self._client._run(calls.create_source(source))
 
-    def add(self, source_id: str, block: str, content: Mapping[str, Any] | str | Path | None) -> models.BlockAnswer:
+    def add(
+        self, source_id: str, block: str, content: Mapping[str, Any] | str | Path | None
+    ) -> models.BlockAnswer:
         """Register a block, whole, or a later version of one: rows as in JSON, or the path of a CSV, Parquet or JSON
         file, with a `date` in every record where blocks are days or months; None of a block without records."""
         return self._client._drive(calls.add_block(source_id, block, content))
@@ -117,7 +121,10 @@ class Client:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -169,7 +176,9 @@ class Client:
         )
         return self._drive(calls.register(body))
 
-    def upload(self, metadata: Mapping[str, Any], content: BinaryIO, filename: str) -> models.DatasetAnswer:
+    def upload(
+        self, metadata: Mapping[str, Any], content: BinaryIO, filename: str
+    ) -> models.DatasetAnswer:
         """Register a dataset whose content is a Parquet, CSV or JSON file."""
         return self._run(calls.upload(metadata, content, filename))
 
@@ -211,9 +220,18 @@ class Client:
         Unreachable; sent again after a broken connection it is the same job and the same charge.
         """
         body = calls.job_body(
-            problem, epsilon=epsilon, delta=delta, rho=rho, preset=preset, unit=unit, seed=seed, name=name
+            problem,
+            epsilon=epsilon,
+            delta=delta,
+            rho=rho,
+            preset=preset,
+            unit=unit,
+            seed=seed,
+            name=name,
         )
-        script = calls.solve(body, idempotency_key=idempotency_key, wanted=progress, tables=tables, anew=anew)
+        script = calls.solve(
+            body, idempotency_key=idempotency_key, wanted=progress, tables=tables, anew=anew
+        )
         return self._drive(script)
 
     def ask_again(
@@ -230,7 +248,9 @@ class Client:
         of: an answer of `solve`, or a job's id; of several of the same problem the releases are combined. Conflict
         (`release_differs`, with `errors`) for fields that were fixed when the job released.
         """
-        script = calls.ask_again(of, fields, idempotency_key=idempotency_key, wanted=progress, tables=tables)
+        script = calls.ask_again(
+            of, fields, idempotency_key=idempotency_key, wanted=progress, tables=tables
+        )
         return self._drive(script)
 
     def answer(self, job_id: str, *, tables: bool = True) -> Answer:
@@ -255,7 +275,14 @@ class Client:
         be as near; the answer's `privacy` is that budget, to be sent with a job.
         """
         body = calls.job_body(
-            problem, epsilon=epsilon, delta=delta, rho=rho, preset=preset, accuracy=accuracy, unit=unit, seed=seed
+            problem,
+            epsilon=epsilon,
+            delta=delta,
+            rho=rho,
+            preset=preset,
+            accuracy=accuracy,
+            unit=unit,
+            seed=seed,
         )
         return self._run(calls.plan(body))
 
@@ -280,11 +307,19 @@ class Client:
         job of whose release the data are made, instead of public figures alone.
         """
         body = calls.rehearsal_body(
-            problem, epsilons=epsilons, delta=delta, units=units, public=public, around=around, seed=seed
+            problem,
+            epsilons=epsilons,
+            delta=delta,
+            units=units,
+            public=public,
+            around=around,
+            seed=seed,
         )
         return self._drive(calls.rehearse(body, idempotency_key=idempotency_key, wanted=progress))
 
-    def submit(self, body: Mapping[str, Any], *, idempotency_key: str | None = None) -> models.JobAnswer:
+    def submit(
+        self, body: Mapping[str, Any], *, idempotency_key: str | None = None
+    ) -> models.JobAnswer:
         """Submit a job body `{problem, privacy, seed?, name?}`. `reusable` of the answer names earlier jobs that have
         released the same: `ask_again` asks them for nothing."""
         return self._run(calls.submit(body, idempotency_key))
@@ -306,7 +341,9 @@ class Client:
         """A job's certificate as an in-toto statement in a signed envelope (DSSE), for tools that read these."""
         return self._run(calls.certificate(job_id))
 
-    def result_table(self, job_id: str, table: str, certificate: Mapping[str, Any] | None = None) -> bytes:
+    def result_table(
+        self, job_id: str, table: str, certificate: Mapping[str, Any] | None = None
+    ) -> bytes:
         """A large field of a result, as the bytes of a Parquet file; ResultAltered when it is not the one that
         `certificate` was signed for."""
         return self._run(calls.result_table(job_id, table, certificate))
@@ -375,7 +412,13 @@ class Client:
         return self._run(calls.session(job_id))
 
     def approve_session(
-        self, job_id: str, *, roster: str, signature: str, owner_key: str, save_as: str | None = None
+        self,
+        job_id: str,
+        *,
+        roster: str,
+        signature: str,
+        owner_key: str,
+        save_as: str | None = None,
     ) -> models.SessionAnswer:
         """Hand in the signed roster (`federation.rosters`); key and signature in base64."""
         return self._run(calls.approve_session(job_id, roster, signature, owner_key, save_as))
@@ -391,7 +434,13 @@ class Client:
         return self._run(calls.budget(account_id))
 
     def grant(
-        self, account_id: str, *, epsilon: Amount, delta: Amount, reason: str, request: str | None = None
+        self,
+        account_id: str,
+        *,
+        epsilon: Amount,
+        delta: Amount,
+        reason: str,
+        request: str | None = None,
     ) -> models.BudgetAnswer:
         """Raise or lower a cap, for a reason that the ledger keeps; `request`: which request for more it answers."""
         return self._run(calls.grant(account_id, epsilon, delta, reason, request))
@@ -406,7 +455,9 @@ class Client:
         """Requests for more of a budget with their answers, newest first."""
         return self._run(calls.budget_requests(account_id))
 
-    def decline_budget_request(self, account_id: str, request_id: str, answer: str) -> models.BudgetRequestAnswer:
+    def decline_budget_request(
+        self, account_id: str, request_id: str, answer: str
+    ) -> models.BudgetRequestAnswer:
         """Answer a request with a sentence and nothing more."""
         return self._run(calls.decline_budget_request(account_id, request_id, answer))
 
@@ -422,7 +473,13 @@ class Client:
         return self._run(calls.caps())
 
     def set_cap(
-        self, *, scope: str, epsilon: Amount, delta: Amount, reason: str, principal: str | None = None
+        self,
+        *,
+        scope: str,
+        epsilon: Amount,
+        delta: Amount,
+        reason: str,
+        principal: str | None = None,
     ) -> models.BudgetAnswer:
         """Cap what the tenant, or one principal of it, may spend over all data."""
         return self._run(calls.set_cap(scope, epsilon, delta, reason, principal))
@@ -498,7 +555,11 @@ class Client:
         try:
             while True:
                 step = script.send(answer)
-                answer = self.wait(step.job_id, step.on_progress) if isinstance(step, Follow) else self._run(step)
+                answer = (
+                    self.wait(step.job_id, step.on_progress)
+                    if isinstance(step, Follow)
+                    else self._run(step)
+                )
         except StopIteration as end:
             result: T = end.value
             if isinstance(result, Answer):
@@ -508,7 +569,9 @@ class Client:
             script.close()
 
     def _run(self, call: Call[T]) -> T:
-        attempts = Attempts(repeatable=call.repeatable, server=str(self._http.base_url), busy_codes=call.busy_codes)
+        attempts = Attempts(
+            repeatable=call.repeatable, server=str(self._http.base_url), busy_codes=call.busy_codes
+        )
         while True:
             try:
                 response = self._http.request(**call.request)

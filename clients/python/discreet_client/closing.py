@@ -82,7 +82,9 @@ def links_of(network: Mapping[str, Any], names: Sequence[str]) -> Closing:
         raise UnknownLink("no link would be left")
     ways = {(links[place]["head"], links[place]["tail"]) for place in gone}
     twins = [
-        labels[place] for place, link in enumerate(links) if place not in gone and (link["tail"], link["head"]) in ways
+        labels[place]
+        for place, link in enumerate(links)
+        if place not in gone and (link["tail"], link["head"]) in ways
     ]
     return Closing(sorted(gone), [labels[place] for place in sorted(gone)], twins)
 
@@ -128,7 +130,9 @@ def _whole_street(wanted: str, labels: Sequence[str]) -> list[int]:
     """All links of the street of this name, as it stands, else in any letters, else without what people leave out."""
     streets = [_street(label) for label in labels]
     for form in (str, str.casefold, _plain):
-        same = [place for place, street in enumerate(streets) if street and form(street) == form(wanted)]
+        same = [
+            place for place, street in enumerate(streets) if street and form(street) == form(wanted)
+        ]
         if same and form(wanted):
             return same if len({streets[place] for place in same}) == 1 else []
     return []
@@ -140,11 +144,18 @@ def _is_an_end(name: str, ends: Sequence[str]) -> bool:
     return any(wanted == end.casefold() for end in ends)
 
 
-def _ways_back(places: Iterable[int], labels: Sequence[str], links: Sequence[Mapping[str, Any]]) -> list[int]:
+def _ways_back(
+    places: Iterable[int], labels: Sequence[str], links: Sequence[Mapping[str, Any]]
+) -> list[int]:
     """The other ways of these links that are called as they are, and that they lead back."""
-    wanted = {(links[place]["head"], links[place]["tail"], (labels[place] + BACK).casefold()) for place in places}
+    wanted = {
+        (links[place]["head"], links[place]["tail"], (labels[place] + BACK).casefold())
+        for place in places
+    }
     return [
-        place for place, link in enumerate(links) if (link["tail"], link["head"], labels[place].casefold()) in wanted
+        place
+        for place, link in enumerate(links)
+        if (link["tail"], link["head"], labels[place].casefold()) in wanted
     ]
 
 
@@ -160,7 +171,11 @@ def _found(name: str, labels: Sequence[str], ends: Sequence[str]) -> list[int]:
         wanted = ARROW.join(part.strip() for part in wanted.split("->"))
     if wanted.endswith(ALL) and wanted not in labels:
         begin = wanted.removesuffix(ALL).casefold()
-        if begin and (some := [place for place, label in enumerate(labels) if label.casefold().startswith(begin)]):
+        if begin and (
+            some := [
+                place for place, label in enumerate(labels) if label.casefold().startswith(begin)
+            ]
+        ):
             return some
     for called in (labels, ends):
         for form in (str, str.casefold):  # as it stands, else in any letters
@@ -168,11 +183,17 @@ def _found(name: str, labels: Sequence[str], ends: Sequence[str]) -> list[int]:
             if len(matching) == 1:
                 return matching
             if matching:
-                raise UnknownLink(f"{len(matching)} links are called {name!r}: {_listed(matching, labels, ends)}")
+                raise UnknownLink(
+                    f"{len(matching)} links are called {name!r}: {_listed(matching, labels, ends)}"
+                )
     if labels != ends and (street := _whole_street(wanted, labels)):
         return street
     part, plain = wanted.removesuffix(ALL).casefold(), _plain(wanted)
-    if plain and labels != ends and len(same := [at for at, label in enumerate(labels) if _plain(label) == plain]) == 1:
+    if (
+        plain
+        and labels != ends
+        and len(same := [at for at, label in enumerate(labels) if _plain(label) == plain]) == 1
+    ):
         return same
     near = [
         place
@@ -191,7 +212,8 @@ def _found(name: str, labels: Sequence[str], ends: Sequence[str]) -> list[int]:
 def _listed(places: Iterable[int], labels: Sequence[str], ends: Sequence[str]) -> str:
     chosen = list(places)
     told = [
-        f'"{labels[place][:80]}"' + ("" if labels[place] == ends[place] else f" ({ends[place][:80]})")
+        f'"{labels[place][:80]}"'
+        + ("" if labels[place] == ends[place] else f" ({ends[place][:80]})")
         for place in chosen[:MOST_NAMED]
     ]
     more = f" and {len(chosen) - MOST_NAMED:,} more" if len(chosen) > MOST_NAMED else ""

@@ -78,14 +78,20 @@ def content_of(kind: str, content: Any, forms: Forms | None) -> Any:
     if isinstance(content, np.ndarray):
         return content if forms is None else _of_array(kind, content, forms)
     if isinstance(content, Mapping):
-        return content if forms is None or fits(content, forms) else _file(_columns(content, forms["fields"]))
+        return (
+            content
+            if forms is None or fits(content, forms)
+            else _file(_columns(content, forms["fields"]))
+        )
     if hasattr(content, "to_parquet") or hasattr(content, "column_names"):
         return _file(content)
     raise TypeError(f"content of type {type(content).__name__}: see discreet_client.contents")
 
 
 def _is_of(array: NDArray[Any], form: Mapping[str, Any]) -> bool:
-    return array.ndim == len(form["axes"]) and (not form.get("integers") or np.issubdtype(array.dtype, np.integer))
+    return array.ndim == len(form["axes"]) and (
+        not form.get("integers") or np.issubdtype(array.dtype, np.integer)
+    )
 
 
 def _of_array(kind: str, array: NDArray[Any], forms: Forms) -> Any:
@@ -96,9 +102,17 @@ def _of_array(kind: str, array: NDArray[Any], forms: Forms) -> Any:
             f"an array of {array.ndim} dimensions and type {array.dtype} is no content of {kind}: see"
             " discreet_client.contents"
         )
-    places = np.nonzero(array) if form.get("sparse") else tuple(axis.ravel() for axis in np.indices(array.shape))
+    places = (
+        np.nonzero(array)
+        if form.get("sparse")
+        else tuple(axis.ravel() for axis in np.indices(array.shape))
+    )
     firsts = form.get("first", [0] * array.ndim)
-    columns = {axis: place + first for axis, place, first in zip(form["axes"], places, firsts, strict=True) if axis}
+    columns = {
+        axis: place + first
+        for axis, place, first in zip(form["axes"], places, firsts, strict=True)
+        if axis
+    }
     return _file({**columns, form["value"]: array[places]})
 
 
@@ -108,7 +122,9 @@ def _columns(content: Mapping[str, Any], fields: Sequence[str]) -> dict[str, NDA
     for name, given in content.items():
         values = np.asarray(given)
         if values.dtype == object and any(isinstance(value, dict | list) for value in values.flat):
-            raise TypeError(f"{name!r} is no column, nor one of the fields {', '.join(fields)} of a content")
+            raise TypeError(
+                f"{name!r} is no column, nor one of the fields {', '.join(fields)} of a content"
+            )
         if values.ndim == 2:
             columns |= {f"{name}_{axis}": values[:, axis] for axis in range(values.shape[1])}
         elif values.ndim == 1:
@@ -116,7 +132,9 @@ def _columns(content: Mapping[str, Any], fields: Sequence[str]) -> dict[str, NDA
         else:
             raise TypeError(f"column {name!r} has {values.ndim} dimensions")
     if len({len(values) for values in columns.values()}) != 1:
-        raise TypeError(f"a content has one of the fields {', '.join(fields)}, or columns of one length")
+        raise TypeError(
+            f"a content has one of the fields {', '.join(fields)}, or columns of one length"
+        )
     return columns
 
 

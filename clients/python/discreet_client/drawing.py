@@ -26,7 +26,9 @@ def plotted(fetch: Fetch | None, job_id: str, name: str | None) -> Any:
     except ImportError:
         raise MissingExtra("plotly", "plot", "a figure") from None
     if fetch is None:
-        raise TypeError("this answer was read from no service: client.charts(job_id) has the pictures of a job")
+        raise TypeError(
+            "this answer was read from no service: client.charts(job_id) has the pictures of a job"
+        )
     found = fetch(job_id)
     return _later(found, name) if isawaitable(found) else figure_of(found, name)
 
@@ -41,5 +43,9 @@ def figure_of(charts: Sequence[models.ChartAnswer], name: str | None = None) -> 
 
     chosen = next((one for one in charts if name in (None, one["name"])), None)
     if chosen is None:
-        raise KeyError(f"{name!r}; there are {', '.join(one['name'] for one in charts)}" if charts else "no picture")
+        raise KeyError(
+            f"{name!r}; there are {', '.join(one['name'] for one in charts)}"
+            if charts
+            else "no picture"
+        )
     return Figure(chosen["figure"])

@@ -67,12 +67,16 @@ class FieldError:
 class ApiError(ClientError):
     """The server refused. `code` is the stable name of the error; `problem` the whole document."""
 
-    def __init__(self, status: int, problem: Mapping[str, Any], *, retry_after: float | None = None) -> None:
+    def __init__(
+        self, status: int, problem: Mapping[str, Any], *, retry_after: float | None = None
+    ) -> None:
         self.status = status
         self.problem = dict(problem)
         self.code = str(problem.get("code", "http_error"))
         self.detail = str(problem.get("detail", f"HTTP {status}"))
-        self.errors = tuple(FieldError(issue["pointer"], issue["detail"]) for issue in problem.get("errors") or ())
+        self.errors = tuple(
+            FieldError(issue["pointer"], issue["detail"]) for issue in problem.get("errors") or ()
+        )
         self.binding: dict[str, Any] | None = problem.get("binding")
         self.retry_after = retry_after
         """Seconds after which the server wants to be asked again, where it said so."""
@@ -122,7 +126,9 @@ class JobFailed(ClientError):
         self.job = dict(job)
         error = job.get("error") or {}
         self.code = str(error.get("code", job["state"]))
-        super().__init__(f"job {job['id']} {job['state']}{': ' if error else ''}{error.get('detail', '')}")
+        super().__init__(
+            f"job {job['id']} {job['state']}{': ' if error else ''}{error.get('detail', '')}"
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.job,)
@@ -136,7 +142,9 @@ class MissingExtra(ClientError, ImportError):
     """An optional package is not installed."""
 
     def __init__(self, package: str, extra: str, why: str) -> None:
-        super().__init__(f"{why} needs {package}: pip install 'discreet-client[{extra}]'", name=package)
+        super().__init__(
+            f"{why} needs {package}: pip install 'discreet-client[{extra}]'", name=package
+        )
 
 
 class Unreachable(ClientError):
@@ -155,7 +163,9 @@ BY_STATUS: dict[int, type[ApiError]] = {
 }
 
 
-def api_error(status: int, problem: Mapping[str, Any], *, retry_after: float | None = None) -> ApiError:
+def api_error(
+    status: int, problem: Mapping[str, Any], *, retry_after: float | None = None
+) -> ApiError:
     """The exception of a problem document."""
     kind = BY_STATUS.get(status, ServerError if status >= 500 else ApiError)
     if problem.get("code") == "budget_exhausted":
@@ -163,5 +173,7 @@ def api_error(status: int, problem: Mapping[str, Any], *, retry_after: float | N
     return kind(status, problem, retry_after=retry_after)
 
 
-def _revive(kind: type[ApiError], status: int, problem: Mapping[str, Any], retry_after: float | None) -> ApiError:
+def _revive(
+    kind: type[ApiError], status: int, problem: Mapping[str, Any], retry_after: float | None
+) -> ApiError:
     return kind(status, problem, retry_after=retry_after)

@@ -51,7 +51,9 @@ class ExpressionError(ValueError):
     """A text is not an expression, or too large a one. `position`: 0-based character, None where there is none."""
 
     def __init__(self, sentence: str, position: int | None = None) -> None:
-        super().__init__(sentence if position is None else f"{sentence}, at character {position + 1}")
+        super().__init__(
+            sentence if position is None else f"{sentence}, at character {position + 1}"
+        )
         self.sentence, self.position = sentence, position
 
 
@@ -204,8 +206,12 @@ def _text(node: Expression) -> tuple[str, int]:
             return text, _SUM
         case Product():
             # A quotient in front needs no parentheses: a/b*c is (a/b)*c.
-            first = inner(node.factors[0], _PRODUCT if isinstance(node.factors[0], Quotient) else _UNARY)
-            return "*".join([first, *(inner(factor, _UNARY) for factor in node.factors[1:])]), _PRODUCT
+            first = inner(
+                node.factors[0], _PRODUCT if isinstance(node.factors[0], Quotient) else _UNARY
+            )
+            return "*".join(
+                [first, *(inner(factor, _UNARY) for factor in node.factors[1:])]
+            ), _PRODUCT
         case Quotient():
             return f"{inner(node.numerator, _PRODUCT)}/{inner(node.denominator, _UNARY)}", _PRODUCT
         case Negation():
@@ -226,7 +232,11 @@ def number_text(value: float) -> str:
 
 
 def parse(
-    text: str, names: Iterable[str], *, most_characters: int = MAX_LENGTH, most_nodes: int = MAX_NODES
+    text: str,
+    names: Iterable[str],
+    *,
+    most_characters: int = MAX_LENGTH,
+    most_nodes: int = MAX_NODES,
 ) -> Expression:
     """The tree of `text`, whose variables are among `names`.
 
@@ -266,7 +276,9 @@ class _Parser:
             position = self.after + len(rest) - len(rest.lstrip())
             if position == len(self.text):
                 return "end", "", position
-            raise ExpressionError(f"the character {self.text[position]!r} is not part of the grammar", position)
+            raise ExpressionError(
+                f"the character {self.text[position]!r} is not part of the grammar", position
+            )
         self.after = match.end()
         kind = match.lastgroup or ""
         return kind, match[kind], match.start(kind)
@@ -281,7 +293,9 @@ class _Parser:
 
     def checked(self, node: Expression) -> Expression:
         if node.depth > MAX_DEPTH:
-            raise ExpressionError(f"the expression is nested more than {MAX_DEPTH} levels deep", node.position)
+            raise ExpressionError(
+                f"the expression is nested more than {MAX_DEPTH} levels deep", node.position
+            )
         return node
 
     def sum(self) -> Expression:
@@ -300,15 +314,25 @@ class _Parser:
             if sign == "*":
                 factors.append(factor)
                 continue
-            above = factors[0] if len(factors) == 1 else self.checked(Product(tuple(factors), position=start))
+            above = (
+                factors[0]
+                if len(factors) == 1
+                else self.checked(Product(tuple(factors), position=start))
+            )
             factors = [self.checked(Quotient(above, factor, position=start))]
-        return factors[0] if len(factors) == 1 else self.checked(Product(tuple(factors), position=start))
+        return (
+            factors[0]
+            if len(factors) == 1
+            else self.checked(Product(tuple(factors), position=start))
+        )
 
     def unary(self) -> Expression:
         start = self.token[2]
         self.level += 1
         if self.level > MAX_DEPTH:
-            raise ExpressionError(f"the expression is nested more than {MAX_DEPTH} levels deep", start)
+            raise ExpressionError(
+                f"the expression is nested more than {MAX_DEPTH} levels deep", start
+            )
         node = self.negated(self.unary(), start) if self.take("-") else self.power()
         self.level -= 1
         return node
@@ -325,10 +349,14 @@ class _Parser:
         start = self.token[2]
         exponent = self.unary()
         if exponent.names:
-            raise ExpressionError("an exponent must be a number; write exp(y*log(x)) for x^y", start)
+            raise ExpressionError(
+                "an exponent must be a number; write exp(y*log(x)) for x^y", start
+            )
         value = _constant(exponent, start)
         if abs(value) > MAX_EXPONENT:
-            raise ExpressionError(f"the exponent {number_text(value)} is beyond ±{number_text(MAX_EXPONENT)}", start)
+            raise ExpressionError(
+                f"the exponent {number_text(value)} is beyond ±{number_text(MAX_EXPONENT)}", start
+            )
         return self.checked(Power(base, value, position=base.position))
 
     def atom(self) -> Expression:
@@ -336,22 +364,30 @@ class _Parser:
         if kind == "number":
             value = float(token)
             if value > MAX_NUMBER:
-                raise ExpressionError(f"the number {token[:40]} is larger than {MAX_NUMBER:g}", position)
+                raise ExpressionError(
+                    f"the number {token[:40]} is larger than {MAX_NUMBER:g}", position
+                )
             self.token = self.next()
             return Number(value, position=position)
         if kind == "name":
             self.token = self.next()
             if token in FUNCTIONS:
                 if not self.take("("):
-                    raise ExpressionError(f"the function {token} needs its argument in parentheses", self.token[2])
+                    raise ExpressionError(
+                        f"the function {token} needs its argument in parentheses", self.token[2]
+                    )
                 return self.checked(Call(token, self.closed(position), position=position))
             if token not in self.names:
-                raise ExpressionError(f"{token[:64]!r} is neither an agent nor a function", position)
+                raise ExpressionError(
+                    f"{token[:64]!r} is neither an agent nor a function", position
+                )
             return Variable(token, position=position)
         if self.take("("):
             return self.closed(position)
         found = "the expression ends" if kind == "end" else f"{token!r} stands"
-        raise ExpressionError(f"{found} where a number, a name or a parenthesis is needed", position)
+        raise ExpressionError(
+            f"{found} where a number, a name or a parenthesis is needed", position
+        )
 
     def closed(self, opened: int) -> Expression:
         node = self.sum()
@@ -448,7 +484,9 @@ def derivative(expression: Expression, name: str) -> Expression:
         if id(node) not in known:
             known[id(node)] = rule(node)
             if known[id(node)].size > MAX_DERIVED_NODES:
-                raise ExpressionError("the derivative of the expression is too large", expression.position)
+                raise ExpressionError(
+                    "the derivative of the expression is too large", expression.position
+                )
         return known[id(node)]
 
     def rule(node: Expression) -> Expression:
@@ -461,7 +499,12 @@ def derivative(expression: Expression, name: str) -> Expression:
                 return negate(of(node.argument))
             case Product():
                 factors = node.factors
-                return add(*(multiply(*factors[:i], of(factor), *factors[i + 1 :]) for i, factor in enumerate(factors)))
+                return add(
+                    *(
+                        multiply(*factors[:i], of(factor), *factors[i + 1 :])
+                        for i, factor in enumerate(factors)
+                    )
+                )
             case Quotient():
                 above, below = node.numerator, node.denominator
                 if name not in below.names:
@@ -490,7 +533,10 @@ def gradient(expression: Expression) -> dict[str, Expression]:
         for term in expression.terms:
             for name in term.names:
                 terms.setdefault(name, []).append(term)
-        parts = {name: found[0] if len(found) == 1 else Sum(tuple(found)) for name, found in terms.items()}
+        parts = {
+            name: found[0] if len(found) == 1 else Sum(tuple(found))
+            for name, found in terms.items()
+        }
     found = {name: derivative(part, name) for name, part in sorted(parts.items())}
     return {name: slope for name, slope in found.items() if slope != ZERO}
 
@@ -582,7 +628,9 @@ def divide(above: Expression, below: Expression) -> Expression:
         if isinstance(front, Number):
             ratio = _double(Fraction(front.value) / Fraction(below.value))
             if ratio is not None:
-                return multiply(Number(ratio), *(above.factors[1:] if isinstance(above, Product) else ()))
+                return multiply(
+                    Number(ratio), *(above.factors[1:] if isinstance(above, Product) else ())
+                )
     return Quotient(above, below)
 
 

@@ -30,7 +30,9 @@ class NotWritten(ValueError):
     """A result that has nothing to write in this form, in a sentence."""
 
 
-def link_flows(result: Mapping[str, Any], network: Mapping[str, Any], form: str, *, decimal: str = ".") -> bytes:
+def link_flows(
+    result: Mapping[str, Any], network: Mapping[str, Any], form: str, *, decimal: str = "."
+) -> bytes:
     """The file of a result's link flows. `result`: as `GET /v1/jobs/{id}/result` has it in `result`; `network`: as in
     a problem of kind routing; `decimal`: of CSV, `,` for a spreadsheet that writes numbers so (its columns are then
     apart by semicolons). NotWritten where the result has none, or the form needs coordinates that there are not.
@@ -72,8 +74,14 @@ def changes(result: Mapping[str, Any], network: Mapping[str, Any], most: int) ->
     before, after, level, and where told change_lower and change_upper. NotWritten where the result says no changes."""
     moved, names = result.get("link_flow_changes"), names_of(network)
     if moved is None:
-        raise NotWritten("this result has no link_flow_changes: no links were closed (closed_links)")
-    rows, closed, ends = _rows(result, network), set(result.get("closed") or ()), _ends(result, "link_flow_changes")
+        raise NotWritten(
+            "this result has no link_flow_changes: no links were closed (closed_links)"
+        )
+    rows, closed, ends = (
+        _rows(result, network),
+        set(result.get("closed") or ()),
+        _ends(result, "link_flow_changes"),
+    )
     level = (result.get("uncertainty") or {}).get("level", 0.9)
     ways = [f"{row['link_id']} ({row['from_node_id']} → {row['to_node_id']})" for row in rows]
     there = [place for place, way in enumerate(ways) if not {way, names[place]} & closed]
@@ -110,14 +118,19 @@ def demand_matrix(result: Mapping[str, Any]) -> bytes:
     for field in ("demand", "skims"):
         if result.get(field) is not None:
             ends = _ends(result, field)
-            matrices |= {field: result[field], **{f"{field}_{end}": ends[end] for end in ends if ends[end]}}
+            matrices |= {
+                field: result[field],
+                **{f"{field}_{end}": ends[end] for end in ends if ends[end]},
+            }
     out = io.BytesIO()
     with h5py.File(out, "w") as file:
         file.attrs["OMX_VERSION"] = OMX_VERSION
         file.attrs["SHAPE"] = np.array([len(trips), len(trips)], dtype=np.int32)
         data = file.create_group("data")
         for name, matrix in matrices.items():
-            values = np.array(matrix, dtype=np.float64)  # null, where no interval can be told, is NaN
+            values = np.array(
+                matrix, dtype=np.float64
+            )  # null, where no interval can be told, is NaN
             data.create_dataset(name, data=values, compression="gzip", compression_opts=1)
         file.create_group("lookup").create_dataset("zones", data=np.arange(1, len(trips) + 1))
     return out.getvalue()
@@ -129,11 +142,15 @@ def selected_links(result: Mapping[str, Any], network: Mapping[str, Any]) -> byt
     NotWritten where the result has none."""
     rows = result.get("select_link")
     if rows is None:
-        raise NotWritten("this result has no select_link: ask again with select_links, the positions of links")
+        raise NotWritten(
+            "this result has no select_link: ask again with select_links, the positions of links"
+        )
     ends = _ends(result, "select_link")
     links, nodes, names = network["links"], network.get("node_names"), network.get("link_names")
     if any(row["link"] >= len(links) for row in rows):
-        raise NotWritten(f"the result has links beyond the {len(links)} of the network: it is another one")
+        raise NotWritten(
+            f"the result has links beyond the {len(links)} of the network: it is another one"
+        )
 
     def node(number: int) -> str:
         return str(number) if nodes is None else str(nodes[number - 1])
@@ -164,10 +181,16 @@ def _written(rows: list[Json], fields: list[str], decimal: str = ".") -> bytes:
     """Rows as CSV; fields: the names of the columns where there is no row."""
     text = io.StringIO(newline="")
     names = list(rows[0]) if rows else fields
-    writer = csv.DictWriter(text, fieldnames=names, lineterminator="\n", delimiter=";" if decimal == "," else ",")
+    writer = csv.DictWriter(
+        text, fieldnames=names, lineterminator="\n", delimiter=";" if decimal == "," else ","
+    )
     writer.writeheader()
     for row in rows:
-        figures = {name: str(one).replace(".", decimal) for name, one in row.items() if isinstance(one, float)}
+        figures = {
+            name: str(one).replace(".", decimal)
+            for name, one in row.items()
+            if isinstance(one, float)
+        }
         writer.writerow(row | figures)
     return text.getvalue().encode()
 
@@ -180,7 +203,9 @@ def _rows(result: Mapping[str, Any], network: Mapping[str, Any]) -> list[Json]:
         )
     links = network["links"]
     if len(flows) != len(links):
-        raise NotWritten(f"the result has {len(flows)} link flows, the network {len(links)} links: it is another one")
+        raise NotWritten(
+            f"the result has {len(flows)} link flows, the network {len(links)} links: it is another one"
+        )
     ends = _ends(result, "link_flows")
     lower, upper = ends.get("lower"), ends.get("upper")
     nodes, names = network.get("node_names"), network.get("link_names")
@@ -194,7 +219,11 @@ def _rows(result: Mapping[str, Any], network: Mapping[str, Any]) -> list[Json]:
             "capacity": link["capacity"],
             "flow": flow,
             "flow_over_capacity": flow / link["capacity"],
-            **({} if lower is None or upper is None else {"flow_lower": lower[place], "flow_upper": upper[place]}),
+            **(
+                {}
+                if lower is None or upper is None
+                else {"flow_lower": lower[place], "flow_upper": upper[place]}
+            ),
         }
         for place, (link, flow) in enumerate(zip(links, flows, strict=True))
     ]
@@ -206,7 +235,11 @@ def _lines(network: Mapping[str, Any]) -> list[list[list[float]]] | None:
     if places is None:
         return None
     return [
-        [places[link["tail"] - 1], *([] if shapes is None else shapes[place]), places[link["head"] - 1]]
+        [
+            places[link["tail"] - 1],
+            *([] if shapes is None else shapes[place]),
+            places[link["head"] - 1],
+        ]
         for place, link in enumerate(network["links"])
     ]
 
@@ -216,7 +249,11 @@ def _geojson(rows: list[Json], network: Mapping[str, Any]) -> bytes:
     if lines is None:
         raise NotWritten("GeoJSON needs coordinates, and this network has none (nodes_xy)")
     features = [
-        {"type": "Feature", "geometry": {"type": "LineString", "coordinates": line}, "properties": row}
+        {
+            "type": "Feature",
+            "geometry": {"type": "LineString", "coordinates": line},
+            "properties": row,
+        }
         for row, line in zip(rows, lines, strict=True)
     ]
     return json.dumps({"type": "FeatureCollection", "features": features}, allow_nan=False).encode()
@@ -229,7 +266,9 @@ def _gmns(rows: list[Json], network: Mapping[str, Any]) -> bytes:
             row["geometry"] = f"LINESTRING ({', '.join(f'{x!r} {y!r}' for x, y in line)})"
     # Of all lanes together, which the network keeps; of an hour where it says of what period its own are.
     hours = (network.get("period_minutes") or 60) / 60
-    changed = ({**row, "directed": 1, "capacity": row["capacity"] / hours, "lanes": 1} for row in rows)
+    changed = (
+        {**row, "directed": 1, "capacity": row["capacity"] / hours, "lanes": 1} for row in rows
+    )
     return _written(list(changed), ["link_id", "from_node_id", "to_node_id", "directed"])
 
 
@@ -241,7 +280,11 @@ def _plain(rows: list[Json], network: Mapping[str, Any], decimal: str) -> bytes:
             "link": names[place],
             "from_node": row["from_node_id"],
             "to_node": row["to_node_id"],
-            **{field: row[field] for field in ("free_flow_time", "capacity", *_FIGURES) if field in row},
+            **{
+                field: row[field]
+                for field in ("free_flow_time", "capacity", *_FIGURES)
+                if field in row
+            },
         }
         for place, row in enumerate(rows)
     ]

@@ -21,10 +21,16 @@ def forms_in(contract: Any) -> dict[str, Forms]:
         properties = _mapping(_mapping(schema).get("properties"))
         kind = _mapping(properties.get("kind")).get("const")
         if isinstance(kind, str) and {"public", "content"} <= properties.keys():
-            content = _mapping(schemas.get(str(_mapping(properties["content"]).get("$ref")).rpartition("/")[2]))
+            content = _mapping(
+                schemas.get(str(_mapping(properties["content"]).get("$ref")).rpartition("/")[2])
+            )
             if fields := sorted(_mapping(content.get("properties"))):
                 arrays = content.get("x-arrays")
-                whole = [array for array in arrays if _is_whole(array)] if isinstance(arrays, list) else []
+                whole = (
+                    [array for array in arrays if _is_whole(array)]
+                    if isinstance(arrays, list)
+                    else []
+                )
                 found[kind] = {"fields": fields, "arrays": whole}
     return dict(sorted(found.items()))
 

@@ -14,9 +14,7 @@ from typing import Any
 MOSTLY_NOISE = "mostly noise: at this price the noise is as large as what it covers, so these numbers tell little"
 NOTHING = "nothing above the noise"
 """Of a number that is 0 because all that was released is noise, and not because it was found to be 0."""
-NOT_CONVERGED = (
-    "not converged: the iteration stopped before it settled, or the constraints cannot be kept, so this is no optimum"
-)
+NOT_CONVERGED = "not converged: the iteration stopped before it settled, or the constraints cannot be kept, so this is no optimum"
 """Of a result whose `status` is `iteration_limit` or `infeasible`."""
 MOST_ROWS = 12
 """Rows that a sentence names."""
@@ -43,7 +41,9 @@ class Stated:
     def half_widths(self) -> list[float]:
         """Of every number's interval, smallest first."""
         pairs = zip(numbers(self.lower), numbers(self.upper), strict=False)
-        return sorted((upper - lower) / 2 for lower, upper in pairs if lower is not None and upper is not None)
+        return sorted(
+            (upper - lower) / 2 for lower, upper in pairs if lower is not None and upper is not None
+        )
 
     @property
     def text(self) -> str:
@@ -53,7 +53,9 @@ class Stated:
     def words(self, names: Sequence[str] | None) -> str:
         """The same, with rows called by their names instead of their positions."""
         if is_number(self.value):
-            return with_interval(self.value, self.lower, self.upper, self.level, noise=self.all_noise)
+            return with_interval(
+                self.value, self.lower, self.upper, self.level, noise=self.all_noise
+            )
         widths, said = self.half_widths, []
         if widths:
             middle, largest = (plain(one, 3) for one in (widths[len(widths) // 2], widths[-1]))
@@ -64,7 +66,9 @@ class Stated:
             said.append("mostly noise" if any(numbers(self.value)) else NOTHING)
         elif self.rows_of_noise:
             few, are = len(self.rows_of_noise), "is" if len(self.rows_of_noise) == 1 else "are"
-            said.append(f"{few:,} of {self.rows:,} rows {are} only noise: {listed(self.rows_of_noise, names)}")
+            said.append(
+                f"{few:,} of {self.rows:,} rows {are} only noise: {listed(self.rows_of_noise, names)}"
+            )
         return "; ".join(said) or "no interval can be told"
 
 
@@ -95,9 +99,15 @@ def stated(result: Mapping[str, Any]) -> Iterator[Stated]:
     said = result.get("uncertainty") or {}
     values, noise = said.get("values", {}), said.get("noise_dominates", {})
     names = dict.fromkeys([*values, *noise])
-    for name in sorted(names, key=lambda one: (not is_number(result.get(one)), list(names).index(one))):
+    for name in sorted(
+        names, key=lambda one: (not is_number(result.get(one)), list(names).index(one))
+    ):
         interval, dominated = values.get(name) or {}, noise.get(name, False)
-        rows = tuple(at for at, one in enumerate(dominated) if all(numbers(one))) if isinstance(dominated, list) else ()
+        rows = (
+            tuple(at for at, one in enumerate(dominated) if all(numbers(one)))
+            if isinstance(dominated, list)
+            else ()
+        )
         yield Stated(
             name=name,
             value=result.get(name),
@@ -105,12 +115,15 @@ def stated(result: Mapping[str, Any]) -> Iterator[Stated]:
             upper=interval.get("upper"),
             rows_of_noise=rows,
             rows=len(dominated) if isinstance(dominated, list) else 0,
-            all_noise=bool(dominated) and (not isinstance(dominated, list) or len(rows) == len(dominated)),
+            all_noise=bool(dominated)
+            and (not isinstance(dominated, list) or len(rows) == len(dominated)),
             level=said.get("level", 0.9),
         )
 
 
-def with_interval(value: float, lower: float | None, upper: float | None, level: float, *, noise: bool = False) -> str:
+def with_interval(
+    value: float, lower: float | None, upper: float | None, level: float, *, noise: bool = False
+) -> str:
     """A number with its interval, all with as many digits as the interval's width allows."""
     says = NOTHING if value == 0 else "mostly noise"
     if lower is None or upper is None:

@@ -27,7 +27,20 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 NO_METER = (
-    *("sum", "summe", "total", "gesamt", "all", "mean", "mittel", "average", "temp", "temperatur", "weather", "wetter"),
+    *(
+        "sum",
+        "summe",
+        "total",
+        "gesamt",
+        "all",
+        "mean",
+        "mittel",
+        "average",
+        "temp",
+        "temperatur",
+        "weather",
+        "wetter",
+    ),
     *("wind", "humidity", "feuchte", "rain", "regen", "price", "preis"),
 )
 """Words in the names of columns that are a total, the weather or a price, and no meter."""
@@ -112,15 +125,21 @@ class MeterRule:
     def faults(self, owner: NDArray[np.integer[Any]], time: Ints, kw: Floats) -> Iterator[Fault]:
         """All that keeps readings from becoming states, but for gaps."""
         yield Fault(~np.isfinite(kw), "kw", "a finite number is needed")
-        yield Fault(np.isfinite(kw) & (np.abs(kw) > MOST_KW), "kw", f"power is at most {MOST_KW:g} kW")
+        yield Fault(
+            np.isfinite(kw) & (np.abs(kw) > MOST_KW), "kw", f"power is at most {MOST_KW:g} kW"
+        )
         if not self.clamp:
             low, high = self.edges[[0, -1]]
             says = f"outside the public edges {low:g} to {high:g} kW, which meters.outside refuses"
             yield Fault((kw < low) | (kw >= high), "kw", says)
-        yield Fault(time < self.start, "time", f"before public.meters.start, {self._written(self.start)}")
+        yield Fault(
+            time < self.start, "time", f"before public.meters.start, {self._written(self.start)}"
+        )
         if self.steps is not None:
             end = self.start + self.steps * self.interval
-            says = f"at or after {self._written(end)}, where the last of the public.steps periods ends"
+            says = (
+                f"at or after {self._written(end)}, where the last of the public.steps periods ends"
+            )
             yield Fault(time >= end, "time", says)
         order = np.lexsort((time, owner))
         same = (owner[order[1:]] == owner[order[:-1]]) & (time[order[1:]] == time[order[:-1]])
@@ -184,7 +203,9 @@ class MeterRule:
         if found.lacks[0] < 0:
             return "this participant has fewer than two periods"
         lacks = self._written(self.start + int(found.lacks[0]) * self.interval)
-        carried = f", and no value is carried over more than {self.carry} periods" if self.carry else ""
+        carried = (
+            f", and no value is carried over more than {self.carry} periods" if self.carry else ""
+        )
         return f"this participant has no reading in the period from {lacks} on{carried}"
 
     def _written(self, time: int) -> str:
@@ -231,7 +252,9 @@ def microseconds(moment: datetime) -> int:
     return (moment - EPOCH) // timedelta(microseconds=1)
 
 
-def states_of(public: Mapping[str, Any], participant: ArrayLike, time: Any, kw: ArrayLike) -> dict[str, Any]:
+def states_of(
+    public: Mapping[str, Any], participant: ArrayLike, time: Any, kw: ArrayLike
+) -> dict[str, Any]:
     """A content for `register`: columns `participant, step, state`, made here, so that no power is sent.
 
     public: the dataset's public part with `edges` and `meters`; participant, kw: one a reading; time: a series, an
@@ -249,10 +272,14 @@ def states_of(public: Mapping[str, Any], participant: ArrayLike, time: Any, kw: 
     for fault in rule.faults(owner, times, power):
         if fault.rows.any():
             rows = np.flatnonzero(fault.rows)
-            raise ValueError(f"row {rows[0]}, {fault.column}: {fault.detail} ({rows.size} rows in all)")
+            raise ValueError(
+                f"row {rows[0]}, {fault.column}: {fault.detail} ({rows.size} rows in all)"
+            )
     found = rule.states(owner, times, power, most=max(10 * power.size, 10**8))
     if rule.gaps == "refuse" and found.left_out.size:
-        raise ValueError(f"row {found.left_out[0]}: {rule.gap(found)} ({found.left_out.size} participants in all)")
+        raise ValueError(
+            f"row {found.left_out[0]}: {rule.gap(found)} ({found.left_out.size} participants in all)"
+        )
     size = np.diff(found.start)
     return {
         "participant": np.repeat(np.arange(size.size), size),
@@ -278,7 +305,9 @@ def times_of(time: Any, offset: int | None = None) -> Ints:
     """int64[rows], microseconds since 1970. datetime64 is UTC; other times say their zone, or have the offset."""
     values = np.asarray(time.dt.tz_convert("UTC").dt.tz_localize(None) if _is_zoned(time) else time)
     if values.dtype.kind == "M":
-        return values.astype("datetime64[us]").astype(np.int64) - (0 if _is_zoned(time) else offset or 0)
+        return values.astype("datetime64[us]").astype(np.int64) - (
+            0 if _is_zoned(time) else offset or 0
+        )
     found = np.empty(values.size, dtype=np.int64)
     for row, value in enumerate(values.tolist()):
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
@@ -313,11 +342,18 @@ def in_zone(times: Sequence[str | datetime], zone: str) -> list[datetime]:
             first, second = ([local[row] for row in rows] for rows in (part[:half], part[half:]))
             # A time that stands twice in a row may be one reading written twice, so it tells nothing of the hours.
             begins_again = half and local[part[half]] < local[part[half - 1]]
-            if first != second and not (begins_again and (set(first) <= set(second) or set(second) <= set(first))):
+            if first != second and not (
+                begins_again and (set(first) <= set(second) or set(second) <= set(first))
+            ):
                 says = "clocks show this time twice on that day, and the order of rows does not tell which it is"
-                raise ValueError(f"row {part[0]}: {local[part[0]].isoformat()}: {says}; write the offset")
+                raise ValueError(
+                    f"row {part[0]}: {local[part[0]].isoformat()}: {says}; write the offset"
+                )
             folds[half:] = [1] * (len(part) - half)
-        found += [local[row].replace(tzinfo=place, fold=fold) for row, fold in zip(part, folds, strict=True)]
+        found += [
+            local[row].replace(tzinfo=place, fold=fold)
+            for row, fold in zip(part, folds, strict=True)
+        ]
     return found
 
 
@@ -338,7 +374,9 @@ def _offsets(moment: datetime, place: ZoneInfo) -> tuple[timedelta, timedelta]:
 def _twice(moment: datetime, place: ZoneInfo, row: int) -> bool:
     early, late = _offsets(moment, place)
     if early < late:
-        raise ValueError(f"row {row}: {moment.isoformat()} is a time that clocks in {place.key} skip")
+        raise ValueError(
+            f"row {row}: {moment.isoformat()} is a time that clocks in {place.key} skip"
+        )
     return early > late
 
 

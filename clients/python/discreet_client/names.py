@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_TOTAL = re.compile(r"(sum|summe|total|gesamt|insgesamt|mean|mittel|mittelwert|average|durchschnitt)", re.IGNORECASE)
+_TOTAL = re.compile(
+    r"(sum|summe|total|gesamt|insgesamt|mean|mittel|mittelwert|average|durchschnitt)", re.IGNORECASE
+)
 _WHOLE = re.compile(r"([+-]?[0-9]+)\.0*")
 _KEPT = 1 << 16
 
@@ -29,12 +31,16 @@ def name_of(text: str) -> str:
 
 def names_of(values: NDArray[Any]) -> NDArray[Any]:
     """`name_of` of each, as objects: an array of fixed-width text drops zero characters."""
-    return np.fromiter((name_of(_text(value)) for value in values.tolist()), dtype=object, count=values.size)
+    return np.fromiter(
+        (name_of(_text(value)) for value in values.tolist()), dtype=object, count=values.size
+    )
 
 
 def totals(names: NDArray[Any]) -> NDArray[np.bool_]:
     """bool[n]: which of these are called like the last line of a spreadsheet, a total or a mean, and nobody is."""
-    return np.fromiter((_TOTAL.fullmatch(name) is not None for name in names.tolist()), np.bool_, names.size)
+    return np.fromiter(
+        (_TOTAL.fullmatch(name) is not None for name in names.tolist()), np.bool_, names.size
+    )
 
 
 def blurred(values: NDArray[Any]) -> NDArray[np.bool_]:
@@ -50,7 +56,9 @@ def blurred(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 def _is_blurred(value: Any) -> bool:
     """Of a Python number, or a scalar of NumPy."""
-    return isinstance(value, float | np.floating) and not abs(float(value)) < _first_blurred(np.dtype(type(value)))
+    return isinstance(value, float | np.floating) and not abs(float(value)) < _first_blurred(
+        np.dtype(type(value))
+    )
 
 
 def _first_blurred(kind: np.dtype[Any]) -> float:

@@ -57,7 +57,11 @@ KILOMETRES = {
     **dict.fromkeys(("mi", "miles"), 1.609344),
     **dict.fromkeys(("ft", "feet"), 0.0003048),
 }
-SPEEDS = {**dict.fromkeys(("kph", "km/h", "kmh"), 1.0), "mph": 1.609344, **dict.fromkeys(("mps", "m/s"), 3.6)}
+SPEEDS = {
+    **dict.fromkeys(("kph", "km/h", "kmh"), 1.0),
+    "mph": 1.609344,
+    **dict.fromkeys(("mps", "m/s"), 3.6),
+}
 LONGEST_LINK, LONG_LINK, SHORT_LINK = 300.0, 30.0, 0.001
 """Kilometres: no road has a link beyond the first; half of a network's are below the second, and above the third."""
 FASTEST, SLOW = 250.0, 2.0
@@ -124,13 +128,23 @@ def read(
     """
     paths = _listed(files)
     options = _Options(
-        *(dict(columns or {}), units, toll_weight, distance_weight, through_zones, both_ways, time_unit),
+        *(
+            dict(columns or {}),
+            units,
+            toll_weight,
+            distance_weight,
+            through_zones,
+            both_ways,
+            time_unit,
+        ),
         *(lane_capacity, speed, doubled),
     )
     if doubled not in DOUBLED:
         raise TableError(f"doubled is {', '.join(DOUBLED)}, not {str(doubled)[:40]}")
     if lane_capacity is not None and not (is_figure(lane_capacity) and lane_capacity > 0):
-        raise TableError(f"lane_capacity is a number of vehicles above 0, not {str(lane_capacity)[:40]}")
+        raise TableError(
+            f"lane_capacity is a number of vehicles above 0, not {str(lane_capacity)[:40]}"
+        )
     if speed is not None and not (is_figure(speed) and speed > 0):
         raise TableError(f"speed is a number above 0, not {str(speed)[:40]}")
     if time_unit not in (None, *TIME_UNITS):
@@ -142,8 +156,13 @@ def read(
     elif any(kind in (".geojson", ".json") for kind in kinds.values()):
         made = _geojson(paths, options)
     elif all(kind == ".csv" for kind in kinds.values()):
-        tables = {path: read_csv(path.read_bytes(), path.name, *_encodings(encoding)) for path in paths}
-        gmns = any("from_node_id" in table.columns and "free_speed" in table.columns for table in tables.values())
+        tables = {
+            path: read_csv(path.read_bytes(), path.name, *_encodings(encoding)) for path in paths
+        }
+        gmns = any(
+            "from_node_id" in table.columns and "free_speed" in table.columns
+            for table in tables.values()
+        )
         gmns = gmns and not options.columns
         made = _gmns(tables, options) if gmns else _csv(tables, options)
     else:
@@ -153,7 +172,9 @@ def read(
     made = _of_a_period(made, gmns, period_minutes)
     if time_unit is not None:
         made = made._replace(network={**made.network, "time_unit": time_unit})
-    return NetworkReading(name or _name_of(paths), made.network, made.notes, made.left_out, made.warnings)
+    return NetworkReading(
+        name or _name_of(paths), made.network, made.notes, made.left_out, made.warnings
+    )
 
 
 @dataclass(frozen=True)
@@ -208,7 +229,9 @@ def _of_a_period(made: Made, gmns: bool, minutes: float | None) -> Made:
         raise TableError(f"period_minutes is a number of minutes above 0, not {str(minutes)[:40]}")
     links = [{**link, "capacity": link["capacity"] * minutes / 60} for link in network["links"]]
     says = f"capacity, of an hour in the file, is of a period of {minutes:g} minutes"
-    return made._replace(network={**network, "links": links, "period_minutes": minutes}, notes=[*notes, says])
+    return made._replace(
+        network={**network, "links": links, "period_minutes": minutes}, notes=[*notes, says]
+    )
 
 
 def _listed(files: Sequence[str | Path]) -> list[Path]:
@@ -221,7 +244,11 @@ def _listed(files: Sequence[str | Path]) -> list[Path]:
             if (folder / other).exists():
                 says = f"{other} stands there: {what} are not modelled; name link.csv and node.csv to leave it out"
                 raise TableError(says)
-        paths = [folder / one for one in ("link.csv", "node.csv", "config.csv") if (folder / one).exists()]
+        paths = [
+            folder / one
+            for one in ("link.csv", "node.csv", "config.csv")
+            if (folder / one).exists()
+        ]
         if not paths:
             raise TableError(f"{folder} has no link.csv")
     for path in paths:
@@ -234,7 +261,11 @@ def _listed(files: Sequence[str | Path]) -> list[Path]:
 
 def _encodings(said: str | None) -> list[str | None]:
     """Those that a file is tried in: texts of another encoding are hardly ever UTF-8 too."""
-    return [None, said] if said is not None and said.lower().startswith(("cp", "windows", "iso", "latin")) else [said]
+    return (
+        [None, said]
+        if said is not None and said.lower().startswith(("cp", "windows", "iso", "latin"))
+        else [said]
+    )
 
 
 def _name_of(paths: Sequence[Path]) -> str:
@@ -247,13 +278,17 @@ def _name_of(paths: Sequence[Path]) -> str:
 
 def _tntp(paths: Sequence[Path], options: _Options) -> Made:
     if options.doubled != "refuse":
-        raise TableError("doubled says nothing of TNTP, whose links have numbers: all of them are kept")
+        raise TableError(
+            "doubled says nothing of TNTP, whose links have numbers: all of them are kept"
+        )
     options.refuse("TNTP", "columns", "units", "both_ways", "lane_capacity", "speed")
     texts = {path: path.read_text(encoding="utf-8", errors="replace") for path in paths}
     nets = [path for path, text in texts.items() if "<NUMBER OF NODES>" in text.upper()]
     others = [path for path in paths if path not in nets]
     if len(nets) != 1 or len(others) > 1 or any(path.suffix.lower() != ".tntp" for path in others):
-        raise TableError("TNTP: one file of links (NAME_net.tntp), and one of nodes (NAME_node.tntp) or none")
+        raise TableError(
+            "TNTP: one file of links (NAME_net.tntp), and one of nodes (NAME_node.tntp) or none"
+        )
     file = tntp.read_network(texts[nets[0]])
     costs = file.fixed_costs(options.toll_weight, options.distance_weight)
     network: Json = {
@@ -279,7 +314,9 @@ def _tntp(paths: Sequence[Path], options: _Options) -> Made:
         if lacking := [number for number in file.numbers if number not in places]:
             raise TableError(f"{others[0].name}: no coordinates of node {lacking[0]}")
         network["nodes_xy"] = [list(places[number]) for number in file.numbers]
-    notes = [f"the first {file.zones} nodes are the zones; free_flow_time is in the file's own unit"]
+    notes = [
+        f"the first {file.zones} nodes are the zones; free_flow_time is in the file's own unit"
+    ]
     return Made(network, notes, [], [])
 
 
@@ -310,10 +347,17 @@ def _gmns(tables: Mapping[Path, Table], options: _Options) -> Made:
     costs = _tolls(table, options)
     shapes = _geometries(table)
     figures = zip(free.tolist(), capacity.tolist(), costs, strict=True)
-    called = [name or link for name, link in zip(_names(table), table.names("link_id").tolist(), strict=True)]
+    called = [
+        name or link
+        for name, link in zip(_names(table), table.names("link_id").tolist(), strict=True)
+    ]
     roads = [
         _Road(
-            tail, head, {"free_flow_time": time, "capacity": most, **({"fixed_cost": cost} if cost else {})}, name, line
+            tail,
+            head,
+            {"free_flow_time": time, "capacity": most, **({"fixed_cost": cost} if cost else {})},
+            name,
+            line,
         )
         for tail, head, (time, most, cost), name, line in zip(
             table.names("from_node_id").tolist(),
@@ -325,15 +369,21 @@ def _gmns(tables: Mapping[Path, Table], options: _Options) -> Made:
         )
     ]
     names = {"node": "node_id", "x": "x_coord", "y": "y_coord"}
-    places = _places(nodes, {role: name for role, name in names.items() if role in NODE or name in nodes.columns})
+    places = _places(
+        nodes, {role: name for role, name in names.items() if role in NODE or name in nodes.columns}
+    )
     zones = _zones(nodes, "zone_id", list(places))
     roads, once = _once(_both_ways(roads, table, options), options.doubled)
     directed = "directed" in table.columns
     network, notes = _assembled(roads, places, zones, options, directed=directed)
     notes.append("free_flow_time is in minutes, capacity in vehicles, of all lanes")
-    notes.append("links have no b and power of their own: a problem's `latency` says them (BPR: 0.15 and 4)")
+    notes.append(
+        "links have no b and power of their own: a problem's `latency` says them (BPR: 0.15 and 4)"
+    )
     network["time_unit"] = "minutes"
-    return Made(network, [*notes, *once], left_out, [*_doubts(table, lengths * length, speeds * speed)])
+    return Made(
+        network, [*notes, *once], left_out, [*_doubts(table, lengths * length, speeds * speed)]
+    )
 
 
 def _check_gmns(table: Table, nodes: Table, options: _Options) -> None:
@@ -408,7 +458,11 @@ def _geometries(table: Table) -> list[tuple[Point, ...]]:
     if "geometry" not in table.columns:
         return [()] * table.rows
     found = []
-    flags = table.numbers("dir_flag", may_lack=True).tolist() if "dir_flag" in table.columns else [1.0] * table.rows
+    flags = (
+        table.numbers("dir_flag", may_lack=True).tolist()
+        if "dir_flag" in table.columns
+        else [1.0] * table.rows
+    )
     given = table.columns["geometry"]
     lines = [() if value is None else _line(str(value)) for value in given.tolist()]
     wrong = np.array([line is None for line in lines], dtype=bool)
@@ -422,7 +476,9 @@ def _geometries(table: Table) -> list[tuple[Point, ...]]:
 def _line(text: str) -> tuple[Point, ...] | None:
     matched = _LINESTRING.fullmatch(text.strip())
     try:
-        return None if matched is None else tuple(_point(one.split()) for one in matched[1].split(","))
+        return (
+            None if matched is None else tuple(_point(one.split()) for one in matched[1].split(","))
+        )
     except (ValueError, TypeError, IndexError):
         return None
 
@@ -441,7 +497,9 @@ def _csv(tables: Mapping[Path, Table], options: _Options) -> Made:
     options.refuse("CSV", "toll_weight", "distance_weight")
     known = (*LINK, *LINK_OPTIONAL, *LENGTH, *NODE, NODE_NAME, *PLACE, "zone")
     if unknown := sorted(set(options.columns) - set(known)):
-        raise TableError(f"columns: nothing is called {unknown[0]!r} here; there are {', '.join(known)}")
+        raise TableError(
+            f"columns: nothing is called {unknown[0]!r} here; there are {', '.join(known)}"
+        )
     tail = options.columns.get("tail", "tail")
     links = [path for path, table in tables.items() if tail in table.columns]
     nodes = [path for path in tables if path not in links]
@@ -453,7 +511,9 @@ def _csv(tables: Mapping[Path, Table], options: _Options) -> Made:
             " free_flow_time=…, or length=…,speed=… with --units km,kph; capacity=…, or --lane-capacity N; name=… and"
             " directed=… where there are such"
         )
-    table, notes, left_out, warnings = _links(tables[links[0]], links[0].name, "CSV", options, ends=True)
+    table, notes, left_out, warnings = _links(
+        tables[links[0]], links[0].name, "CSV", options, ends=True
+    )
     roads = [
         _Road(tail, head, figures, name)
         for tail, head, figures, name in zip(
@@ -471,7 +531,9 @@ def _csv(tables: Mapping[Path, Table], options: _Options) -> Made:
         zones = _zones(tables[nodes[0]], options.columns.get("zone", "zone"), list(places))
         if called := _called(tables[nodes[0]], options.columns, list(places)):
             _known_ends(roads, called)
-            roads = [replace(road, tail=called[road.tail], head=called[road.head]) for road in roads]
+            roads = [
+                replace(road, tail=called[road.tail], head=called[road.head]) for road in roads
+            ]
             places = {called[node]: place for node, place in places.items()}
             zones = zones and {called[node]: zone for node, zone in zones.items()}
     roads, once = _once(_both_ways(roads, table, options), options.doubled)
@@ -497,11 +559,17 @@ def _lacking(source: Table, options: _Options, *, timed: bool, counted: bool, en
         said.append(
             "no column free_flow_time; say --columns free_flow_time=…, or --columns length=…,speed=… with"
             " --units km,kph, from which it follows, in minutes"
-            + ("; or --speed N, of all links, beside the lengths that are there" if there == ["length"] else "")
+            + (
+                "; or --speed N, of all links, beside the lengths that are there"
+                if there == ["length"]
+                else ""
+            )
         )
     measured = chosen.get("free_flow_time", "free_flow_time") not in source.columns
     if timed and measured and options.units is None:
-        said.append("units of length and speed are needed: --units km,kph, m,kph or mi,mph (units in Python)")
+        said.append(
+            "units of length and speed are needed: --units km,kph, m,kph or mi,mph (units in Python)"
+        )
     if not counted and chosen.get("capacity") is not None:
         said.append(f"no column {chosen['capacity']}")
     elif not counted and options.lane_capacity is None:
@@ -561,9 +629,15 @@ def _links(source: Table, file: str, of: str, options: _Options, *, ends: bool) 
         if timed or options.columns.get("speed", "speed") in source.columns:
             options.refuse(f"{of} with a column {'free_flow_time' if timed else 'speed'}", "speed")
         every = np.full(source.rows, options.speed)
-        source = replace(source, columns={**source.columns, options.columns.get("speed", "speed"): every})
+        source = replace(
+            source, columns={**source.columns, options.columns.get("speed", "speed"): every}
+        )
     measured = not timed and all(options.columns.get(one, one) in source.columns for one in LENGTH)
-    chosen = {role: name for role, name in options.columns.items() if role in (*LINK, *LINK_OPTIONAL, *LENGTH)}
+    chosen = {
+        role: name
+        for role, name in options.columns.items()
+        if role in (*LINK, *LINK_OPTIONAL, *LENGTH)
+    }
     counted = options.columns.get("capacity", "capacity") in source.columns
     if lacking := _lacking(source, options, timed=timed or measured, counted=counted, ends=ends):
         raise TableError(f"{lacking}\ncolumns are: {source.listed()}")
@@ -571,13 +645,20 @@ def _links(source: Table, file: str, of: str, options: _Options, *, ends: bool) 
         options.refuse(f"{of} with a column free_flow_time", "units")
     if counted:
         options.refuse(f"{of} with a column capacity", "lane_capacity")
-    derived = [*(["free_flow_time"] if measured else []), *(["capacity"] if options.lane_capacity else [])]
+    derived = [
+        *(["free_flow_time"] if measured else []),
+        *(["capacity"] if options.lane_capacity else []),
+    ]
     needed = [one for one in LINK[0 if ends else 2 :] if one not in derived]
     roles = (*needed, *LINK_OPTIONAL, *(LENGTH if measured else ()))
     table = source.named({role: chosen[role] for role in chosen if role in roles}, needed, roles)
     _check_cells(table)
     left_out = _unread(source, [chosen.get(role, role) for role in roles], file)
-    notes = [] if options.speed is None else [f"the speed of every link is taken to be {options.speed:g}"]
+    notes = (
+        []
+        if options.speed is None
+        else [f"the speed of every link is taken to be {options.speed:g}"]
+    )
     if options.lane_capacity is not None:
         table, says = _of_lanes(table, options.lane_capacity)
         notes.append(says)
@@ -627,7 +708,9 @@ def _names(table: Table) -> list[str | None]:
     found: list[str | None] = [None] * table.rows
     if "name" in table.columns:
         there = np.flatnonzero(~missing(table.columns["name"]))
-        for row, name in zip(there.tolist(), table.ordered(there).names("name").tolist(), strict=True):
+        for row, name in zip(
+            there.tolist(), table.ordered(there).names("name").tolist(), strict=True
+        ):
             found[row] = name
     return found
 
@@ -655,13 +738,17 @@ def _geojson(paths: Sequence[Path], options: _Options) -> Made:
             geometry = feature.get("geometry") if isinstance(feature, dict) else None
             kind = geometry.get("type") if isinstance(geometry, dict) else None
             if kind not in ("LineString", "Point"):
-                wrong.setdefault(f"{str(kind)[:40]} is not modelled, LineString and Point are", []).append(position)
+                wrong.setdefault(
+                    f"{str(kind)[:40]} is not modelled, LineString and Point are", []
+                ).append(position)
             elif not isinstance(feature.get("properties") or {}, dict):
                 wrong.setdefault("properties are an object", []).append(position)
             else:
                 (lines if kind == "LineString" else points).append(feature)
         if wrong:
-            faults = (f"{path.name}, {_few(places, 'feature')}: {says}" for says, places in wrong.items())
+            faults = (
+                f"{path.name}, {_few(places, 'feature')}: {says}" for says, places in wrong.items()
+            )
             raise TableError("\n".join(islice(faults, MOST_FAULTS)))
     if not lines:
         raise TableError("GeoJSON: no LineString, and these are the links")
@@ -682,12 +769,18 @@ def _geojson(paths: Sequence[Path], options: _Options) -> Made:
     for tail, head, shape in zip(tails, heads, shapes, strict=True):
         for node, point in ((tail, shape[0]), (head, shape[-1])):
             if places.setdefault(node, point) != point:
-                raise TableError(f"lines end at node {node} in two places, {places[node]} and {point}")
+                raise TableError(
+                    f"lines end at node {node} in two places, {places[node]} and {point}"
+                )
     roads = [
         _Road(tail, head, figures, name, shape[1:-1])
-        for tail, head, figures, name, shape in zip(tails, heads, _figures(table), _names(table), shapes, strict=True)
+        for tail, head, figures, name, shape in zip(
+            tails, heads, _figures(table), _names(table), shapes, strict=True
+        )
     ]
-    zones = _zones_of_points(points, options, places, {point: node for node, point in places.items()})
+    zones = _zones_of_points(
+        points, options, places, {point: node for node, point in places.items()}
+    )
     roads, once = _once(_both_ways(roads, table, options), options.doubled)
     directed = "directed" in table.columns
     network, told = _assembled(roads, places, zones, options, directed=directed)
@@ -716,7 +809,10 @@ def _coordinates(value: Any) -> tuple[Point, ...] | None:
 def _properties(features: Sequence[Json]) -> Table:
     properties = [feature.get("properties") or {} for feature in features]
     names = dict.fromkeys(name for one in properties for name in one)
-    columns = {name: np.array([one.get(name) for one in properties] + [None], dtype=object)[:-1] for name in names}
+    columns = {
+        name: np.array([one.get(name) for one in properties] + [None], dtype=object)[:-1]
+        for name in names
+    }
     return Table(columns, np.arange(len(features)), "feature")
 
 
@@ -748,12 +844,18 @@ def _places(source: Table, columns: Mapping[str, str]) -> dict[str, Point | None
     there = [one for one in PLACE if columns.get(one, one) in source.columns]
     lacking = [one for one in PLACE if one not in there and (there or one in columns)]
     if lacking:
-        raise TableError(f"no column {columns.get(lacking[0], lacking[0])}; columns are: {source.listed()}")
-    table = source.named({role: name for role, name in columns.items() if role in (*NODE, *there)}, NODE, there)
+        raise TableError(
+            f"no column {columns.get(lacking[0], lacking[0])}; columns are: {source.listed()}"
+        )
+    table = source.named(
+        {role: name for role, name in columns.items() if role in (*NODE, *there)}, NODE, there
+    )
     names = table.names("node").tolist()
     if len(counts := Counter(names)) < len(names):
         twice = [name for name, count in counts.items() if count > 1]
-        raise TableError(f"{_few(twice, 'node', 'stands', 'stand')} more than once in the table of nodes")
+        raise TableError(
+            f"{_few(twice, 'node', 'stands', 'stand')} more than once in the table of nodes"
+        )
     if not there or all(missing(table.columns[one]).all() for one in PLACE):
         return dict.fromkeys(names)
     x, y = table.numbers("x").tolist(), table.numbers("y").tolist()
@@ -779,7 +881,11 @@ def _zones(table: Table, column: str, nodes: Sequence[str]) -> dict[str, str] | 
         return None
     values = table.columns[column]
     there = (~missing(values)).tolist()
-    return {node: _text(value) for node, value, is_zone in zip(nodes, values.tolist(), there, strict=True) if is_zone}
+    return {
+        node: _text(value)
+        for node, value, is_zone in zip(nodes, values.tolist(), there, strict=True)
+        if is_zone
+    }
 
 
 def _both_ways(roads: Sequence[_Road], table: Table, options: _Options) -> list[_Road]:
@@ -823,11 +929,16 @@ def _once(roads: Sequence[_Road], doubled: str) -> tuple[list[_Road], list[str]]
     name and figures; links side by side that differ are kept."""
     alike: dict[tuple[Any, ...], list[_Road]] = {}
     for road in roads:
-        alike.setdefault((road.tail, road.head, road.name, *sorted(road.figures.items())), []).append(road)
+        alike.setdefault(
+            (road.tail, road.head, road.name, *sorted(road.figures.items())), []
+        ).append(road)
     more = [same for same in alike.values() if len(same) > 1]
     if not more:
         return list(roads), []
-    streets = [f"{same[0].tail} to {same[0].head}{f', {same[0].name}' if same[0].name else ''}" for same in more]
+    streets = [
+        f"{same[0].tail} to {same[0].head}{f', {same[0].name}' if same[0].name else ''}"
+        for same in more
+    ]
     rest = len(more) - MOST_FAULTS
     listed = "; ".join(streets[:MOST_FAULTS]) + (f"; and {rest:,} more" if rest > 0 else "")
     link = "1 link stands" if len(more) == 1 else f"{len(more):,} links stand"
@@ -838,12 +949,19 @@ def _once(roads: Sequence[_Road], doubled: str) -> tuple[list[_Road], list[str]]
             " with their capacities together (doubled= in Python)"
         )
     if doubled == "keep-first":
-        return [same[0] for same in alike.values()], [f"{link} more than once, taken once each: {listed}"]
+        return [same[0] for same in alike.values()], [
+            f"{link} more than once, taken once each: {listed}"
+        ]
     summed = [
-        replace(same[0], figures={**same[0].figures, "capacity": same[0].figures["capacity"] * len(same)})
+        replace(
+            same[0],
+            figures={**same[0].figures, "capacity": same[0].figures["capacity"] * len(same)},
+        )
         for same in alike.values()
     ]
-    return summed, [f"{link} more than once, made one link each with their capacities together: {listed}"]
+    return summed, [
+        f"{link} more than once, made one link each with their capacities together: {listed}"
+    ]
 
 
 def _link_names(roads: Sequence[_Road]) -> list[str] | None:
@@ -892,7 +1010,10 @@ def _assembled(
                 says = f"zone {zone} has the nodes {by_zone[zone]} and {node}; here a zone is one node:"
                 raise TableError(f"{says} a centroid, which connectors join to the others")
             by_zone[zone] = node
-        order = sorted(by_zone, key=lambda zone: (not _is_number(zone), int(zone) if _is_number(zone) else 0, zone))
+        order = sorted(
+            by_zone,
+            key=lambda zone: (not _is_number(zone), int(zone) if _is_number(zone) else 0, zone),
+        )
         first = [by_zone[zone] for zone in order]
         nodes = first + [node for node in nodes if node not in zones]
         notes.append(f"the first {len(first)} nodes are the zones, in the order of their names")
@@ -909,7 +1030,9 @@ def _assembled(
         raise TableError(f"links lead from a node to itself, at {_few(loops, 'node')}")
     network: Json = {
         "nodes": len(nodes),
-        "links": [{"tail": number[road.tail], "head": number[road.head], **road.figures} for road in roads],
+        "links": [
+            {"tail": number[road.tail], "head": number[road.head], **road.figures} for road in roads
+        ],
     }
     if zones and not options.through_zones:
         network["first_through_node"] = len(zones) + 1
@@ -924,7 +1047,9 @@ def _assembled(
             says = "whose name others have too, or that have none, are called by the nodes at their ends as well"
             notes.append(f"{few:,} of {len(roads):,} links, {says}")
     if any(road.shape for road in roads) and not known:
-        notes.append("nodes have no coordinates, so there is no map and the lines of links are left out")
+        notes.append(
+            "nodes have no coordinates, so there is no map and the lines of links are left out"
+        )
     elif any(road.shape for road in roads):
         network["link_shapes"] = [[list(point) for point in road.shape] for road in roads]
     return network, notes
@@ -933,7 +1058,9 @@ def _assembled(
 def _known_ends(roads: Sequence[_Road], nodes: Collection[str]) -> None:
     ends = dict.fromkeys(node for road in roads for node in (road.tail, road.head))
     if lost := [node for node in ends if node not in nodes]:
-        raise TableError(f"links end at {_few(lost, 'node')}, of which the table of nodes knows nothing")
+        raise TableError(
+            f"links end at {_few(lost, 'node')}, of which the table of nodes knows nothing"
+        )
 
 
 def _unread(table: Table, read: Iterable[str], file: str) -> list[str]:
@@ -946,4 +1073,6 @@ def _is_number(text: str) -> bool:
 
 
 def _text(value: Any) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
+    return (
+        str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
+    )

@@ -84,11 +84,15 @@ def objects_of(source: Any, kind: str) -> list[Mapping[str, Any]]:
             raise TableError(f"object {place}: an OpenADR {kind.lower()} is needed")
         said = one.get("objectType")
         if said is not None and kind not in str(said):
-            raise TableError(f"object {place} is an OpenADR {str(said)[:40]}, and no {kind.lower()}")
+            raise TableError(
+                f"object {place} is an OpenADR {str(said)[:40]}, and no {kind.lower()}"
+            )
     return found
 
 
-def table_of_reports(source: Any, public: Mapping[str, Any], rules: Mapping[str, Any]) -> tuple[Table, Json]:
+def table_of_reports(
+    source: Any, public: Mapping[str, Any], rules: Mapping[str, Any]
+) -> tuple[Table, Json]:
     """A table participant, time, kw of reports, and the rules that are left.
 
     rules:
@@ -101,7 +105,9 @@ def table_of_reports(source: Any, public: Mapping[str, Any], rules: Mapping[str,
     power in each. What is marked as MISSING or BAD (DATA_QUALITY) is a gap.
     """
     rules = dict(rules)
-    whose = word({"participant": rules.pop("participant", "resource")}, "participant", ("resource", "client"))
+    whose = word(
+        {"participant": rules.pop("participant", "resource")}, "participant", ("resource", "client")
+    )
     asked, units = rules.pop("payload", None), rules.pop("units", None)
     reports = objects_of(source, "REPORT")
     payload = _payload(reports, asked)
@@ -120,7 +126,9 @@ def table_of_reports(source: Any, public: Mapping[str, Any], rules: Mapping[str,
             if own == AGGREGATED:
                 raise TableError(f"{where}: a total of several resources, which is nobody's meter")
             if whose == "client" and not client:
-                raise TableError(f"report {place}: no clientName, whose resources are to be added up")
+                raise TableError(
+                    f"report {place}: no clientName, whose resources are to be added up"
+                )
             participant = client if whose == "client" else f"{client}/{own}"
             readings = found.setdefault(participant, {})
             resources.setdefault(participant, set()).add(own)
@@ -137,7 +145,9 @@ def table_of_reports(source: Any, public: Mapping[str, Any], rules: Mapping[str,
                 kw.append(math.fsum(power for _, power in parts))
     if not name:
         raise TableError(f"the reports hold no interval with {payload}")
-    return table_of({"participant": np.array(name, dtype=object), "time": np.array(time), "kw": np.array(kw)}), rules
+    return table_of(
+        {"participant": np.array(name, dtype=object), "time": np.array(time), "kw": np.array(kw)}
+    ), rules
 
 
 def fields_of_events(
@@ -163,7 +173,9 @@ def fields_of_events(
         raise TableError("at least 2 steps, of at least a second each, are needed")
     step, given = timedelta(seconds=interval_seconds), objects_of(events, "EVENT")
     # Later ones are written over earlier ones.
-    order = sorted(given, key=lambda one: -(math.inf if one.get("priority") is None else one["priority"]))
+    order = sorted(
+        given, key=lambda one: -(math.inf if one.get("priority") is None else one["priority"])
+    )
     prices, limits = list[tuple[Interval, float]](), list[tuple[Interval, float]]()
     for event in order:
         where = f"event {str(event.get('eventName') or given.index(event))[:40]}"
@@ -174,7 +186,9 @@ def fields_of_events(
                         f"{where}: a payload {kind[:40]}, which is no price and no limit on what is imported"
                     )
                 factor = _event_factor(event, kind, where)
-                (prices if kind == PRICE else limits).append((interval, factor * _number(values, where)))
+                (prices if kind == PRICE else limits).append(
+                    (interval, factor * _number(values, where))
+                )
     found: Json = {}
     hours, held = step / HOUR, np.zeros(steps, dtype=bool)
     if prices:
@@ -182,18 +196,25 @@ def fields_of_events(
         held |= known > 0
         if otherwise is None and (known < 1 - 1e-9).any():
             first = int(np.argmax(known < 1 - 1e-9))
-            raise TableError(f"step {first} ({(begin + first * step).isoformat()}) has no price: say `otherwise`")
+            raise TableError(
+                f"step {first} ({(begin + first * step).isoformat()}) has no price: say `otherwise`"
+            )
         price = priced + (1 - known) * (otherwise or 0.0)
         found["price"] = (price * hours).tolist()
     if limits:
         least = np.full(steps, np.inf)
         for interval, most in limits:
             low, high = (interval.start - begin) / step, (interval.end - begin) / step
-            inside = slice(max(0, math.floor(low + 1e-9)), max(0, min(steps, math.ceil(high - 1e-9))))
+            inside = slice(
+                max(0, math.floor(low + 1e-9)), max(0, min(steps, math.ceil(high - 1e-9)))
+            )
             least[inside] = most
         held |= np.isfinite(least)
         if np.isfinite(least).any():
-            found["limits"] = {"of": "all", "feeder": [one if np.isfinite(one) else None for one in least.tolist()]}
+            found["limits"] = {
+                "of": "all",
+                "feeder": [one if np.isfinite(one) else None for one in least.tolist()],
+            }
     if not found:
         raise TableError("no event says anything of these steps")
     if held.any() and not held.all():
@@ -225,7 +246,9 @@ def report_of(
     states = result.get("states", {})
     seconds = interval_seconds or states.get("step_seconds")
     if "expected_power" not in result or "default_power" not in result:
-        raise ValueError("a report is of the expected load of a demand response, which this result does not have")
+        raise ValueError(
+            "a report is of the expected load of a demand response, which this result does not have"
+        )
     if seconds is None:
         raise ValueError("interval_seconds: how long a step is, which the dataset does not say")
     loads = states.get("participants") or 1
@@ -238,7 +261,10 @@ def report_of(
             pairs = zip(numbers(ends["lower"]), numbers(ends["upper"]), strict=True)
             widths = [high - low for low, high in pairs if low is not None and high is not None]
             if widths:
-                one |= {"accuracy": loads * max(widths) / 2, "confidence": round(100 * said.get("level", 0.9))}
+                one |= {
+                    "accuracy": loads * max(widths) / 2,
+                    "confidence": round(100 * said.get("level", 0.9)),
+                }
         descriptors.append(one)
     of = f"all {loads} loads" if states.get("participants") else "one load"
     return {
@@ -282,8 +308,12 @@ def _payload(reports: Sequence[Mapping[str, Any]], asked: Any) -> str:
     if len(there) == 1:
         return there[0]
     if there:
-        raise TableError('the reports hold USAGE and DEMAND: say which in reader, as in "payload": "USAGE"')
-    raise TableError(f"the reports hold neither USAGE nor DEMAND, but {', '.join(sorted(types)) or 'nothing'}")
+        raise TableError(
+            'the reports hold USAGE and DEMAND: say which in reader, as in "payload": "USAGE"'
+        )
+    raise TableError(
+        f"the reports hold neither USAGE nor DEMAND, but {', '.join(sorted(types)) or 'nothing'}"
+    )
 
 
 def _factor(report: Mapping[str, Any], payload: str, units: Any, place: int) -> float:
@@ -291,15 +321,21 @@ def _factor(report: Mapping[str, Any], payload: str, units: Any, place: int) -> 
     said = {
         str(one.get("units")).upper()
         for one in report.get("payloadDescriptors") or []
-        if isinstance(one, Mapping) and one.get("payloadType") == payload and one.get("units") is not None
+        if isinstance(one, Mapping)
+        and one.get("payloadType") == payload
+        and one.get("units") is not None
     } or ({str(units).upper()} if units is not None else set())
     if len(said) != 1:
         usual = "KWH" if payload == USAGE else "KW"
-        says = f'report {place} does not say the units of {payload} in one way: say "units": "{usual}"'
+        says = (
+            f'report {place} does not say the units of {payload} in one way: say "units": "{usual}"'
+        )
         raise TableError(f"{says} or another in reader")
     (unit,) = said
     if unit not in TYPES[payload]:
-        raise TableError(f"report {place}: {payload} in {unit[:40]}; {', '.join(TYPES[payload])} are read")
+        raise TableError(
+            f"report {place}: {payload} in {unit[:40]}; {', '.join(TYPES[payload])} are read"
+        )
     return TYPES[payload][unit]
 
 
@@ -313,24 +349,32 @@ def _readings(
 ) -> Iterator[tuple[datetime, float]]:
     """Each interval's start and power in kW; of one that spans several periods those of each."""
     for interval in _intervals(resource, report, where):
-        if payload not in interval.values or any(str(one) in NO_VALUE for one in interval.values.get(QUALITY, ())):
+        if payload not in interval.values or any(
+            str(one) in NO_VALUE for one in interval.values.get(QUALITY, ())
+        ):
             continue
         value = factor * _number(interval.values[payload], where)
         if payload == USAGE:
             if interval.duration <= timedelta(0):
-                raise TableError(f"{where}: usage of an interval without a duration, which is no power")
+                raise TableError(
+                    f"{where}: usage of an interval without a duration, which is no power"
+                )
             value /= interval.duration / HOUR
         parts, rest = 1, timedelta(0)
         if isinstance(period, int) and period > 0 and interval.duration > timedelta(seconds=period):
             parts, rest = divmod(interval.duration, timedelta(seconds=period))
             if rest or parts > MOST_PERIODS:
                 length = _duration(int(interval.duration.total_seconds()))
-                raise TableError(f"{where}: an interval of {length}, of no whole number of meters.interval_seconds")
+                raise TableError(
+                    f"{where}: an interval of {length}, of no whole number of meters.interval_seconds"
+                )
         for part in range(parts):
             yield interval.start + part * timedelta(seconds=period if parts > 1 else 0), value
 
 
-def _intervals(holder: Mapping[str, Any], above: Mapping[str, Any], where: str) -> Iterator[Interval]:
+def _intervals(
+    holder: Mapping[str, Any], above: Mapping[str, Any], where: str
+) -> Iterator[Interval]:
     """The intervals of a resource of a report, or of an event, in their order, with their times."""
     period = holder.get("intervalPeriod") or above.get("intervalPeriod")
     after = None if period is None else _moment(period.get("start"), where)
@@ -338,7 +382,9 @@ def _intervals(holder: Mapping[str, Any], above: Mapping[str, Any], where: str) 
     for interval in _list(holder, "intervals", where):
         own = interval.get("intervalPeriod")
         begin = after if own is None else _moment(own.get("start"), where)
-        duration = usual if own is None or own.get("duration") is None else _length(own["duration"], where)
+        duration = (
+            usual if own is None or own.get("duration") is None else _length(own["duration"], where)
+        )
         if begin is None:
             raise TableError(f"{where}: an interval without a time, and no intervalPeriod above it")
         if period is not None and own is None and not usual:
@@ -347,7 +393,9 @@ def _intervals(holder: Mapping[str, Any], above: Mapping[str, Any], where: str) 
         for payload in _list(interval, "payloads", where):
             kind, said = str(payload.get("type")), payload.get("values")
             if kind in values or not isinstance(said, list):
-                raise TableError(f"{where}: a payload {kind[:40]} that stands twice, or has no list of values")
+                raise TableError(
+                    f"{where}: a payload {kind[:40]} that stands twice, or has no list of values"
+                )
             values[kind] = said
         yield Interval(begin, duration, values)
         after = begin + duration
@@ -381,7 +429,11 @@ def _event_factor(event: Mapping[str, Any], kind: str, where: str) -> float:
     otherwise."""
     of = ENERGY if kind == PRICE else POWER
     for one in event.get("payloadDescriptors") or []:
-        if isinstance(one, Mapping) and one.get("payloadType") == kind and one.get("units") is not None:
+        if (
+            isinstance(one, Mapping)
+            and one.get("payloadType") == kind
+            and one.get("units") is not None
+        ):
             unit = str(one["units"]).upper()
             if unit not in of:
                 raise TableError(f"{where}: {kind} in {unit[:40]}; {', '.join(of)} are read")
@@ -421,8 +473,12 @@ def _length(text: Any, where: str) -> timedelta:
         return timedelta(0)
     found = _DURATION.fullmatch(str(text))
     if found is None or not any(found.groupdict().values()):
-        raise TableError(f"{where}: a duration {str(text)[:40]}; such as PT15M, PT1H and P1D are read")
-    return timedelta(**{unit: float(one) for unit, one in found.groupdict().items() if one is not None})
+        raise TableError(
+            f"{where}: a duration {str(text)[:40]}; such as PT15M, PT1H and P1D are read"
+        )
+    return timedelta(
+        **{unit: float(one) for unit, one in found.groupdict().items() if one is not None}
+    )
 
 
 def _duration(seconds: int) -> str:

@@ -47,10 +47,14 @@ class FixedPoint:
             raise ValueError(f"slots have 16, 24, … or 64 bits, not {self.slot_bits}")
         if not 0 <= self.fraction_bits < self.slot_bits:
             raise ValueError(f"fraction_bits is below slot_bits: {self.fraction_bits}")
-        if not (np.isfinite(self.bound) and self.bound >= 0 and self.terms >= 1 and self.allowance >= 0):
+        if not (
+            np.isfinite(self.bound) and self.bound >= 0 and self.terms >= 1 and self.allowance >= 0
+        ):
             raise ValueError(f"no sum of {self.terms} numbers up to {self.bound}")
         if self.bound >= 2.0**self.slot_bits:  # before it is scaled, beyond what doubles hold
-            raise OutOfRange(f"numbers up to {self.bound:g} do not fit in a slot of {self.slot_bits} bits")
+            raise OutOfRange(
+                f"numbers up to {self.bound:g} do not fit in a slot of {self.slot_bits} bits"
+            )
         if self.largest_sum >= 1 << (self.slot_bits - 1):
             raise OutOfRange(
                 f"{self.terms} numbers up to {self.bound:g} with {self.fraction_bits} fraction bits need "
@@ -75,7 +79,9 @@ class FixedPoint:
         values = np.asarray(values, dtype=np.float64)
         if not np.all(np.abs(values) <= self.bound):  # also false for NaN
             worst = float(np.max(np.abs(values)))
-            raise OutOfRange(f"a value of magnitude {worst:g} is beyond the bound {self.bound:g} of this sum")
+            raise OutOfRange(
+                f"a value of magnitude {worst:g} is beyond the bound {self.bound:g} of this sum"
+            )
         scaled = np.ldexp(values, self.fraction_bits)
         return (np.trunc(scaled) if toward_zero else np.rint(scaled)).astype(np.int64)
 
@@ -99,7 +105,9 @@ class Packing:
         if self.dimension < 1:
             raise ValueError("an empty vector is not packed")
         if self.slots < 1:
-            raise ValueError(f"a modulus of {self.modulus_bits} bits has no room for a slot of {self.slot_bits}")
+            raise ValueError(
+                f"a modulus of {self.modulus_bits} bits has no room for a slot of {self.slot_bits}"
+            )
 
     @property
     def slots(self) -> int:
@@ -129,7 +137,9 @@ class Packing:
         padded = np.zeros(self.words * self.slots, dtype=np.int64)
         padded[: self.dimension] = values
         unsigned = (padded.view(np.uint64) + np.uint64(half)).astype("<u8")
-        slots = unsigned.view(np.uint8).reshape(self.words, self.slots, 8)[:, :, : self.slot_bits // 8]
+        slots = unsigned.view(np.uint8).reshape(self.words, self.slots, 8)[
+            :, :, : self.slot_bits // 8
+        ]
         offset = self._offset
         return [int.from_bytes(word.tobytes(), "little") - offset for word in slots]
 
@@ -160,6 +170,10 @@ class Packing:
 def box_bound(A: Floats, lower: Floats | float, upper: Floats | float) -> Floats:
     """`max |A x|` over the box, entry by entry: what a contribution can reach, by public figures. float64[rows]."""
     A = np.asarray(A, dtype=np.float64)
-    low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), A.shape[1:]) for side in (lower, upper))
+    low, high = (
+        np.broadcast_to(np.asarray(side, dtype=np.float64), A.shape[1:]) for side in (lower, upper)
+    )
     positive, negative = np.maximum(A, 0), np.minimum(A, 0)
-    return np.maximum(np.abs(positive @ low + negative @ high), np.abs(positive @ high + negative @ low))
+    return np.maximum(
+        np.abs(positive @ low + negative @ high), np.abs(positive @ high + negative @ low)
+    )

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 SMALLEST_KEY_BITS = 2048
 STATISTICAL_BITS = 128
-PRIMALITY_REPETITIONS = 32  # GMP: Baillie–PSW and then this many less 24 rounds of Miller–Rabin; without it 64 rounds
+PRIMALITY_REPETITIONS = (
+    32  # GMP: Baillie–PSW and then this many less 24 rounds of Miller–Rabin; without it 64 rounds
+)
 WINDOW_BITS = 8
 
 
@@ -87,14 +89,21 @@ class PublicKey:
     def encrypt(self, plaintexts: Sequence[int], obfuscators: Sequence[mpz]) -> list[mpz]:
         """Ciphertexts of integers, taken modulo N, one obfuscator each, which must never be used again."""
         n, square = self.modulus, self.square
-        return [(1 + (mpz(m) % n) * n) * r % square for m, r in zip(plaintexts, obfuscators, strict=True)]
+        return [
+            (1 + (mpz(m) % n) * n) * r % square
+            for m, r in zip(plaintexts, obfuscators, strict=True)
+        ]
 
     def product(self, vectors: Iterable[Sequence[mpz]]) -> list[mpz]:
         """Ciphertexts of the sum of vectors of ciphertexts."""
         square = self.square
         total: list[mpz] = []
         for vector in vectors:
-            total = [a * b % square for a, b in zip(total, vector, strict=True)] if total else list(vector)
+            total = (
+                [a * b % square for a, b in zip(total, vector, strict=True)]
+                if total
+                else list(vector)
+            )
         return total
 
     def to_bytes(self, ciphertexts: Sequence[mpz]) -> bytes:
@@ -106,7 +115,9 @@ class PublicKey:
         """The inverse; InvalidCiphertext for another length or numbers outside 1..N²-1."""
         size = self.ciphertext_bytes
         if len(raw) != size * count:
-            raise InvalidCiphertext(f"{count} ciphertexts have {size * count} bytes, not {len(raw)}")
+            raise InvalidCiphertext(
+                f"{count} ciphertexts have {size * count} bytes, not {len(raw)}"
+            )
         found = [mpz(int.from_bytes(raw[at : at + size], "big")) for at in range(0, len(raw), size)]
         if not all(0 < c < self.square for c in found):
             raise InvalidCiphertext("a ciphertext lies between 0 and N²")
@@ -137,7 +148,9 @@ class PrivateKey:
         self._p_square_inverse = invert(self.p_square, self.q_square)
 
     def __repr__(self) -> str:
-        return f"<PrivateKey of {self.public.fingerprint.hex()[:16]}>"  # the primes never reach a log
+        return (
+            f"<PrivateKey of {self.public.fingerprint.hex()[:16]}>"  # the primes never reach a log
+        )
 
     @classmethod
     def from_phe(cls, key: PaillierPrivateKey) -> PrivateKey:
@@ -150,9 +163,13 @@ class PrivateKey:
 
     def join(self, modulo_p: mpz, modulo_q: mpz) -> mpz:
         """The residue modulo N² with these residues modulo p² and q²."""
-        return modulo_p + self.p_square * ((modulo_q - modulo_p) * self._p_square_inverse % self.q_square)
+        return modulo_p + self.p_square * (
+            (modulo_q - modulo_p) * self._p_square_inverse % self.q_square
+        )
 
-    def decrypt(self, ciphertexts: Sequence[mpz], pool: ThreadPoolExecutor | None = None) -> list[int]:
+    def decrypt(
+        self, ciphertexts: Sequence[mpz], pool: ThreadPoolExecutor | None = None
+    ) -> list[int]:
         """Plaintexts in -N/2..N/2. With a pool the halves modulo p² and q² run side by side.
 
         A thread is enough: GMP works outside the interpreter lock.
@@ -180,7 +197,12 @@ class PrivateKey:
         self.public.check_units(ciphertexts)
         found = []
         for c in ciphertexts:
-            m = (powmod(c % self.p_square, self.p - 1, self.p_square) - 1) // self.p * self._h_p % self.p
+            m = (
+                (powmod(c % self.p_square, self.p - 1, self.p_square) - 1)
+                // self.p
+                * self._h_p
+                % self.p
+            )
             found.append(int(m if 2 * m < self.p else m - self.p))
         return found
 
@@ -201,7 +223,9 @@ def generate(bits: int = 3072, *, _smallest_bits: int = SMALLEST_KEY_BITS) -> Pr
 def check_size(bits: int, _smallest_bits: int = SMALLEST_KEY_BITS) -> None:
     """InvalidKey when a modulus of `bits` bits is refused."""
     if bits < _smallest_bits or bits % 16:
-        raise InvalidKey(f"a Paillier key has at least {_smallest_bits} bits, a multiple of 16; not {bits}")
+        raise InvalidKey(
+            f"a Paillier key has at least {_smallest_bits} bits, a multiple of 16; not {bits}"
+        )
 
 
 def _prime(bits: int) -> mpz:
@@ -230,7 +254,9 @@ class FixedBase:
         modulus, window = self.modulus, self.window
         result = mpz(1)
         if window == 8:
-            for row, digit in zip(self._rows, exponent.to_bytes(len(self._rows), "little"), strict=True):
+            for row, digit in zip(
+                self._rows, exponent.to_bytes(len(self._rows), "little"), strict=True
+            ):
                 result = result * row[digit] % modulus
             return result
         mask = (1 << window) - 1

@@ -20,7 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet_client.names import name_of, totals
-from discreet_client.reading import Reading, bound, check_rules, count, counted, is_figure, ranges_of, word
+from discreet_client.reading import (
+    Reading,
+    bound,
+    check_rules,
+    count,
+    counted,
+    is_figure,
+    ranges_of,
+    word,
+)
 from discreet_client.tables import Floats, Ints, Table, TableError, missing
 
 NEEDED = ("patient", "time", "reward")
@@ -28,7 +37,10 @@ OPTIONAL = ("action", "probability", "target", "terminal")
 RULES = ("behaviour", "gaps", "interval", "last_row", "missing", "target")
 MISSING = ("refuse", "carry", "leave_out")
 LONGEST_WORDS = 200
-POLICIES = {"behaviour": ("probability", "policy that was followed"), "target": ("target", "target policy")}
+POLICIES = {
+    "behaviour": ("probability", "policy that was followed"),
+    "target": ("target", "target policy"),
+}
 """The column that has the probability of the action that was taken, and what people call the policy."""
 
 Truths = NDArray[np.bool_]
@@ -66,7 +78,9 @@ def transitions_of(
     first = np.append(True, owner[1:] != owner[:-1])
     last = np.append(first[1:], True)
     table.refuse(
-        ~first & (np.diff(time, prepend=-np.inf) == 0), "time", "this patient has a visit of this time already"
+        ~first & (np.diff(time, prepend=-np.inf) == 0),
+        "time",
+        "this patient has a visit of this time already",
     )
 
     kept, final = np.ones(owner.size, dtype=bool), last
@@ -76,7 +90,9 @@ def transitions_of(
         kept = before == before[first][owner]
         final = last | np.append(gap[1:], False)
         if not kept.all():
-            notes.append(f"left out: {counted(int(np.count_nonzero(~kept)), 'visit', kept.size)} after a gap")
+            notes.append(
+                f"left out: {counted(int(np.count_nonzero(~kept)), 'visit', kept.size)} after a gap"
+            )
     if "terminal" in table.columns:
         terminal = table.truths("terminal")
         says = "this patient has visits after the one that ended the episode"
@@ -89,9 +105,13 @@ def transitions_of(
     there = np.where(terminal[here], here, np.minimum(here + 1, owner.size - 1))
     patients = int(first.sum())
     if alone := patients - np.unique(owner[here]).size:
-        notes.append(f"left out: {counted(alone, 'patient', patients)} with a single visit, which has no next state")
+        notes.append(
+            f"left out: {counted(alone, 'patient', patients)} with a single visit, which has no next state"
+        )
     if seen := int((kept & final & ~terminal).sum()) - alone:
-        notes.append(f"the last visit of {counted(seen, 'patient', patients)} is a next state only: no end is known")
+        notes.append(
+            f"the last visit of {counted(seen, 'patient', patients)} is a next state only: no end is known"
+        )
     _, begin, number = np.unique(owner[here], return_index=True, return_inverse=True)
     step = np.arange(here.size) - begin[number.ravel()]
     beyond = np.zeros(owner.size, dtype=bool)
@@ -115,7 +135,12 @@ def transitions_of(
             " What is evaluated is the policy that was followed"
         )
     found |= {name: chance[here] for name, chance in chances.items()}
-    told = {**({"features": len(ranges)} if ranges else {}), **_largest_ratio(rules), **_in_words(rules), **public}
+    told = {
+        **({"features": len(ranges)} if ranges else {}),
+        **_largest_ratio(rules),
+        **_in_words(rules),
+        **public,
+    }
     return Reading(told, found, notes)
 
 
@@ -145,8 +170,14 @@ def _largest_ratio(rules: Mapping[str, Any]) -> dict[str, float]:
     policies = [policy for name in POLICIES if isinstance(policy := rules.get(name), Mapping)]
     if len(policies) < len(POLICIES):
         return {}
-    followed, target = ({name_of(str(action)): chance for action, chance in policy.items()} for policy in policies)
-    return {"max_ratio": max(target.get(action, 0) / chance for action, chance in followed.items() if chance > 0)}
+    followed, target = (
+        {name_of(str(action)): chance for action, chance in policy.items()} for policy in policies
+    )
+    return {
+        "max_ratio": max(
+            target.get(action, 0) / chance for action, chance in followed.items() if chance > 0
+        )
+    }
 
 
 def _in_words(rules: Mapping[str, Any]) -> dict[str, str]:
@@ -156,7 +187,9 @@ def _in_words(rules: Mapping[str, Any]) -> dict[str, str]:
         return {}
     certain = [action for action, chance in policy.items() if chance == 1]
     words = (
-        f"always {certain[0]}" if certain else ", ".join(f"{action} {chance:g}" for action, chance in policy.items())
+        f"always {certain[0]}"
+        if certain
+        else ", ".join(f"{action} {chance:g}" for action, chance in policy.items())
     )
     return {"target_policy": words} if len(words) <= LONGEST_WORDS else {}
 
@@ -164,7 +197,10 @@ def _in_words(rules: Mapping[str, Any]) -> dict[str, str]:
 def _patients(table: Table) -> NDArray[Any]:
     names = table.names("patient")
     table.refuse(
-        totals(names), "patient", "this is called like a total: leave its line out; a patient's name is needed", names
+        totals(names),
+        "patient",
+        "this is called like a total: leave its line out; a patient's name is needed",
+        names,
     )
     return names
 
@@ -178,7 +214,9 @@ def _complete(table: Table, notes: list[str]) -> Table:
     without = np.unique(owner.ravel()[lacks])
     if not without.size:
         return table
-    notes.append(f"left out: {counted(without.size, 'patient', int(owner.max()) + 1)} with a value that is missing")
+    notes.append(
+        f"left out: {counted(without.size, 'patient', int(owner.max()) + 1)} with a value that is missing"
+    )
     rows = np.flatnonzero(~np.isin(owner.ravel(), without))
     if not rows.size:
         raise TableError("every patient lacks a value, so all would be left out")
@@ -211,16 +249,25 @@ def _rewards(table: Table, public: Mapping[str, Any]) -> Floats:
     if public.get("least_reward") is not None:
         least = float(public["least_reward"]) if is_figure(public["least_reward"]) else math.nan
         if math.isnan(least):
-            raise TableError(f"public.least_reward is a finite number, not {str(public['least_reward'])[:40]}")
+            raise TableError(
+                f"public.least_reward is a finite number, not {str(public['least_reward'])[:40]}"
+            )
         table.refuse(reward < least, "reward", f"the public least_reward is {least:g}", reward)
     return reward
 
 
-def _named(table: Table, ranges: Sequence[Mapping[str, Any]], states: int | None, columns: Mapping[str, str]) -> Table:
+def _named(
+    table: Table,
+    ranges: Sequence[Mapping[str, Any]],
+    states: int | None,
+    columns: Mapping[str, str],
+) -> Table:
     """The table by our names. Where nothing is said of states, or there is one, no column says which."""
     table = replace(table, lacking=" (reader.missing: leave_out takes the other patients)")
     if ranges or (states or 1) > 1:
-        return table.named(columns, [*NEEDED, *([str(told["name"]) for told in ranges] or ["state"])], OPTIONAL)
+        return table.named(
+            columns, [*NEEDED, *([str(told["name"]) for told in ranges] or ["state"])], OPTIONAL
+        )
     return table.named(columns, NEEDED, [*OPTIONAL, "state"])
 
 
@@ -235,7 +282,9 @@ def _numbered(table: Table, states: int) -> Ints:
     return found
 
 
-def _scaled(table: Table, ranges: Sequence[Mapping[str, Any]], first: Truths, rules: Mapping[str, Any]) -> Floats:
+def _scaled(
+    table: Table, ranges: Sequence[Mapping[str, Any]], first: Truths, rules: Mapping[str, Any]
+) -> Floats:
     """float64[rows, features], in [0, 1]."""
     carry = word(rules, "missing", MISSING) == "carry"
     found = np.empty((first.size, len(ranges)))
@@ -244,7 +293,9 @@ def _scaled(table: Table, ranges: Sequence[Mapping[str, Any]], first: Truths, ru
     for axis, told in enumerate(ranges):
         name, low, high = str(told["name"]), float(told["low"]), float(told["high"])
         if not (low < high and high - low < np.inf):
-            raise TableError(f"public.ranges: low of {name} is to be below its high, not {low:g} and {high:g}")
+            raise TableError(
+                f"public.ranges: low of {name} is to be below its high, not {low:g} and {high:g}"
+            )
         values = table.numbers(name, may_lack=True)
         if carry:
             source = np.maximum.accumulate(np.where(np.isnan(values), -1, rows))
@@ -266,7 +317,12 @@ def _chances(table: Table, rules: Mapping[str, Any]) -> dict[str, Floats]:
             says = "a probability is 0 to 1" + (
                 ", and above 0 of an action that was taken" if policy == "behaviour" else ""
             )
-            table.refuse((chance < 0) | (chance > 1) | ((chance == 0) & (policy == "behaviour")), column, says, chance)
+            table.refuse(
+                (chance < 0) | (chance > 1) | ((chance == 0) & (policy == "behaviour")),
+                column,
+                says,
+                chance,
+            )
             found[policy] = chance
         elif policy in rules:
             found[policy] = _of_policy(table, policy, rules[policy])
@@ -287,13 +343,22 @@ def _of_policy(table: Table, name: str, policy: Any) -> Floats:
         )
     chances = {name_of(str(action)): float(chance) for action, chance in policy.items()}
     if not (min(chances.values()) >= 0 and abs(sum(chances.values()) - 1) <= 1e-9):
-        raise TableError(f"reader.{name}: probabilities of all actions sum to 1, not {sum(chances.values()):g}")
+        raise TableError(
+            f"reader.{name}: probabilities of all actions sum to 1, not {sum(chances.values()):g}"
+        )
     if "action" not in table.columns:
         table.named({}, ["action"])
     actions = table.names("action")
     unknown = np.array([action not in chances for action in actions.tolist()], dtype=bool)
-    table.refuse(unknown, "action", f"reader.{name} knows the actions {', '.join(chances)}", actions)
+    table.refuse(
+        unknown, "action", f"reader.{name} knows the actions {', '.join(chances)}", actions
+    )
     found = np.array([chances[action] for action in actions.tolist()])
     if name == "behaviour":
-        table.refuse(found == 0, "action", "reader.behaviour says that this action is never taken, and it was", actions)
+        table.refuse(
+            found == 0,
+            "action",
+            "reader.behaviour says that this action is never taken, and it was",
+            actions,
+        )
     return found

@@ -8,7 +8,9 @@ from typing import Any
 Budget = Mapping[str, Any]
 
 
-def others(budgets: Iterable[Budget], body: Mapping[str, Any], simulated: Collection[str] = ()) -> list[Budget]:
+def others(
+    budgets: Iterable[Budget], body: Mapping[str, Any], simulated: Collection[str] = ()
+) -> list[Budget]:
     """Accounts on which the people of a dataset that is to be registered may be already: those of data with its unit.
     None where it says whose it is, or is public. simulated: ids of public datasets."""
     public = body.get("public")
@@ -16,7 +18,9 @@ def others(budgets: Iterable[Budget], body: Mapping[str, Any], simulated: Collec
     if body.get("account") or body.get("mode") == "simulation":
         return []
     found = (one for one in budgets if one.get("scope") == "data" and one["unit"] == unit)
-    return [one for one in found if any(dataset["id"] not in simulated for dataset in one["datasets"])]
+    return [
+        one for one in found if any(dataset["id"] not in simulated for dataset in one["datasets"])
+    ]
 
 
 def account_of(budgets: Iterable[Budget], given: str) -> str:
@@ -28,11 +32,15 @@ def account_of(budgets: Iterable[Budget], given: str) -> str:
         for dataset in one["datasets"]
         if given in (dataset["id"], dataset["name"])
     ]
-    found = {account for account, deleted in named if not deleted} or {account for account, _ in named}
+    found = {account for account, deleted in named if not deleted} or {
+        account for account, _ in named
+    }
     if len(found) == 1:
         return str(found.pop())
     if found:
-        raise ValueError(f"datasets on {len(found)} accounts are called {given}: say which, by its id")
+        raise ValueError(
+            f"datasets on {len(found)} accounts are called {given}: say which, by its id"
+        )
     raise ValueError(f"no dataset is called {given}")
 
 

@@ -57,7 +57,9 @@ def _primes(below: int) -> list[int]:
     is_free = [False, False, *[True] * (below - 2)]
     for number in range(2, math.isqrt(below) + 1):
         if is_free[number]:
-            is_free[number * number :: number] = [False] * len(range(number * number, below, number))
+            is_free[number * number :: number] = [False] * len(
+                range(number * number, below, number)
+            )
     return [number for number, free in enumerate(is_free) if free]
 
 

@@ -83,7 +83,10 @@ class PricedRounds:
 
     def state(self) -> dict[str, Any]:
         """For another process, as JSON; the prices are computed again from the sums."""
-        return {"responder": self.responder.state(), "sums": [one.tolist() for one in self.prices.sums]}
+        return {
+            "responder": self.responder.state(),
+            "sums": [one.tolist() for one in self.prices.sums],
+        }
 
     def resume(self, state: Mapping[str, Any]) -> None:
         self.responder.resume(state["responder"])

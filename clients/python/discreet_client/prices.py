@@ -129,7 +129,10 @@ class Prices:
             return
         prices, before, slope_before = self._base
         move, fall = self.asked - prices, before - opened
-        self._moves = [*self._moves, math.sqrt(max(SAME.dot(move, SAME.times(self._first, move)), 0.0))][-RECENT:]
+        self._moves = [
+            *self._moves,
+            math.sqrt(max(SAME.dot(move, SAME.times(self._first, move)), 0.0)),
+        ][-RECENT:]
         if len(self.sums) > LEARNED_FROM + 2:
             along = SAME.times(self.learned, move)
             curved, fell = SAME.dot(move, along), SAME.dot(move, fall)

@@ -61,7 +61,9 @@ def onto_ball(point: Floats, lower: Floats, upper: Floats, centre: Floats, radiu
     t = begin
     if free.any():
         fixed = float((np.clip(middle, low, high)[~free] ** 2).sum())
-        t = min(max(float(np.sqrt(max(radius**2 - fixed, 0.0) / (away[free] ** 2).sum())), begin), end)
+        t = min(
+            max(float(np.sqrt(max(radius**2 - fixed, 0.0) / (away[free] ** 2).sum())), begin), end
+        )
     found: Floats = np.clip(centre + np.clip(t * away, low, high), lower, upper)
     return found
 
@@ -72,9 +74,13 @@ def onto(point: Floats, lower: Floats, upper: Floats, within: dict[str, Any] | N
     if within is None:
         return np.clip(point, lower, upper)
     if "budget" in within:
-        return onto_budget(point, lower, upper, within["budget"]["lower"], within["budget"]["upper"])
+        return onto_budget(
+            point, lower, upper, within["budget"]["lower"], within["budget"]["upper"]
+        )
     ball = within["ball"]
-    return onto_ball(point, lower, upper, np.array(ball["centre"], dtype=np.float64), ball["radius"])
+    return onto_ball(
+        point, lower, upper, np.array(ball["centre"], dtype=np.float64), ball["radius"]
+    )
 
 
 def _last(holds: Callable[[float], bool], breaks: Floats) -> int:

@@ -22,9 +22,20 @@ import numpy as np
 
 from discreet_client import episodes, openadr, patients, readings, trips
 from discreet_client.reading import Reading, check_rules
-from discreet_client.tables import DATES, Table, TableError, WrongCell, first_line, missing, table_of, together
+from discreet_client.tables import (
+    DATES,
+    Table,
+    TableError,
+    WrongCell,
+    first_line,
+    missing,
+    table_of,
+    together,
+)
 
-Checks = Callable[[Table, Mapping[str, Any], Mapping[str, Any], Mapping[str, str]], Iterable[Callable[[], Any]]]
+Checks = Callable[
+    [Table, Mapping[str, Any], Mapping[str, Any], Mapping[str, str]], Iterable[Callable[[], Any]]
+]
 
 
 class Reader(NamedTuple):
@@ -39,7 +50,9 @@ class Reader(NamedTuple):
 
 READERS = {
     "dr_ensemble": Reader(readings.readings_of, frozenset(), readings.checks),
-    "off_policy_evaluation": Reader(patients.transitions_of, frozenset({"patient"}), patients.checks),
+    "off_policy_evaluation": Reader(
+        patients.transitions_of, frozenset({"patient"}), patients.checks
+    ),
     "routing": Reader(trips.trips_of, frozenset({"time"}), trips.checks),
 }
 
@@ -63,7 +76,9 @@ def _joined(table: Table, names: Mapping[str, str]) -> Table:
     return replace(table, columns=columns)
 
 
-def needed(kind: str, file: Path, public: Mapping[str, Any], columns: Mapping[str, str] | None) -> bool:
+def needed(
+    kind: str, file: Path, public: Mapping[str, Any], columns: Mapping[str, str] | None
+) -> bool:
     """Whether a file is for a reader, and not for the service as it is."""
     if columns or "reader" in public or file.suffix.lower() == ".omx":
         return True
@@ -78,7 +93,9 @@ def knows(kind: str, names: Iterable[str]) -> bool:
     return kind in READERS and not READERS[kind].own.isdisjoint(names)
 
 
-def read(kind: str, source: Any, public: Mapping[str, Any], columns: Mapping[str, str] | None = None) -> Reading:
+def read(
+    kind: str, source: Any, public: Mapping[str, Any], columns: Mapping[str, str] | None = None
+) -> Reading:
     """The content of a dataset from a table: a path of a .csv, .parquet or .omx file, a frame, or columns; from OpenADR
     reports, as objects or in a .json file; or from episodes, of which the rules `behaviour` and `target` may be
     functions (`episodes.Policy`).
@@ -101,13 +118,17 @@ def read(kind: str, source: Any, public: Mapping[str, Any], columns: Mapping[str
     encoding = rules.get("encoding")
     if not isinstance(encoding, str | None):
         raise TableError('reader.encoding is what a CSV file is written in, such as "cp1252"')
-    rules = {rule: one for rule, one in rules.items() if rule not in ("columns", "dates", "encoding")}
+    rules = {
+        rule: one for rule, one in rules.items() if rule not in ("columns", "dates", "encoding")
+    }
     if isinstance(source, str | Path) and Path(source).suffix.lower() == ".omx":
         table, rules = trips.of_matrix(Path(source), rules)
     elif openadr.is_openadr(source):
         table, rules = openadr.table_of_reports(source, told, rules)
     elif episodes.are_episodes(source):
-        policies = {name: rules.pop(name) for name in patients.POLICIES if callable(rules.get(name))}
+        policies = {
+            name: rules.pop(name) for name in patients.POLICIES if callable(rules.get(name))
+        }
         by_column = {patients.POLICIES[name][0]: policy for name, policy in policies.items()}
         table = episodes.table_of_episodes(episodes.episodes_of(source), told, by_column)
     else:

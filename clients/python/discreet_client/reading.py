@@ -31,13 +31,17 @@ def counted(count: int, what: str, total: int | None = None) -> str:
 def check_rules(rules: Mapping[str, Any], known: Sequence[str], of: str) -> None:
     """TableError for a rule that there is not."""
     if unknown := sorted(set(rules) - set(known)):
-        raise TableError(f"reader: there is no rule {unknown[0]!r} for {of}; there are {', '.join(known)}")
+        raise TableError(
+            f"reader: there is no rule {unknown[0]!r} for {of}; there are {', '.join(known)}"
+        )
 
 
 def count(public: Mapping[str, Any], name: str) -> int | None:
     """A public number of things; None where none is said."""
     said = public.get(name)
-    if said is not None and (isinstance(said, bool) or not isinstance(said, int) or not 0 < said < 2**53):
+    if said is not None and (
+        isinstance(said, bool) or not isinstance(said, int) or not 0 < said < 2**53
+    ):
         raise TableError(f"public.{name} is an integer above 0, not {str(said)[:40]}")
     return said
 
@@ -55,9 +59,13 @@ def bound(public: Mapping[str, Any], name: str) -> float:
 def ranges_of(public: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """What coordinates are made of; empty where nothing is said of it."""
     ranges = public.get("ranges") or []
-    known = isinstance(ranges, list | tuple) and all(isinstance(told, Mapping) and "name" in told for told in ranges)
+    known = isinstance(ranges, list | tuple) and all(
+        isinstance(told, Mapping) and "name" in told for told in ranges
+    )
     if not known or not all(is_figure(told.get(end)) for told in ranges for end in ("low", "high")):
-        raise TableError("public.ranges: [{name, low, high}] is needed, low and high finite numbers")
+        raise TableError(
+            "public.ranges: [{name, low, high}] is needed, low and high finite numbers"
+        )
     return list(ranges)
 
 

@@ -81,23 +81,36 @@ def readings_of(
         notes.append(
             f"{counted(few, 'reading', kw.size)} without a value left out, as gaps (public.meters: carry, gaps)"
         )
-        kept = np.flatnonzero(~lacks if place is None else ~lacks | _shown_twice(table, lacks, place))
+        kept = np.flatnonzero(
+            ~lacks if place is None else ~lacks | _shown_twice(table, lacks, place)
+        )
         table, kw, lacks = table.ordered(kept), kw[kept], lacks[kept]
     _, owner = np.unique(table.names("participant"), return_inverse=True)
     moments = np.array(table.moments("time"), dtype=object)
     if place is not None:
-        for rows in np.split(np.argsort(owner.ravel(), kind="stable"), np.cumsum(np.bincount(owner.ravel()))[:-1]):
+        for rows in np.split(
+            np.argsort(owner.ravel(), kind="stable"), np.cumsum(np.bincount(owner.ravel()))[:-1]
+        ):
             local = rows[[moment.tzinfo is None for moment in moments[rows]]]
             try:
                 moments[local] = in_zone(moments[local].tolist(), place.key)
             except (ValueError, OverflowError) as error:
                 name = str(table.columns["participant"][rows[0]])[:40]
-                raise TableError(f"column time, of participant {name}, of whose readings {error}") from None
+                raise TableError(
+                    f"column time, of participant {name}, of whose readings {error}"
+                ) from None
     if lacks.any():
-        table, kw, moments, owner = table.ordered(np.flatnonzero(~lacks)), kw[~lacks], moments[~lacks], owner[~lacks]
+        table, kw, moments, owner = (
+            table.ordered(np.flatnonzero(~lacks)),
+            kw[~lacks],
+            moments[~lacks],
+            owner[~lacks],
+        )
         _, owner = np.unique(owner, return_inverse=True)
     kw = kw / hours
-    if (rule := _rule_of(public)) is not None and all(moment.tzinfo or rule.offset is not None for moment in moments):
+    if (rule := _rule_of(public)) is not None and all(
+        moment.tzinfo or rule.offset is not None for moment in moments
+    ):
         time = times_of(moments.tolist(), rule.offset)
         if units_of(rules) == ENERGY:
             _refuse_other_lengths(rule, owner.ravel(), time)
@@ -151,7 +164,9 @@ def _hours(public: Mapping[str, Any], rules: Mapping[str, Any]) -> float:
     meters = public.get("meters")
     seconds: Any = meters.get("interval_seconds") if isinstance(meters, Mapping) else None
     if not is_figure(seconds) or not seconds > 0:
-        raise TableError("kWh become kW by public.meters.interval_seconds, the length of a period, which is not said")
+        raise TableError(
+            "kWh become kW by public.meters.interval_seconds, the length of a period, which is not said"
+        )
     return float(seconds) / 3600
 
 
@@ -176,11 +191,16 @@ def _refuse_totals(table: Table) -> None:
     values = table.columns["participant"]
     names = names_of(np.where(missing(values), "", values))
     table.refuse(
-        totals(names), "participant", "this is called like a total, and is no meter: leave its line out", values
+        totals(names),
+        "participant",
+        "this is called like a total, and is no meter: leave its line out",
+        values,
     )
 
 
-def _shifted_blocks(public: Mapping[str, Any], rule: MeterRule, place: ZoneInfo | None) -> list[str]:
+def _shifted_blocks(
+    public: Mapping[str, Any], rule: MeterRule, place: ZoneInfo | None
+) -> list[str]:
     """A word to who has blocks of a day and readings from before and after a change of the clocks: public figures."""
     if place is None or rule.steps is None or not public.get("day"):
         return []
@@ -197,7 +217,10 @@ def _shifted_blocks(public: Mapping[str, Any], rule: MeterRule, place: ZoneInfo 
 def _offsets_of(rule: MeterRule, place: ZoneInfo) -> tuple[timedelta | None, timedelta | None]:
     """Against UTC, of the place's clocks when the first period begins and when the last one ends."""
     try:
-        moments = [EPOCH + timedelta(microseconds=rule.start + n * rule.interval) for n in (0, rule.steps or 0)]
+        moments = [
+            EPOCH + timedelta(microseconds=rule.start + n * rule.interval)
+            for n in (0, rule.steps or 0)
+        ]
         return moments[0].astimezone(place).utcoffset(), moments[1].astimezone(place).utcoffset()
     except OverflowError:
         return None, None
@@ -220,7 +243,12 @@ def _rule_of(public: Mapping[str, Any]) -> MeterRule | None:
     try:
         rule = MeterRule.of(public)
         steps = rule.steps is None or (isinstance(rule.steps, int) and rule.steps >= 2)
-        known = steps and rule.interval > 0 and rule.edges.ndim == 1 and bool((np.diff(rule.edges) > 0).all())
+        known = (
+            steps
+            and rule.interval > 0
+            and rule.edges.ndim == 1
+            and bool((np.diff(rule.edges) > 0).all())
+        )
     except (KeyError, TypeError, ValueError, AttributeError, AssertionError, OverflowError):
         return None
     return rule if known and rule.edges.size >= 3 else None
@@ -255,7 +283,11 @@ def _change_of_clocks(rule: MeterRule, time: Ints, place: ZoneInfo | None) -> st
     if place is None or rule.steps is None:
         return ""
     first, last = _offsets_of(rule, place)
-    if first is None or last is None or not (behind := (first - last) // timedelta(microseconds=1)) > 0:
+    if (
+        first is None
+        or last is None
+        or not (behind := (first - last) // timedelta(microseconds=1)) > 0
+    ):
         return ""
     end = rule.start + rule.steps * rule.interval
     if not end <= time.max() < end + behind or behind % rule.interval:
@@ -282,7 +314,9 @@ def _bins(rule: MeterRule, kw: Floats) -> list[str]:
     if not drawn or abs(counted_as / drawn - 1) < MOST_OFF:
         return []
     worst = int(np.argmax(np.abs(count * middles - sums)))
-    low, high, mean = (f"{one:.3g}" for one in (*rule.edges[worst : worst + 2], sums[worst] / count[worst]))
+    low, high, mean = (
+        f"{one:.3g}" for one in (*rule.edges[worst : worst + 2], sums[worst] / count[worst])
+    )
     off = f"{100 * abs(counted_as / drawn - 1):.0f} % {'more' if counted_as > drawn else 'less'}"
     where = f"from {low} to {high} kW, where its mean is {mean} and the middle {middles[worst]:.3g}"
     return [
@@ -318,7 +352,9 @@ def _advice(table: Table, rules: Mapping[str, Any]) -> list[str]:
     if not doubtful:
         return []
     are = "is taken as a meter, and is" if len(doubtful) == 1 else "are taken as meters, and are"
-    return [f"{_named(doubtful)} {are} called like a total, the weather or a price: reader.except does not name them"]
+    return [
+        f"{_named(doubtful)} {are} called like a total, the weather or a price: reader.except does not name them"
+    ]
 
 
 def _doubtful(names: Iterable[str]) -> list[str]:
@@ -349,7 +385,9 @@ def _meters(table: Table, rules: Mapping[str, Any], columns: Mapping[str, str]) 
     """The columns that are meters, where each has one."""
     participants, others = rules["participants"], rules.get("except", [])
     if not set(columns) <= {"time"}:
-        raise TableError("columns: where each meter has a column, only that of the time can be called otherwise")
+        raise TableError(
+            "columns: where each meter has a column, only that of the time can be called otherwise"
+        )
     moment = columns.get("time", "time")
     if moment not in table.columns:
         raise TableError(f"no column {moment}; columns are: {table.listed()}; say --columns time=…")
@@ -359,11 +397,19 @@ def _meters(table: Table, rules: Mapping[str, Any], columns: Mapping[str, str]) 
         raise TableError('reader.except goes with "participants": "columns"')
     for name in others:
         if name not in table.columns or name == moment:
-            raise TableError(f"reader.except: no column {name[:40]} beside the time; there are {table.listed()}")
+            raise TableError(
+                f"reader.except: no column {name[:40]} beside the time; there are {table.listed()}"
+            )
     left = [name for name in table.columns if name != moment and name not in others]
     names = left if participants == "columns" else participants
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or not (names or others):
-        raise TableError('reader.participants is "columns", or a list of the columns that are meters')
+    if (
+        not isinstance(names, list)
+        or not all(isinstance(name, str) for name in names)
+        or not (names or others)
+    ):
+        raise TableError(
+            'reader.participants is "columns", or a list of the columns that are meters'
+        )
     if not names:
         raise TableError("reader.except leaves no column that is a meter's")
     if participants == "columns" and "except" not in rules and (doubtful := _doubtful(names)):
@@ -376,5 +422,7 @@ def _meters(table: Table, rules: Mapping[str, Any], columns: Mapping[str, str]) 
         )
     for place, name in enumerate(names):
         if name not in table.columns or name == moment or name in names[:place]:
-            raise TableError(f"reader.participants: no column {name[:40]} of another meter; there are {table.listed()}")
+            raise TableError(
+                f"reader.participants: no column {name[:40]} of another meter; there are {table.listed()}"
+            )
     return names

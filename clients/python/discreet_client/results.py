@@ -106,7 +106,11 @@ class Answer:
 
     def noise_dominates(self, name: str) -> Any:
         """Whether a field, or each of its rows (an array), is mostly noise."""
-        said = (self.document["result"].get("uncertainty") or {}).get("noise_dominates", {}).get(name, False)
+        said = (
+            (self.document["result"].get("uncertainty") or {})
+            .get("noise_dominates", {})
+            .get(name, False)
+        )
         return np.array(said, dtype=np.bool_) if isinstance(said, list) else bool(said)
 
     # The result
@@ -151,9 +155,16 @@ class Answer:
         return [*super().__dir__(), *self.fields]
 
     def __repr__(self) -> str:
-        alone = {one.name: one.text for one in stated(self.document["result"]) if np.isscalar(one.value)}
-        said = {name: value for name in self.fields if isinstance(value := self._sentence(name), str)}
-        shown = [f"{name} = {(alone | said)[name]}" if name in alone or name in said else name for name in self.fields]
+        alone = {
+            one.name: one.text for one in stated(self.document["result"]) if np.isscalar(one.value)
+        }
+        said = {
+            name: value for name in self.fields if isinstance(value := self._sentence(name), str)
+        }
+        shown = [
+            f"{name} = {(alone | said)[name]}" if name in alone or name in said else name
+            for name in self.fields
+        ]
         first = ["mostly noise"] if self.mostly_noise else []
         return f"<{type(self).__name__} {self.id}: {', '.join([*first, *shown])}>"
 
@@ -166,7 +177,10 @@ class Answer:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: how good it is, every single number with its interval, the arrays, the price."""
-        single, alone = {one.name: one.text for one in stated(self.document["result"])}, dict[str, str]()
+        single, alone = (
+            {one.name: one.text for one in stated(self.document["result"])},
+            dict[str, str](),
+        )
         for name in self.fields:
             if name in self.parquet:
                 alone[name] = "a table"
@@ -179,7 +193,10 @@ class Answer:
                 alone[name] = value
             elif (said := self._sentence(name)) is not None:
                 alone[name] = said
-        rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in alone.items())
+        rows = "".join(
+            f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>"
+            for name, text in alone.items()
+        )
         noise = f"<p><strong>{escape(MOSTLY_NOISE)}</strong></p>" if self.mostly_noise else ""
         paid = f"epsilon {figure(self.price.epsilon)}, delta {self.price.delta:.3g}"
         return f"<p>{escape(self.kind)} <code>{escape(self.id)}</code>, paid: {paid}</p>{noise}<table>{rows}</table>"
@@ -201,7 +218,11 @@ class Answer:
         return pyarrow.parquet.read_table(io.BytesIO(self.parquet[name]))
 
     def frame(
-        self, name: str, *, intervals: bool = False, called: Mapping[str, Sequence[str]] | None = None
+        self,
+        name: str,
+        *,
+        intervals: bool = False,
+        called: Mapping[str, Sequence[str]] | None = None,
     ) -> pandas.DataFrame:
         """A field as a pandas DataFrame: of a large field its table, of a list of objects one row each, of an array
         of one or two dimensions its rows and columns, of one with more one row a number with its positions.
@@ -250,14 +271,25 @@ class Answer:
         lower, upper = self.interval(name) or (nothing, nothing)
         noise = np.asarray(self.noise_dominates(name))
         by_number = noise.reshape(noise.shape + (1,) * (value.ndim - noise.ndim))
-        columns = {name: value, "lower": lower, "upper": upper, "only_noise": np.broadcast_to(by_number, value.shape)}
+        columns = {
+            name: value,
+            "lower": lower,
+            "upper": upper,
+            "only_noise": np.broadcast_to(by_number, value.shape),
+        }
         index = self._positions(name, value)
-        return pandas.DataFrame({column: array.ravel() for column, array in columns.items()}, index=index)
+        return pandas.DataFrame(
+            {column: array.ravel() for column, array in columns.items()}, index=index
+        )
 
     def _axes(self, name: str, value: NDArray[Any]) -> tuple[str, ...]:
         """What the positions of an array are of, in the contract's words."""
         known = type(self).AXES.get(name, ())
-        return known if len(known) == value.ndim else tuple(f"axis_{axis}" for axis in range(value.ndim))
+        return (
+            known
+            if len(known) == value.ndim
+            else tuple(f"axis_{axis}" for axis in range(value.ndim))
+        )
 
     def _positions(self, name: str, value: NDArray[Any]) -> pandas.Index:
         """An index with a row for each number of an array, in its order."""
@@ -282,7 +314,9 @@ def _with_names(frame: pandas.DataFrame, axis: str, names: Sequence[str]) -> pan
             most = int(labels.get_level_values(level).max()) + 1
             if most > len(names):
                 raise ValueError(f"{axis}: {most} positions, and {len(names)} names")
-            return frame.rename(dict(enumerate(names)), axis=place, level=level if labels.nlevels > 1 else None)
+            return frame.rename(
+                dict(enumerate(names)), axis=place, level=level if labels.nlevels > 1 else None
+            )
     return frame
 
 
@@ -307,11 +341,20 @@ def _array_of_table(name: str, table: pyarrow.Table) -> NDArray[Any]:
     import pyarrow  # noqa: PLC0415 - it has read the table
 
     *axes, _ = table.column_names
-    if not axes or not all(pyarrow.types.is_integer(table.schema.field(axis).type) for axis in axes):
-        raise TypeError(f"{name!r} is no array; take answer.table({name!r}) or answer.frame({name!r})")
+    if not axes or not all(
+        pyarrow.types.is_integer(table.schema.field(axis).type) for axis in axes
+    ):
+        raise TypeError(
+            f"{name!r} is no array; take answer.table({name!r}) or answer.frame({name!r})"
+        )
     *positions, numbers = (column.to_numpy() for column in table.columns)
-    if not (pyarrow.types.is_floating(table.schema.types[-1]) or pyarrow.types.is_integer(table.schema.types[-1])):
-        raise TypeError(f"{name!r} is no array; take answer.table({name!r}) or answer.frame({name!r})")
+    if not (
+        pyarrow.types.is_floating(table.schema.types[-1])
+        or pyarrow.types.is_integer(table.schema.types[-1])
+    ):
+        raise TypeError(
+            f"{name!r} is no array; take answer.table({name!r}) or answer.frame({name!r})"
+        )
     shape = tuple(int(axis.max()) + 1 for axis in positions)
     if math.prod(shape) > MAX_CELLS:
         raise TypeError(f"{name!r} has {math.prod(shape)} cells; take answer.table({name!r})")

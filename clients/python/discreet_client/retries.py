@@ -25,7 +25,9 @@ def problem_of(response: httpx.Response) -> ApiError:
     except ValueError:
         problem = None
     after = retry_after(response.headers)
-    return api_error(response.status_code, problem if isinstance(problem, dict) else {}, retry_after=after)
+    return api_error(
+        response.status_code, problem if isinstance(problem, dict) else {}, retry_after=after
+    )
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -64,7 +66,9 @@ class Attempts:
     def broke(self, error: httpx.TransportError) -> float:
         """Seconds to wait after a broken connection; raises Unreachable when it was the last attempt."""
         self._done += 1
-        never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+        never_sent = isinstance(
+            error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout
+        )
         if self._done >= ATTEMPTS or not (self._repeatable or never_sent):
             raise Unreachable(f"the server at {self._server} does not answer") from error
         return backoff(self._done)

@@ -63,19 +63,28 @@ def kept_key(state: Path, role: str = "owner") -> str:
     try:
         return path.read_text().strip()
     except OSError as error:
-        problem = {"code": "unauthenticated", "detail": f"no key: set DISCREET_KEY, or let {path} be readable"}
+        problem = {
+            "code": "unauthenticated",
+            "detail": f"no key: set DISCREET_KEY, or let {path} be readable",
+        }
         raise Unauthenticated(401, problem) from error
 
 
-def found(server: str | None, key: str | None, state: Path | None = None, role: str = "owner") -> tuple[str, str]:
+def found(
+    server: str | None, key: str | None, state: Path | None = None, role: str = "owner"
+) -> tuple[str, str]:
     """Address and key. Errors: Unreachable where no server is known, Unauthenticated where no key is."""
     folder = state or state_folder()
     here = running(folder)
     address = server if server is not None else os.environ.get("DISCREET_URL") or here
     if address is None and starting(folder):
-        raise Unreachable(f"`discreet up` on {folder} is still starting: wait until it says that it is ready")
+        raise Unreachable(
+            f"`discreet up` on {folder} is still starting: wait until it says that it is ready"
+        )
     if address is None:
-        raise Unreachable(f"no server: set DISCREET_URL, or run `discreet up` on {folder} and wait until it is ready")
+        raise Unreachable(
+            f"no server: set DISCREET_URL, or run `discreet up` on {folder} and wait until it is ready"
+        )
     key = key if key is not None else os.environ.get("DISCREET_KEY") or None
     if key is not None:
         return address, key

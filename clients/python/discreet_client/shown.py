@@ -13,7 +13,8 @@ def table(rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -> str:
     """A table of texts, the first of each row its name."""
     top = f"<tr>{''.join(f'<th>{escape(one)}</th>' for one in head)}</tr>" if head else ""
     body = "".join(
-        f"<tr><th>{escape(name)}</th>{''.join(f'<td>{escape(one)}</td>' for one in rest)}</tr>" for name, *rest in rows
+        f"<tr><th>{escape(name)}</th>{''.join(f'<td>{escape(one)}</td>' for one in rest)}</tr>"
+        for name, *rest in rows
     )
     return f"<table>{top}{body}</table>"
 
@@ -33,7 +34,9 @@ class Plan(dict[str, Any]):
         elif binding is None:
             verdict = "would be refused"
         else:
-            verdict = f"would be refused: the largest request that passes is {spent(binding['largest'])}"
+            verdict = (
+                f"would be refused: the largest request that passes is {spent(binding['largest'])}"
+            )
         rows = [("price", spent(self["price"])), ("protects", str(plan["neighbours"]))]
         rows += [
             (
@@ -45,7 +48,9 @@ class Plan(dict[str, Any]):
         rows += [("expect", sentence) for sentence in plan["advice"]]
         if reusable := self.get("reusable"):
             rows.append(("free of charge", f"ask_again({reusable[0]!r}, …): released already"))
-        return f"<p>A plan, which spends nothing: <strong>{escape(verdict)}</strong></p>{table(rows)}"
+        return (
+            f"<p>A plan, which spends nothing: <strong>{escape(verdict)}</strong></p>{table(rows)}"
+        )
 
 
 class Budget(dict[str, Any]):
@@ -64,4 +69,7 @@ class Budgets(list[Any]):
 
 def _row(budget: Mapping[str, Any]) -> list[str]:
     names = ", ".join(one["name"] for one in budget["datasets"]) or budget["subject"]
-    return [names or budget["id"], *(spent(budget[one]) for one in ("spent", "reserved", "remaining", "cap"))]
+    return [
+        names or budget["id"],
+        *(spent(budget[one]) for one in ("spent", "reserved", "remaining", "cap")),
+    ]

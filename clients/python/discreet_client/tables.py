@@ -96,7 +96,9 @@ class Table:
     def ordered(self, order: Ints) -> Table:
         """The rows in this order; where they stand is not forgotten."""
         return replace(
-            self, columns={name: each[order] for name, each in self.columns.items()}, places=self.places[order]
+            self,
+            columns={name: each[order] for name, each in self.columns.items()},
+            places=self.places[order],
         )
 
     def refuse(self, bad: NDArray[np.bool_], column: str, says: str, values: Any = None) -> None:
@@ -106,7 +108,11 @@ class Table:
             return
         first, last = rows[np.argmin(self.places[rows])], rows[np.argmax(self.places[rows])]
         found = "" if values is None else f", not {_shown(values[first])}"
-        more = f" (and {rows.size - 1:,} more like it, up to {self.unit} {self.places[last]})" if rows.size > 1 else ""
+        more = (
+            f" (and {rows.size - 1:,} more like it, up to {self.unit} {self.places[last]})"
+            if rows.size > 1
+            else ""
+        )
         own = self.called.get(column, column)
         name = column if own == column else f"{own} ({column})"
         raise WrongCell(f"{self.unit} {self.places[first]}, column {name}: {says}{found}{more}")
@@ -132,18 +138,30 @@ class Table:
                 found[here] = values[here].astype(np.float64)
             except (TypeError, ValueError, OverflowError):
                 found[here] = [
-                    TRUTHS[word] if truths and (word := str(value).strip().lower()) in TRUTHS else figure
+                    TRUTHS[word]
+                    if truths and (word := str(value).strip().lower()) in TRUTHS
+                    else figure
                     for value in values[here].tolist()
                     for figure in (_number(value, self.separator),)
                 ]
         wrong = ~lacks & ~np.isfinite(found)
         points = wrong.any() and _THOUSANDS.fullmatch(str(values[np.flatnonzero(wrong)[0]]).strip())
-        self.refuse(wrong, column, f"a number {'without points for thousands ' if points else ''}is needed", values)
+        self.refuse(
+            wrong,
+            column,
+            f"a number {'without points for thousands ' if points else ''}is needed",
+            values,
+        )
         return found
 
     def integers(self, column: str) -> Ints:
         found = self.numbers(column)
-        self.refuse((found != np.floor(found)) | (np.abs(found) > 2**53), column, "an integer is needed", found)
+        self.refuse(
+            (found != np.floor(found)) | (np.abs(found) > 2**53),
+            column,
+            "an integer is needed",
+            found,
+        )
         return found.astype(np.int64)
 
     def truths(self, column: str) -> NDArray[np.bool_]:
@@ -179,7 +197,10 @@ class Table:
         zoned = np.array([moment.tzinfo is not None for moment in moments])
         if zoned.any():
             self.refuse(~zoned, column, "a time without a time zone, where others have one", values)
-        stamps = [microseconds(moment if moment.tzinfo else moment.replace(tzinfo=UTC)) for moment in moments]
+        stamps = [
+            microseconds(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+            for moment in moments
+        ]
         return np.array(stamps, dtype=np.int64) / MICROSECONDS_A_DAY, True
 
     def moments(self, column: str) -> list[datetime]:
@@ -191,7 +212,9 @@ class Table:
         wrong = np.array([moment is None for moment in found], dtype=bool)
         if wrong.any() and self.dates is None:
             first = values[wrong][0]
-            says = "is the day first here, or the month? say reader.dates: day_first, or month_first"
+            says = (
+                "is the day first here, or the month? say reader.dates: day_first, or month_first"
+            )
             self.refuse(wrong & np.array(["/" in str(first)]), column, says, values)
         says = "a time such as 2026-11-21, 2026-11-21T15:00 or 21.11.2026 15:00 is needed"
         self.refuse(wrong, column, says, values)
@@ -204,7 +227,9 @@ class Table:
         except TableError:
             return self.values(column)
 
-    def named(self, columns: Mapping[str, str], needed: Iterable[str], optional: Iterable[str] = ()) -> Table:
+    def named(
+        self, columns: Mapping[str, str], needed: Iterable[str], optional: Iterable[str] = ()
+    ) -> Table:
         """The same table by the names that a reader knows, of those columns alone.
 
         columns: the name in this table of each of a reader's columns; one that is not mentioned has its own name.
@@ -213,7 +238,9 @@ class Table:
         known = [*needed, *optional]
         for role, name in columns.items():
             if role not in known:
-                raise TableError(f"columns: nothing is called {role!r} here; there are {', '.join(known)}")
+                raise TableError(
+                    f"columns: nothing is called {role!r} here; there are {', '.join(known)}"
+                )
             if name not in self.columns:
                 raise TableError(f"no column {name}; columns are: {self.listed()}")
         lacking = [role for role in needed if columns.get(role, role) not in self.columns]
@@ -226,7 +253,9 @@ class Table:
         names = {role: columns.get(role, role) for role in known}
         names = {role: name for role, name in names.items() if name in self.columns}
         called = {role: self.called.get(name, name) for role, name in names.items()}
-        return replace(self, columns={role: self.columns[name] for role, name in names.items()}, called=called)
+        return replace(
+            self, columns={role: self.columns[name] for role, name in names.items()}, called=called
+        )
 
     def listed(self) -> str:
         """The names of the first columns, and how many more there are."""
@@ -280,7 +309,9 @@ def read_csv(content: bytes, name: str = "the file", *encodings: str | None) -> 
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     header = [column.strip() for column in next(reader, [])]
     if not any(header):
-        raise TableError(f"{name} is empty" if not text.strip() else f"the first line of {name} names no columns")
+        raise TableError(
+            f"{name} is empty" if not text.strip() else f"the first line of {name} names no columns"
+        )
     if twice := sorted(column for column, count in Counter(header).items() if count > 1):
         raise TableError(f"column {_shown(twice[0])} stands twice in the first line of {name}")
     rows, lines = [], []
@@ -289,7 +320,11 @@ def read_csv(content: bytes, name: str = "the file", *encodings: str | None) -> 
             if not any(cell.strip() for cell in row):  # as Excel leaves them below a table
                 continue
             if len(row) != len(header):
-                hint = "; numbers with decimal commas need ';' between columns" if separator == "," else ""
+                hint = (
+                    "; numbers with decimal commas need ';' between columns"
+                    if separator == ","
+                    else ""
+                )
                 raise TableError(
                     f"line {reader.line_num} has {len(row)} values, the first line names {len(header)} columns{hint}"
                 )
@@ -301,7 +336,9 @@ def read_csv(content: bytes, name: str = "the file", *encodings: str | None) -> 
         raise TableError(f"{name} has no row below its line of names")
     columns = {}
     for column, values in zip(header, zip(*rows, strict=True), strict=True):
-        columns[column] = np.array([None if one.strip() in MISSING else one for one in values], dtype=object)
+        columns[column] = np.array(
+            [None if one.strip() in MISSING else one for one in values], dtype=object
+        )
     return Table(columns, np.array(lines, dtype=np.int64), "line", separator)
 
 
@@ -310,17 +347,19 @@ def _decoded(content: bytes, name: str, encodings: Sequence[str]) -> str:
         try:
             return content.decode(encoding)
         except LookupError:
-            raise TableError(f"there is no encoding {encoding[:40]!r} of texts; Excel's is cp1252") from None
+            raise TableError(
+                f"there is no encoding {encoding[:40]!r} of texts; Excel's is cp1252"
+            ) from None
         except UnicodeError as error:
             if place < len(encodings):
                 continue
             start = error.start if isinstance(error, UnicodeDecodeError) else 0
             what = "UTF-8" if encoding == UTF_8 else encoding
             option = "--encoding cp1252" if encoding == UTF_8 else "another --encoding"
-            says = (
-                f"line {content[:start].count(10) + 1} is no {what}: save {name} as CSV in UTF-8, or say in what it is"
-            )
-            raise TableError(f"{says} written, {option} where Excel wrote it (encoding in Python)") from None
+            says = f"line {content[:start].count(10) + 1} is no {what}: save {name} as CSV in UTF-8, or say in what it is"
+            raise TableError(
+                f"{says} written, {option} where Excel wrote it (encoding in Python)"
+            ) from None
     raise AssertionError("an encoding is given")
 
 
@@ -335,7 +374,10 @@ def _of_columns(source: Any) -> Table:
         raise TableError("a column stands twice")
     sizes = {name: values.shape for name, values in columns.items()}
     if len(set(sizes.values())) > 1 or any(len(shape) != 1 for shape in sizes.values()):
-        raise TableError("columns of one length are needed: " + ", ".join(f"{n} has {s}" for n, s in sizes.items()))
+        raise TableError(
+            "columns of one length are needed: "
+            + ", ".join(f"{n} has {s}" for n, s in sizes.items())
+        )
     if not columns or not next(iter(columns.values())).size:
         raise TableError("the table is empty")
     return Table(columns, np.arange(next(iter(columns.values())).size))
@@ -345,13 +387,19 @@ def _array(column: Any) -> NDArray[Any]:
     kind = getattr(column, "dtype", None)
     if getattr(kind, "tz", None) is not None:  # pandas: datetimes that keep their zone
         return np.array([moment.to_pydatetime() for moment in column], dtype=object)
-    if hasattr(column, "array") and not isinstance(kind, np.dtype):  # pandas' own types: Int64, string, category
+    if hasattr(column, "array") and not isinstance(
+        kind, np.dtype
+    ):  # pandas' own types: Int64, string, category
         return np.asarray(column.to_numpy(dtype=object, na_value=None))
     values = np.asarray(column)
     if values.dtype.kind not in "US":
         return values
     # Of a list made anew: an array of fixed-width text has dropped zero characters, and two names might be one.
-    return np.array(column, dtype=object) if isinstance(column, list | tuple) else values.astype(object)
+    return (
+        np.array(column, dtype=object)
+        if isinstance(column, list | tuple)
+        else values.astype(object)
+    )
 
 
 def _number(value: Any, separator: str) -> float:

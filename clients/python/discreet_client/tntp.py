@@ -27,7 +27,18 @@ from discreet_client.tables import TableError
 _METADATA = re.compile(r"<([^<>]+)>(.*)")
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _INTEGER = re.compile(r"\d{1,9}", re.ASCII)
-_COLUMNS = ("tail", "head", "capacity", "length", "free flow time", "b", "power", "speed", "toll", "type")
+_COLUMNS = (
+    "tail",
+    "head",
+    "capacity",
+    "length",
+    "free flow time",
+    "b",
+    "power",
+    "speed",
+    "toll",
+    "type",
+)
 _NEEDED = 7
 _CAPACITY, _LENGTH, _FREE_FLOW_TIME, _B, _POWER, _TOLL = 2, 3, 4, 5, 6, 8
 MOST_NODES = 1_000_000
@@ -67,7 +78,9 @@ class NetworkFile:
     toll_factor: float | None
     distance_factor: float | None
 
-    def fixed_costs(self, toll_weight: float | None = None, distance_weight: float | None = None) -> list[float]:
+    def fixed_costs(
+        self, toll_weight: float | None = None, distance_weight: float | None = None
+    ) -> list[float]:
         """What each link costs at any flow: toll and length by their weights, which win over the file's factors.
 
         TableError names the first link with a toll where neither says what a toll weighs.
@@ -106,26 +119,39 @@ def read_network(text: str) -> NetworkFile:
     file = _File("network file", text)
     nodes, zones = file.count("NUMBER OF NODES"), file.count("NUMBER OF ZONES")
     if nodes > MOST_NODES:
-        raise file.wrong(f"{nodes:,} nodes, at most {MOST_NODES:,} are read", file.line_of("NUMBER OF NODES"))
+        raise file.wrong(
+            f"{nodes:,} nodes, at most {MOST_NODES:,} are read", file.line_of("NUMBER OF NODES")
+        )
     if zones > nodes:
-        raise file.wrong(f"{zones} zones do not fit into {nodes} nodes", file.line_of("NUMBER OF ZONES"))
+        raise file.wrong(
+            f"{zones} zones do not fit into {nodes} nodes", file.line_of("NUMBER OF ZONES")
+        )
     first = file.count("FIRST THRU NODE", default=1)
     rows = []
     for line, row in file.rows:
         fields = row.split(";")[0].split()
         if len(fields) < _NEEDED:
-            raise file.wrong(f"a link needs {', '.join(_COLUMNS[: _NEEDED - 1])} and {_COLUMNS[_NEEDED - 1]}", line)
+            raise file.wrong(
+                f"a link needs {', '.join(_COLUMNS[: _NEEDED - 1])} and {_COLUMNS[_NEEDED - 1]}",
+                line,
+            )
         if len(fields) > len(_COLUMNS):
-            raise file.wrong(f"{len(fields)} figures of a link, of which only {len(_COLUMNS)} are known", line)
+            raise file.wrong(
+                f"{len(fields)} figures of a link, of which only {len(_COLUMNS)} are known", line
+            )
         rows.append((line, fields, [file.index(fields[end], None, "node", line) for end in (0, 1)]))
     numbers = _numbers(file, nodes, [end for _, _, ends in rows for end in ends])
     if first > numbers[-1]:
         raise file.wrong(f"the network has {nodes} nodes", file.line_of("FIRST THRU NODE"))
     place = {number: node for node, number in enumerate(numbers, start=1)}
-    links = [_link(file, line, fields, *(place[end] for end in ends)) for line, fields, ends in rows]
+    links = [
+        _link(file, line, fields, *(place[end] for end in ends)) for line, fields, ends in rows
+    ]
     stated = file.count("NUMBER OF LINKS", default=len(links))
     if stated != len(links):
-        raise file.wrong(f"{stated} links are announced, {len(links)} follow", file.line_of("NUMBER OF LINKS"))
+        raise file.wrong(
+            f"{stated} links are announced, {len(links)} follow", file.line_of("NUMBER OF LINKS")
+        )
     through = 1 + bisect_left(numbers, first)
     factors = (file.factor("TOLL FACTOR"), file.factor("DISTANCE FACTOR"))
     return NetworkFile(nodes, zones, through, tuple(links), numbers, *factors)
@@ -138,14 +164,18 @@ def _numbers(file: _File, nodes: int, ends: Sequence[int]) -> Sequence[int]:
     numbers = sorted(set(ends))
     if len(numbers) != nodes:
         stated = file.line_of("NUMBER OF NODES")
-        raise file.wrong(f"{nodes} nodes are announced, links have {len(numbers)} up to {numbers[-1]}", stated)
+        raise file.wrong(
+            f"{nodes} nodes are announced, links have {len(numbers)} up to {numbers[-1]}", stated
+        )
     return numbers
 
 
 def _link(file: _File, line: int, fields: list[str], tail: int, head: int) -> LinkRow:
     if tail == head:
         raise file.wrong(f"a link from node {fields[0]} to itself", line)
-    time, b, power = (file.number(fields[at], _COLUMNS[at], line) for at in (_FREE_FLOW_TIME, _B, _POWER))
+    time, b, power = (
+        file.number(fields[at], _COLUMNS[at], line) for at in (_FREE_FLOW_TIME, _B, _POWER)
+    )
     length = file.number(fields[_LENGTH], "length", line)
     toll = file.number(fields[_TOLL], "toll", line) if len(fields) > _TOLL else 0.0
     if 0 < power < 1:
@@ -188,16 +218,22 @@ def read_trips(text: str, numbers: Sequence[int] | None = None) -> TripsFile:
             destination = file.index(left.strip(), zones, "zone", line, names)
             if (origin, destination) in seen:
                 where = seen[origin, destination]
-                raise file.wrong(f"trips from {origin} to {destination} stand in line {where} already", line)
+                raise file.wrong(
+                    f"trips from {origin} to {destination} stand in line {where} already", line
+                )
             seen[origin, destination] = line
-            rows.append(TripsRow(origin, destination, file.number(right.strip(), "trips", line), line))
+            rows.append(
+                TripsRow(origin, destination, file.number(right.strip(), "trips", line), line)
+            )
     return TripsFile(zones, tuple(rows))
 
 
 def read_places(text: str) -> dict[int, tuple[float, float]]:
     """The coordinates (x, y) of the nodes of the node file `text`, by number. TableError names the wrong line."""
     file = _File("node file", text)
-    rows = file.rows[1:] if file.rows and file.rows[0][1].split()[0].lower() == "node" else file.rows
+    rows = (
+        file.rows[1:] if file.rows and file.rows[0][1].split()[0].lower() == "node" else file.rows
+    )
     found: dict[int, tuple[float, float]] = {}
     for line, row in rows:
         fields = row.split(";")[0].split()
@@ -256,15 +292,21 @@ class _File:
         text, line = self.metadata[tag]
         return self.number(text, f"<{tag}>", line)
 
-    def index(self, text: str, count: int | None, what: str, line: int, names: list[int] | None = None) -> int:
+    def index(
+        self, text: str, count: int | None, what: str, line: int, names: list[int] | None = None
+    ) -> int:
         """A number of 1..count, or of any size; with `names`, which ascend, its place among these, from 1."""
         if not _INTEGER.fullmatch(text) or int(text) < 1:
-            raise self.wrong(f"{text!r} is not a {what}{'' if count is None else f' of 1..{count}'}", line)
+            raise self.wrong(
+                f"{text!r} is not a {what}{'' if count is None else f' of 1..{count}'}", line
+            )
         number = int(text)
         if names is not None:
             place = bisect_left(names, number)
             if place == len(names) or names[place] != number:
-                raise self.wrong(f"{number} is not a {what}: those are the first {len(names)} nodes", line)
+                raise self.wrong(
+                    f"{number} is not a {what}: those are the first {len(names)} nodes", line
+                )
             return place + 1
         if count is not None and number > count:
             raise self.wrong(f"{text!r} is not a {what} of 1..{count}", line)

@@ -23,7 +23,17 @@ from discreet_client.names import name_of
 from discreet_client.reading import Reading, check_rules, count, counted, is_figure, word
 from discreet_client.tables import Ints, Table, TableError, missing, table_of
 
-RULES = ("every", "matrix", "missing", "other_zones", "outside", "round_trips", "start", "time_zone", "zones")
+RULES = (
+    "every",
+    "matrix",
+    "missing",
+    "other_zones",
+    "outside",
+    "round_trips",
+    "start",
+    "time_zone",
+    "zones",
+)
 MINUTE = 60_000_000
 SHOWN_TWICE = int(np.iinfo(np.int64).min)
 """No instant: of a time that clocks skip or show twice."""
@@ -39,7 +49,9 @@ MOST_DAYS = 3_660
 """Of periods whose days are looked at."""
 
 
-def trips_of(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], columns: Mapping[str, str]) -> Reading:
+def trips_of(
+    table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], columns: Mapping[str, str]
+) -> Reading:
     """Trips: columns origin, destination, perhaps count (1 where there is none), and person where that is the unit;
     `period`, counted from 0, or `time`, which rules make one.
 
@@ -59,7 +71,9 @@ def trips_of(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], 
     Raises TableError for what is wrong, naming place and column.
     """
     check_rules(rules, [rule for rule in RULES if rule != "matrix"], "trips")
-    when = "time" if "time" in columns or ("time" in table.columns and "start" in rules) else "period"
+    when = (
+        "time" if "time" in columns or ("time" in table.columns and "start" in rules) else "period"
+    )
     periods, most = count(public, "periods"), count(public, "zones")
     single = periods == 1 and when == "period"
     person = public.get("unit") == "person"
@@ -69,7 +83,9 @@ def trips_of(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], 
             " --columns person=…, or unit request where trips themselves are protected and not persons"
         )
     if "person" in columns and not person:
-        raise TableError("public.unit is request, so a trip has no person: leave that column out, or say unit person")
+        raise TableError(
+            "public.unit is request, so a trip has no person: leave that column out, or say unit person"
+        )
     table = table.named(
         columns,
         ["origin", "destination", *([] if single else [when]), *(["person"] if person else [])],
@@ -146,16 +162,24 @@ def of_matrix(path: Path, rules: Mapping[str, Any]) -> tuple[Table, dict[str, An
         names = list(file.get("data", ()))
         name = rules.pop("matrix", names[0] if len(names) == 1 else None)
         if name not in names:
-            raise TableError(f"{path.name} has the matrices {', '.join(names) or 'none'}: say reader.matrix")
+            raise TableError(
+                f"{path.name} has the matrices {', '.join(names) or 'none'}: say reader.matrix"
+            )
         trips = np.asarray(file["data"][name], dtype=np.float64)
         if trips.ndim != 2 or trips.shape[0] != trips.shape[1]:
-            raise TableError(f"matrix {name} of {path.name} is {' by '.join(map(str, trips.shape))}, not square")
+            raise TableError(
+                f"matrix {name} of {path.name} is {' by '.join(map(str, trips.shape))}, not square"
+            )
         mappings = list(file.get("lookup", ()))
         ids = np.arange(1, len(trips) + 1)
         if "zones" in rules and mappings:
             ids = np.asarray(file["lookup"][mappings[0]])
     origin, destination = np.nonzero(trips)
-    columns = {"origin": ids[origin], "destination": ids[destination], "count": trips[origin, destination]}
+    columns = {
+        "origin": ids[origin],
+        "destination": ids[destination],
+        "count": trips[origin, destination],
+    }
     return table_of(columns), rules
 
 
@@ -170,7 +194,9 @@ def _complete(table: Table, rules: Mapping[str, Any], notes: list[str]) -> Table
     if lacks.all():
         raise TableError("every trip lacks a value")
     if few := int(np.count_nonzero(lacks)):
-        notes.append(f"{_counted_rows(few, table)} with a value that is missing {'is' if few == 1 else 'are'} left out")
+        notes.append(
+            f"{_counted_rows(few, table)} with a value that is missing {'is' if few == 1 else 'are'} left out"
+        )
     return table.ordered(np.flatnonzero(~lacks))
 
 
@@ -184,7 +210,9 @@ def _refuse_missing(table: Table, column: str) -> None:
     table.refuse(missing(table.columns[column]), column, says)
 
 
-def _zone_numbers(told: Any, notes: list[str], encoding: str | None = None) -> dict[str, int] | None:
+def _zone_numbers(
+    told: Any, notes: list[str], encoding: str | None = None
+) -> dict[str, int] | None:
     """`encoding`: that of the trips, which a file of zones may have or not."""
     if told is None:
         return None
@@ -193,7 +221,11 @@ def _zone_numbers(told: Any, notes: list[str], encoding: str | None = None) -> d
         own = "id" if "id" in table.columns else next(iter(table.columns))
         names = table.named({"id": own}, ["id"], ["number"])
         ids = names.names("id").tolist()
-        numbers = names.integers("number").tolist() if "number" in names.columns else range(1, len(ids) + 1)
+        numbers = (
+            names.integers("number").tolist()
+            if "number" in names.columns
+            else range(1, len(ids) + 1)
+        )
         found = dict(zip(ids, numbers, strict=True))
         if len(found) < len(ids):
             says = f"{len(ids)} rows name {len(found)} zones in column {own}; an id stands twice"
@@ -207,28 +239,40 @@ def _zone_numbers(told: Any, notes: list[str], encoding: str | None = None) -> d
         return found
     if not isinstance(told, Mapping | list | tuple):
         raise TableError("reader.zones: {id: number}, a list of ids or a CSV file is needed")
-    given = list(told.items()) if isinstance(told, Mapping) else [(one, place) for place, one in enumerate(told, 1)]
+    given = (
+        list(told.items())
+        if isinstance(told, Mapping)
+        else [(one, place) for place, one in enumerate(told, 1)]
+    )
     found = {}
     for one, number in given:
         if isinstance(number, bool) or not isinstance(number, int) or not abs(number) < 2**53:
-            raise TableError(f"reader.zones: the number of zone {str(one)[:40]} is an integer, not {str(number)[:40]}")
+            raise TableError(
+                f"reader.zones: the number of zone {str(one)[:40]} is an integer, not {str(number)[:40]}"
+            )
         found[name_of(str(one))] = number
     if len(found) < len(given):
-        raise TableError(f"reader.zones: {len(given)} ids name {len(found)} zones; an id stands twice")
+        raise TableError(
+            f"reader.zones: {len(given)} ids name {len(found)} zones; an id stands twice"
+        )
     return found
 
 
 def _inside(table: Table, numbers: Mapping[str, int] | None, notes: list[str]) -> Table:
     """The trips between zones that are named: each is kept or left out by what it says itself."""
     if numbers is None:
-        raise TableError("reader.other_zones goes with the names of the zones: reader.zones, or --zones")
+        raise TableError(
+            "reader.other_zones goes with the names of the zones: reader.zones, or --zones"
+        )
     known = np.ones(table.rows, dtype=bool)
     for end in ("origin", "destination"):
         known &= [name in numbers for name in table.names(end).tolist()]
     if not known.any():
         raise TableError("no trip lies between zones of reader.zones")
     if few := int(np.count_nonzero(~known)):
-        notes.append(f"{_counted_rows(few, table)} from or to other zones {'is' if few == 1 else 'are'} left out")
+        notes.append(
+            f"{_counted_rows(few, table)} from or to other zones {'is' if few == 1 else 'are'} left out"
+        )
     return table.ordered(np.flatnonzero(known))
 
 
@@ -242,7 +286,10 @@ def _zones(table: Table, column: str, numbers: Mapping[str, int] | None, most: i
     says += " (reader.other_zones: leave_out takes the others)"
     table.refuse(found == 0, column, says, names)
     table.refuse(
-        found > (most or found.max()), column, f"its number in reader.zones is above public.zones, {most}", names
+        found > (most or found.max()),
+        column,
+        f"its number in reader.zones is above public.zones, {most}",
+        names,
     )
     return found
 
@@ -252,7 +299,9 @@ def _counted(table: Table, column: str, first: int, count: int | None) -> Ints:
     try:
         found = table.integers(column)
     except TableError as error:
-        raise type(error)(f"{error}" + ("; zones with other names need --zones" if first else "")) from None
+        raise type(error)(
+            f"{error}" + ("; zones with other names need --zones" if first else "")
+        ) from None
     last = first + count - 1 if count else int(found.max())
     what = "zones" if first else "periods"
     says = f"public.{what} is {count}, so {what} are {first} to {last}"
@@ -271,7 +320,12 @@ def _counts(table: Table, scale: int, rounding: bool, notes: list[str]) -> NDArr
     kept = parts if scale == 1 else parts / scale
     apart = np.abs(kept - trips) * scale > NEARLY_WHOLE
     if not rounding:
-        table.refuse(apart, "count", f"a number of trips {no_parts(scale)} (reader.round_trips: true rounds)", trips)
+        table.refuse(
+            apart,
+            "count",
+            f"a number of trips {no_parts(scale)} (reader.round_trips: true rounds)",
+            trips,
+        )
     elif apart.any():
         notes.append(rounded(float(kept.sum()), float(trips.sum()), scale))
     return kept
@@ -313,7 +367,9 @@ def _periods(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any]) 
     try:
         start = datetime.fromisoformat(str(rules["start"]))
     except (KeyError, ValueError):
-        raise TableError("reader.start is needed, the time at which period 0 begins, as 2026-11-02T07:00") from None
+        raise TableError(
+            "reader.start is needed, the time at which period 0 begins, as 2026-11-02T07:00"
+        ) from None
     length = _length(public)
     moments = table.moments("time")
     if place is None:
@@ -321,24 +377,32 @@ def _periods(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any]) 
         says = "a time without a time zone: say reader.time_zone, such as Europe/Berlin"
         table.refuse(naive, "time", says, table.columns["time"])
         if start.tzinfo is None:
-            raise TableError("reader.start has no time zone: say reader.time_zone, such as Europe/Berlin")
+            raise TableError(
+                "reader.start has no time zone: say reader.time_zone, such as Europe/Berlin"
+            )
     if every is None:
         stamps = np.array([_instant(moment, place) for moment in moments], dtype=np.int64)
         says = f"clocks in {place} skip this time or show it twice: write the offset"
         table.refuse(stamps == SHOWN_TWICE, "time", says, table.columns["time"])
         begins = _instant(start, place)
         if begins == SHOWN_TWICE:
-            raise TableError(f"reader.start: clocks in {place} skip this time or show it twice: write the offset")
+            raise TableError(
+                f"reader.start: clocks in {place} skip this time or show it twice: write the offset"
+            )
         return (stamps - begins) // length
     # By the clock of the place: seven in the morning stays seven in the morning when clocks change.
     zone = place or start.tzinfo
     clock = [_clock(moment, zone) for moment in moments]
     begin = _clock(start, zone)
-    since = np.array([round((moment - begin).total_seconds() * 1e6) for moment in clock], dtype=np.int64)
+    since = np.array(
+        [round((moment - begin).total_seconds() * 1e6) for moment in clock], dtype=np.int64
+    )
     inside, number = since % EVERY[every] < length, since // EVERY[every]
     if every == "weekday":
         if begin.weekday() >= SATURDAY:
-            raise TableError(f"reader.start is a {begin:%A}, and every is weekday: Monday to Friday")
+            raise TableError(
+                f"reader.start is a {begin:%A}, and every is weekday: Monday to Friday"
+            )
         weeks, day = np.divmod(begin.weekday() + number, 7)
         inside, number = inside & (day < SATURDAY), 5 * weeks + day - begin.weekday()
     return np.where(inside, number, -1)
@@ -365,7 +429,9 @@ def _length(public: Mapping[str, Any]) -> int:
     """Of a period, in microseconds."""
     minutes = public.get("period_minutes")
     if minutes is None or not is_figure(minutes) or not 1 <= minutes * MINUTE < 2**62:
-        raise TableError(f"public.period_minutes is the minutes of a period, not {str(minutes)[:40]}")
+        raise TableError(
+            f"public.period_minutes is the minutes of a period, not {str(minutes)[:40]}"
+        )
     return round(float(minutes) * MINUTE)
 
 
@@ -375,7 +441,9 @@ def place_of(name: Any) -> ZoneInfo | None:
     try:
         return ZoneInfo(str(name))
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise TableError(f"reader.time_zone: there is no time zone {name!r}; one is Europe/Berlin") from None
+        raise TableError(
+            f"reader.time_zone: there is no time zone {name!r}; one is Europe/Berlin"
+        ) from None
 
 
 def _clock(moment: datetime, zone: tzinfo | None) -> datetime:

@@ -129,10 +129,18 @@ class Participant:
     Raises ValueError when shapes disagree, or for tau < 1 on a simplex, where the shrunken step has other fixed points.
     """
 
-    def __init__(self, A_u: Floats, A_g: Floats, cost: QuadraticCost, domain: ConvexSet, steps: Steps) -> None:
+    def __init__(
+        self, A_u: Floats, A_g: Floats, cost: QuadraticCost, domain: ConvexSet, steps: Steps
+    ) -> None:
         self.A_u, self.A_g = np.asarray(A_u, dtype=np.float64), np.asarray(A_g, dtype=np.float64)
         size = self.A_u.shape[-1]
-        shapes = (self.A_u.ndim, self.A_g.ndim, self.A_g.shape[-1], cost.A_q.shape[-1], *cost.a_l.shape)
+        shapes = (
+            self.A_u.ndim,
+            self.A_g.ndim,
+            self.A_g.shape[-1],
+            cost.A_q.shape[-1],
+            *cost.a_l.shape,
+        )
         if shapes != (2, 2, size, size, size):
             raise ValueError("A_u, A_g, A_q and a_l need one column a variable of the agent")
         if domain.flat and steps.shrink < 1:
@@ -163,7 +171,9 @@ class Participant:
         inner = domain.project(origin + steps.shrink * (self.x - origin) - steps.primal * gradient)
         self.x = domain.project(origin + (inner - origin) / steps.shrink)
         ascent = excess - steps.regularization * self.multipliers
-        self.multipliers = np.maximum(steps.shrink * self.multipliers + steps.dual * ascent, 0.0) / steps.shrink
+        self.multipliers = (
+            np.maximum(steps.shrink * self.multipliers + steps.dual * ascent, 0.0) / steps.shrink
+        )
 
 
 class Rounds:
@@ -184,7 +194,9 @@ class Rounds:
     def __call__(self, sums: Floats | None) -> Floats | None:
         """The next contribution, or None at the end."""
         if sums is not None:
-            if self._last is not None and 0 < self.threshold >= float(np.max(np.abs(sums - self._last))):
+            if self._last is not None and 0 < self.threshold >= float(
+                np.max(np.abs(sums - self._last))
+            ):
                 return None
             self.participant.update(sums)
             self.trend.follow(sums)
@@ -229,7 +241,10 @@ class Rounds:
         return {"x": x, "multipliers": multipliers, "done": self.done, "trend": self.trend.state()}
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        self.participant.x, self.participant.multipliers = np.array(state["x"]), np.array(state["multipliers"])
+        self.participant.x, self.participant.multipliers = (
+            np.array(state["x"]),
+            np.array(state["multipliers"]),
+        )
         self.done = state["done"]
         if "trend" in state:  # an older version has kept none
             self.trend.resume(state["trend"])
@@ -289,11 +304,20 @@ class Trend:
     def state(self) -> dict[str, Any]:
         """For another process, as JSON."""
         last = None if self.last is None else self.last.tolist()
-        return {"last": last, "recent": self.recent, "longest": self.longest, "largest": self.largest}
+        return {
+            "last": last,
+            "recent": self.recent,
+            "longest": self.longest,
+            "largest": self.largest,
+        }
 
     def resume(self, state: Mapping[str, Any]) -> None:
         self.last = None if state["last"] is None else np.array(state["last"])
-        self.recent, self.longest, self.largest = list(state["recent"]), state["longest"], state["largest"]
+        self.recent, self.longest, self.largest = (
+            list(state["recent"]),
+            state["longest"],
+            state["largest"],
+        )
 
 
 # Multi-agent problems through a cloud ---------------------------------------------------------------------------------

@@ -38,7 +38,9 @@ class KeyEntry(BaseModel):
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
-    last_used_at: datetime | None = Field(description="Late by at most the window of the rate limit")
+    last_used_at: datetime | None = Field(
+        description="Late by at most the window of the rate limit"
+    )
 
 
 class KeyList(BaseModel):
@@ -54,11 +56,15 @@ class PersonEntry(BaseModel):
     tenant: str = Field(description="Its name")
     issuer: str
     subject: str = Field(description="What the provider calls them")
-    principal: str = Field(description="What budgets, caps and the ledger call them: `issuer#subject`")
+    principal: str = Field(
+        description="What budgets, caps and the ledger call them: `issuer#subject`"
+    )
     name: str | None = Field(description="What people call them, if the provider said so")
     role: Role = Field(description="What their newest token gave them; each token decides anew")
     created_at: datetime
-    last_used_at: datetime | None = Field(description="Late by at most the window of the rate limit")
+    last_used_at: datetime | None = Field(
+        description="Late by at most the window of the rate limit"
+    )
     removed_at: datetime | None
     everywhere: bool = Field(description="Removed by an operator, from all tenants")
 

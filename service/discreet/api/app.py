@@ -50,9 +50,7 @@ from discreet.web.middleware import Envelope
 
 log = structlog.get_logger()
 
-DESCRIPTION = (
-    "Private optimization with a price known before any data is touched, and a ledger that cannot be overspent."
-)
+DESCRIPTION = "Private optimization with a price known before any data is touched, and a ledger that cannot be overspent."
 REQUEST_MODELS = (
     requests.DatasetRequest,
     requests.PlacedDatasetRequest,
@@ -172,14 +170,22 @@ async def _start(services: Services) -> None:
 def _openapi(app: FastAPI) -> dict[str, Any]:
     """The OpenAPI document, with the request bodies that routes read by themselves."""
     if app.openapi_schema is None:
-        document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        document = get_openapi(
+            title=app.title, version=app.version, description=app.description, routes=app.routes
+        )
         _, definitions = models_json_schema(
-            [(model, "validation") for model in (*REQUEST_MODELS, problem_details.ProblemDocument, Results)],
+            [
+                (model, "validation")
+                for model in (*REQUEST_MODELS, problem_details.ProblemDocument, Results)
+            ],
             ref_template="#/components/schemas/{model}",
         )
         described = document["components"]["schemas"]
         described.update(definitions["$defs"])
-        for unused in ("HTTPValidationError", "ValidationError"):  # FastAPI's; every error here is a ProblemDocument
+        for unused in (
+            "HTTPValidationError",
+            "ValidationError",
+        ):  # FastAPI's; every error here is a ProblemDocument
             described.pop(unused, None)
         document["components"]["schemas"] = dict(sorted(described.items()))
         for call in (call for path in document["paths"].values() for call in path.values()):
@@ -191,7 +197,9 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
     return app.openapi_schema
 
 
-def serve(settings: Settings, *, host: str, port: int, descriptor: int | None, pages: Pages | None = None) -> None:
+def serve(
+    settings: Settings, *, host: str, port: int, descriptor: int | None, pages: Pages | None = None
+) -> None:
     """Answer until told to stop. `descriptor` is a listening socket that a supervisor holds open across restarts."""
     app = create_app(settings, pages)
 

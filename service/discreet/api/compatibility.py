@@ -44,7 +44,10 @@ class _Comparison:
                 elif not self._has_set(call):
                     yield f"{where} is gone"
         # No call names these: a result is an open object there, of its job's kind.
-        results, now = (document["components"]["schemas"].get("Results", {}) for document in (self._old, self._new))
+        results, now = (
+            document["components"]["schemas"].get("Results", {})
+            for document in (self._old, self._new)
+        )
         yield from self._fields(results, now, "read", "Results")
 
     def _has_set(self, call: Schema) -> bool:
@@ -91,13 +94,17 @@ class _Comparison:
         if old is not None:
             yield from self._contents(old, new or {}, "sent", f"{where} body")
 
-    def _contents(self, old: Schema, new: Schema, direction: Direction, where: str) -> Iterator[str]:
+    def _contents(
+        self, old: Schema, new: Schema, direction: Direction, where: str
+    ) -> Iterator[str]:
         for kind, content in old.get("content", {}).items():
             found = new.get("content", {}).get(kind)
             if found is None:
                 yield f"{where}: the media type {kind} is gone"
             else:
-                yield from self._schema(content.get("schema", {}), found.get("schema", {}), direction, where)
+                yield from self._schema(
+                    content.get("schema", {}), found.get("schema", {}), direction, where
+                )
 
     def _schema(self, old: Schema, new: Schema, direction: Direction, where: str) -> Iterator[str]:
         before, after = _alternatives(old, self._old), _alternatives(new, self._new)
@@ -122,8 +129,14 @@ class _Comparison:
         if direction == "read" and "null" in after and "null" not in before:
             yield f"{where}: it may be null now"
 
-    def _alternative(self, old: Schema, new: Schema, direction: Direction, where: str) -> Iterator[str]:
-        key = (id(old), id(new), direction)  # a schema that many calls share is compared and reported once
+    def _alternative(
+        self, old: Schema, new: Schema, direction: Direction, where: str
+    ) -> Iterator[str]:
+        key = (
+            id(old),
+            id(new),
+            direction,
+        )  # a schema that many calls share is compared and reported once
         if key in self._compared:
             return
         self._compared.add(key)
@@ -136,7 +149,9 @@ class _Comparison:
                 yield from self._schema(old[name], new[name], direction, f"{where}/*")
         if len(old.get("prefixItems", ())) != len(new.get("prefixItems", ())):
             yield f"{where}: another number of items"
-        for number, pair in enumerate(zip(old.get("prefixItems", ()), new.get("prefixItems", ()), strict=False)):
+        for number, pair in enumerate(
+            zip(old.get("prefixItems", ()), new.get("prefixItems", ()), strict=False)
+        ):
             yield from self._schema(*pair, direction, f"{where}/{number}")
 
     def _values(self, old: Schema, new: Schema, direction: Direction, where: str) -> Iterator[str]:
@@ -172,7 +187,10 @@ class _Comparison:
         if direction == "sent":
             for name in must_now - before.keys():
                 yield f"{where}/{name} must be sent now"
-            if new.get("additionalProperties") is False and old.get("additionalProperties", True) is True:
+            if (
+                new.get("additionalProperties") is False
+                and old.get("additionalProperties", True) is True
+            ):
                 yield f"{where}: no further fields are allowed now"
 
 

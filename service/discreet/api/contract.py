@@ -28,16 +28,22 @@ def faults(folder: Path) -> list[str]:
     served = contract()
     found = []
     if (folder / COMMITTED).read_text(encoding="utf-8") != served:
-        found.append(f"{folder / COMMITTED} is not what is served: run `make openapi` and look at what changed")
+        found.append(
+            f"{folder / COMMITTED} is not what is served: run `make openapi` and look at what changed"
+        )
     released = json.loads((folder / RELEASED).read_text(encoding="utf-8"))
-    found += [f"breaks the released contract: {one}" for one in breaks(released, json.loads(served))]
+    found += [
+        f"breaks the released contract: {one}" for one in breaks(released, json.loads(served))
+    ]
     return found
 
 
 def _without_examples(value: Any) -> Any:
     """What a contract promises; examples may change at any time."""
     if isinstance(value, dict):
-        return {name: _without_examples(child) for name, child in value.items() if name != "examples"}
+        return {
+            name: _without_examples(child) for name, child in value.items() if name != "examples"
+        }
     return [_without_examples(child) for child in value] if isinstance(value, list) else value
 
 

@@ -56,7 +56,9 @@ def _style_digest(page: str) -> str:
 def pretty(value: Any) -> Markup:
     """JSON in which the names of schemas lead to them."""
     parts = _REFERENCE.split(json.dumps(value, indent=2, ensure_ascii=False))
-    return Markup("").join(_link(part) if place % 2 else escape(part) for place, part in enumerate(parts))
+    return Markup("").join(
+        _link(part) if place % 2 else escape(part) for place, part in enumerate(parts)
+    )
 
 
 def example(value: Any) -> str:
@@ -69,20 +71,29 @@ def example(value: Any) -> str:
 def words(text: str) -> Markup:
     """A text with its `code` marked."""
     code = Markup("<code>{}</code>")
-    return Markup("").join(code.format(part) if place % 2 else part for place, part in enumerate(text.split("`")))
+    return Markup("").join(
+        code.format(part) if place % 2 else part for place, part in enumerate(text.split("`"))
+    )
 
 
 def fields(schema: Mapping[str, Any]) -> list[Field]:
     """The fields of an object's schema."""
     needed = schema.get("required", ())
-    return [Field(name, kind(one), name in needed, said(one)) for name, one in schema.get("properties", {}).items()]
+    return [
+        Field(name, kind(one), name in needed, said(one))
+        for name, one in schema.get("properties", {}).items()
+    ]
 
 
 def said(schema: Mapping[str, Any]) -> str:
     """What a field means, with its unit, and when it may be asked again of a release."""
     parts = [schema.get("description", "")]
     parts += [f"unit: {schema['x-unit']}"] if "x-unit" in schema else []
-    parts += [f"may be asked again of a release: {schema['x-asked-again']}"] if "x-asked-again" in schema else []
+    parts += (
+        [f"may be asked again of a release: {schema['x-asked-again']}"]
+        if "x-asked-again" in schema
+        else []
+    )
     return "; ".join(filter(None, parts))
 
 
@@ -96,7 +107,9 @@ def kind(schema: Mapping[str, Any]) -> Markup:
     if "const" in schema:
         return Markup("<code>{}</code>").format(schema["const"])
     if "enum" in schema:
-        return Markup(" or ").join(Markup("<code>{}</code>").format(value) for value in schema["enum"])
+        return Markup(" or ").join(
+            Markup("<code>{}</code>").format(value) for value in schema["enum"]
+        )
     if schema.get("type") == "array" and "items" in schema:
         return Markup("array of {}").format(kind(schema["items"]))
     return escape(schema.get("type", "any JSON"))

@@ -13,14 +13,24 @@ DATASET_ID = "dst_replace_me"
 """Stands in job examples for the id that registering the dataset example of the same name gives."""
 
 GRANTS: dict[str, Any] = {
-    "raise": {"cap": {"epsilon": 2, "delta": 1e-6}, "reason": "second year of the study, approved on 2026-11-02"}
+    "raise": {
+        "cap": {"epsilon": 2, "delta": 1e-6},
+        "reason": "second year of the study, approved on 2026-11-02",
+    }
 }
 BUDGET_REQUESTS: dict[str, Any] = {
-    "more": {"more": {"epsilon": 0.5}, "reason": "the morning of the bridge's closure, as agreed with the city"}
+    "more": {
+        "more": {"epsilon": 0.5},
+        "reason": "the morning of the bridge's closure, as agreed with the city",
+    }
 }
 DECLINES: dict[str, Any] = {"no": {"answer": "ask the release of May again: that costs nothing"}}
 CAPS: dict[str, Any] = {
-    "tenant": {"scope": "tenant", "cap": {"epsilon": 10, "delta": 1e-5}, "reason": "policy of the house"},
+    "tenant": {
+        "scope": "tenant",
+        "cap": {"epsilon": 10, "delta": 1e-5},
+        "reason": "policy of the house",
+    },
     "principal": {
         "scope": "principal",
         "principal": "ann",
@@ -46,12 +56,20 @@ ROSTERS: dict[str, Any] = {
     }
 }
 CERTIFICATES: dict[str, Any] = {
-    "forged": {"certificate": {"guarantee": {"type": "pure_dp", "epsilon": 0.1, "delta": 0.0}, "signature": "none"}}
+    "forged": {
+        "certificate": {
+            "guarantee": {"type": "pure_dp", "epsilon": 0.1, "delta": 0.0},
+            "signature": "none",
+        }
+    }
 }
 
 PEOPLE: dict[str, Any] = {"remove": {"subject": "248289761001", "active": False}}
 WEBHOOKS: dict[str, Any] = {
-    "jobs": {"url": "https://hooks.example.org/discreet", "events": ["job.finished", "job.failed", "budget.exhausted"]}
+    "jobs": {
+        "url": "https://hooks.example.org/discreet",
+        "events": ["job.finished", "job.failed", "budget.exhausted"],
+    }
 }
 
 
@@ -81,7 +99,9 @@ def _in_blocks() -> dict[str, Any] | None:
     """The first kind's example that may come in blocks; None where no kind's may."""
     for kind, model in DATASETS.items():
         dataset: dict[str, Any] = _example(kind)["problem"]["dataset"]
-        if issubclass(model, DatasetInBlocks) and not model.not_in_blocks(model.read_public(dataset["public"])):
+        if issubclass(model, DatasetInBlocks) and not model.not_in_blocks(
+            model.read_public(dataset["public"])
+        ):
             return dataset
     return None
 
@@ -101,7 +121,11 @@ def jobs() -> dict[str, Any]:
 
 def rehearsals() -> dict[str, Any]:
     """A rehearsal of each kind that has datasets."""
-    return {kind: {**body, "epsilons": [0.1, 1, 10]} for kind, body in jobs().items() if kind in DATASETS}
+    return {
+        kind: {**body, "epsilons": [0.1, 1, 10]}
+        for kind, body in jobs().items()
+        if kind in DATASETS
+    }
 
 
 def _example(kind: str) -> dict[str, Any]:

@@ -27,7 +27,9 @@ class WaitingTenant(BaseModel):
     queued: int
     running: int
     oldest_wait_seconds: float
-    share: float = Field(description="Of the time that all waiting jobs have waited until now, in 0..1")
+    share: float = Field(
+        description="Of the time that all waiting jobs have waited until now, in 0..1"
+    )
 
 
 class IsolationState(BaseModel):
@@ -65,9 +67,13 @@ class WitnessState(BaseModel):
     """A witness that the installation names."""
 
     name: str
-    size: int | None = Field(description="Of the largest checkpoint that it has signed; null: of none")
+    size: int | None = Field(
+        description="Of the largest checkpoint that it has signed; null: of none"
+    )
     signed_at: datetime | None = Field(description="When that signature came")
-    behind_seconds: float = Field(description="For how long there has been a checkpoint that it has not signed")
+    behind_seconds: float = Field(
+        description="For how long there has been a checkpoint that it has not signed"
+    )
     signed_newest: bool
 
 
@@ -75,7 +81,9 @@ class LogState(BaseModel):
     """The transparency log and its witnesses."""
 
     checkpoint: CheckpointState | None
-    pending: int = Field(description="Ledger entries that it does not hold yet; 10000 where there are more")
+    pending: int = Field(
+        description="Ledger entries that it does not hold yet; 10000 where there are more"
+    )
     witnesses_needed: int
     witnesses: list[WitnessState]
 
@@ -119,7 +127,9 @@ class OperationsAnswer(BaseModel):
     at: datetime
     checks: dict[str, str] = Field(description="`ok`, or why not, by check of `/readyz`")
     queue: QueueState
-    tenants: list[WaitingTenant] = Field(description="Those whose jobs wait, who have waited most first; 20 at most")
+    tenants: list[WaitingTenant] = Field(
+        description="Those whose jobs wait, who have waited most first; 20 at most"
+    )
     processes: list[ProcessState]
     log: LogState
     backup: BackupState

@@ -49,11 +49,23 @@ BODY_CODES = ("invalid_json", "invalid_input", "payload_too_large", "too_many_bo
 
 _TEXT = {"schema": {"type": "string"}}
 _HEADERS: dict[str, dict[str, Any]] = {
-    "ETag": {**_TEXT, "description": "Name of this state of the object; send it as If-None-Match to get 304"},
+    "ETag": {
+        **_TEXT,
+        "description": "Name of this state of the object; send it as If-None-Match to get 304",
+    },
     "Location": {**_TEXT, "description": "Where the object is"},
-    "Retry-After": {"schema": {"type": "integer"}, "description": "Seconds to wait before asking again"},
-    "RateLimit": {**_TEXT, "description": '`"requests";r=…;t=…`: what is left of the quota, and for how many seconds'},
-    "RateLimit-Policy": {**_TEXT, "description": '`"requests";q=…;w=…`: the quota of a key and its window in seconds'},
+    "Retry-After": {
+        "schema": {"type": "integer"},
+        "description": "Seconds to wait before asking again",
+    },
+    "RateLimit": {
+        **_TEXT,
+        "description": '`"requests";r=…;t=…`: what is left of the quota, and for how many seconds',
+    },
+    "RateLimit-Policy": {
+        **_TEXT,
+        "description": '`"requests";q=…;w=…`: the quota of a key and its window in seconds',
+    },
 }
 
 
@@ -79,7 +91,9 @@ def operation(
         refusals += BODY_CODES
     extra: dict[str, Any] = {"x-roles": [] if roles is None else list(roles)}
     if body is not None:
-        extra["requestBody"] = _request_body((body,) if or_body is None else (body, or_body), examples or {}, multipart)
+        extra["requestBody"] = _request_body(
+            (body,) if or_body is None else (body, or_body), examples or {}, multipart
+        )
     arguments: dict[str, Any] = {"operation_id": operation_id, "openapi_extra": extra}
     if deprecated is not None:
         since, sunset = deprecated
@@ -87,11 +101,16 @@ def operation(
         extra["x-sunset"] = format_datetime(sunset, usegmt=True)
         arguments["deprecated"] = True
     responses: dict[int | str, dict[str, Any]] = {
-        status: _answer(what, _headers(roles, status, etag=etag, location=location)) for status, what in answers.items()
+        status: _answer(what, _headers(roles, status, etag=etag, location=location))
+        for status, what in answers.items()
     }
     if etag:
         responses[304] = {"description": "Not modified since the state that If-None-Match names"}
-    return {**arguments, "status_code": next(iter(answers)), "responses": {**responses, **problems(*refusals)}}
+    return {
+        **arguments,
+        "status_code": next(iter(answers)),
+        "responses": {**responses, **problems(*refusals)},
+    }
 
 
 def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
@@ -121,14 +140,20 @@ def _problem(status: int, codes: list[str]) -> dict[str, Any]:
 def _answer(what: type[BaseModel] | str | None, headers: dict[str, Any]) -> dict[str, Any]:
     answer: dict[str, Any] = {"headers": headers} if headers else {}
     if isinstance(what, str):
-        schema = {"type": "string"} if what.startswith("text/") else {"type": "string", "format": "binary"}
+        schema = (
+            {"type": "string"}
+            if what.startswith("text/")
+            else {"type": "string", "format": "binary"}
+        )
         answer["content"] = {what: {"schema": schema}}
     elif what is not None:
         answer["model"] = what
     return answer
 
 
-def _headers(roles: Sequence[str] | None, status: int, *, etag: bool, location: bool) -> dict[str, Any]:
+def _headers(
+    roles: Sequence[str] | None, status: int, *, etag: bool, location: bool
+) -> dict[str, Any]:
     names = ["RateLimit", "RateLimit-Policy"] if roles is not None else []
     if etag:
         names.append("ETag")
@@ -139,18 +164,27 @@ def _headers(roles: Sequence[str] | None, status: int, *, etag: bool, location: 
     return {name: _HEADERS[name] for name in names}
 
 
-def _request_body(models: Sequence[type[BaseModel]], examples: Mapping[str, Any], multipart: bool) -> dict[str, Any]:
+def _request_body(
+    models: Sequence[type[BaseModel]], examples: Mapping[str, Any], multipart: bool
+) -> dict[str, Any]:
     named = [{"$ref": f"#/components/schemas/{model.__name__}"} for model in models]
-    content: dict[str, Any] = {"application/json": {"schema": named[0] if len(named) == 1 else {"anyOf": named}}}
+    content: dict[str, Any] = {
+        "application/json": {"schema": named[0] if len(named) == 1 else {"anyOf": named}}
+    }
     if examples:
-        content["application/json"]["examples"] = {name: {"value": value} for name, value in examples.items()}
+        content["application/json"]["examples"] = {
+            name: {"value": value} for name, value in examples.items()
+        }
     if multipart:
         content["multipart/form-data"] = {
             "schema": {
                 "type": "object",
                 "required": ["metadata", "content"],
                 "properties": {
-                    "metadata": {"type": "string", "description": "The JSON body without its `content`"},
+                    "metadata": {
+                        "type": "string",
+                        "description": "The JSON body without its `content`",
+                    },
                     "content": {
                         "type": "string",
                         "format": "binary",

@@ -34,11 +34,15 @@ class WebhookAnswer(BaseModel):
     url: str
     events: list[WebhookEvent]
     created_at: datetime
-    failing_since: datetime | None = Field(description="The first delivery that failed since the last that did not")
+    failing_since: datetime | None = Field(
+        description="The first delivery that failed since the last that did not"
+    )
     last_error: str | None = Field(
         description="`timeout`, `no_connection`, `address_refused`, `secret_unreadable` or `status_` and the number"
     )
-    disabled_at: datetime | None = Field(description="Nothing is sent since then: it failed for too long, or said 410")
+    disabled_at: datetime | None = Field(
+        description="Nothing is sent since then: it failed for too long, or said 410"
+    )
 
 
 class WebhookCreated(WebhookAnswer):
@@ -64,8 +68,12 @@ class DatasetAnswer(BaseModel):
     account: str
     created_at: datetime
     expires_at: datetime | None = Field(description="When the content is erased; null: it is kept")
-    delete_after_job: bool = Field(description="The content is erased after the first job that succeeds on it")
-    source: str | None = Field(default=None, description="The source of which it is a version of a block")
+    delete_after_job: bool = Field(
+        description="The content is erased after the first job that succeeds on it"
+    )
+    source: str | None = Field(
+        default=None, description="The source of which it is a version of a block"
+    )
     block: str | None = Field(default=None, description="Which block")
 
 
@@ -73,7 +81,9 @@ class ErasedAnswer(BaseModel):
     """What stays of an erased content."""
 
     id: str
-    remains: list[str] = Field(description="Where its sealed bytes are still found, and until when, in sentences")
+    remains: list[str] = Field(
+        description="Where its sealed bytes are still found, and until when, in sentences"
+    )
 
 
 class DatasetPage(BaseModel):
@@ -86,15 +96,23 @@ class DatasetPage(BaseModel):
 class NetworkAnswer(BaseModel):
     """A stored network: its id is made of its content, and neither ever changes."""
 
-    id: str = Field(description="`net_` and 130 bits of the SHA-256 of `network`'s canonical JSON (RFC 8785)")
+    id: str = Field(
+        description="`net_` and 130 bits of the SHA-256 of `network`'s canonical JSON (RFC 8785)"
+    )
     name: str
     nodes: int
     links: int
-    coordinates: bool = Field(description="Its nodes have coordinates, so pictures are drawn with them")
+    coordinates: bool = Field(
+        description="Its nodes have coordinates, so pictures are drawn with them"
+    )
     created_by: str = Field(description="The principal who stored it first")
     created_at: datetime
-    sha256: str | None = Field(default=None, description="Of `network`, as certificates name it; not in lists")
-    network: dict[str, Any] | None = Field(default=None, description="As in a problem of kind routing; not in lists")
+    sha256: str | None = Field(
+        default=None, description="Of `network`, as certificates name it; not in lists"
+    )
+    network: dict[str, Any] | None = Field(
+        default=None, description="As in a problem of kind routing; not in lists"
+    )
 
 
 class NetworkPage(BaseModel):
@@ -123,19 +141,30 @@ class PlanBody(BaseModel):
     neighbours: str
     assumptions: list[str]
     advice: list[str]
-    exposure: Exposure | None = Field(default=None, description="What agents can find out of each other by opened sums")
-    source: PlannedSource | None = Field(default=None, description="The blocks that are read, where it is no dataset")
+    exposure: Exposure | None = Field(
+        default=None, description="What agents can find out of each other by opened sums"
+    )
+    source: PlannedSource | None = Field(
+        default=None, description="The blocks that are read, where it is no dataset"
+    )
     released_by: list[str] = Field(
-        default_factory=list, description="Jobs that are asked again: the noise is theirs, nothing more is released"
+        default_factory=list,
+        description="Jobs that are asked again: the noise is theirs, nothing more is released",
     )
 
 
 class UntilSpent(BaseModel):
     """When jobs such as this one have spent blocks of its source. What other jobs spend meanwhile is not foreseen."""
 
-    jobs: int = Field(description="So many such jobs on the same blocks fit in all, this one among them")
-    number: int = Field(description="Of accounts, of blocks or of the source, that let no other pass then")
-    blocks: list[str] = Field(description="Up to 20 of these blocks; empty where all blocks have one account")
+    jobs: int = Field(
+        description="So many such jobs on the same blocks fit in all, this one among them"
+    )
+    number: int = Field(
+        description="Of accounts, of blocks or of the source, that let no other pass then"
+    )
+    blocks: list[str] = Field(
+        description="Up to 20 of these blocks; empty where all blocks have one account"
+    )
     sentence: str = Field(description="The same for people")
 
 
@@ -152,7 +181,8 @@ class PlanAnswer(BaseModel):
     )
     binding: Binding | None = None
     until_spent: UntilSpent | None = Field(
-        default=None, description="Of a job on blocks of a source that is admitted, where fewer than 1000 such jobs fit"
+        default=None,
+        description="Of a job on blocks of a source that is admitted, where fewer than 1000 such jobs fit",
     )
     asked_again: list[str] | None = Field(
         default=None,
@@ -188,10 +218,12 @@ class JobAnswer(BaseModel):
     dataset: str | None
     dataset_name: str | None = None
     simulation: bool = Field(
-        default=False, description="Its data are public or made up: nothing is charged, whatever its price would be"
+        default=False,
+        description="Its data are public or made up: nothing is charged, whatever its price would be",
     )
     mostly_noise: bool = Field(
-        default=False, description="Its answer says of itself that it is; for those who may read answers"
+        default=False,
+        description="Its answer says of itself that it is; for those who may read answers",
     )
     headline: str | None = Field(
         default=None,
@@ -205,13 +237,22 @@ class JobAnswer(BaseModel):
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
-    cancel_requested: bool = Field(default=False, description="Somebody has asked for its end, and it is being stopped")
-    release: list[str] | None = Field(default=None, description="Jobs that it asks again, at price 0")
-    reusable: list[str] = Field(default_factory=list, description=f"{REUSABLE}; of a job that was just accepted")
-    problem: dict[str, Any] | None = Field(
-        default=None, description="What was asked, with every default; where the job is looked up by its id"
+    cancel_requested: bool = Field(
+        default=False, description="Somebody has asked for its end, and it is being stopped"
     )
-    plan: PlanBody | None = Field(default=None, description="What is done; where the job is looked up by its id")
+    release: list[str] | None = Field(
+        default=None, description="Jobs that it asks again, at price 0"
+    )
+    reusable: list[str] = Field(
+        default_factory=list, description=f"{REUSABLE}; of a job that was just accepted"
+    )
+    problem: dict[str, Any] | None = Field(
+        default=None,
+        description="What was asked, with every default; where the job is looked up by its id",
+    )
+    plan: PlanBody | None = Field(
+        default=None, description="What is done; where the job is looked up by its id"
+    )
     error: JobError | None = None
 
 
@@ -246,7 +287,9 @@ class ResultAnswer(BaseModel):
     """A job's result and the certificate of what it gave away."""
 
     job: JobAnswer
-    result: dict[str, Any] = Field(description="Fields by name: those that `Results` names for the job's kind")
+    result: dict[str, Any] = Field(
+        description="Fields by name: those that `Results` names for the job's kind"
+    )
     certificate: dict[str, Any]
 
 
@@ -256,7 +299,9 @@ class ChartAnswer(BaseModel):
     name: str
     title: str
     caption: str = Field(description="What one sees, and what noise does to it")
-    figure: dict[str, Any] = Field(description="`data`, `layout` and, behind a slider, `frames`: a figure of plotly")
+    figure: dict[str, Any] = Field(
+        description="`data`, `layout` and, behind a slider, `frames`: a figure of plotly"
+    )
 
 
 class ChartList(BaseModel):
@@ -269,7 +314,9 @@ class SessionTokensAnswer(BaseModel):
     """Links for agents, shown this once."""
 
     session: str
-    links: list[str] = Field(description="One for each agent, good for one enrolment; in the order of `names`")
+    links: list[str] = Field(
+        description="One for each agent, good for one enrolment; in the order of `names`"
+    )
     link: str | None = Field(description="The one link of a standing group, which holds no token")
     expires_at: datetime | None = None
 
@@ -285,7 +332,9 @@ class SessionAgentAnswer(BaseModel):
     announcement: dict[str, Any]
     enrolled_at: datetime
     on_roster: bool
-    accepted: bool = Field(description="It has the roster, and has booked its charge in its own ledger")
+    accepted: bool = Field(
+        description="It has the roster, and has booked its charge in its own ledger"
+    )
     receipt: dict[str, Any] | None = Field(description="What it signed of that")
 
 
@@ -297,12 +346,16 @@ class SessionAnswer(BaseModel):
     kind: str
     state: JobState
     terms: dict[str, Any]
-    parameters: dict[str, Any] | None = Field(description="What the owner signs with the roster, beside the agents")
+    parameters: dict[str, Any] | None = Field(
+        description="What the owner signs with the roster, beside the agents"
+    )
     owner: str | None
     tokens: dict[str, int]
     agents: list[SessionAgentAnswer]
     roster: str | None
-    approve_by: datetime | None = Field(description="Until when the session waits for the signed roster; null when not")
+    approve_by: datetime | None = Field(
+        description="Until when the session waits for the signed roster; null when not"
+    )
     approved_at: datetime | None
     round: int = Field(description="Rounds that were completed")
 
@@ -361,7 +414,9 @@ class HeadAnswer(BaseModel):
     tenant: str
     seq: int = Field(description="Number of all entries")
     hash: str = Field(description="SHA-256 of the canonical JSON of `accounts`")
-    accounts: list[tuple[str, int, str]] = Field(description="Account, number and hash of its last entry; sorted")
+    accounts: list[tuple[str, int, str]] = Field(
+        description="Account, number and hash of its last entry; sorted"
+    )
     public_key: str
     signature: str
 
@@ -377,4 +432,6 @@ class HealthAnswer(BaseModel):
     """How a process is."""
 
     status: str
-    checks: dict[str, str] | None = Field(default=None, description="`ok`, or why not, by the name of each check")
+    checks: dict[str, str] | None = Field(
+        default=None, description="`ok`, or why not, by the name of each check"
+    )

@@ -16,7 +16,9 @@ class BlockAnswer(BaseModel):
     """A version of a block. How much is in it is not told."""
 
     block: str
-    version: int = Field(description="From 1: a later one has late records, and is charged to the same account")
+    version: int = Field(
+        description="From 1: a later one has late records, and is charged to the same account"
+    )
     dataset: str = Field(description="Its id: DELETE /v1/datasets/{id} erases its content")
     account: str
     created_at: datetime
@@ -49,7 +51,9 @@ class SourceAnswer(BaseModel):
     account: str | None = Field(description="Of all blocks, with `cap_of: source`")
     created_by: str
     created_at: datetime
-    blocks: list[SourceBlock] | None = Field(default=None, description="In their order; not in lists")
+    blocks: list[SourceBlock] | None = Field(
+        default=None, description="In their order; not in lists"
+    )
 
 
 class SourcePage(BaseModel):

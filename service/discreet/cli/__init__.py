@@ -48,14 +48,25 @@ def _show_version(asked: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Private optimization as a service. `discreet up` starts everything; `discreet solve FILE` runs one job."""
 
 
 # In the order of `discreet --help`.
-for commands in (installation.app, operations.app, beginning.app, jobs.app, rehearsals.app, studies.app, access.app):
+for commands in (
+    installation.app,
+    operations.app,
+    beginning.app,
+    jobs.app,
+    rehearsals.app,
+    studies.app,
+    access.app,
+):
     app.add_typer(commands)
 app.add_typer(datasets.app, name="dataset")
 app.add_typer(sources.app, name="source")

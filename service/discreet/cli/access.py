@@ -21,7 +21,11 @@ caps = typer.Typer(no_args_is_help=True, help="Caps: on a dataset, on the tenant
 
 @tenants.command("create")
 def create_tenant(
-    name: str, state: StateOption = None, server: ServerOption = None, key: KeyOption = None, as_json: JsonFlag = False
+    name: str,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """Make a tenant (operators)."""
     with client_of(state, server, key, role="operator") as client:
@@ -31,7 +35,9 @@ def create_tenant(
 
 @app.command()
 def login(
-    role: Annotated[str, typer.Option(help="Whose key of the state folder: owner or operator")] = "owner",
+    role: Annotated[
+        str, typer.Option(help="Whose key of the state folder: owner or operator")
+    ] = "owner",
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
@@ -46,10 +52,17 @@ def login(
 @keys.command("create")
 def create_key(
     role: Annotated[str, typer.Option(help="operator, owner, analyst or auditor")],
-    tenant: Annotated[str | None, typer.Option(help="Name or id of the tenant; operators only")] = None,
-    principal: Annotated[str | None, typer.Option(help="Who holds the key; the role by default")] = None,
+    tenant: Annotated[
+        str | None, typer.Option(help="Name or id of the tenant; operators only")
+    ] = None,
+    principal: Annotated[
+        str | None, typer.Option(help="Who holds the key; the role by default")
+    ] = None,
     expires: Annotated[
-        str | None, typer.Option(help="When it ends: in so many days (`90d`) or hours (`8h`), or a time in RFC 3339")
+        str | None,
+        typer.Option(
+            help="When it ends: in so many days (`90d`) or hours (`8h`), or a time in RFC 3339"
+        ),
     ] = None,
     state: StateOption = None,
     server: ServerOption = None,
@@ -59,13 +72,18 @@ def create_key(
     """Make an API key; it is printed this once."""
     expires_at = None if expires is None else _moment(expires)
     with client_of(state, server, key, role="operator" if tenant else "owner") as client:
-        made = client.create_key(role=role, principal=principal or role, tenant=tenant, expires_at=expires_at)
+        made = client.create_key(
+            role=role, principal=principal or role, tenant=tenant, expires_at=expires_at
+        )
     tell(made, as_json, lambda: print(made["key"]))
 
 
 @keys.command("list")
 def list_keys(
-    state: StateOption = None, server: ServerOption = None, key: KeyOption = None, as_json: JsonFlag = False
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """The tenant's keys, without their secrets."""
     with client_of(state, server, key) as client:
@@ -97,16 +115,22 @@ def _moment(text: str) -> str:
         else:
             moment = datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError):
-        raise typer.BadParameter("`90d`, `8h`, or a time in RFC 3339", param_hint="--expires") from None
+        raise typer.BadParameter(
+            "`90d`, `8h`, or a time in RFC 3339", param_hint="--expires"
+        ) from None
     return moment.isoformat()
 
 
 @caps.command("grant")
 def grant(
-    given: Annotated[str, typer.Argument(metavar="ACCOUNT", help="Id of a budget, or a dataset's id or name")],
+    given: Annotated[
+        str, typer.Argument(metavar="ACCOUNT", help="Id of a budget, or a dataset's id or name")
+    ],
     epsilon: Annotated[str, typer.Option(help="Epsilon of the new cap, not of what is added")],
     reason: Annotated[str, typer.Option(help="Stays in the ledger")],
-    delta: Annotated[str | None, typer.Option(help="Delta of the new cap; as it was when left out")] = None,
+    delta: Annotated[
+        str | None, typer.Option(help="Delta of the new cap; as it was when left out")
+    ] = None,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
@@ -115,7 +139,11 @@ def grant(
     """Set another cap on what may be learnt of a dataset's people in all (owners)."""
     with client_of(state, server, key) as client:
         found = given if given.startswith("acc_") else account_of(client.budgets(), given)
-        kept = Decimal(str(client.budget(found)["cap"]["delta"])) if delta is None else number(delta, "--delta")
+        kept = (
+            Decimal(str(client.budget(found)["cap"]["delta"]))
+            if delta is None
+            else number(delta, "--delta")
+        )
         made = client.grant(found, epsilon=number(epsilon, "--epsilon"), delta=kept, reason=reason)
     tell(made, as_json, lambda: show_budgets([made]))
 
@@ -125,7 +153,9 @@ def set_cap(
     epsilon: Annotated[str, typer.Option(help="Epsilon of the cap")],
     reason: Annotated[str, typer.Option(help="Stays in the ledger")],
     delta: Annotated[str, typer.Option(help="Delta of the cap")] = "0",
-    principal: Annotated[str | None, typer.Option(help="Whose cap; of the whole tenant when left out")] = None,
+    principal: Annotated[
+        str | None, typer.Option(help="Whose cap; of the whole tenant when left out")
+    ] = None,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
@@ -141,7 +171,10 @@ def set_cap(
 
 @caps.command("show")
 def show_caps(
-    state: StateOption = None, server: ServerOption = None, key: KeyOption = None, as_json: JsonFlag = False
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """The caps on the tenant and on its principals."""
     with client_of(state, server, key) as client:

@@ -30,9 +30,7 @@ SUFFIXES = (".toml", ".json")
 NAMES = "The name of a job file ends in .toml, which has comments, or in .json"
 """By which it is read."""
 PRESETS = ("strict", "usual", "loose")
-PRIVACY = (
-    "How much may be given away: strict is epsilon 0.1, usual 1, loose 4. Less protects more, and answers less exactly."
-)
+PRIVACY = "How much may be given away: strict is epsilon 0.1, usual 1, loose 4. Less protects more, and answers less exactly."
 EXAMPLE = "a small example that comes with it"
 MADE_UP = "AN EXAMPLE, made up: put your own in its place."
 """Above each field that is."""
@@ -45,7 +43,9 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 @app.command()
 def init(
-    file: Annotated[Path | None, typer.Argument(help="The job file to write; asked for when not given")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="The job file to write; asked for when not given")
+    ] = None,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
@@ -74,7 +74,9 @@ def init(
         if "x-choices" in schema:
             problem[field] = _in_words(question, schema["x-choices"], problem.get(field))
         elif "enum" in schema:
-            problem[field] = _chosen(question, {one: one for one in schema["enum"]}, schema["default"])
+            problem[field] = _chosen(
+                question, {one: one for one in schema["enum"]}, schema["default"]
+            )
         else:
             problem[field] = _figures(question, problem[field])
     if "privacy" in body:
@@ -84,12 +86,18 @@ def init(
         path = Path(typer.prompt(f"{NAMES}. Into which file?", default="job.toml"))
     if path.exists() and not typer.confirm(f"{path} exists. Write over it?"):
         raise typer.Exit(1)
-    plain = json.dumps(body, indent=2, ensure_ascii=False) if path.suffix.lower() == ".json" else None
+    plain = (
+        json.dumps(body, indent=2, ensure_ascii=False) if path.suffix.lower() == ".json" else None
+    )
     path.write_text(plain or "\n".join(lines(kind, body)) + "\n", encoding="utf-8")
     first = "submit" if isinstance(problem.get("dataset"), str) else "solve"
     if made_up := [field for field in kind.made_up_fields if field in problem]:
-        print(f"\nMade up as an example, so put your own in its place before you submit: {', '.join(made_up)}.")
-    print(f"\n{path} is written. What it costs: discreet plan {path}    Then: discreet {first} {path}")
+        print(
+            f"\nMade up as an example, so put your own in its place before you submit: {', '.join(made_up)}."
+        )
+    print(
+        f"\n{path} is written. What it costs: discreet plan {path}    Then: discreet {first} {path}"
+    )
 
 
 def _can_be_read(path: Path) -> bool:
@@ -108,7 +116,11 @@ def lines(kind: type[Problem], body: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield "[problem]"
     others = [field for field in schema if field not in (*FIRST, *WITHOUT)]
-    tables = {field: one for field, one in problem.items() if field == "dataset" and isinstance(one, Mapping)}
+    tables = {
+        field: one
+        for field, one in problem.items()
+        if field == "dataset" and isinstance(one, Mapping)
+    }
     for field in (*FIRST, *others):
         if field in problem and field not in tables:
             yield from _comment(_meaning(field, schema[field]))
@@ -123,7 +135,11 @@ def lines(kind: type[Problem], body: Mapping[str, Any]) -> Iterator[str]:
             default = schema[field].get("default")
             yield f"# {field} = {'…' if default is None else value(default)}"
     for field, one in tables.items():
-        yield from ("", f"[problem.{field}]", *(f"{name} = {value(part)}" for name, part in one.items()))
+        yield from (
+            "",
+            f"[problem.{field}]",
+            *(f"{name} = {value(part)}" for name, part in one.items()),
+        )
     if "privacy" in body:
         yield ""
         yield from _comment(
@@ -143,7 +159,11 @@ def value(given: Any) -> str:
     if isinstance(given, Sequence):
         items = [value(one).replace("\n", " ") for one in given]
         line = f"[{', '.join(items)}]"
-        return line if len(line) <= WIDTH - 20 else "[\n" + "".join(f"    {one},\n" for one in items) + "]"
+        return (
+            line
+            if len(line) <= WIDTH - 20
+            else "[\n" + "".join(f"    {one},\n" for one in items) + "]"
+        )
     return json.dumps(given)
 
 
@@ -163,10 +183,14 @@ def _title(field: str, schema: Mapping[str, Any]) -> str:
 def _meaning(field: str, schema: Mapping[str, Any]) -> str:
     choices = schema.get("enum")
     said = [schema.get("description", ""), "One of " + ", ".join(choices) if choices else ""]
-    return f"{field.replace('_', ' ')}: " + ". ".join(one for one in said if one) if any(said) else ""
+    return (
+        f"{field.replace('_', ' ')}: " + ". ".join(one for one in said if one) if any(said) else ""
+    )
 
 
-def _chosen(question: str, choices: Mapping[str, str], default: str | None = None, *, asked: bool = False) -> str:
+def _chosen(
+    question: str, choices: Mapping[str, str], default: str | None = None, *, asked: bool = False
+) -> str:
     """The name of one of the choices, by its number; `default` or the first where none is given, but for `asked`."""
     first = None if asked else 1 if default is None else list(choices).index(default) + 1
     print(textwrap.fill(question, 78))
@@ -200,7 +224,10 @@ def _left(dataset: Mapping[str, Any]) -> str:
 
 
 def _body(
-    name: str, kind: type[Problem], datasets: Sequence[Mapping[str, Any]], there: Callable[[], Client]
+    name: str,
+    kind: type[Problem],
+    datasets: Sequence[Mapping[str, Any]],
+    there: Callable[[], Client],
 ) -> dict[str, Any]:
     """The example of the kind, or one that fits the dataset that is chosen, with what is stored where that fits."""
     from discreet.problems import DATASETS  # noqa: PLC0415
@@ -208,13 +235,20 @@ def _body(
     offered = {one["id"]: printable(f"{one['name']} ({one['id']}){_left(one)}") for one in datasets}
     # Where there are several, none is taken by Enter alone: the newest may be a trial, and prices are of one dataset.
     several = len(offered) > 1
-    found = _chosen("Of which data?", {**offered, "": EXAMPLE}, asked=several) if name in DATASETS else ""
+    found = (
+        _chosen("Of which data?", {**offered, "": EXAMPLE}, asked=several)
+        if name in DATASETS
+        else ""
+    )
     if not found:
         return {**kind.example()}
     dataset = next(one for one in datasets if one["id"] == found)
     public = DATASETS[name].read_public(dataset["public"])
     with there() as client:
-        stored = {field: list(getattr(client, f"{model.type}s").list()) for field, model in kind.objects.items()}
+        stored = {
+            field: list(getattr(client, f"{model.type}s").list())
+            for field, model in kind.objects.items()
+        }
         names = {one["id"]: one["name"] for rows in stored.values() for one in rows}
         for example in kind.examples_for(public, stored):
             body = {**example, "problem": {**example["problem"], "dataset": found}}
@@ -231,7 +265,9 @@ def _body(
     return body
 
 
-def _asked(kind: type[Problem], problem: Mapping[str, Any], there: Callable[[], Client]) -> dict[str, Any]:
+def _asked(
+    kind: type[Problem], problem: Mapping[str, Any], there: Callable[[], Client]
+) -> dict[str, Any]:
     """Fields whose value is one number, a range or one of a few words, and that only the asker knows."""
     schema = kind.model_json_schema()
     properties = schema["properties"]
@@ -244,14 +280,17 @@ def _asked(kind: type[Problem], problem: Mapping[str, Any], there: Callable[[], 
     return {
         field: properties[field]
         for field in (*schema.get("required", ()), *own)
-        if _is_figures(problem.get(field)) or (field in own and {"enum", "x-choices"} & properties[field].keys())
+        if _is_figures(problem.get(field))
+        or (field in own and {"enum", "x-choices"} & properties[field].keys())
     }
 
 
 def _in_words(question: str, choices: Sequence[Mapping[str, Any]], given: Any) -> Any:
     """One of the values that the schema says in words; by default the one that is given, or the first."""
     at = next((place for place, one in enumerate(choices) if one["value"] == given), 0)
-    picked = _chosen(question, {str(place): one["says"] for place, one in enumerate(choices)}, str(at))
+    picked = _chosen(
+        question, {str(place): one["says"] for place, one in enumerate(choices)}, str(at)
+    )
     return choices[int(picked)]["value"]
 
 
@@ -264,7 +303,9 @@ def _figures(question: str, default: Any) -> Any:
     if not isinstance(default, list):
         return _number(question, default)
     print(question)
-    return [_number(f"  {end}", one) for end, one in zip(("lowest", "highest"), default, strict=True)]
+    return [
+        _number(f"  {end}", one) for end, one in zip(("lowest", "highest"), default, strict=True)
+    ]
 
 
 def _number(question: str, default: float) -> float:
@@ -277,7 +318,9 @@ def _number(question: str, default: float) -> float:
 
 def _privacy() -> dict[str, Any]:
     while True:
-        said = typer.prompt("How much privacy: strict, usual, loose, or a number for epsilon?", default="usual")
+        said = typer.prompt(
+            "How much privacy: strict, usual, loose, or a number for epsilon?", default="usual"
+        )
         if said in PRESETS:
             return {"preset": said}
         try:

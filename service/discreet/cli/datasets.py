@@ -12,14 +12,23 @@ from typing import Annotated, Any
 import typer
 
 from discreet.cli.files import read_body, strict
-from discreet.cli.options import EncodingOption, JsonFlag, KeyOption, ServerOption, StateOption, number
+from discreet.cli.options import (
+    EncodingOption,
+    JsonFlag,
+    KeyOption,
+    ServerOption,
+    StateOption,
+    number,
+)
 from discreet.cli.people import account_of, notes
 from discreet.cli.servers import client_of, dataset_id, network_id
 from discreet.cli.showing import show_dataset, show_datasets, tell
 from discreet.errors import InvalidInput
 from discreet_client import people
 
-app = typer.Typer(no_args_is_help=True, help="Datasets: what may be asked of private data, and for how much.")
+app = typer.Typer(
+    no_args_is_help=True, help="Datasets: what may be asked of private data, and for how much."
+)
 
 FORMATS = (".csv", ".parquet", ".json", ".omx")
 DatasetArgument = Annotated[str, typer.Argument(metavar="DATASET", help="Id or name of a dataset")]
@@ -27,7 +36,10 @@ DatasetArgument = Annotated[str, typer.Argument(metavar="DATASET", help="Id or n
 
 @app.command("list")
 def list_datasets(
-    state: StateOption = None, server: ServerOption = None, key: KeyOption = None, as_json: JsonFlag = False
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """All datasets of the tenant, newest first."""
     with client_of(state, server, key) as client:
@@ -62,40 +74,75 @@ def add(
     ],
     metadata: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, help="JSON {name, kind, public, cap, …}; options win over it"),
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="JSON {name, kind, public, cap, …}; options win over it",
+        ),
     ] = None,
-    kind: Annotated[str | None, typer.Option(help="The kind of problem that the data are for, such as routing")] = None,
-    name: Annotated[str | None, typer.Option(help="What people call it; the file's name by default")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="The kind of problem that the data are for, such as routing")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What people call it; the file's name by default")
+    ] = None,
     public: Annotated[
-        str | None, typer.Option(help="What is published of it: JSON text, or a file that holds it (docs/problems)")
+        str | None,
+        typer.Option(
+            help="What is published of it: JSON text, or a file that holds it (docs/problems)"
+        ),
     ] = None,
     columns: Annotated[
-        str | None, typer.Option(help="What your columns are called: origin=from_zone,destination=to_zone,…")
+        str | None,
+        typer.Option(help="What your columns are called: origin=from_zone,destination=to_zone,…"),
     ] = None,
     zones: Annotated[
         str | None,
-        typer.Option(help="Trips: your zones' names, a CSV file id,number; or a stored network, by its id or name"),
+        typer.Option(
+            help="Trips: your zones' names, a CSV file id,number; or a stored network, by its id or name"
+        ),
     ] = None,
     encoding: EncodingOption = None,
     form: Annotated[
-        str | None, typer.Option("--format", help="openadr: the file must hold OpenADR reports; else the file tells")
+        str | None,
+        typer.Option(
+            "--format", help="openadr: the file must hold OpenADR reports; else the file tells"
+        ),
     ] = None,
-    epsilon: Annotated[str | None, typer.Option(help="Cap: epsilon that may be spent on it in all")] = None,
-    delta: Annotated[str | None, typer.Option(help="Cap: delta that may be spent on it in all")] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(help="Cap: epsilon that may be spent on it in all")
+    ] = None,
+    delta: Annotated[
+        str | None, typer.Option(help="Cap: delta that may be spent on it in all")
+    ] = None,
     account: Annotated[
-        str | None, typer.Option(help="Account of another dataset of the same people, instead of a cap")
+        str | None,
+        typer.Option(help="Account of another dataset of the same people, instead of a cap"),
     ] = None,
     same_people_as: Annotated[
         str | None,
-        typer.Option(metavar="DATASET", help="The same, by that dataset's id or name: both are charged on its account"),
+        typer.Option(
+            metavar="DATASET",
+            help="The same, by that dataset's id or name: both are charged on its account",
+        ),
     ] = None,
     other_people: Annotated[
-        bool, typer.Option("--other-people", help="Nobody of this file is in another dataset: do not ask")
+        bool,
+        typer.Option(
+            "--other-people", help="Nobody of this file is in another dataset: do not ask"
+        ),
     ] = False,
-    mode: Annotated[str | None, typer.Option(help="private, or simulation for data that are public")] = None,
-    retention_days: Annotated[int | None, typer.Option(help="Erase the content after so many days")] = None,
+    mode: Annotated[
+        str | None, typer.Option(help="private, or simulation for data that are public")
+    ] = None,
+    retention_days: Annotated[
+        int | None, typer.Option(help="Erase the content after so many days")
+    ] = None,
     delete_after_job: Annotated[
-        bool, typer.Option("--delete-after-job", help="Erase the content after the first job that succeeds on it")
+        bool,
+        typer.Option(
+            "--delete-after-job", help="Erase the content after the first job that succeeds on it"
+        ),
     ] = False,
     state: StateOption = None,
     server: ServerOption = None,
@@ -118,7 +165,9 @@ def add(
         says = "go with a file that is read here; what lies elsewhere is read as it is, with the columns of its kind"
         raise typer.BadParameter(says, param_hint="--columns, --zones, --encoding, --format")
     if same_people_as is not None and (other_people or account is not None):
-        raise typer.BadParameter("says whose account it is: no other option may", param_hint="--same-people-as")
+        raise typer.BadParameter(
+            "says whose account it is: no other option may", param_hint="--same-people-as"
+        )
     whole = _whole_body(file) if where is None else None
     chosen = {
         "kind": kind,
@@ -137,7 +186,9 @@ def add(
         **{name: value for name, value in chosen.items() if value is not None},
     }
     if "kind" not in body:
-        raise typer.BadParameter("say what kind of data it is, here or in --metadata", param_hint="--kind")
+        raise typer.BadParameter(
+            "say what kind of data it is, here or in --metadata", param_hint="--kind"
+        )
     if "public" not in body:
         raise typer.BadParameter(_what_is_published(str(body["kind"])), param_hint="--public")
     if same_people_as is None and not {"cap", "account"} & body.keys():
@@ -147,7 +198,11 @@ def add(
         whole = body = {**body, "content_from": where}
     elif whole is None:
         named = None if zones is None else _zones(zones, body, state, server, key)
-        rules = {name: value for name, value in (("zones", named), ("encoding", encoding)) if value is not None}
+        rules = {
+            name: value
+            for name, value in (("zones", named), ("encoding", encoding))
+            if value is not None
+        }
         body = _read(file, body, pairs_of(columns), rules)
         whole = body if "content" in body else None
     with client_of(state, server, key) as client:
@@ -182,14 +237,20 @@ def _check_file(file: Path, form: str | None) -> None:
     if file.is_dir():
         raise typer.BadParameter(f"{file} is a folder", param_hint="FILE")
     if file.suffix.lower() not in FORMATS:
-        raise typer.BadParameter(f"a file {', '.join(FORMATS)} is needed, not {file.name}", param_hint="FILE")
+        raise typer.BadParameter(
+            f"a file {', '.join(FORMATS)} is needed, not {file.name}", param_hint="FILE"
+        )
     if form is not None:
         _check_form(file, form)
 
 
 def _name_of(where: str) -> str:
     """The name of a content that lies there: the last part of the address that is no pattern, without its ending."""
-    parts = [part for part in where.partition("://")[2].partition("?")[0].split("/") if part and "*" not in part]
+    parts = [
+        part
+        for part in where.partition("://")[2].partition("?")[0].split("/")
+        if part and "*" not in part
+    ]
     return Path(parts[-1]).stem if parts else where
 
 
@@ -199,10 +260,13 @@ def _check_form(file: Path, form: str) -> None:
 
     if form != "openadr":
         raise typer.BadParameter(
-            f"openadr, or nothing: other files tell by their names, not {form}", param_hint="--format"
+            f"openadr, or nothing: other files tell by their names, not {form}",
+            param_hint="--format",
         )
     if not is_openadr(file):
-        raise InvalidInput(f"{file.name} holds no OpenADR reports: a .json file of objects with `resources` is needed")
+        raise InvalidInput(
+            f"{file.name} holds no OpenADR reports: a .json file of objects with `resources` is needed"
+        )
 
 
 def _what_is_published(kind: str) -> str:
@@ -223,11 +287,17 @@ def _what_is_published(kind: str) -> str:
 
 def _asked_whose(others: Sequence[people.Budget]) -> str | None:
     """The account on which its people are already, asked at a terminal; None where they are nobody else's."""
-    print("Data of the same people belong on one account, or what they lose adds up over several. There are:")
+    print(
+        "Data of the same people belong on one account, or what they lose adds up over several. There are:"
+    )
     for one in others:
         print(f"  {people.described(one)}")
     while True:
-        given = str(typer.prompt("Who is in this file too? A dataset's name, or Enter for nobody", default=""))
+        given = str(
+            typer.prompt(
+                "Who is in this file too? A dataset's name, or Enter for nobody", default=""
+            )
+        )
         if not given:
             return None
         try:
@@ -255,7 +325,9 @@ def delete(
         remains = client.delete_dataset(erased)
 
     def show() -> None:
-        print(f"{erased}: its content is erased; its account stays. Sealed bytes remain for a while:")
+        print(
+            f"{erased}: its content is erased; its account stays. Sealed bytes remain for a while:"
+        )
         for place in remains:
             print(f"  - {place}")
 
@@ -270,7 +342,9 @@ def _whole_body(file: Path) -> dict[str, Any] | None:
     return body if isinstance(body, dict) and "content" in body else None
 
 
-def _read(file: Path, body: dict[str, Any], columns: dict[str, str], rules: dict[str, Any]) -> dict[str, Any]:
+def _read(
+    file: Path, body: dict[str, Any], columns: dict[str, str], rules: dict[str, Any]
+) -> dict[str, Any]:
     """The body with the content that a reader makes of the file, by these rules beside those of `public.reader`;
     without one where the service reads it as it is."""
     from discreet_client import readers  # noqa: PLC0415 - loads NumPy
@@ -324,7 +398,9 @@ def public_part(text: str) -> Any:
     try:
         return strict(text.encode()) if text.lstrip().startswith("{") else read_body(Path(text))
     except OSError:
-        raise typer.BadParameter(f"neither JSON text nor a file: {text}", param_hint="--public") from None
+        raise typer.BadParameter(
+            f"neither JSON text nor a file: {text}", param_hint="--public"
+        ) from None
     except InvalidInput as error:
         raise typer.BadParameter(str(error), param_hint="--public") from None
 

@@ -43,7 +43,9 @@ def _toml(file: Path) -> dict[str, Any]:
 
 def _refuse_dates(value: Any, pointer: str) -> None:
     if isinstance(value, date | time):
-        raise InvalidInput(f'a date as TOML has it; write it in quotes: "{value.isoformat()}"', pointer=pointer)
+        raise InvalidInput(
+            f'a date as TOML has it; write it in quotes: "{value.isoformat()}"', pointer=pointer
+        )
     if isinstance(value, dict | list):
         for name, one in value.items() if isinstance(value, dict) else enumerate(value):
             _refuse_dates(one, f"{pointer}/{name}")

@@ -28,13 +28,24 @@ if TYPE_CHECKING:
 
 LAST_PORT = 65_535
 
-MetricsHostOption = Annotated[str, typer.Option(help="Address for health and metrics; no analyst should reach it")]
-MetricsPortOption = Annotated[int | None, typer.Option(help="Port for /healthz, /readyz and /metrics; none by default")]
-MetricsSocketOption = Annotated[int | None, typer.Option(help="A listening socket to use instead", hidden=True)]
-ChildrenSocketOption = Annotated[int | None, typer.Option(help="Where to order fork servers", hidden=True)]
+MetricsHostOption = Annotated[
+    str, typer.Option(help="Address for health and metrics; no analyst should reach it")
+]
+MetricsPortOption = Annotated[
+    int | None, typer.Option(help="Port for /healthz, /readyz and /metrics; none by default")
+]
+MetricsSocketOption = Annotated[
+    int | None, typer.Option(help="A listening socket to use instead", hidden=True)
+]
+ChildrenSocketOption = Annotated[
+    int | None, typer.Option(help="Where to order fork servers", hidden=True)
+]
 
 ForgetFlag = Annotated[
-    bool, typer.Option("--forget-spending", help="Although no head shows what was spent after the backup")
+    bool,
+    typer.Option(
+        "--forget-spending", help="Although no head shows what was spent after the backup"
+    ),
 ]
 
 app = typer.Typer()
@@ -48,7 +59,8 @@ def up(
     rpc_port: Annotated[
         int | None,
         typer.Option(
-            help="Port of gRPC; 0 picks a free one", show_default="that of the API plus 1, or 0 with --port 0"
+            help="Port of gRPC; 0 picks a free one",
+            show_default="that of the API plus 1, or 0 with --port 0",
         ),
     ] = None,
     verbose: Annotated[bool, typer.Option(help="Copy the logs of all parts to stderr")] = False,
@@ -62,7 +74,9 @@ def up(
         print(f"discreet: {sentence}", file=sys.stderr)
     if rpc_port is None:  # who takes any port for one does so because a service runs here already
         rpc_port = port + 1 if 0 < port < LAST_PORT else 0
-    raise typer.Exit(run_supervisor(settings_of(state), host, port, rpc_port, verbose=verbose, as_json=as_json))
+    raise typer.Exit(
+        run_supervisor(settings_of(state), host, port, rpc_port, verbose=verbose, as_json=as_json)
+    )
 
 
 @app.command()
@@ -82,7 +96,9 @@ def api(
 
 @app.command()
 def rpc(
-    host: Annotated[str, typer.Option(help="Address to listen on; other than loopback: TLS")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; other than loopback: TLS")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port")] = 8081,
     metrics_host: MetricsHostOption = "127.0.0.1",
     metrics_port: MetricsPortOption = None,
@@ -114,7 +130,8 @@ def worker(
 def migrate(
     to: Annotated[str, typer.Option(help="Number of a schema; this version's by default")] = "head",
     down: Annotated[
-        bool, typer.Option("--down", help="Go back to an older schema; what newer columns hold is lost")
+        bool,
+        typer.Option("--down", help="Go back to an older schema; what newer columns hold is lost"),
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -122,12 +139,18 @@ def migrate(
     from discreet.storage.migrations import migrate as run_migrations  # noqa: PLC0415
 
     schema = run_migrations(settings_of(None), to, down=down)
-    tell({"migrated": True, "schema": schema}, as_json, lambda: print(f"the database has schema {schema}"))
+    tell(
+        {"migrated": True, "schema": schema},
+        as_json,
+        lambda: print(f"the database has schema {schema}"),
+    )
 
 
 @app.command()
 def backup(
-    folder: Annotated[Path, typer.Argument(help="A folder to make; it will hold the keys of all data")],
+    folder: Annotated[
+        Path, typer.Argument(help="A folder to make; it will hold the keys of all data")
+    ],
     state: StateOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -138,14 +161,18 @@ def backup(
     entries = sum(head["seq"] for head in made["heads"])
     told = f"{folder}: schema {made['schema']}, {counted(entries, 'ledger entry', 'ledger entries')}; it holds all keys"
     if not made["noted"]:
-        print("the database took no note of it: operators will not see that it was made", file=sys.stderr)
+        print(
+            "the database took no note of it: operators will not see that it was made",
+            file=sys.stderr,
+        )
     tell(made, as_json, lambda: print(told))
 
 
 @app.command("note-backup")
 def note_backup(
     made_at: Annotated[
-        str | None, typer.Option("--at", help="The time whose state it holds (RFC 3339); now when not given")
+        str | None,
+        typer.Option("--at", help="The time whose state it holds (RFC 3339); now when not given"),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -158,7 +185,9 @@ def note_backup(
     try:
         when = now if made_at is None else datetime.fromisoformat(made_at)
     except ValueError:
-        raise InvalidInput(f"--at: {made_at} is no time in RFC 3339, such as 2026-11-24T03:00:00Z") from None
+        raise InvalidInput(
+            f"--at: {made_at} is no time in RFC 3339, such as 2026-11-24T03:00:00Z"
+        ) from None
     if when.tzinfo is None or when > now:
         raise InvalidInput(f"--at: {made_at} has no offset from UTC, or is still to come")
 
@@ -167,7 +196,11 @@ def note_backup(
             await operations.note_backup(services, when, "other")
 
     asyncio.run(go())
-    tell({"made_at": when.isoformat()}, as_json, lambda: print(f"noted: a backup of {when.isoformat()}"))
+    tell(
+        {"made_at": when.isoformat()},
+        as_json,
+        lambda: print(f"noted: a backup of {when.isoformat()}"),
+    )
 
 
 @app.command()
@@ -176,7 +209,9 @@ def restore(
     head: Annotated[
         list[Path] | None,
         typer.Option(
-            exists=True, dir_okay=False, help="A head of the ledger that was kept elsewhere (JSON); repeatable"
+            exists=True,
+            dir_okay=False,
+            help="A head of the ledger that was kept elsewhere (JSON); repeatable",
         ),
     ] = None,
     forget_spending: ForgetFlag = False,
@@ -195,9 +230,13 @@ def restore(
 
     def show() -> None:
         entries = sum(one["entries"] for one in found["ledgers"])
-        print(f"restored as of {found['created_at']}: {counted(entries, 'ledger entry', 'ledger entries')} verified")
+        print(
+            f"restored as of {found['created_at']}: {counted(entries, 'ledger entry', 'ledger entries')} verified"
+        )
         if found["ended_jobs"]:
-            print(f"{found['ended_jobs']} jobs that had not ended were ended, and charged: they may have run since")
+            print(
+                f"{found['ended_jobs']} jobs that had not ended were ended, and charged: they may have run since"
+            )
         if forget_spending:
             print(
                 "Warning: --forget-spending. What was spent after this backup is forgotten, and can be spent again:\n"
@@ -213,7 +252,9 @@ def adopt(
     head: Annotated[
         list[Path] | None,
         typer.Option(
-            exists=True, dir_okay=False, help="A head of the ledger that was kept elsewhere (JSON); repeatable"
+            exists=True,
+            dir_okay=False,
+            help="A head of the ledger that was kept elsewhere (JSON); repeatable",
         ),
     ] = None,
     forget_spending: ForgetFlag = False,
@@ -236,7 +277,9 @@ def adopt(
     entries, ended = asyncio.run(go())
     verified = counted(entries, "ledger entry", "ledger entries")
     told = f"{verified} verified; {ended} jobs that had not ended were ended, and charged"
-    tell({"entries": entries, "ended_jobs": ended, "heads": len(kept)}, as_json, lambda: print(told))
+    tell(
+        {"entries": entries, "ended_jobs": ended, "heads": len(kept)}, as_json, lambda: print(told)
+    )
 
 
 @app.command()
@@ -257,7 +300,9 @@ def check(
         raise Unavailable(f"{url} answers {answer.status_code} and no JSON") from error
     if answer.status_code != httpx.codes.OK:
         failed = [f"{name}: {why}" for name, why in body.get("checks", {}).items() if why != "ok"]
-        raise Unavailable("; ".join(failed) or str(body.get("detail", f"{url} answers {answer.status_code}")))
+        raise Unavailable(
+            "; ".join(failed) or str(body.get("detail", f"{url} answers {answer.status_code}"))
+        )
     tell(body, as_json, lambda: print(body.get("status", "ok")))
 
 
@@ -274,7 +319,9 @@ def create_secrets(
 
 
 @app.command(hidden=True)
-def bootstrap(owner_key: Annotated[Path, typer.Option(help="Where to write the first owner's key")]) -> None:
+def bootstrap(
+    owner_key: Annotated[Path, typer.Option(help="Where to write the first owner's key")],
+) -> None:
     """Make tenant `default` with its first keys, once: the owner's, and beside it the operator's."""
     from discreet.private_files import write_private  # noqa: PLC0415
     from discreet.usecases import access  # noqa: PLC0415

@@ -46,7 +46,9 @@ def solve(
     preset: PresetOption = None,
     anew: AnewFlag = False,
     name: NameOption = None,
-    out: Annotated[Path | None, typer.Option(help="Write result and certificate to this file")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write result and certificate to this file")
+    ] = None,
     state: StateOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -59,7 +61,9 @@ def solve(
         with client_of(state, holder, kept_key(settings.state)) as client:
             answer = submissions.submitted(client, body, wait=True, anew=anew)
             roads, left = (
-                (None, []) if as_json else (roads_of_answer(client, answer), submissions.charged(client, answer))
+                (None, [])
+                if as_json
+                else (roads_of_answer(client, answer), submissions.charged(client, answer))
             )
     else:
         answer, left = local.solve(settings, body, progress_bar, partial(offered, anew=anew))
@@ -77,17 +81,25 @@ def plan(
     within: Annotated[
         str | None,
         typer.Option(
-            "--within", help="Instead of epsilon, how near the answer shall be: ± a number in its unit, or 5%"
+            "--within",
+            help="Instead of epsilon, how near the answer shall be: ± a number in its unit, or 5%",
         ),
     ] = None,
     quantity: Annotated[
         str | None,
-        typer.Option("--quantity", help="With --within: which field of the result; by default the kind's first"),
+        typer.Option(
+            "--quantity",
+            help="With --within: which field of the result; by default the kind's first",
+        ),
     ] = None,
-    confidence: Annotated[float, typer.Option("--confidence", help="With --within: with what probability")] = 0.9,
+    confidence: Annotated[
+        float, typer.Option("--confidence", help="With --within: with what probability")
+    ] = 0.9,
     around: Annotated[
         str | None,
-        typer.Option("--around", help="With --within: a job; data are taken to be as it released them"),
+        typer.Option(
+            "--around", help="With --within: a job; data are taken to be as it released them"
+        ),
     ] = None,
     state: StateOption = None,
     server: ServerOption = None,
@@ -101,7 +113,12 @@ def plan(
     accuracy: dict[str, Any] | None = None
     if within is not None:
         near = within if within.endswith("%") else float(number(within, "--within"))
-        accuracy = {"quantity": quantity, "within": near, "confidence": confidence, "around": around}
+        accuracy = {
+            "quantity": quantity,
+            "within": near,
+            "confidence": confidence,
+            "around": around,
+        }
     elif around is not None:
         raise typer.BadParameter("only with --within", param_hint="--around")
     body = submissions.asked(file, epsilon, preset, accuracy)
@@ -114,7 +131,11 @@ def plan(
         with client_of(state, server, key) as client:
             body = with_id(client, body)
             answer = client.plan(body)
-            mode = None if named or as_json else client.dataset(submissions.of_problem(body, "dataset"))["mode"]
+            mode = (
+                None
+                if named or as_json
+                else client.dataset(submissions.of_problem(body, "dataset"))["mode"]
+            )
     tell(answer, as_json, lambda: show_plan(answer, simulation=mode == "simulation"))
     if not answer.get("admitted", True):
         raise typer.Exit(1)
@@ -127,8 +148,12 @@ def submit(
     preset: PresetOption = None,
     anew: AnewFlag = False,
     name: NameOption = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for the result, with a progress bar")] = False,
-    out: Annotated[Path | None, typer.Option(help="Write result and certificate to this file")] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait for the result, with a progress bar")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Write result and certificate to this file")
+    ] = None,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
@@ -139,7 +164,11 @@ def submit(
     with client_of(state, server, key) as client:
         answer = submissions.submitted(client, body, wait=wait, anew=anew)
         told = wait and not as_json
-        roads, left = (roads_of_answer(client, answer), submissions.charged(client, answer)) if told else (None, [])
+        roads, left = (
+            (roads_of_answer(client, answer), submissions.charged(client, answer))
+            if told
+            else (None, [])
+        )
     if out is not None and wait:
         out.write_text(json.dumps(answer, separators=(",", ":")))
     if wait:
@@ -151,7 +180,10 @@ def submit(
 @app.command()
 def ask(
     job_ids: Annotated[
-        list[str], typer.Argument(metavar="JOB...", help="Whose release is asked; of several they are combined")
+        list[str],
+        typer.Argument(
+            metavar="JOB...", help="Whose release is asked; of several they are combined"
+        ),
     ],
     fields: Annotated[
         list[str] | None,
@@ -171,7 +203,9 @@ def ask(
             "'High St*' is all that begin so; may be repeated",
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write result and certificate to this file")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write result and certificate to this file")
+    ] = None,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
@@ -186,7 +220,9 @@ def ask(
     def question(problem: Mapping[str, Any], network: str | None = None) -> dict[str, Any]:
         """`network`: the id by which it is named, where the problem holds it as a whole."""
         nonlocal roads
-        asked = questions.changed({name: value for name, value in problem.items() if name != "source"}, others)
+        asked = questions.changed(
+            {name: value for name, value in problem.items() if name != "source"}, others
+        )
         if network is not None:
             asked["network"] = problem["network"]
         roads = roads_of(asked)
@@ -196,7 +232,10 @@ def ask(
         typer.echo(told, err=True)
         if network is not None:
             asked["network"] = network
-        return {"problem": {**asked, **release}, "name": f"Without {', '.join(close)}"[: questions.LONGEST_NAME]}
+        return {
+            "problem": {**asked, **release},
+            "name": f"Without {', '.join(close)}"[: questions.LONGEST_NAME],
+        }
 
     settings = settings_of(state)
     if server is None and running(settings.state) is None:  # of what `discreet solve` has released
@@ -205,11 +244,15 @@ def ask(
     else:
         with client_of(state, server, key) as client:
             problem: Mapping[str, Any] = client.job(job_ids[0])["problem"] or {}
-            named = dict(one for one in others if one[0] == "network").get("network", problem.get("network"))
+            named = dict(one for one in others if one[0] == "network").get(
+                "network", problem.get("network")
+            )
             if close:
                 problem = with_network(client, {**problem, "network": named})
             answer = submissions.submitted(
-                client, question(problem, named if close and isinstance(named, str) else None), wait=True
+                client,
+                question(problem, named if close and isinstance(named, str) else None),
+                wait=True,
             )
             roads = None if as_json else roads or roads_of_answer(client, answer)
     if out is not None:
@@ -238,7 +281,9 @@ def _field(text: str) -> tuple[str, Any]:
         try:
             return name, strict(Path(value[1:]).read_bytes())
         except OSError as error:
-            raise typer.BadParameter(f"{text}: the file cannot be read", param_hint="--set") from error
+            raise typer.BadParameter(
+                f"{text}: the file cannot be read", param_hint="--set"
+            ) from error
     try:
         return name, strict(value.encode())
     except InvalidInput:  # text that needs no quotes
@@ -250,7 +295,9 @@ def _field(text: str) -> tuple[str, Any]:
 
 @app.command()
 def jobs(
-    job_state: Annotated[str | None, typer.Option("--job-state", help="Only jobs in this state")] = None,
+    job_state: Annotated[
+        str | None, typer.Option("--job-state", help="Only jobs in this state")
+    ] = None,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
@@ -265,7 +312,9 @@ def jobs(
 @app.command()
 def result(
     job_id: Annotated[str, typer.Argument(help="Id of a job")],
-    out: Annotated[Path | None, typer.Option(help="Write result and certificate to this file")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write result and certificate to this file")
+    ] = None,
     form: Annotated[
         str | None,
         typer.Option(
@@ -275,10 +324,14 @@ def result(
         ),
     ] = None,
     decimal: Annotated[
-        str, typer.Option(help="Of --format csv: a comma where the spreadsheet writes numbers so (columns then by ;)")
+        str,
+        typer.Option(
+            help="Of --format csv: a comma where the spreadsheet writes numbers so (columns then by ;)"
+        ),
     ] = ".",
     start: Annotated[
-        str | None, typer.Option(help="Of openadr: when step 0 begins, such as 2026-01-15T00:00:00+01:00")
+        str | None,
+        typer.Option(help="Of openadr: when step 0 begins, such as 2026-01-15T00:00:00+01:00"),
     ] = None,
     state: StateOption = None,
     server: ServerOption = None,
@@ -317,16 +370,23 @@ def cancel(
 
 @app.command()
 def draw(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A result that was written with --out")],
+    file: Annotated[
+        Path,
+        typer.Argument(exists=True, dir_okay=False, help="A result that was written with --out"),
+    ],
     out: Annotated[Path, typer.Option(help="Picture file: .png, .svg or .pdf")],
     problem: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, help="The job file that it answers; else the server says"),
+        typer.Option(
+            exists=True, dir_okay=False, help="The job file that it answers; else the server says"
+        ),
     ] = None,
     coordinates: Annotated[
         Path | None,
         typer.Option(
-            exists=True, dir_okay=False, help="JSON pairs x, y of the nodes, or an object whose `nodes` are that"
+            exists=True,
+            dir_okay=False,
+            help="JSON pairs x, y of the nodes, or an object whose `nodes` are that",
         ),
     ] = None,
     state: StateOption = None,
@@ -343,7 +403,11 @@ def draw(
     asked = None if problem is None else read_body(problem)["problem"]
     if asked is None or isinstance(asked.get("network"), str):
         with client_of(state, server, key) as client:
-            asked = with_network(client, client.job(answer["job"]["id"])["problem"] or {} if asked is None else asked)
+            asked = with_network(
+                client, client.job(answer["job"]["id"])["problem"] or {} if asked is None else asked
+            )
     if "kind" not in asked:
-        raise InvalidInput("the server does not know any more what was asked: say the job file, --problem")
+        raise InvalidInput(
+            "the server does not know any more what was asked: say the job file, --problem"
+        )
     draw_result(asked, answer["result"], out, coordinates=places)

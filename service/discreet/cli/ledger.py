@@ -29,7 +29,8 @@ certificates = typer.Typer(no_args_is_help=True, help="Certificates.")
 @app.command("show")
 def show_ledger(
     account: Annotated[
-        str | None, typer.Argument(help="A dataset's name or id, or the id of a budget; all when left out")
+        str | None,
+        typer.Argument(help="A dataset's name or id, or the id of a budget; all when left out"),
     ] = None,
     state: StateOption = None,
     server: ServerOption = None,
@@ -50,7 +51,10 @@ def show_ledger(
 
 @app.command("head")
 def ledger_head(
-    state: StateOption = None, server: ServerOption = None, key: KeyOption = None, as_json: JsonFlag = False
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """The signed head of the ledger; keep it (--json) where the service cannot reach it."""
     with client_of(state, server, key) as client:
@@ -83,7 +87,8 @@ def verify_ledger(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="An export")],
     public_key: PublicKeyOption = None,
     head: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="A head that was kept elsewhere (JSON)")
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="A head that was kept elsewhere (JSON)"),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -96,7 +101,12 @@ def verify_ledger(
         with file.open("rb") as lines:
             found = verify(lines, public_key=public_key, head=kept)
     except Broken as broken:
-        answer: dict[str, Any] = {"valid": False, "account": broken.account, "seq": broken.seq, "what": broken.what}
+        answer: dict[str, Any] = {
+            "valid": False,
+            "account": broken.account,
+            "seq": broken.seq,
+            "what": broken.what,
+        }
         line = f"broken: {broken}"
         tell(answer, as_json, lambda: print(line))
         raise typer.Exit(1) from None
@@ -106,7 +116,8 @@ def verify_ledger(
         lambda: print(
             f"holds: {counted(found.entries, 'entry', 'entries')} of {counted(found.accounts, 'account')} of"
             f" {found.tenant}, head {found.hash},"
-            f" signed by {found.public_key}" + ("" if public_key else " (compare this key with one that you know)")
+            f" signed by {found.public_key}"
+            + ("" if public_key else " (compare this key with one that you know)")
         ),
     )
 
@@ -114,31 +125,46 @@ def verify_ledger(
 @certificates.command("verify")
 def verify_certificate(
     file: Annotated[
-        Path, typer.Argument(exists=True, dir_okay=False, help="A certificate, an envelope, or a result with one")
+        Path,
+        typer.Argument(
+            exists=True, dir_okay=False, help="A certificate, an envelope, or a result with one"
+        ),
     ],
     ledger: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="An export that must hold its entries")
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="An export that must hold its entries"),
     ] = None,
     result: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, help="The result (JSON) that it must bind, unless FILE has it"),
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="The result (JSON) that it must bind, unless FILE has it",
+        ),
     ] = None,
     table: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=FILE", help="A Parquet file that it must bind; may be repeated")
+        list[str] | None,
+        typer.Option(metavar="NAME=FILE", help="A Parquet file that it must bind; may be repeated"),
     ] = None,
     first: Annotated[
         list[Path] | None,
         typer.Option(
-            "--with", exists=True, dir_okay=False, help="Of what was asked again: the first job's; may be repeated"
+            "--with",
+            exists=True,
+            dir_okay=False,
+            help="Of what was asked again: the first job's; may be repeated",
         ),
     ] = None,
     public_key: PublicKeyOption = None,
     witness: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME+ID+KEY", help="A witness that must have signed the log; may be repeated"),
+        typer.Option(
+            metavar="NAME+ID+KEY", help="A witness that must have signed the log; may be repeated"
+        ),
     ] = None,
     witnesses_needed: Annotated[
-        int | None, typer.Option(min=1, help="How many of these witnesses are enough; all when left out")
+        int | None,
+        typer.Option(min=1, help="How many of these witnesses are enough; all when left out"),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -194,14 +220,24 @@ def get_certificate(
 
 @certificates.command("export")
 def export_certificate(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A certificate, or a result with one")],
+    file: Annotated[
+        Path,
+        typer.Argument(exists=True, dir_okay=False, help="A certificate, or a result with one"),
+    ],
     registry: Annotated[
         Path,
-        typer.Option(dir_okay=False, help="Write an entry for the Differential Privacy Deployments Registry (YAML)"),
+        typer.Option(
+            dir_okay=False,
+            help="Write an entry for the Differential Privacy Deployments Registry (YAML)",
+        ),
     ],
     name: Annotated[str, typer.Option(help="What is published, by name")] = "",
-    curator: Annotated[list[str] | None, typer.Option(help="Who publishes it; may be repeated")] = None,
-    author: Annotated[list[str] | None, typer.Option(help="Who fills in the entry; may be repeated")] = None,
+    curator: Annotated[
+        list[str] | None, typer.Option(help="Who publishes it; may be repeated")
+    ] = None,
+    author: Annotated[
+        list[str] | None, typer.Option(help="Who fills in the entry; may be repeated")
+    ] = None,
     intended_use: Annotated[str, typer.Option(help="What it is for")] = "",
     region: Annotated[str, typer.Option(help="Where the data are from")] = "",
 ) -> None:
@@ -222,7 +258,10 @@ def export_certificate(
         raise InvalidInput(f"{file}: this is no whole certificate") from None
     registry.write_text(text, encoding="utf-8")
     left = text.count(entries.EMPTY)
-    print(f"{registry} is written" + (f"; {counted(left, 'field')} only you can fill in" if left else ""))
+    print(
+        f"{registry} is written"
+        + (f"; {counted(left, 'field')} only you can fill in" if left else "")
+    )
 
 
 def _certificate(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -253,7 +292,9 @@ def _witnesses(texts: list[str]) -> list[Verifier]:
     return found
 
 
-def _answer(whole: dict[str, Any], certificate: dict[str, Any], result: Path | None) -> dict[str, Any]:
+def _answer(
+    whole: dict[str, Any], certificate: dict[str, Any], result: Path | None
+) -> dict[str, Any]:
     """What stands beside the certificate, or in a file of its own."""
     given = whole if whole is not certificate else {}
     if result is None:
@@ -271,5 +312,7 @@ def _digests(tables: list[str]) -> dict[str, str]:
             with open(place, "rb") as parquet:
                 found[name] = hashlib.file_digest(parquet, "sha256").hexdigest()
         except OSError as error:
-            raise InvalidInput(f"--table {one}: NAME=FILE is needed, and the file cannot be read") from error
+            raise InvalidInput(
+                f"--table {one}: NAME=FILE is needed, and the file cannot be read"
+            ) from error
     return found

@@ -22,13 +22,18 @@ witnesses = typer.Typer(help="A witness of transparency logs.")
 
 LogKeyOption = Annotated[
     list[str] | None,
-    typer.Option("--log-key", metavar="NAME+ID+KEY", help="A key of the log, as `discreet log key` says it"),
+    typer.Option(
+        "--log-key", metavar="NAME+ID+KEY", help="A key of the log, as `discreet log key` says it"
+    ),
 ]
 
 
 @app.command("key")
 def log_key(
-    state: StateOption = None, server: ServerOption = None, key: KeyOption = None, as_json: JsonFlag = False
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """The log's name and key, as watchers and witnesses take them. Tell them by a way that you trust."""
     import base64  # noqa: PLC0415
@@ -46,15 +51,23 @@ def log_key(
 @app.command("watch")
 def watch_log(
     url: Annotated[str, typer.Argument(help="Address of the service; no key of it is needed")],
-    kept: Annotated[Path, typer.Option(dir_okay=False, help="File of the last checkpoint, made on the first look")],
+    kept: Annotated[
+        Path,
+        typer.Option(dir_okay=False, help="File of the last checkpoint, made on the first look"),
+    ],
     seen: Annotated[
         list[Path] | None,
         typer.Option(
-            "--with", exists=True, dir_okay=False, help="A checkpoint, certificate or result that others have"
+            "--with",
+            exists=True,
+            dir_okay=False,
+            help="A checkpoint, certificate or result that others have",
         ),
     ] = None,
     log_key: LogKeyOption = None,
-    every: Annotated[float | None, typer.Option(min=1, help="Look again after so many seconds, for ever")] = None,
+    every: Annotated[
+        float | None, typer.Option(min=1, help="Look again after so many seconds, for ever")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Look whether the log has only grown since you, or others, last saw it. Exit 1 and both checkpoints when two
@@ -71,7 +84,9 @@ def watch_log(
             time.sleep(every)
 
 
-def _look(log: Any, kept: Path, others: list[Checkpoint], keys: list[Verifier], as_json: bool) -> None:
+def _look(
+    log: Any, kept: Path, others: list[Checkpoint], keys: list[Verifier], as_json: bool
+) -> None:
     from discreet.ledger.checkpoints import BadNote, signers  # noqa: PLC0415
     from discreet.private_files import write_private  # noqa: PLC0415
     from discreet.witness.watching import Forked, require_growth  # noqa: PLC0415
@@ -81,12 +96,18 @@ def _look(log: Any, kept: Path, others: list[Checkpoint], keys: list[Verifier], 
     try:
         for one in (newest, *known) if keys else ():
             if not signers(one, keys):
-                raise InvalidInput(f"the checkpoint of {one.size} entries is not signed by a key that was given")
+                raise InvalidInput(
+                    f"the checkpoint of {one.size} entries is not signed by a key that was given"
+                )
         require_growth(log, newest, known)
     except BadNote as error:
         raise InvalidInput(str(error)) from None
     except Forked as error:
-        broken = {"holds": False, "why": str(error), "checkpoints": [error.one.note, error.other.note]}
+        broken = {
+            "holds": False,
+            "why": str(error),
+            "checkpoints": [error.one.note, error.other.note],
+        }
         why = str(error)
         notes = f"{error.one.note}\n{error.other.note}"
         tell(broken, as_json, lambda: print(f"BROKEN {why}\n\n{notes}"))
@@ -94,22 +115,36 @@ def _look(log: Any, kept: Path, others: list[Checkpoint], keys: list[Verifier], 
     write_private(kept, newest.note)
     answer = {"holds": True, "origin": newest.origin, "size": newest.size, "compared": len(known)}
     trust = "" if keys else " (give --log-key to check who signed it)"
-    compared = f"and goes on from {counted(len(known), 'checkpoint')}" if known else "seen for the first time"
-    tell(answer, as_json, lambda: print(f"holds: {newest.origin} has {newest.size} entries, {compared}{trust}"))
+    compared = (
+        f"and goes on from {counted(len(known), 'checkpoint')}"
+        if known
+        else "seen for the first time"
+    )
+    tell(
+        answer,
+        as_json,
+        lambda: print(f"holds: {newest.origin} has {newest.size} entries, {compared}{trust}"),
+    )
 
 
 @witnesses.command("witness")
 def witness(
-    name: Annotated[str, typer.Argument(help="What the witness is called: a domain of yours, without a scheme")],
+    name: Annotated[
+        str, typer.Argument(help="What the witness is called: a domain of yours, without a scheme")
+    ],
     log_key: LogKeyOption = None,
     folder: Annotated[
         Path | None,
-        typer.Option(file_okay=False, help="Its key and memory; `witness` in the state folder when left out"),
+        typer.Option(
+            file_okay=False, help="Its key and memory; `witness` in the state folder when left out"
+        ),
     ] = None,
     state: StateOption = None,
     host: Annotated[str, typer.Option(help="Address to listen on")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port")] = 8090,
-    show_key: Annotated[bool, typer.Option("--show-key", help="Only print the witness's key and end")] = False,
+    show_key: Annotated[
+        bool, typer.Option("--show-key", help="Only print the witness's key and end")
+    ] = False,
 ) -> None:
     """Witness logs: sign what they show, as long as they only grow. Needs no database and no key of any service."""
     from discreet.ledger.checkpoints import BadNote, Verifier  # noqa: PLC0415
@@ -125,7 +160,9 @@ def witness(
     if show_key:
         return
     if not log_key:
-        raise InvalidInput("a witness signs logs that it knows: give --log-key, as `discreet log key` says it")
+        raise InvalidInput(
+            "a witness signs logs that it knows: give --log-key, as `discreet log key` says it"
+        )
     serve(own, host=host, port=port)
 
 

@@ -29,7 +29,9 @@ def add(
             "links [and one of nodes]; .geojson",
         ),
     ],
-    name: Annotated[str | None, typer.Option(help="What people call it; the file's name by default")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What people call it; the file's name by default")
+    ] = None,
     columns: Annotated[
         str | None,
         typer.Option(
@@ -52,7 +54,9 @@ def add(
             "hour, and others of a period, as they are",
         ),
     ] = None,
-    toll_weight: Annotated[float | None, typer.Option(min=0, help="Time that a unit of toll is worth")] = None,
+    toll_weight: Annotated[
+        float | None, typer.Option(min=0, help="Time that a unit of toll is worth")
+    ] = None,
     distance_weight: Annotated[
         float | None, typer.Option(min=0, help="Time that a unit of TNTP's length is worth")
     ] = None,
@@ -62,15 +66,19 @@ def add(
     both_ways: Annotated[
         bool,
         typer.Option(
-            "--both-ways", help="Links without an opposite one are two: for files without a column `directed`"
+            "--both-ways",
+            help="Links without an opposite one are two: for files without a column `directed`",
         ),
     ] = False,
     lane_capacity: Annotated[
         float | None,
-        typer.Option(help="CSV and GeoJSON without a capacity: that of one lane, times a column `lanes`, or 1"),
+        typer.Option(
+            help="CSV and GeoJSON without a capacity: that of one lane, times a column `lanes`, or 1"
+        ),
     ] = None,
     speed: Annotated[
-        float | None, typer.Option(help="CSV and GeoJSON with lengths and no speeds: that of all links")
+        float | None,
+        typer.Option(help="CSV and GeoJSON with lengths and no speeds: that of all links"),
     ] = None,
     doubled: Annotated[
         str,
@@ -124,16 +132,21 @@ def add(
     if made["name"] != reading.name:
         notes.append(f"the same network is stored as {made['name']} already")
     if others := [one for one in before if one != made["id"]]:
-        says = (
-            f"{others[0]} is called {reading.name} too, so jobs must name them by their ids: --name says another name"
-        )
+        says = f"{others[0]} is called {reading.name} too, so jobs must name them by their ids: --name says another name"
         typer.echo(f"warning: {printable(says)}", err=True)
-    tell({**made, "notes": notes, "warnings": reading.warnings}, as_json, lambda: show_network(made, notes))
+    tell(
+        {**made, "notes": notes, "warnings": reading.warnings},
+        as_json,
+        lambda: show_network(made, notes),
+    )
 
 
 @app.command("list")
 def list_networks(
-    state: StateOption = None, server: ServerOption = None, key: KeyOption = None, as_json: JsonFlag = False
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """All networks of the tenant, newest first."""
     with client_of(state, server, key) as client:

@@ -17,7 +17,10 @@ app = typer.Typer()
 
 @app.command()
 def status(
-    state: StateOption = None, server: ServerOption = None, key: KeyOption = None, as_json: JsonFlag = False
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """Queue, workers and their walls, witnesses, last backup, versions, and whose jobs wait (operators)."""
     with client_of(state, server, key, role="operator") as client:
@@ -42,15 +45,25 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"{one['part']:<10} {_process(one)}"
     checkpoint = log["checkpoint"]
     signed = (
-        "nothing signed yet" if checkpoint is None else f"{checkpoint['size']} entries at {checkpoint['signed_at']}"
+        "nothing signed yet"
+        if checkpoint is None
+        else f"{checkpoint['size']} entries at {checkpoint['signed_at']}"
     )
     yield f"log        {signed}, {log['pending']} not in it yet; witnesses: {len(log['witnesses']) or 'none named'}"
     for one in log["witnesses"]:
-        last = "has signed nothing" if one["size"] is None else f"signed {one['size']} entries at {one['signed_at']}"
-        yield f"witness    {one['name']} {last}" + ("" if one["signed_newest"] else ", not the newest checkpoint")
+        last = (
+            "has signed nothing"
+            if one["size"] is None
+            else f"signed {one['size']} entries at {one['signed_at']}"
+        )
+        yield f"witness    {one['name']} {last}" + (
+            "" if one["signed_newest"] else ", not the newest checkpoint"
+        )
     last = backup["last"]
     yield "backup     " + (
-        "none known" if last is None else f"state of {last['made_at']}, made with {last['made_with']}"
+        "none known"
+        if last is None
+        else f"state of {last['made_at']}, made with {last['made_with']}"
     )
     yield (
         f"versions   discreet {versions['service']}, schema {versions['schema_version']}"

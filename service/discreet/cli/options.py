@@ -10,17 +10,26 @@ import typer
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON")]
 StateOption = Annotated[
-    Path | None, typer.Option("--state", help="State folder; by default `discreet` in the user's data folder")
+    Path | None,
+    typer.Option("--state", help="State folder; by default `discreet` in the user's data folder"),
 ]
-ServerOption = Annotated[str | None, typer.Option("--server", envvar="DISCREET_URL", help="Address of a server")]
+ServerOption = Annotated[
+    str | None, typer.Option("--server", envvar="DISCREET_URL", help="Address of a server")
+]
 KeyOption = Annotated[str | None, typer.Option("--key", envvar="DISCREET_KEY", help="API key")]
 PublicKeyOption = Annotated[
     list[str] | None,
-    typer.Option("--public-key", help="The key that must have signed (base64); after a rotation, again for each"),
+    typer.Option(
+        "--public-key",
+        help="The key that must have signed (base64); after a rotation, again for each",
+    ),
 ]
-EpsilonOption = Annotated[str | None, typer.Option("--epsilon", help="Epsilon, instead of what FILE says")]
+EpsilonOption = Annotated[
+    str | None, typer.Option("--epsilon", help="Epsilon, instead of what FILE says")
+]
 PresetOption = Annotated[
-    str | None, typer.Option("--preset", help="Instead of epsilon: strict (0.1), usual (1) or loose (4)")
+    str | None,
+    typer.Option("--preset", help="Instead of epsilon: strict (0.1), usual (1) or loose (4)"),
 ]
 AnewFlag = Annotated[
     bool,
@@ -32,9 +41,13 @@ AnewFlag = Annotated[
 ]
 EncodingOption = Annotated[
     str | None,
-    typer.Option(help="What CSV files are written in, where that is not UTF-8: cp1252 where Excel wrote them"),
+    typer.Option(
+        help="What CSV files are written in, where that is not UTF-8: cp1252 where Excel wrote them"
+    ),
 ]
-NameOption = Annotated[str | None, typer.Option("--name", help="What you call the job, in lists and on its page")]
+NameOption = Annotated[
+    str | None, typer.Option("--name", help="What you call the job, in lists and on its page")
+]
 FileArgument = Annotated[
     Path,
     typer.Argument(

@@ -26,7 +26,9 @@ def offered(planned: Mapping[str, Any], mode: str, *, anew: bool) -> None:
     says += _warning(planned)
     at_terminal = sys.stdin.isatty() and console.is_terminal
     if not (anew or at_terminal):
-        raise DiscreetError(f"{says}; --anew releases it once more, for its price. Nothing was submitted")
+        raise DiscreetError(
+            f"{says}; --anew releases it once more, for its price. Nothing was submitted"
+        )
     console.print(says, highlight=False, soft_wrap=True)
     if not anew:
         typer.confirm("Release it once more, for its price?", abort=True, err=True)
@@ -48,15 +50,22 @@ def show_plan(answer: Mapping[str, Any], *, simulation: bool = False) -> None:
         )
     table = Table("quantity", "noise", "standard deviation", title="Nothing was spent")
     for noise in answer["plan"]["noise"]:
-        table.add_row(noise["quantity"], noise["distribution"], f"{noise['standard_deviation']:.4g}")
+        table.add_row(
+            noise["quantity"], noise["distribution"], f"{noise['standard_deviation']:.4g}"
+        )
     out = Console()
     out.print(table)
     if privacy := answer.get("privacy"):
-        out.print(f"privacy: epsilon {privacy['epsilon']}, delta {privacy['delta']}, to be sent with a job")
+        out.print(
+            f"privacy: epsilon {privacy['epsilon']}, delta {privacy['delta']}, to be sent with a job"
+        )
     price = f"epsilon {answer['price']['epsilon']}, delta {answer['price']['delta']}"
     if simulation:
         says = "price: nothing, as a simulation on public data, of which epsilon only says how much noise is added"
-        out.print(f"{says}; of private data {price}, to protect {answer['plan']['neighbours']}", highlight=False)
+        out.print(
+            f"{says}; of private data {price}, to protect {answer['plan']['neighbours']}",
+            highlight=False,
+        )
     else:
         out.print(f"price: {price}")
         out.print(f"protects: {answer['plan']['neighbours']}")

@@ -27,11 +27,17 @@ def changed(problem: Mapping[str, Any], values: Iterable[tuple[str, Any]]) -> di
 
 def _within(own: Any, path: Sequence[str], value: Any, name: str) -> dict[str, Any]:
     if own is not None and not isinstance(own, Mapping):
-        raise InvalidInput(f"--set {name}: there is no {path[0]} in what the problem has, which is no object")
+        raise InvalidInput(
+            f"--set {name}: there is no {path[0]} in what the problem has, which is no object"
+        )
     kept = dict(own or {})
     if len(path) > 1:
         return {**kept, path[0]: _within(kept.get(path[0]), path[1:], value, name)}
-    return {"type": value} if path[0] == "type" and kept.get("type") != value else {**kept, path[0]: value}
+    return (
+        {"type": value}
+        if path[0] == "type" and kept.get("type") != value
+        else {**kept, path[0]: value}
+    )
 
 
 def closed(problem: Mapping[str, Any], names: Sequence[str]) -> tuple[dict[str, Any], str]:
@@ -49,4 +55,7 @@ def closed(problem: Mapping[str, Any], names: Sequence[str]) -> tuple[dict[str, 
     told = f"closed: {', '.join(found.names)}"
     if found.open_ways:
         told += f"; open stays {', '.join(found.open_ways)}, the other way: --close that too, where it is closed"
-    return {**problem, "closed_links": sorted({*(problem.get("closed_links") or ()), *found.links})}, printable(told)
+    return {
+        **problem,
+        "closed_links": sorted({*(problem.get("closed_links") or ()), *found.links}),
+    }, printable(told)

@@ -9,7 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from discreet.cli.files import read_body
-from discreet.cli.options import FileArgument, JsonFlag, KeyOption, ServerOption, StateOption, number
+from discreet.cli.options import (
+    FileArgument,
+    JsonFlag,
+    KeyOption,
+    ServerOption,
+    StateOption,
+    number,
+)
 from discreet.cli.servers import client_of, with_id
 from discreet.cli.showing import progress_bar, show_answer, tell
 
@@ -20,14 +27,21 @@ app = typer.Typer()
 def rehearse(
     file: FileArgument,
     epsilon: Annotated[
-        list[str] | None, typer.Option("--epsilon", help="An epsilon to try; may be repeated (default 0.1, 0.3, 1, 3)")
+        list[str] | None,
+        typer.Option(
+            "--epsilon", help="An epsilon to try; may be repeated (default 0.1, 0.3, 1, 3)"
+        ),
     ] = None,
     units: Annotated[
         int | None,
-        typer.Option("--units", help="Of how many units the synthetic data are, where their number is not public"),
+        typer.Option(
+            "--units",
+            help="Of how many units the synthetic data are, where their number is not public",
+        ),
     ] = None,
     around: Annotated[
-        str | None, typer.Option("--around", help="A job: the synthetic data are made of what it released")
+        str | None,
+        typer.Option("--around", help="A job: the synthetic data are made of what it released"),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the synthetic data and of the noise")] = 0,
     out: Annotated[Path | None, typer.Option(help="Write the whole result to this file")] = None,
@@ -49,7 +63,12 @@ def rehearse(
         else:
             with client_of(state, server, key) as client:
                 answer = client.rehearse(
-                    with_id(client, body), epsilons=ladder, units=units, around=around, seed=seed, progress=on_progress
+                    with_id(client, body),
+                    epsilons=ladder,
+                    units=units,
+                    around=around,
+                    seed=seed,
+                    progress=on_progress,
                 ).document
     if out is not None:
         out.write_text(json.dumps(answer, separators=(",", ":")))

@@ -40,7 +40,10 @@ def _csv(file: Path, made: Path, names: Mapping[str, str], known: Sequence[str])
     separator, header = first_line(file)
     chosen = _chosen(header, names, known)
     places = [header.index(name) for name in chosen.values()]
-    with file.open(encoding="utf-8-sig", newline="") as source, made.open("w", encoding="utf-8", newline="") as out:
+    with (
+        file.open(encoding="utf-8-sig", newline="") as source,
+        made.open("w", encoding="utf-8", newline="") as out,
+    ):
         rows = csv.reader(source, delimiter=separator)
         next(rows, None)
         writer = csv.writer(out, lineterminator="\n")
@@ -52,10 +55,18 @@ def _csv(file: Path, made: Path, names: Mapping[str, str], known: Sequence[str])
             writer.writerow([row[place] for place in places])
 
 
-def _chosen(header: Sequence[str], names: Mapping[str, str], known: Sequence[str]) -> dict[str, str]:
+def _chosen(
+    header: Sequence[str], names: Mapping[str, str], known: Sequence[str]
+) -> dict[str, str]:
     """The file's column for each that is sent, in the file's order."""
     if missing := [own for own in names.values() if own not in header]:
-        raise typer.BadParameter(f"the file has no column {', '.join(missing)}", param_hint="--columns")
-    found = {name: name for name in header if name in known and name not in names and name not in names.values()}
+        raise typer.BadParameter(
+            f"the file has no column {', '.join(missing)}", param_hint="--columns"
+        )
+    found = {
+        name: name
+        for name in header
+        if name in known and name not in names and name not in names.values()
+    }
     found.update(names)
     return dict(sorted(found.items(), key=lambda one: header.index(one[1])))

@@ -67,7 +67,9 @@ def show_busiest(result: Mapping[str, Any], roads: Mapping[str, Any], screen: Co
 def show_law(result: Mapping[str, Any], screen: Console) -> None:
     """By which law the travel times of a result grow, in its own sentence."""
     if law := result.get("latency_law"):
-        screen.print(Text(f"{printable(str(law))}. Another law can be asked of what was released, for free."))
+        screen.print(
+            Text(f"{printable(str(law))}. Another law can be asked of what was released, for free.")
+        )
 
 
 def show_changes(result: Mapping[str, Any], roads: Mapping[str, Any], screen: Console) -> None:
@@ -77,9 +79,13 @@ def show_changes(result: Mapping[str, Any], roads: Mapping[str, Any], screen: Co
     change, now = result.get("total_travel_time_change"), result.get("total_travel_time")
     if change is None or now is None:
         return
-    said = next((one for one in intervals.stated(result) if one.name == "total_travel_time_change"), None)
+    said = next(
+        (one for one in intervals.stated(result) if one.name == "total_travel_time_change"), None
+    )
     told = intervals.plain(change, 4) if said is None or said.lower is None else said.text
-    part = f": {intervals.percent(abs(change) / (now - change))} {'more' if change >= 0 else 'less'}"
+    part = (
+        f": {intervals.percent(abs(change) / (now - change))} {'more' if change >= 0 else 'less'}"
+    )
     before = f"Closing adds {told} to the {intervals.plain(now - change, 4)} that the same trips take on all roads"
     screen.print(f"{before}{part if now > change else ''}", highlight=False, soft_wrap=True)
     try:
@@ -91,15 +97,28 @@ def show_changes(result: Mapping[str, Any], roads: Mapping[str, Any], screen: Co
         table.add_column(column, justify="right")
     for row in rows:
         figures = [intervals.plain(row["before"], 3), intervals.plain(row["after"], 3)]
-        moved, ends = row["after"] - row["before"], (row.get("change_lower"), row.get("change_upper"))
-        text = intervals.with_interval(moved, *ends, row["level"]) if ends[0] is not None else intervals.plain(moved, 3)
-        table.add_row(Text(printable(str(row["name"]))), *figures, text if moved < 0 else f"+{text}")
+        moved, ends = (
+            row["after"] - row["before"],
+            (row.get("change_lower"), row.get("change_upper")),
+        )
+        text = (
+            intervals.with_interval(moved, *ends, row["level"])
+            if ends[0] is not None
+            else intervals.plain(moved, 3)
+        )
+        table.add_row(
+            Text(printable(str(row["name"]))), *figures, text if moved < 0 else f"+{text}"
+        )
     if rows:
         screen.print(table)
 
 
 def in_the_fields_form(
-    client: Client, answer: Mapping[str, Any], form: str, decimal: str = ".", start: str | None = None
+    client: Client,
+    answer: Mapping[str, Any],
+    form: str,
+    decimal: str = ".",
+    start: str | None = None,
 ) -> bytes:
     """The file of a result's demand, of its link flows on the network that its job held or named (`decimal`: of CSV),
     or of the load that it expects from `start` on."""
@@ -128,7 +147,9 @@ def _openadr(result: Mapping[str, Any], start: str | None) -> bytes:
     from discreet_client.openadr import report_of  # noqa: PLC0415 - for this alone
 
     if start is None:
-        raise InvalidInput("--start says when step 0 begins, such as --start 2026-01-15T00:00:00+01:00")
+        raise InvalidInput(
+            "--start says when step 0 begins, such as --start 2026-01-15T00:00:00+01:00"
+        )
     try:
         return json.dumps(report_of(result, start=start), indent=2).encode()
     except ValueError as error:

@@ -16,8 +16,12 @@ from discreet.errors import StateHeld
 if TYPE_CHECKING:
     from discreet.settings import Settings
 
-KindArgument = Annotated[Literal["content", "jobs", "pepper", "signing"], typer.Argument(help="Which keys")]
-ForceFlag = Annotated[bool, typer.Option("--force", help="Although something still depends on the old key")]
+KindArgument = Annotated[
+    Literal["content", "jobs", "pepper", "signing"], typer.Argument(help="Which keys")
+]
+ForceFlag = Annotated[
+    bool, typer.Option("--force", help="Although something still depends on the old key")
+]
 
 app = typer.Typer(no_args_is_help=True, help="Keys of the installation, and their rotation.")
 
@@ -28,13 +32,19 @@ def show_secrets(state: StateOption = None, as_json: JsonFlag = False) -> None:
     from discreet.storage import secrets  # noqa: PLC0415
 
     rows = secrets.overview(settings_of(state).secrets_path)
-    tell({"keys": rows}, as_json, lambda: [print(f"{row['kind']:8} {row['state']:7} {row['id']}") for row in rows])
+    tell(
+        {"keys": rows},
+        as_json,
+        lambda: [print(f"{row['kind']:8} {row['state']:7} {row['id']}") for row in rows],
+    )
 
 
 @app.command("rotate")
 def rotate_secrets(
     kind: KindArgument,
-    stage: Annotated[bool, typer.Option("--stage", help="Only make the next key known; use it later")] = False,
+    stage: Annotated[
+        bool, typer.Option("--stage", help="Only make the next key known; use it later")
+    ] = False,
     force: ForceFlag = False,
     state: StateOption = None,
     as_json: JsonFlag = False,
@@ -47,13 +57,20 @@ def rotate_secrets(
     if stage:
         key_id = secrets.stage(settings.secrets_path, kind)
         tell(
-            {"kind": kind, "staged": key_id}, as_json, lambda: print(f"{kind} key {key_id} is known, and not used yet")
+            {"kind": kind, "staged": key_id},
+            as_json,
+            lambda: print(f"{kind} key {key_id} is known, and not used yet"),
         )
         return
     done = _with_services(
-        settings, lambda services: rotation.rotate(services, settings.secrets_path, kind, force=force)
+        settings,
+        lambda services: rotation.rotate(services, settings.secrets_path, kind, force=force),
     )
-    tell(done, as_json, lambda: print(f"{kind} key {done['used']} is used now; {done['moved']} rows moved to it"))
+    tell(
+        done,
+        as_json,
+        lambda: print(f"{kind} key {done['used']} is used now; {done['moved']} rows moved to it"),
+    )
 
 
 @app.command("rewrap")
@@ -78,13 +95,17 @@ def retire_secret(
 
     settings = settings_of(state)
     path = settings.secrets_path
-    done = _with_services(settings, lambda services: rotation.retire(services, path, kind, key_id, force=force))
+    done = _with_services(
+        settings, lambda services: rotation.retire(services, path, kind, key_id, force=force)
+    )
     tell(done, as_json, lambda: print(f"{kind} key {key_id} is forgotten"))
 
 
 @app.command("trust")
 def trust_signing_key(
-    public_key: Annotated[str, typer.Argument(help="Public key (base64), as certificates carry it")],
+    public_key: Annotated[
+        str, typer.Argument(help="Public key (base64), as certificates carry it")
+    ],
     state: StateOption = None,
     as_json: JsonFlag = False,
 ) -> None:

@@ -30,19 +30,27 @@ def settings_of(state: Path | None) -> Settings:
     return Settings() if state is None else Settings(state=state)
 
 
-def client_of(state: Path | None, server: str | None, key: str | None, role: str = "owner") -> Client:
+def client_of(
+    state: Path | None, server: str | None, key: str | None, role: str = "owner"
+) -> Client:
     """The server of `--server`/DISCREET_URL with DISCREET_KEY, else that of the state folder with its own key."""
     from discreet_client.client import Client  # noqa: PLC0415 - with all models of the API; the service needs none
 
     return Client(*address_and_key(state, server, key, role))
 
 
-def address_and_key(state: Path | None, server: str | None, key: str | None, role: str = "owner") -> tuple[str, str]:
+def address_and_key(
+    state: Path | None, server: str | None, key: str | None, role: str = "owner"
+) -> tuple[str, str]:
     """Where to ask, and with which key. A `discreet up` that still starts is waited for, and stderr says so."""
     folder = settings_of(state).state
     if not server and not os.environ.get("DISCREET_URL"):
         told = f"`discreet up` on {folder} is still starting, which takes a minute the first time: waiting for it"
-        await_ready(folder, MOST_WAIT_SECONDS, lambda: print(f"discreet: {told}", file=sys.stderr, flush=True))
+        await_ready(
+            folder,
+            MOST_WAIT_SECONDS,
+            lambda: print(f"discreet: {told}", file=sys.stderr, flush=True),
+        )
     return found(server or None, key or None, folder, role)
 
 
@@ -55,7 +63,9 @@ def dataset_id(client: Client, given: str) -> str:
 
 def network_id(client: Client, given: str) -> str:
     """The same of a stored network."""
-    return given if given.startswith(NETWORK_ID) else _id_of(given, "network", client.networks.list())
+    return (
+        given if given.startswith(NETWORK_ID) else _id_of(given, "network", client.networks.list())
+    )
 
 
 def source_id(client: Client, given: str) -> str:
@@ -69,8 +79,13 @@ def _id_of(given: str, what: str, stored: Iterable[Mapping[str, Any]]) -> str:
     if len(ids) == 1:
         return str(ids[0])
     if ids:
-        raise InvalidInput(f"{len(ids)} {what}s are called {given}: {', '.join(ids)}. Say which, by its id")
-    names = printable(", ".join(f"{one['name']} ({one['id']})" for one in everything[:MOST_NAMES])) or "none"
+        raise InvalidInput(
+            f"{len(ids)} {what}s are called {given}: {', '.join(ids)}. Say which, by its id"
+        )
+    names = (
+        printable(", ".join(f"{one['name']} ({one['id']})" for one in everything[:MOST_NAMES]))
+        or "none"
+    )
     raise InvalidInput(f"no {what} is called {given}. There are: {names}")
 
 

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from discreet_client.federation.identity import Identity
 
 OwnerIdentityOption = Annotated[
-    Path | None, typer.Option("--owner-identity", help="Your key file (in your user folder by default), never sent")
+    Path | None,
+    typer.Option(
+        "--owner-identity", help="Your key file (in your user folder by default), never sent"
+    ),
 ]
 
 app = typer.Typer(no_args_is_help=True, help="Sessions of federated jobs.")
@@ -34,9 +37,14 @@ def session_tokens(
     count: Annotated[int, typer.Option(help="How many agents to invite")] = 1,
     name: Annotated[
         list[str] | None,
-        typer.Option("--name", help="Instead of --count: a link for the agent of this name alone; may be repeated"),
+        typer.Option(
+            "--name",
+            help="Instead of --count: a link for the agent of this name alone; may be repeated",
+        ),
     ] = None,
-    group: Annotated[str | None, typer.Option(help="Invite a standing group instead: no tokens")] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Invite a standing group instead: no tokens")
+    ] = None,
     owner_identity: OwnerIdentityOption = None,
     state: StateOption = None,
     server: ServerOption = None,
@@ -46,7 +54,9 @@ def session_tokens(
     """Links for agents, each good for one; printed this once."""
     owner = _owner_identity(owner_identity)
     with client_of(state, server, key) as client:
-        made = client.session_tokens(job_id, owner=owner.fingerprint, count=count, names=name, group=group)
+        made = client.session_tokens(
+            job_id, owner=owner.fingerprint, count=count, names=name, group=group
+        )
     lines = made["links"] or [str(made["link"])]
     if name:
         lines = [f"{printable(of)}: {link}" for of, link in zip(name, lines, strict=True)]
@@ -70,7 +80,9 @@ def session_show(
 @app.command("remove")
 def session_remove(
     job_id: Annotated[str, typer.Argument(help="Id of a federated job")],
-    agent: Annotated[list[str], typer.Argument(help="Fingerprints of those who shall go (16 digits or more)")],
+    agent: Annotated[
+        list[str], typer.Argument(help="Fingerprints of those who shall go (16 digits or more)")
+    ],
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
@@ -93,10 +105,15 @@ def session_approve(
     ] = None,
     job: Annotated[
         Path | None,
-        typer.Option("--job", help="The job file that you submitted: what you sign is computed from it here, again"),
+        typer.Option(
+            "--job",
+            help="The job file that you submitted: what you sign is computed from it here, again",
+        ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before signing")] = False,
-    save_as: Annotated[str | None, typer.Option(help="Keep these agents as a standing group of this name")] = None,
+    save_as: Annotated[
+        str | None, typer.Option(help="Keep these agents as a standing group of this name")
+    ] = None,
     owner_identity: OwnerIdentityOption = None,
     state: StateOption = None,
     server: ServerOption = None,
@@ -117,10 +134,15 @@ def session_approve(
             compare(job, client.job(job_id), found["parameters"], chosen)
         if not as_json:
             # Agents believe the owner alone, and the owner sees here what the server would have it sign.
-            print("\n".join(["You sign:", *rosters.told(chosen, found["parameters"])]), file=sys.stderr)
+            print(
+                "\n".join(["You sign:", *rosters.told(chosen, found["parameters"])]),
+                file=sys.stderr,
+            )
             if sys.stdin.isatty() and not yes:
                 typer.confirm("Sign it?", abort=True, err=True)
-        document = rosters.roster_document(found["id"], job_id, found["kind"], chosen, found["parameters"])
+        document = rosters.roster_document(
+            found["id"], job_id, found["kind"], chosen, found["parameters"]
+        )
         done = client.approve_session(
             job_id,
             roster=document.decode(),
@@ -131,7 +153,9 @@ def session_approve(
     tell(done, as_json, lambda: show_session(done))
 
 
-def _chosen(agents: Sequence[Mapping[str, Any]], beginnings: Sequence[str] | None) -> list[Mapping[str, Any]]:
+def _chosen(
+    agents: Sequence[Mapping[str, Any]], beginnings: Sequence[str] | None
+) -> list[Mapping[str, Any]]:
     """As `rosters.chosen`, with an error for the command line."""
     from discreet_client.federation import rosters  # noqa: PLC0415 - with the library of cryptography
     from discreet_client.federation.errors import NotTrusted  # noqa: PLC0415
@@ -142,7 +166,9 @@ def _chosen(agents: Sequence[Mapping[str, Any]], beginnings: Sequence[str] | Non
         raise DiscreetError(str(error)) from None
 
 
-def compare(file: Path, job: Mapping[str, Any], parameters: Any, agents: Sequence[Mapping[str, Any]]) -> None:
+def compare(
+    file: Path, job: Mapping[str, Any], parameters: Any, agents: Sequence[Mapping[str, Any]]
+) -> None:
     """DiscreetError where the server has another problem, price or parameters than the job file gives with these
     agents."""
     from pydantic import TypeAdapter  # noqa: PLC0415 - with all kinds of problems
@@ -155,16 +181,26 @@ def compare(file: Path, job: Mapping[str, Any], parameters: Any, agents: Sequenc
     asked = validate(TypeAdapter(JobRequest), read_body(file))
     problem = asked.problem
     if not isinstance(problem, FederatedProblem) or problem.terms is None:
-        raise DiscreetError(f"{file} is no federated job: its `protocol` is not `federated`. Nothing was signed")
+        raise DiscreetError(
+            f"{file} is no federated job: its `protocol` is not `federated`. Nothing was signed"
+        )
     budget = problem.budget(asked.privacy)
     plan = problem.plan_federation(
-        [Member(one["fingerprint"], one["name"], base64.b64decode(one["key"]), one["announcement"]) for one in agents],
+        [
+            Member(
+                one["fingerprint"], one["name"], base64.b64decode(one["key"]), one["announcement"]
+            )
+            for one in agents
+        ],
         budget,
     )
     pairs = {
         "problem": (json.loads(problem.model_dump_json()), job["problem"]),
         "price": (price_view(problem.plan_federation((), budget).total), job["price"]),
-        "parameters": (plan.model_dump(mode="json")["parameters"] if problem.signs_parameters else None, parameters),
+        "parameters": (
+            plan.model_dump(mode="json")["parameters"] if problem.signs_parameters else None,
+            parameters,
+        ),
     }
     for name, (own, theirs) in pairs.items():
         if (place := first_difference(own, theirs)) is not None:
@@ -182,7 +218,10 @@ def first_difference(own: Any, theirs: Any) -> list[str] | None:
                 return [key, *below]
         return None
     if isinstance(own, list) and isinstance(theirs, list) and len(own) == len(theirs):
-        found = ((place, first_difference(*pair)) for place, pair in enumerate(zip(own, theirs, strict=True)))
+        found = (
+            (place, first_difference(*pair))
+            for place, pair in enumerate(zip(own, theirs, strict=True))
+        )
         return next(([str(place), *below] for place, below in found if below is not None), None)
     return None if own == theirs and isinstance(own, bool) == isinstance(theirs, bool) else []
 

@@ -58,7 +58,12 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
         TimeElapsedColumn,
     )
 
-    columns = (TextColumn("{task.description:9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description:9}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, transient=not console.is_terminal) as progress:
         task = progress.add_task("queued", total=None)
 
@@ -72,11 +77,21 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
 def _show_left(budgets: Sequence[Mapping[str, Any]], screen: Console) -> None:
     """What is left on the accounts that a job was charged to, and who can give more."""
     for budget in budgets:
-        names = _said(", ".join(dataset["name"] for dataset in budget["datasets"]) or budget["subject"])
+        names = _said(
+            ", ".join(dataset["name"] for dataset in budget["datasets"]) or budget["subject"]
+        )
         left, cap = budget["largest_request"]["epsilon"], budget["cap"]["epsilon"]
         raises = f"cap grant {budget['id']}" if budget["scope"] == "data" else "cap set"
-        more = "" if left else f"; an owner can raise the cap: discreet {raises} --epsilon E --reason R"
-        screen.print(f"left on {names}: epsilon {left:.9g} of {cap:.9g}{more}", highlight=False, soft_wrap=True)
+        more = (
+            ""
+            if left
+            else f"; an owner can raise the cap: discreet {raises} --epsilon E --reason R"
+        )
+        screen.print(
+            f"left on {names}: epsilon {left:.9g} of {cap:.9g}{more}",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 def _whole(name: str) -> Column:
@@ -130,13 +145,23 @@ def show_answer(
             table.add_row(name, f"{value:.6g}")
         elif isinstance(value, int | str):
             table.add_row(name, f"{value}")
-        elif isinstance(value, list) and len(value) <= FEW and all(isinstance(one, int | float) for one in value):
+        elif (
+            isinstance(value, list)
+            and len(value) <= FEW
+            and all(isinstance(one, int | float) for one in value)
+        ):
             apart = f" ({told[name].text})" if name in told else ""
             table.add_row(name, ", ".join(f"{one:.6g}" for one in value) + apart)
-        elif isinstance(value, list) and len(value) <= FEW and all(isinstance(one, str) for one in value):
+        elif (
+            isinstance(value, list)
+            and len(value) <= FEW
+            and all(isinstance(one, str) for one in value)
+        ):
             table.add_row(name, printable(", ".join(value)))
         elif isinstance(value, Mapping) and value.keys() == {"lower", "upper"}:
-            table.add_row(name, f"{intervals.figure(value['lower'])} to {intervals.figure(value['upper'])}")
+            table.add_row(
+                name, f"{intervals.figure(value['lower'])} to {intervals.figure(value['upper'])}"
+            )
         elif isinstance(value, Mapping):
             table.add_row(name, ", ".join(value))
         elif value:
@@ -160,7 +185,9 @@ def show_answer(
         screen.print(f"certificate: cryptographic; protects {guarantee['neighbours']}")
     else:
         delta = f", delta {guarantee['delta']:.9g}" if guarantee["delta"] else ""
-        screen.print(f"certificate: epsilon {guarantee['epsilon']:.9g}{delta}; protects {guarantee['neighbours']}")
+        screen.print(
+            f"certificate: epsilon {guarantee['epsilon']:.9g}{delta}; protects {guarantee['neighbours']}"
+        )
     if exposure := answer["certificate"].get("exposure"):
         screen.print(f"exposure: {exposure['sentence']}")
     _show_left(left, screen)
@@ -175,7 +202,9 @@ def _good_for(kind: str, result: Mapping[str, Any], headline: str) -> str:
 
     try:
         found = headlines_of({"kind": kind}, result)
-    except Exception:  # some sentences of some kinds need the problem; the answer is shown all the same
+    except (
+        Exception
+    ):  # some sentences of some kinds need the problem; the answer is shown all the same
         return ""
     return next((one.good_for for one in found if one.figure and one.figure in headline), "")
 
@@ -186,14 +215,24 @@ def show_rehearsal(result: Mapping[str, Any], out: Path | None) -> None:
     screen.print(f"Rehearsed on data that are {result['data']}; nothing was spent", highlight=False)
     for method in dict.fromkeys(row["method"] for row in result["rows"]):
         rows = [row for row in result["rows"] if row["method"] == method]
-        table = Table(Column("quantity", no_wrap=True), title=f"method {method}", box=box.SIMPLE, padding=(0, 1, 0, 0))
+        table = Table(
+            Column("quantity", no_wrap=True),
+            title=f"method {method}",
+            box=box.SIMPLE,
+            padding=(0, 1, 0, 0),
+        )
         for column in ("epsilon", "size", "error", "9 of 10", "interval ±", "noise"):
             table.add_column(column, no_wrap=True, justify="right")
         for quantity in dict.fromkeys(row["quantity"] for row in rows):
             for row in (row for row in rows if row["quantity"] == quantity):
                 width = "" if row["half_width"] is None else intervals.plain(row["half_width"], 3)
-                figures = (intervals.plain(row[name], 3) for name in ("size", "error", "error_of_nine_in_ten"))
-                noise = intervals.percent(row["mostly_noise"]) + ("*" if row["no_better_than_zero"] else "")
+                figures = (
+                    intervals.plain(row[name], 3)
+                    for name in ("size", "error", "error_of_nine_in_ten")
+                )
+                noise = intervals.percent(row["mostly_noise"]) + (
+                    "*" if row["no_better_than_zero"] else ""
+                )
                 table.add_row(quantity, f"{row['epsilon']:g}", *figures, width, noise)
             table.add_section()
         screen.print(table)
@@ -243,12 +282,18 @@ def show_datasets(found: Sequence[Mapping[str, Any]]) -> None:
     """Two lines each: under its id when it was made, under its name its kind."""
     table = _narrow(_whole("id"), Column("name and kind", overflow="fold"), "mode")
     for one in found:
-        table.add_row(f"{one['id']}\n{_minute(one['created_at'])}", _said(f"{one['name']}\n{one['kind']}"), one["mode"])
+        table.add_row(
+            f"{one['id']}\n{_minute(one['created_at'])}",
+            _said(f"{one['name']}\n{one['kind']}"),
+            one["mode"],
+        )
     Console().print(table)
 
 
 def show_dataset(one: Mapping[str, Any]) -> None:
-    table = Table(Column("field", no_wrap=True), Column("value", overflow="fold", min_width=ID_LETTERS))
+    table = Table(
+        Column("field", no_wrap=True), Column("value", overflow="fold", min_width=ID_LETTERS)
+    )
     for name in ("id", "name", "kind", "mode", "account", "created_at", "expires_at"):
         if one[name] is not None:
             table.add_row(name, _said(str(one[name])))
@@ -268,8 +313,19 @@ def show_stored(found: Sequence[Mapping[str, Any]]) -> None:
 
 
 def show_network(one: Mapping[str, Any], notes: Sequence[str] = ()) -> None:
-    table = Table(Column("field", no_wrap=True), Column("value", overflow="fold", min_width=ID_LETTERS))
-    for name in ("id", "name", "nodes", "links", "coordinates", "sha256", "created_by", "created_at"):
+    table = Table(
+        Column("field", no_wrap=True), Column("value", overflow="fold", min_width=ID_LETTERS)
+    )
+    for name in (
+        "id",
+        "name",
+        "nodes",
+        "links",
+        "coordinates",
+        "sha256",
+        "created_by",
+        "created_at",
+    ):
         if one.get(name) is not None:
             table.add_row(name, _said(str(one[name])))
     output = Console()
@@ -282,51 +338,88 @@ def show_sources(found: Sequence[Mapping[str, Any]]) -> None:
     table = _narrow(_whole("id"), Column("name", overflow="fold"), Column("blocks"))
     for one in found:
         table.add_row(
-            f"{one['id']}\n{_minute(one['created_at'])}", _said(one["name"]), f"{one['kind']}, by {one['by']}"
+            f"{one['id']}\n{_minute(one['created_at'])}",
+            _said(one["name"]),
+            f"{one['kind']}, by {one['by']}",
         )
     Console().print(table)
 
 
 def show_source(one: Mapping[str, Any]) -> None:
     """What it says of its blocks, and of each what is spent, reserved and left."""
-    cap = f"epsilon {one['cap']['epsilon']:g}, delta {one['cap']['delta']:g} for each {one['cap_of']}"
+    cap = (
+        f"epsilon {one['cap']['epsilon']:g}, delta {one['cap']['delta']:g} for each {one['cap_of']}"
+    )
     output = Console()
-    output.print(_said(f"{one['name']} ({one['id']}): {one['kind']}, blocks by {one['by']}, {one['mode']}, {cap}"))
+    output.print(
+        _said(
+            f"{one['name']} ({one['id']}): {one['kind']}, blocks by {one['by']}, {one['mode']}, {cap}"
+        )
+    )
     if one.get("blocks") is None:
         return
     table = Table(Column("block", overflow="fold"), "version", "spent", "reserved", "left", "")
     for block in one["blocks"]:
         figures = [f"{block[name]['epsilon']:g}" for name in ("spent", "reserved", "remaining")]
-        table.add_row(_said(block["block"]), str(block["version"]), *figures, "erased" if block["erased"] else "")
+        table.add_row(
+            _said(block["block"]),
+            str(block["version"]),
+            *figures,
+            "erased" if block["erased"] else "",
+        )
     output.print(table)
 
 
 def show_block(one: Mapping[str, Any]) -> None:
-    Console().print(_said(f"block {one['block']}, version {one['version']} ({one['dataset']}), on {one['account']}"))
+    Console().print(
+        _said(
+            f"block {one['block']}, version {one['version']} ({one['dataset']}), on {one['account']}"
+        )
+    )
 
 
 def show_keys(keys: Sequence[Mapping[str, Any]]) -> None:
-    table = Table(Column("key", no_wrap=True), "principal", "role", "made", "expires", "last used", "state")
+    table = Table(
+        Column("key", no_wrap=True), "principal", "role", "made", "expires", "last used", "state"
+    )
     now = datetime.now(UTC).isoformat()
     for one in keys:
-        state = "revoked" if one["revoked_at"] else "expired" if (one["expires_at"] or "9") < now else "good"
-        times = [(one[name] or "")[:16].replace("T", " ") for name in ("created_at", "expires_at", "last_used_at")]
+        state = (
+            "revoked"
+            if one["revoked_at"]
+            else "expired"
+            if (one["expires_at"] or "9") < now
+            else "good"
+        )
+        times = [
+            (one[name] or "")[:16].replace("T", " ")
+            for name in ("created_at", "expires_at", "last_used_at")
+        ]
         table.add_row(one["id"], _said(one["principal"]), one["role"], *times, state)
     Console().print(table)
 
 
 def show_budgets(budgets: Sequence[Mapping[str, Any]]) -> None:
-    of, largest = Column("datasets", overflow="fold", min_width=8), Column("largest request", min_width=7)
+    of, largest = (
+        Column("datasets", overflow="fold", min_width=8),
+        Column("largest request", min_width=7),
+    )
     table = _narrow(_whole("id"), of, "unit", "cap", "spent", "reserved", largest)
     for budget in budgets:
         names = ", ".join(dataset["name"] for dataset in budget["datasets"]) or budget["subject"]
-        figures = [budget[name]["epsilon"] for name in ("cap", "spent", "reserved", "largest_request")]
-        table.add_row(budget["id"], _said(names), budget["unit"], *(f"{figure:.9g}" for figure in figures))
+        figures = [
+            budget[name]["epsilon"] for name in ("cap", "spent", "reserved", "largest_request")
+        ]
+        table.add_row(
+            budget["id"], _said(names), budget["unit"], *(f"{figure:.9g}" for figure in figures)
+        )
     output = Console()
     output.print(table)
     units = [budget["unit"] for budget in budgets if budget["scope"] == "data"]
     if len(set(units)) < len(units):
-        output.print("Each cap holds for its own account. Who is in the data of two loses what both give away.")
+        output.print(
+            "Each cap holds for its own account. Who is in the data of two loses what both give away."
+        )
 
 
 def show_entries(entries: list[dict[str, Any]]) -> None:
@@ -334,17 +427,25 @@ def show_entries(entries: list[dict[str, Any]]) -> None:
     for entry in entries:
         price = int(entry["price"].get("epsilon", 0))
         epsilon = f"{Decimal(price).scaleb(-9).normalize():f}" if price else ""
-        table.add_row(str(entry["seq"]), _minute(entry["at"]), entry["kind"], epsilon, entry["job"] or "")
+        table.add_row(
+            str(entry["seq"]), _minute(entry["at"]), entry["kind"], epsilon, entry["job"] or ""
+        )
     output = Console()
     output.print(table)
     for kind in dict.fromkeys(entry["kind"] for entry in entries):
         title, meaning = ENTRIES[kind]
-        output.print(f"{kind}: {title.lower()}. {meaning.format(actor='Somebody')}", markup=False, highlight=False)
+        output.print(
+            f"{kind}: {title.lower()}. {meaning.format(actor='Somebody')}",
+            markup=False,
+            highlight=False,
+        )
 
 
 def show_session(found: Mapping[str, Any]) -> None:
     title = f"Session {found['id']} of {found['kind']}: {found['state']}, round {found['round']}"
-    fingerprint = Column("fingerprint", overflow="fold", min_width=32)  # whole: it is there to be compared
+    fingerprint = Column(
+        "fingerprint", overflow="fold", min_width=32
+    )  # whole: it is there to be compared
     table = Table("agent", fingerprint, "on the roster", "accepted", title=title)
     for one in found["agents"]:
         table.add_row(
@@ -354,7 +455,9 @@ def show_session(found: Mapping[str, Any]) -> None:
         )
     Console().print(table)
     if found.get("approve_by"):
-        print(f"waits until {found['approve_by']} for the signed roster; then the job fails, and nothing is charged")
+        print(
+            f"waits until {found['approve_by']} for the signed roster; then the job fails, and nothing is charged"
+        )
 
 
 def show_audit(rows: list[Any]) -> None:

@@ -15,7 +15,9 @@ from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption,
 from discreet.cli.servers import client_of, source_id
 from discreet.cli.showing import show_block, show_source, show_sources, tell
 
-app = typer.Typer(no_args_is_help=True, help="Sources: data that keep coming, in blocks with a budget each.")
+app = typer.Typer(
+    no_args_is_help=True, help="Sources: data that keep coming, in blocks with a budget each."
+)
 
 FORMATS = (".csv", ".parquet", ".json")
 NAMED = {"day": re.compile(r"\d{4}-\d{2}-\d{2}"), "month": re.compile(r"\d{4}-\d{2}")}
@@ -24,22 +26,48 @@ SourceArgument = Annotated[str, typer.Argument(metavar="SOURCE", help="Id or nam
 
 @app.command("create")
 def create(
-    name: Annotated[str, typer.Argument(help="What people call it; no other source may be called so")],
-    kind: Annotated[str, typer.Option(help="The kind of problem that the data are for, such as routing")],
-    public: Annotated[
-        str, typer.Option(help="What is published of each block: JSON text, or a file that holds it (docs/problems)")
+    name: Annotated[
+        str, typer.Argument(help="What people call it; no other source may be called so")
     ],
-    by: Annotated[str, typer.Option(help="What a block is: the records of a day or month, by their date, or a label")],
-    epsilon: Annotated[str, typer.Option(help="Cap of each block: epsilon that may be spent on it in all")],
-    delta: Annotated[str, typer.Option(help="Cap of each block: delta that may be spent on it in all")] = "0",
+    kind: Annotated[
+        str, typer.Option(help="The kind of problem that the data are for, such as routing")
+    ],
+    public: Annotated[
+        str,
+        typer.Option(
+            help="What is published of each block: JSON text, or a file that holds it (docs/problems)"
+        ),
+    ],
+    by: Annotated[
+        str,
+        typer.Option(
+            help="What a block is: the records of a day or month, by their date, or a label"
+        ),
+    ],
+    epsilon: Annotated[
+        str, typer.Option(help="Cap of each block: epsilon that may be spent on it in all")
+    ],
+    delta: Annotated[
+        str, typer.Option(help="Cap of each block: delta that may be spent on it in all")
+    ] = "0",
     cap_of: Annotated[
-        str, typer.Option(help="block: an account for each. source: one account for all, charged once by each job")
+        str,
+        typer.Option(
+            help="block: an account for each. source: one account for all, charged once by each job"
+        ),
     ] = "block",
     block_bytes: Annotated[
-        int | None, typer.Option(help="The most that the content of a block takes in memory; a job reads what fits")
+        int | None,
+        typer.Option(
+            help="The most that the content of a block takes in memory; a job reads what fits"
+        ),
     ] = None,
-    retention_days: Annotated[int | None, typer.Option(help="Erase the content of a block after so many days")] = None,
-    mode: Annotated[str, typer.Option(help="private, or simulation for data that are public")] = "private",
+    retention_days: Annotated[
+        int | None, typer.Option(help="Erase the content of a block after so many days")
+    ] = None,
+    mode: Annotated[
+        str, typer.Option(help="private, or simulation for data that are public")
+    ] = "private",
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
@@ -58,7 +86,9 @@ def create(
         "mode": mode,
     }
     with client_of(state, server, key) as client:
-        made = client.sources.create({name: value for name, value in body.items() if value is not None})
+        made = client.sources.create(
+            {name: value for name, value in body.items() if value is not None}
+        )
     tell(made, as_json, lambda: show_source(made))
 
 
@@ -68,18 +98,26 @@ def add(
     file: Annotated[
         Path | None,
         typer.Argument(
-            exists=True, dir_okay=False, help="The block, whole: .csv, .parquet or .json; with --empty none"
+            exists=True,
+            dir_okay=False,
+            help="The block, whole: .csv, .parquet or .json; with --empty none",
         ),
     ] = None,
     block: Annotated[
-        str | None, typer.Option(help="Its day, month or label; by default the day or month in the file's name")
+        str | None,
+        typer.Option(
+            help="Its day, month or label; by default the day or month in the file's name"
+        ),
     ] = None,
     columns: Annotated[
         str | None,
-        typer.Option(help="What your columns are called: origin=from_zone,date=day,…; other columns stay here"),
+        typer.Option(
+            help="What your columns are called: origin=from_zone,date=day,…; other columns stay here"
+        ),
     ] = None,
     empty: Annotated[
-        bool, typer.Option("--empty", help="The block has no records: it is registered all the same")
+        bool,
+        typer.Option("--empty", help="The block has no records: it is registered all the same"),
     ] = False,
     state: StateOption = None,
     server: ServerOption = None,
@@ -90,7 +128,9 @@ def add(
     if (file is None) != empty:
         raise typer.BadParameter("a file with the block's records, or --empty", param_hint="FILE")
     if file is not None and file.suffix.lower() not in FORMATS:
-        raise typer.BadParameter(f"a file {', '.join(FORMATS)} is needed, not {file.name}", param_hint="FILE")
+        raise typer.BadParameter(
+            f"a file {', '.join(FORMATS)} is needed, not {file.name}", param_hint="FILE"
+        )
     names = pairs_of(columns)
     if names and file is None:
         raise typer.BadParameter("a block without records has no columns", param_hint="--columns")
@@ -125,7 +165,10 @@ def _named(by: str, file: Path | None) -> str:
 
 @app.command("list")
 def list_sources(
-    state: StateOption = None, server: ServerOption = None, key: KeyOption = None, as_json: JsonFlag = False
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """All sources of the tenant, newest first."""
     with client_of(state, server, key) as client:

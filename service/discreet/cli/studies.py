@@ -21,11 +21,16 @@ converters = typer.Typer(no_args_is_help=True, help="Read other formats.")
 @app.command()
 def audit(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Parts of mechanisms' or kinds' names; all by default")
+        list[str] | None,
+        typer.Argument(help="Parts of mechanisms' or kinds' names; all by default"),
     ] = None,
     short: Annotated[bool, typer.Option("--short", help="A tenth of the samples")] = False,
-    faults: Annotated[bool, typer.Option("--faults", help="Also attack planted faults, which must be caught")] = False,
-    save: Annotated[bool, typer.Option("--save", help="Keep the table for the dashboard of this state folder")] = False,
+    faults: Annotated[
+        bool, typer.Option("--faults", help="Also attack planted faults, which must be caught")
+    ] = False,
+    save: Annotated[
+        bool, typer.Option("--save", help="Keep the table for the dashboard of this state folder")
+    ] = False,
     state: StateOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -47,13 +52,24 @@ def audit(
 def reproduce(
     papers: Annotated[
         list[str] | None,
-        typer.Argument(help="hassan, hale, xie, tsao, huo; all by default. Or: networks FOLDER, of TNTP files"),
+        typer.Argument(
+            help="hassan, hale, xie, tsao, huo; all by default. Or: networks FOLDER, of TNTP files"
+        ),
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="All sizes and seeds: minutes to an hour a paper")] = False,
-    out: Annotated[Path | None, typer.Option(help="Folder for tables (CSV) and pictures (PNG)")] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="All sizes and seeds: minutes to an hour a paper")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for tables (CSV) and pictures (PNG)")
+    ] = None,
     markdown: Annotated[Path | None, typer.Option(help="File for the tables as Markdown")] = None,
     threads: Annotated[
-        int, typer.Option(min=1, max=64, help="Of networks: find shortest paths by so many threads; the same flows")
+        int,
+        typer.Option(
+            min=1,
+            max=64,
+            help="Of networks: find shortest paths by so many threads; the same flows",
+        ),
     ] = 1,
     as_json: JsonFlag = False,
 ) -> None:
@@ -65,7 +81,9 @@ def reproduce(
         return
     chosen = papers or list(studies.NAMES)
     if unknown := sorted(set(chosen) - set(studies.NAMES)):
-        raise NotFound(f"there is no paper {', '.join(unknown)}; there are {', '.join(studies.NAMES)}")
+        raise NotFound(
+            f"there is no paper {', '.join(unknown)}; there are {', '.join(studies.NAMES)}"
+        )
     reports = []
     for name in chosen:
         found = studies.reproduce(name, full=full)
@@ -101,14 +119,24 @@ def convert_tntp(
     net: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Network file")],
     trips: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Trips file")],
     epsilon: Annotated[str, typer.Option(help="Epsilon of the job")] = "0.1",
-    round_trips: Annotated[bool, typer.Option(help="Round trips that are no integers, or no whole parts")] = False,
+    round_trips: Annotated[
+        bool, typer.Option(help="Round trips that are no integers, or no whole parts")
+    ] = False,
     trip_scale: Annotated[
-        int, typer.Option(min=1, help="Keep fractions: trips in parts of 1/this (100: hundredths); public")
+        int,
+        typer.Option(
+            min=1, help="Keep fractions: trips in parts of 1/this (100: hundredths); public"
+        ),
     ] = 1,
     toll_weight: Annotated[
-        float | None, typer.Option(min=0, help="Time that a unit of toll is worth; needed where links have tolls")
+        float | None,
+        typer.Option(
+            min=0, help="Time that a unit of toll is worth; needed where links have tolls"
+        ),
     ] = None,
-    distance_weight: Annotated[float | None, typer.Option(min=0, help="Time that a unit of length is worth")] = None,
+    distance_weight: Annotated[
+        float | None, typer.Option(min=0, help="Time that a unit of length is worth")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write to this file")] = None,
 ) -> None:
     """The TNTP format of the field, as a job body with its dataset."""
@@ -138,14 +166,26 @@ def convert_tntp(
 
 @converters.command("openadr")
 def convert_openadr(
-    events: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="JSON of an event, or of a list of them")],
-    start: Annotated[str, typer.Option(help="When step 0 of the problem begins, such as 2026-01-15T00:00:00+01:00")],
+    events: Annotated[
+        Path,
+        typer.Argument(exists=True, dir_okay=False, help="JSON of an event, or of a list of them"),
+    ],
+    start: Annotated[
+        str,
+        typer.Option(help="When step 0 of the problem begins, such as 2026-01-15T00:00:00+01:00"),
+    ],
     steps: Annotated[int, typer.Option(min=2, help="How many steps it has")],
     interval_seconds: Annotated[int, typer.Option(min=1, help="How long a step is")],
-    otherwise: Annotated[float | None, typer.Option(help="The price a kWh of steps that no event prices")] = None,
+    otherwise: Annotated[
+        float | None, typer.Option(help="The price a kWh of steps that no event prices")
+    ] = None,
     job: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, help="A job file whose problem gets these fields, written to --out"),
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="A job file whose problem gets these fields, written to --out",
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write to this file")] = None,
 ) -> None:

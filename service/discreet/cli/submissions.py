@@ -43,13 +43,19 @@ def asked(
     if not given:
         return body
     if len(given) > 1:
-        raise typer.BadParameter("one of them, and not several", param_hint="--epsilon, --preset, --within")
+        raise typer.BadParameter(
+            "one of them, and not several", param_hint="--epsilon, --preset, --within"
+        )
     if epsilon is not None:
-        given["epsilon"] = strict(f"{number(epsilon, '--epsilon'):f}".encode())  # with the digits that were typed
+        given["epsilon"] = strict(
+            f"{number(epsilon, '--epsilon'):f}".encode()
+        )  # with the digits that were typed
     return job_body(body, **given)
 
 
-def submitted(client: Client, body: dict[str, Any], *, wait: bool, anew: bool = False) -> Mapping[str, Any]:
+def submitted(
+    client: Client, body: dict[str, Any], *, wait: bool, anew: bool = False
+) -> Mapping[str, Any]:
     """Register an inline dataset, submit, and wait for the result if asked to."""
     body = with_id(client, body)
     dataset = of_problem(body, "dataset")
@@ -58,7 +64,11 @@ def submitted(client: Client, body: dict[str, Any], *, wait: bool, anew: bool = 
     planned = client.plan(body)
     if planned["reusable"]:
         source = of_problem(body, "source")
-        data = client.sources.get(source["id"]) if source else client.dataset(of_problem(body, "dataset"))
+        data = (
+            client.sources.get(source["id"])
+            if source
+            else client.dataset(of_problem(body, "dataset"))
+        )
         offered(planned, data["mode"], anew=anew)
     job = client.submit(body, idempotency_key=str(uuid.uuid4()))
     if not wait:
@@ -67,7 +77,9 @@ def submitted(client: Client, body: dict[str, Any], *, wait: bool, anew: bool = 
         ended = client.wait(job["id"], on_progress)
     if ended["state"] != "succeeded":
         error = ended.get("error")
-        raise DiscreetError(f"job {ended['id']} {ended['state']}: {error['detail'] if error else ''}")
+        raise DiscreetError(
+            f"job {ended['id']} {ended['state']}: {error['detail'] if error else ''}"
+        )
     return client.result(job["id"])
 
 

@@ -92,7 +92,9 @@ async def of_job(services: Services, viewer: Viewer, job_id: str) -> Answer:
             _, text, certificate = await jobs.result(services, viewer.principal, job_id)
             async with drawings.turns() if objects.names_any(row["problem"]) else nullcontext():
                 problem = await objects.filled_text(services, viewer.principal, row["problem"])
-                result, told, headlines, zone_names = await anyio.to_thread.run_sync(_read, text, problem)
+                result, told, headlines, zone_names = await anyio.to_thread.run_sync(
+                    _read, text, problem
+                )
                 del problem
         except (ResultAltered, Unavailable) as error:
             if error.code not in NOT_WHAT_WAS_PUBLISHED:
@@ -116,18 +118,26 @@ async def of_job(services: Services, viewer: Viewer, job_id: str) -> Answer:
     )
 
 
-async def _left(services: Services, viewer: Viewer, certificate: dict[str, Any] | None) -> list[dict[str, Any]]:
+async def _left(
+    services: Services, viewer: Viewer, certificate: dict[str, Any] | None
+) -> list[dict[str, Any]]:
     """The budgets that a certificate's job was charged to; none where that are those of agents."""
     entries = [] if certificate is None else certificate["ledger_entry"]
     if len(entries) > MOST_BUDGETS:
         return []
-    found = [await budgets.one_budget(services, viewer.principal, one["account"]) for one in entries]
+    found = [
+        await budgets.one_budget(services, viewer.principal, one["account"]) for one in entries
+    ]
     return [one for one in found if one["scope"] != "agent"]
 
 
-def _read(text: bytes, problem: dict[str, Any]) -> tuple[dict[str, Any], list[Told], list[Headline], list[str]]:
+def _read(
+    text: bytes, problem: dict[str, Any]
+) -> tuple[dict[str, Any], list[Told], list[Headline], list[str]]:
     result: dict[str, Any] = json.loads(text)
-    called = getattr(charts_module(problem["kind"]), "row_names", lambda problem, result, field: None)
+    called = getattr(
+        charts_module(problem["kind"]), "row_names", lambda problem, result, field: None
+    )
     told = [
         (one.name, one.words(called(problem, result, one.name)), intervals.is_number(one.value))
         for one in intervals.stated(result)

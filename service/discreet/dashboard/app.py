@@ -97,7 +97,8 @@ def _for_people(handler: Callable[..., Any]) -> Callable[..., Any]:
             "problem.html",
             status=answer.status_code,
             problem=problem,
-            step=NEXT_STEPS_OF.get(problem["code"]) or NEXT_STEPS.get(answer.status_code, LAST_STEP),
+            step=NEXT_STEPS_OF.get(problem["code"])
+            or NEXT_STEPS.get(answer.status_code, LAST_STEP),
         )
         if "retry-after" in answer.headers:
             page.headers["Retry-After"] = answer.headers["retry-after"]

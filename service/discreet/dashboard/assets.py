@@ -39,7 +39,9 @@ def assets() -> dict[str, Asset]:
 
 
 def of_bytes(data: bytes, media_type: str) -> Asset:
-    return Asset(data, gzip.compress(data, mtime=0), hashlib.sha256(data).hexdigest()[:16], media_type)
+    return Asset(
+        data, gzip.compress(data, mtime=0), hashlib.sha256(data).hexdigest()[:16], media_type
+    )
 
 
 def address(name: str) -> str:
@@ -58,7 +60,11 @@ def answer(request: Request, asset: Asset) -> Response:
     if request.headers.get("if-none-match") == headers["ETag"]:
         return Response(status_code=304, headers=headers)
     if "gzip" in request.headers.get("accept-encoding", ""):
-        return Response(asset.compressed, headers={**headers, "Content-Encoding": "gzip"}, media_type=asset.media_type)
+        return Response(
+            asset.compressed,
+            headers={**headers, "Content-Encoding": "gzip"},
+            media_type=asset.media_type,
+        )
     return Response(asset.data, headers=headers, media_type=asset.media_type)
 
 

@@ -23,7 +23,9 @@ def over_tls(request: Request) -> bool:
     only over TLS and to loopback.
     """
     origin = urlsplit(request.headers.get("origin", ""))
-    own = origin.netloc == request.headers.get("host", "")  # what another site says of itself tells nothing of this one
+    own = origin.netloc == request.headers.get(
+        "host", ""
+    )  # what another site says of itself tells nothing of this one
     if request.url.scheme == "https" or (own and origin.scheme == "https"):
         return True
     return "sec-fetch-site" in request.headers and not _is_loopback(request.url.hostname or "")
@@ -64,7 +66,9 @@ def drop(request: Request, response: Response, name: str) -> None:
     """Remove the cookie under both of its names."""
     response.delete_cookie(name, path="/", httponly=True, samesite="strict")
     if over_tls(request):
-        response.delete_cookie(PREFIX + name, path="/", httponly=True, samesite="strict", secure=True)
+        response.delete_cookie(
+            PREFIX + name, path="/", httponly=True, samesite="strict", secure=True
+        )
 
 
 def _is_loopback(host: str) -> bool:

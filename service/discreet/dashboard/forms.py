@@ -67,7 +67,9 @@ def _unquoted(text: bytes) -> str:
     found, first = bytearray(), 0
     while first < len(text):
         end = first + PIECE_BYTES
-        escape = text.rfind(b"%", end - 2, end)  # an escape that the piece's end would cut is the next one's
+        escape = text.rfind(
+            b"%", end - 2, end
+        )  # an escape that the piece's end would cut is the next one's
         end = end if escape < 0 else escape
         found += unquote_to_bytes(text[first:end].replace(b"+", b" "))
         first = end

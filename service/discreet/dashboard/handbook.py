@@ -70,7 +70,9 @@ def folder() -> Path:
 @cache
 def names() -> tuple[str, ...]:
     """The pages, by their path without suffix, such as `problems/routing`."""
-    found = (path.relative_to(folder()).with_suffix("").as_posix() for path in folder().rglob("*.md"))
+    found = (
+        path.relative_to(folder()).with_suffix("").as_posix() for path in folder().rglob("*.md")
+    )
     return tuple(sorted(name for name in found if not name.startswith(NOT_PAGES)))
 
 
@@ -201,21 +203,33 @@ def _code(content: str) -> Token:
 
 
 def _raw(
-    renderer: RendererHTML, tokens: Sequence[Token], place: int, options: OptionsDict, environment: EnvType
+    renderer: RendererHTML,
+    tokens: Sequence[Token],
+    place: int,
+    options: OptionsDict,
+    environment: EnvType,
 ) -> str:
     """Comments are for whoever keeps the text; whatever else looks like HTML is shown as it is written."""
     return str(escape(re.sub(r"<!--.*?-->\n?", "", tokens[place].content, flags=re.DOTALL)))
 
 
 def _open_table(
-    renderer: RendererHTML, tokens: Sequence[Token], place: int, options: OptionsDict, environment: EnvType
+    renderer: RendererHTML,
+    tokens: Sequence[Token],
+    place: int,
+    options: OptionsDict,
+    environment: EnvType,
 ) -> str:
     """A table scrolls in itself on a phone, and is reached with the keyboard."""
     return '<div class="scroll" tabindex="0" role="region" aria-label="Table"><table>'
 
 
 def _close_table(
-    renderer: RendererHTML, tokens: Sequence[Token], place: int, options: OptionsDict, environment: EnvType
+    renderer: RendererHTML,
+    tokens: Sequence[Token],
+    place: int,
+    options: OptionsDict,
+    environment: EnvType,
 ) -> str:
     return "</table></div>"
 

@@ -29,7 +29,10 @@ class Found:
 
 def search(asked: str) -> list[Found]:
     """The sections of all pages that have every word asked for, as a word or as the beginning of one."""
-    words = [re.compile(f"{BEGINNING}{re.escape(word)}", re.IGNORECASE) for word in asked.split()[:MOST_WORDS]]
+    words = [
+        re.compile(f"{BEGINNING}{re.escape(word)}", re.IGNORECASE)
+        for word in asked.split()[:MOST_WORDS]
+    ]
     if not words:
         return []
     marks = re.compile("(" + "|".join(word.pattern for word in words) + ")", re.IGNORECASE)
@@ -41,9 +44,13 @@ def search(asked: str) -> list[Found]:
                 continue
             # A word in a heading tells more than any number of them below it.
             weight = sum(100 for word in words if word.search(section.title))
-            weight += sum(1 for word in words for _ in islice(word.finditer(section.text), MOST_COUNTED))
+            weight += sum(
+                1 for word in words for _ in islice(word.finditer(section.text), MOST_COUNTED)
+            )
             address = f"{handbook.address(name)}#{section.anchor}"
-            found.append((weight, Found(address, page.title, section.title, _excerpt(section.text, marks))))
+            found.append(
+                (weight, Found(address, page.title, section.title, _excerpt(section.text, marks)))
+            )
     found.sort(key=lambda one: -one[0])
     return [one for _, one in found[:MOST_FOUND]]
 

@@ -25,7 +25,11 @@ MOST_STORED = 200
 def schema_of(kind: str) -> str:
     """The schema of a kind's problem and of what stands beside it in a job's body, as JSON text."""
     beside = JobRequest.model_json_schema()["properties"]
-    said = {name: schema for name, schema in beside.items() if name not in OWN_CONTROLS and "$ref" not in str(schema)}
+    said = {
+        name: schema
+        for name, schema in beside.items()
+        if name not in OWN_CONTROLS and "$ref" not in str(schema)
+    }
     delta = Privacy.model_json_schema()["properties"]["delta"]
     delta.pop("default", None)
     return json.dumps({"problem": KINDS[kind].model_json_schema(), "beside": said, "delta": delta})
@@ -47,10 +51,15 @@ def choices(
     return json.dumps(
         {
             "kind": kind,
-            "datasets": [{"value": row["id"], "label": row["name"]} for row in datasets if row["kind"] == kind],
+            "datasets": [
+                {"value": row["id"], "label": row["name"]}
+                for row in datasets
+                if row["kind"] == kind
+            ],
             "jobs": [_named(row) for row in jobs if row["kind"] == kind][:MOST_JOBS],
             "sources": [
-                {"value": one["id"], "label": one["name"], "by": one["by"], "blocks": one["blocks"]} for one in sources
+                {"value": one["id"], "label": one["name"], "by": one["by"], "blocks": one["blocks"]}
+                for one in sources
             ],
             "stored": {field: [sized(row) for row in rows] for field, rows in stored.items()},
             "presets": {name: float(epsilon) for name, epsilon in PRESETS.items()},
@@ -66,7 +75,9 @@ def issues_view(issues: Sequence[Any]) -> list[dict[str, str]]:
 
 def sized(row: Mapping[str, Any]) -> dict[str, str]:
     """A stored object as it is chosen: its name and how large it is."""
-    sizes = (f"{size:,} {what}" for what, size in row["sizes"].items() if not isinstance(size, bool))
+    sizes = (
+        f"{size:,} {what}" for what, size in row["sizes"].items() if not isinstance(size, bool)
+    )
     return {"value": row["id"], "label": ", ".join([row["name"], *sizes])}
 
 

@@ -45,7 +45,9 @@ HEADERS = {
 }
 
 
-def render(request: Request, template: str, *, status: int = 200, charts: object = (), **context: Any) -> Response:
+def render(
+    request: Request, template: str, *, status: int = 200, charts: object = (), **context: Any
+) -> Response:
     """The page. With `charts` (what is drawn on it) its policy also allows what plotly.js needs."""
     viewer = getattr(request.state, "viewer", None)
     text = environment.get_template(template).render(
@@ -54,14 +56,18 @@ def render(request: Request, template: str, *, status: int = 200, charts: object
         help=help_links.of(template),
         viewer=viewer,
         csrf="" if viewer is None else viewer.csrf,
-        menu=[] if viewer is None else [(link, name) for link, name, roles in MENU if viewer.may(*roles)],
+        menu=[]
+        if viewer is None
+        else [(link, name) for link, name, roles in MENU if viewer.may(*roles)],
         theme=theme_of(request),
         themes=THEMES,
         charts=charts,
         **context,
     )
     return HTMLResponse(
-        text, status_code=status, headers={**HEADERS, "Content-Security-Policy": policy(charts=bool(charts))}
+        text,
+        status_code=status,
+        headers={**HEADERS, "Content-Security-Policy": policy(charts=bool(charts))},
     )
 
 
@@ -86,7 +92,9 @@ def wants_page(request: Request) -> bool:
     path = request.url.path
     of_api = any(path == known or path.startswith(f"{known}/") for known in API_PATHS)
     accepted = request.headers.get("accept", "")
-    return not of_api and not any(kind in accepted for kind in ("application/json", "text/event-stream"))
+    return not of_api and not any(
+        kind in accepted for kind in ("application/json", "text/event-stream")
+    )
 
 
 # Filters ------------------------------------------------------------------------------------------------------------
@@ -127,7 +135,9 @@ def pretty(value: Any) -> str:
 def with_code(text: str) -> Markup:
     """Text of ours in which `…` marks what is typed, as the API and commands write it too."""
     parts = enumerate(text.split("`") if text.count("`") % 2 == 0 else [text])
-    return Markup("").join(Markup("<code>{}</code>").format(part) if place % 2 else part for place, part in parts)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if place % 2 else part for place, part in parts
+    )
 
 
 environment = Environment(

@@ -25,7 +25,12 @@ def entry_place(text: str | None) -> tuple[datetime, str, int] | None:
     try:
         at, name, number = json.loads(base64.urlsafe_b64decode(text.encode()))
         moment = datetime.fromisoformat(at)
-        if moment.tzinfo is None or not isinstance(name, str) or "\0" in name or not 0 <= int(number) < 2**63:
+        if (
+            moment.tzinfo is None
+            or not isinstance(name, str)
+            or "\0" in name
+            or not 0 <= int(number) < 2**63
+        ):
             raise ValueError
         return moment, name, int(number)
     except (ValueError, TypeError, RecursionError) as error:

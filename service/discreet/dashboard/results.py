@@ -146,15 +146,26 @@ async def _paths(
 ) -> list[dict[str, Any]]:
     """The paths of a pair, largest share first. InvalidInput for a pair that the policy does not have."""
     if origin == destination:
-        raise InvalidInput("origin and destination are the same zone: nothing to route", pointer="/destination")
+        raise InvalidInput(
+            "origin and destination are the same zone: nothing to route", pointer="/destination"
+        )
     if "policy" in found.result:
         pairs = found.result["policy"]
-        paths = next((p["paths"] for p in pairs if p["origin"] == origin and p["destination"] == destination), None)
+        paths = next(
+            (
+                p["paths"]
+                for p in pairs
+                if p["origin"] == origin and p["destination"] == destination
+            ),
+            None,
+        )
     else:
         table = await jobs.result_table(services, viewer.principal, found.row["id"], "policy")
         paths = await anyio.to_thread.run_sync(_paths_of_table, table, origin, destination)
     if not paths:
-        raise InvalidInput(f"there is no pair of zones {origin} and {destination}", pointer="/origin")
+        raise InvalidInput(
+            f"there is no pair of zones {origin} and {destination}", pointer="/origin"
+        )
     return sorted(paths, key=lambda path: -path["share"])
 
 
@@ -169,7 +180,9 @@ def _paths_of_table(parquet: bytes, origin: int, destination: int) -> list[dict[
 
 
 def _pair_map(found: Drawn, paths: Sequence[dict[str, Any]]) -> Chart:
-    chart: Chart = charts_module(found.row["kind"]).pair_map(found.row["problem"], found.plan, found.result, paths)
+    chart: Chart = charts_module(found.row["kind"]).pair_map(
+        found.row["problem"], found.plan, found.result, paths
+    )
     return chart
 
 
@@ -177,7 +190,9 @@ def _pair_map(found: Drawn, paths: Sequence[dict[str, Any]]) -> Chart:
 
 
 @router.get("/jobs/{job_id}/result.json")
-async def download_result(job_id: str, request: Request, services: CurrentServices, viewer: CurrentViewer) -> Response:
+async def download_result(
+    job_id: str, request: Request, services: CurrentServices, viewer: CurrentViewer
+) -> Response:
     """The result with its certificate, as the API gives it."""
     response = resource(request, await result_text(services, viewer.principal, job_id))
     response.headers.update(_download(f"{job_id}.json"))
@@ -185,11 +200,15 @@ async def download_result(job_id: str, request: Request, services: CurrentServic
 
 
 @router.get("/jobs/{job_id}/result/{table}.parquet")
-async def download_table(job_id: str, table: str, services: CurrentServices, viewer: CurrentViewer) -> Response:
+async def download_table(
+    job_id: str, table: str, services: CurrentServices, viewer: CurrentViewer
+) -> Response:
     """A large field of the result."""
     parquet = await jobs.result_table(services, viewer.principal, job_id, table)
     return Response(
-        parquet, media_type="application/vnd.apache.parquet", headers=_download(f"{job_id}-{table}.parquet")
+        parquet,
+        media_type="application/vnd.apache.parquet",
+        headers=_download(f"{job_id}-{table}.parquet"),
     )
 
 

@@ -73,7 +73,9 @@ async def viewer(request: Request) -> Viewer:
     login = await logins.find(_services(request), cookie) if cookie else None
     if login is None:
         raise Unauthenticated("log in first")
-    found = Viewer(login.principal, login.tenant, logins.form_token(_services(request), cookie), login.called)
+    found = Viewer(
+        login.principal, login.tenant, logins.form_token(_services(request), cookie), login.called
+    )
     request.state.viewer, request.state.tenant_id = found, login.principal.tenant_id
     keyring = request.app.state.keyring
     assert isinstance(keyring, Keyring)
@@ -111,7 +113,8 @@ async def check_form(request: Request, expected: str) -> None:
         sent = (await forms.read(request)).get(FORM_TOKEN)
     if sent is None or not hmac.compare_digest(sent.encode(), expected.encode()):
         raise Forbidden(
-            "this form is of another session: go back, load the page again and send it once more", code="stale_form"
+            "this form is of another session: go back, load the page again and send it once more",
+            code="stale_form",
         )
 
 

@@ -57,10 +57,14 @@ async def example_on(
         for field, model in kind.objects.items()
     }
     names = {row["id"]: row["name"] for rows in stored.values() for row in rows}
-    sized = {field: [{"id": row["id"], **row["sizes"]} for row in rows] for field, rows in stored.items()}
+    sized = {
+        field: [{"id": row["id"], **row["sizes"]} for row in rows] for field, rows in stored.items()
+    }
 
     def read() -> list[dict[str, Any]]:
-        return list(kind.examples_for(DATASETS[dataset["kind"]].read_public(dataset["public"]), sized))
+        return list(
+            kind.examples_for(DATASETS[dataset["kind"]].read_public(dataset["public"]), sized)
+        )
 
     for body in await anyio.to_thread.run_sync(read):
         problem, privacy = dict(body["problem"]), dict(body["privacy"])
@@ -78,7 +82,9 @@ async def _planned(services: Services, principal: Principal, body: Mapping[str, 
     kept, so that the page's own question after its price costs no second plan."""
     try:
         asked = await anyio.to_thread.run_sync(bodies.validate, _REQUEST, body)
-        await services.planner.plan(services.database, principal, asked.problem, asked.privacy, None)
+        await services.planner.plan(
+            services.database, principal, asked.problem, asked.privacy, None
+        )
     except (InvalidInput, NotFound):
         return False
     return True
@@ -96,9 +102,13 @@ def again_text(problem: Mapping[str, Any], job_id: str) -> str:
 
 def around_text(problem: Mapping[str, Any], job_id: str) -> str:
     """The body that plans the same job anew for an accuracy, on data as that job released them."""
-    said = {name: value for name, value in problem.items() if value is not None and name != "release"}
+    said = {
+        name: value for name, value in problem.items() if value is not None and name != "release"
+    }
     accuracy = {"within": "5%", "around": job_id}
-    return as_text({"problem": {"kind": said.pop("kind"), **said}, "privacy": {"accuracy": accuracy}})
+    return as_text(
+        {"problem": {"kind": said.pop("kind"), **said}, "privacy": {"accuracy": accuracy}}
+    )
 
 
 def tells_figures(kind: str, certificate: Mapping[str, Any] | None) -> bool:
@@ -119,7 +129,10 @@ def as_text(value: Any, indent: int = 0) -> str:
         return flat
     inner = " " * (indent + 2)
     if isinstance(value, dict):
-        parts = [f"{json.dumps(key, ensure_ascii=False)}: {as_text(item, indent + 2)}" for key, item in value.items()]
+        parts = [
+            f"{json.dumps(key, ensure_ascii=False)}: {as_text(item, indent + 2)}"
+            for key, item in value.items()
+        ]
         opening, closing = "{", "}"
     else:
         parts = [as_text(item, indent + 2) for item in value]

@@ -28,7 +28,9 @@ def field(name: str, kind: str) -> str:
     known = properties_of(JOBS[kind].Fields) if kind in JOBS else {}
     plain = name.replace("_", " ")
     title = str(known.get(name, {}).get("title", plain))
-    return plain if title == plain.title() else title  # a title that nobody gave is the name in capitals
+    return (
+        plain if title == plain.title() else title
+    )  # a title that nobody gave is the name in capitals
 
 
 COUNTED = {name: text for problem in KINDS.values() for name, text in problem.words.items()}
@@ -77,14 +79,20 @@ def event(one: Mapping[str, Any]) -> list[str]:
     ]
     if one["norm"] != "smooth":
         scaled = mechanism.scale_sentence == MechanismEvent.scale_sentence
-        times = f": its scale is {rounding.down(one['scale'] / one['sensitivity'])} times as large" if scaled else ""
+        times = (
+            f": its scale is {rounding.down(one['scale'] / one['sensitivity'])} times as large"
+            if scaled
+            else ""
+        )
         said.append(
             f"Such a difference can change what is published by at most {rounding.up(one['sensitivity'])},"
             f" {NORMS.get(one['norm'], one['norm'])}; the noise is measured against that{times}."
         )
     sampling = one.get("sampling")
     if sampling is not None and sampling["scheme"] == "poisson":
-        said.append(f"Each step uses a unit with probability {rounding.up(sampling['probability'])}, at random.")
+        said.append(
+            f"Each step uses a unit with probability {rounding.up(sampling['probability'])}, at random."
+        )
     elif sampling is not None:
         said.append(f"Each step uses one unit of {sampling['population']}, drawn at random.")
     if "charged_epsilon" in one:

@@ -34,7 +34,9 @@ class Table:
     left_out: int = 0
 
     @classmethod
-    def of(cls, columns: Sequence[str], rows: Iterable[Sequence[Any]], most: int = TABLE_ROWS) -> Table:
+    def of(
+        cls, columns: Sequence[str], rows: Iterable[Sequence[Any]], most: int = TABLE_ROWS
+    ) -> Table:
         """Numbers with six significant digits."""
         read = [tuple(map(_text, row)) for row in rows]
         return cls(tuple(columns), tuple(read[:most]), max(0, len(read) - most))
@@ -54,14 +56,24 @@ class Chart:
 
     def to_json(self) -> dict[str, Any]:
         """What the page's script reads; `dark` says which colours to replace on a dark ground."""
-        return {"name": self.name, "title": self.title, "control": self.control, "dark": ON_DARK, **self.figure}
+        return {
+            "name": self.name,
+            "title": self.title,
+            "control": self.control,
+            "dark": ON_DARK,
+            **self.figure,
+        }
 
     def standalone(self) -> Figure:
         """The figure as plotly draws it without a page around it: on white, with its title, and with a slider where
         it has frames. On a page these are the page's."""
         drawn: Figure = _on_white(self.figure)
         layout = drawn["layout"]
-        layout |= {"paper_bgcolor": WHITE, "plot_bgcolor": WHITE, "height": layout["height"] + ABOVE}
+        layout |= {
+            "paper_bgcolor": WHITE,
+            "plot_bgcolor": WHITE,
+            "height": layout["height"] + ABOVE,
+        }
         # From above, so that a legend of several lines grows away from the title.
         below_top = {"yref": "container", "yanchor": "top"}
         title = {"text": plain(self.title), "x": 0.02, "xanchor": "left"}
@@ -71,16 +83,21 @@ class Chart:
         for axis in (one for name, one in layout.items() if name.startswith(("xaxis", "yaxis"))):
             axis.setdefault("gridcolor", SHADES[0])
         if frames := drawn.get("frames"):
-            for frame in frames:  # which say what changes alone; of the library in Python each trace names its type
+            for frame in (
+                frames
+            ):  # which say what changes alone; of the library in Python each trace names its type
                 frame["data"] = [
                     {"type": whole["type"], **changed}
                     for whole, changed in zip(drawn["data"], frame["data"], strict=False)
                 ]
             at_once = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}}
             steps = [
-                {"label": frame["name"], "method": "animate", "args": [[frame["name"]], at_once]} for frame in frames
+                {"label": frame["name"], "method": "animate", "args": [[frame["name"]], at_once]}
+                for frame in frames
             ]
-            layout["sliders"] = [{"steps": steps, "currentvalue": {"prefix": f"{plain(self.control)} "}}]
+            layout["sliders"] = [
+                {"steps": steps, "currentvalue": {"prefix": f"{plain(self.control)} "}}
+            ]
             layout["height"] += BELOW
             layout["margin"]["b"] += BELOW
         return drawn
@@ -91,7 +108,11 @@ def _on_white(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _on_white(one) for name, one in value.items()}
     if isinstance(value, list):  # numbers are most of a figure, and no colours
-        return value if value and isinstance(value[0], int | float) else [_on_white(one) for one in value]
+        return (
+            value
+            if value and isinstance(value[0], int | float)
+            else [_on_white(one) for one in value]
+        )
     return WHITE if value == PAPER else value
 
 
@@ -116,7 +137,9 @@ def noise_of(plan: dict[str, Any]) -> str:
     return ""
 
 
-def interval_of(result: Mapping[str, Any], field: str) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+def interval_of(
+    result: Mapping[str, Any], field: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     """Lower and upper ends of a field's interval, NaN where one number has none; None where the field has none."""
     ends = result.get("uncertainty", {}).get("values", {}).get(field)
     if ends is None:
@@ -132,7 +155,9 @@ class Blocks:
     edges: NDArray[np.int64]
 
     @classmethod
-    def of(cls, size: int, first: int = 0, most: int = BLOCKS, names: Sequence[str] | None = None) -> Blocks:
+    def of(
+        cls, size: int, first: int = 0, most: int = BLOCKS, names: Sequence[str] | None = None
+    ) -> Blocks:
         """`first`: the number of the first row in labels; `names`: what rows are called instead."""
         called = [str(first + row) for row in range(size)] if names is None else list(names)
         edges = np.unique(np.linspace(0, size, min(size, most) + 1).astype(np.int64))

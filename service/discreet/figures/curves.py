@@ -62,7 +62,9 @@ def draw_curves(
             raise InvalidInput(f"{curve.name}: x and y must be finite and of one length")
         if curve.low is not None and curve.high is not None:
             axes.fill_between(across, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
-        axes.plot(across, up, "--" if curve.dashed else "-", color=colour, linewidth=1.8, label=curve.name)
+        axes.plot(
+            across, up, "--" if curve.dashed else "-", color=colour, linewidth=1.8, label=curve.name
+        )
     if scale != "linear":
         axes.set_yscale("log")
     if scale == "loglog":

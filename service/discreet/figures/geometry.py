@@ -34,7 +34,9 @@ def layout(network: Network) -> Floats:
     nodes = network.nodes
     if nodes < 3:
         return np.array([[node, 0.0] for node in range(nodes)])
-    joined = csr_array((np.ones(network.tail.size), (network.tail, network.head)), shape=(nodes, nodes))
+    joined = csr_array(
+        (np.ones(network.tail.size), (network.tail, network.head)), shape=(nodes, nodes)
+    )
     distances = np.empty((min(nodes, PIVOTS if nodes > STRESS_NODES else nodes), nodes))
     nearest = np.full(nodes, np.inf)
     pivot = 0
@@ -44,7 +46,9 @@ def layout(network: Network) -> Floats:
         nearest[pivot] = -1
         pivot = int(nearest.argmax())
     finite = distances[np.isfinite(distances)]
-    distances[~np.isfinite(distances)] = finite.max() + 1  # parts that nothing joins stand side by side
+    distances[~np.isfinite(distances)] = (
+        finite.max() + 1
+    )  # parts that nothing joins stand side by side
     squares = distances**2
     centred = squares - squares.mean(axis=0) - squares.mean(axis=1, keepdims=True) + squares.mean()
     where = _principal(-centred.T / 2 @ np.linalg.svd(centred, full_matrices=False)[0][:, :2])
@@ -111,7 +115,9 @@ def beside(network: Network, widths: Floats) -> Floats:
     return inner
 
 
-def half_arrows(where: Floats, tail: Ints, head: Ints, widths: Floats, inner: Floats, radius: Floats) -> Floats:
+def half_arrows(
+    where: Floats, tail: Ints, head: Ints, widths: Floats, inner: Floats, radius: Floats
+) -> Floats:
     """float64[m, 4, 2]: polygons on the right of the lines from tail to head, pointed where they enter the head."""
     along = where[head] - where[tail]
     length = np.hypot(along[:, 0], along[:, 1])
@@ -126,7 +132,10 @@ def half_arrows(where: Floats, tail: Ints, head: Ints, widths: Floats, inner: Fl
         return start + onward[:, None] * along + aside[:, None] * right
 
     begin = np.minimum(0.5 * radius[tail], 0.3 * length)
-    return np.stack([corner(begin, inner), corner(begin, outer), corner(shoulder, outer), corner(tip, inner)], axis=1)
+    return np.stack(
+        [corner(begin, inner), corner(begin, outer), corner(shoulder, outer), corner(tip, inner)],
+        axis=1,
+    )
 
 
 def round_step(least: float) -> float:

@@ -15,7 +15,15 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput
-from discreet.figures.geometry import POINT, Floats, beside, half_arrows, inches, layout, zone_radius
+from discreet.figures.geometry import (
+    POINT,
+    Floats,
+    beside,
+    half_arrows,
+    inches,
+    layout,
+    zone_radius,
+)
 from discreet.figures.style import DOTS_PER_INCH, INK, LOAD_STEP, LOADS, QUIET, picture_format, save
 from discreet.solvers.traffic.traffic_assignment import Network
 
@@ -51,7 +59,9 @@ def draw_link_flows(
     """
     flow = np.asarray(link_flows, dtype=np.float64)
     if flow.shape != network.tail.shape:
-        raise InvalidInput(f"{network.tail.size} links need as many link flows, not an array of shape {flow.shape}")
+        raise InvalidInput(
+            f"{network.tail.size} links need as many link flows, not an array of shape {flow.shape}"
+        )
     if not (np.isfinite(flow).all() and (flow >= 0).all()):
         raise InvalidInput("link flows must be finite and not negative")
     kind = picture_format(path)
@@ -81,7 +91,9 @@ def draw_link_flows(
     shades = Normalize(0, DARKEST)
     order = np.argsort(flow, kind="stable")  # large flows above small ones where drawings cross
     arrows = half_arrows(where, network.tail, network.head, widths, beside(network, widths), radius)
-    links = PolyCollection(list(arrows[order]), array=ratio[order], cmap=COLOURS, norm=shades, linewidths=0, zorder=2)
+    links = PolyCollection(
+        list(arrows[order]), array=ratio[order], cmap=COLOURS, norm=shades, linewidths=0, zorder=2
+    )
     chart.add_collection(links)
     numbers = [str(node) for node in range(1, network.nodes + 1)]
     _draw_nodes(chart, where, network.zones, radius, numbers if names is None else list(names))
@@ -89,11 +101,20 @@ def draw_link_flows(
     _draw_load_key(figure, links, width, height)
     _draw_width_key(figure, most, widest, width)
     if title:
-        figure.text(MARGIN / (width + KEYS), 1 - 0.3 / (height + heading), title, fontsize=13, color=INK, va="center")
+        figure.text(
+            MARGIN / (width + KEYS),
+            1 - 0.3 / (height + heading),
+            title,
+            fontsize=13,
+            color=INK,
+            va="center",
+        )
     save(figure, path, kind)
 
 
-def _draw_nodes(chart: Axes, where: Floats, zones: int, radius: Floats, names: Sequence[str]) -> None:
+def _draw_nodes(
+    chart: Axes, where: Floats, zones: int, radius: Floats, names: Sequence[str]
+) -> None:
     chart.add_collection(
         EllipseCollection(
             2 * radius,
@@ -111,14 +132,18 @@ def _draw_nodes(chart: Axes, where: Floats, zones: int, radius: Floats, names: S
     room = 2 * float(radius.max()) / POINT
     longest = max((len(name) for name in names[:zones]), default=1)
     points = min(11.0, room * min(0.5, 1.15 / longest))
-    above = points < SMALLEST_LABEL and longest > len(str(zones))  # names that no circle holds stand above theirs
+    above = points < SMALLEST_LABEL and longest > len(
+        str(zones)
+    )  # names that no circle holds stand above theirs
     if above:
         points = NAME_POINTS if room >= SMALLEST_LABEL else 0.0
     if points >= SMALLEST_LABEL:
         for name, (x, y) in zip(names, where[:zones].tolist(), strict=False):
             text = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
             height, side = (y + float(radius.max()), "bottom") if above else (y, "center_baseline")
-            chart.text(x, height, _plain(text), size=points, color=INK, ha="center", va=side, zorder=4)
+            chart.text(
+                x, height, _plain(text), size=points, color=INK, ha="center", va=side, zorder=4
+            )
 
 
 def _plain(text: str) -> str:
@@ -127,7 +152,9 @@ def _plain(text: str) -> str:
 
 
 def _draw_load_key(figure: Figure, links: PolyCollection, left: float, height: float) -> None:
-    bar = figure.colorbar(links, extend="max", cax=_axes(figure, left + 0.1, 2.0, 0.2, height - 2.0 - MARGIN))
+    bar = figure.colorbar(
+        links, extend="max", cax=_axes(figure, left + 0.1, 2.0, 0.2, height - 2.0 - MARGIN)
+    )
     bar.set_label("how full: flow in % of capacity", fontsize=11, color=INK)
     bar.ax.yaxis.set_major_locator(MaxNLocator(6))
     bar.ax.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))

@@ -36,7 +36,9 @@ def draw_points(points: Sequence[Point], path: Path, *, x: str) -> None:
     numbers = np.array([[one.value, one.lower, one.upper] for one in points], dtype=np.float64)
     if not numbers.size or not np.isfinite(numbers).all():
         raise InvalidInput("points and their intervals must be finite")
-    figure = Figure(figsize=(WIDTH, HEIGHT + ROW * len(points)), dpi=DOTS_PER_INCH, facecolor="white")
+    figure = Figure(
+        figsize=(WIDTH, HEIGHT + ROW * len(points)), dpi=DOTS_PER_INCH, facecolor="white"
+    )
     figure.set_layout_engine("constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()

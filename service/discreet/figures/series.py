@@ -25,10 +25,16 @@ MAX_CURVES = 12
 MAX_POINTS = 5000
 
 
-def convergence(steps: Sequence[int], path: Floats, constraints: Sequence[str], caption: str) -> Chart:
+def convergence(
+    steps: Sequence[int], path: Floats, constraints: Sequence[str], caption: str
+) -> Chart:
     """Multipliers float64[points, m] of constraints that have texts; of many those that ever are largest."""
     chosen = np.sort(np.argsort(-path.max(axis=0), kind="stable")[:MAX_CURVES])
-    more = "" if chosen.size == path.shape[1] else f" The {chosen.size} that rise highest of {path.shape[1]}."
+    more = (
+        ""
+        if chosen.size == path.shape[1]
+        else f" The {chosen.size} that rise highest of {path.shape[1]}."
+    )
     names = [_constraint(k, constraints[k]) for k in chosen.tolist()]
     return Chart(
         name="convergence",
@@ -43,7 +49,10 @@ def convergence(steps: Sequence[int], path: Floats, constraints: Sequence[str], 
             y="multiplier",
             hover="x unified",
         ),
-        table=Table.of(("step", *names), [(step, *row) for step, row in zip(steps, path[:, chosen], strict=True)]),
+        table=Table.of(
+            ("step", *names),
+            [(step, *row) for step, row in zip(steps, path[:, chosen], strict=True)],
+        ),
     )
 
 
@@ -59,11 +68,15 @@ def mean_noise(plan: dict[str, Any], constraints: int) -> Floats | None:
     steps = plan.get("iterations", {}).get("steps", 0)
     if not told or not steps:
         return None
-    each = np.array([told.get(f"value of constraint {k} in each step", 0.0) for k in range(constraints)])
+    each = np.array(
+        [told.get(f"value of constraint {k} in each step", 0.0) for k in range(constraints)]
+    )
     return np.asarray(2 * each / np.sqrt(steps - steps // 2))
 
 
-def slack(slack: Floats, constraints: Sequence[str], error: Floats | None, plan: dict[str, Any]) -> Chart:
+def slack(
+    slack: Floats, constraints: Sequence[str], error: Floats | None, plan: dict[str, Any]
+) -> Chart:
     chosen = np.sort(np.argsort(slack, kind="stable")[:60])
     names = [f"{k}" for k in chosen.tolist()]
     trace = bars("slack", names, slack[chosen], error=None if error is None else error[chosen])
@@ -72,7 +85,11 @@ def slack(slack: Floats, constraints: Sequence[str], error: Floats | None, plan:
         "textposition": "none",
         "hovertemplate": "constraint %{x} (%{text}): %{y:.4g} left<extra></extra>",
     }
-    noise = "" if error is None else " Whiskers are two standard deviations of the noise in these means."
+    noise = (
+        ""
+        if error is None
+        else " Whiskers are two standard deviations of the noise in these means."
+    )
     few = "" if chosen.size == slack.size else f" The {chosen.size} tightest of {slack.size}."
     columns: tuple[str, ...] = ("constraint", "expression", "slack")
     rows: list[tuple[Any, ...]] = [(k, constraints[k], float(slack[k])) for k in range(slack.size)]

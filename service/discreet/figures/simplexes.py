@@ -29,7 +29,9 @@ class Triangle:
     """Whether points are few, and drawn as such."""
 
 
-def draw_simplexes(panels: Sequence[Triangle], path: Path, *, corners: Sequence[str], columns: int = 2) -> None:
+def draw_simplexes(
+    panels: Sequence[Triangle], path: Path, *, corners: Sequence[str], columns: int = 2
+) -> None:
     """Draw triangles side by side as a picture file: .png, .svg or .pdf. `corners`: the names of the three.
 
     Raises InvalidInput for points that are negative, not finite or all 0, and other formats.
@@ -45,7 +47,11 @@ def draw_simplexes(panels: Sequence[Triangle], path: Path, *, corners: Sequence[
         axes.plot(*CORNERS[[0, 1, 2, 0]].T, color=QUIET, linewidth=0.8)
         for (name, given), colour in zip(panel.points.items(), LINES, strict=False):
             shares = np.asarray(given, dtype=np.float64)
-            if shares.ndim != 2 or shares.shape[1] != 3 or not (np.isfinite(shares) & (shares >= 0)).all():
+            if (
+                shares.ndim != 2
+                or shares.shape[1] != 3
+                or not (np.isfinite(shares) & (shares >= 0)).all()
+            ):
                 raise InvalidInput(f"{name}: points of a simplex are three numbers >= 0 each")
             total = shares.sum(axis=1, keepdims=True)
             if not total.all():
@@ -68,7 +74,9 @@ def draw_simplexes(panels: Sequence[Triangle], path: Path, *, corners: Sequence[
         axes.set_aspect("equal")
         axes.axis("off")
         if place == 0 and len(panel.points) > 1:
-            figure.legend(frameon=False, labelcolor=INK, loc="outside lower center", ncols=2, markerscale=2)
+            figure.legend(
+                frameon=False, labelcolor=INK, loc="outside lower center", ncols=2, markerscale=2
+            )
     save(figure, path, kind)
 
 
@@ -84,7 +92,9 @@ def draw_matrix(matrix: ArrayLike, path: Path, *, x: str, y: str, title: str, la
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     rows, columns = shades.shape
-    drawn = axes.imshow(shades, cmap="Blues", vmin=0.0, extent=(0.5, columns + 0.5, rows + 0.5, 0.5))
+    drawn = axes.imshow(
+        shades, cmap="Blues", vmin=0.0, extent=(0.5, columns + 0.5, rows + 0.5, 0.5)
+    )
     figure.colorbar(drawn, ax=axes, label=label, shrink=0.8)
     axes.set_xlabel(x, color=INK)
     axes.set_ylabel(y, color=INK)

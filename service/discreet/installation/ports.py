@@ -32,7 +32,9 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
-            raise PortTaken(f"port {port} of {host} is taken by another program; --port chooses another") from error
+            raise PortTaken(
+                f"port {port} of {host} is taken by another program; --port chooses another"
+            ) from error
         raise DiscreetError(f"cannot listen on port {port} of {host}: {error.strerror}") from error
     return listener
 

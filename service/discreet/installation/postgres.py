@@ -35,11 +35,23 @@ from psycopg import sql
 from discreet.errors import DiscreetError, Unavailable
 from discreet.installation.addresses import address
 from discreet.installation.binaries import Binaries, User
-from discreet.installation.database_roles import APP, DATABASE, OWNER, SUPERUSER, ensure_roles, let_in
+from discreet.installation.database_roles import (
+    APP,
+    DATABASE,
+    OWNER,
+    SUPERUSER,
+    ensure_roles,
+    let_in,
+)
 from discreet.installation.leftovers import claim
 from discreet.installation.postgres_settings import ACCESS, ENVIRONMENT, SETTINGS
 from discreet.installation.state import LogFile, StateLock
-from discreet.installation.temporary_folder import PORT, TemporaryFolder, holds_sockets, remove_predecessor
+from discreet.installation.temporary_folder import (
+    PORT,
+    TemporaryFolder,
+    holds_sockets,
+    remove_predecessor,
+)
 from discreet.isolation.processes import dies_with_parent, end
 from discreet.private_files import private_folder, sync_folder, write_private
 from discreet.settings import CONNECT_SECONDS
@@ -145,7 +157,10 @@ class EmbeddedPostgres:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.stop()
 
@@ -154,7 +169,9 @@ class EmbeddedPostgres:
     def create_database(self, name: str, template: str | None = None) -> None:
         """A database of the owner role that the application role may connect to; with `template` a copy of another."""
         with self._connected() as connection:
-            statement = sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(name), sql.Identifier(OWNER))
+            statement = sql.SQL("CREATE DATABASE {} OWNER {}").format(
+                sql.Identifier(name), sql.Identifier(OWNER)
+            )
             if template is not None:
                 statement += sql.SQL(" TEMPLATE {}").format(sql.Identifier(template))
             connection.execute(statement)
@@ -163,7 +180,9 @@ class EmbeddedPostgres:
     def drop_database(self, name: str) -> None:
         """Drop a database and end its connections."""
         with self._connected() as connection:
-            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+            connection.execute(
+                sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
+            )
 
     @property
     def mark(self) -> str:
@@ -177,7 +196,9 @@ class EmbeddedPostgres:
     def mark(self, text: str) -> None:
         with self._connected() as connection:
             connection.execute(
-                sql.SQL("COMMENT ON DATABASE {} IS {}").format(sql.Identifier(DATABASE), sql.Literal(text))
+                sql.SQL("COMMENT ON DATABASE {} IS {}").format(
+                    sql.Identifier(DATABASE), sql.Literal(text)
+                )
             )
 
     # -- inside -------------------------------------------------------------------------------------------------------
@@ -185,7 +206,9 @@ class EmbeddedPostgres:
     @contextmanager
     def _connected(self) -> Iterator[psycopg.Connection[Any]]:
         try:
-            with psycopg.connect(self.superuser_url, autocommit=True, connect_timeout=CONNECT_SECONDS) as connection:
+            with psycopg.connect(
+                self.superuser_url, autocommit=True, connect_timeout=CONNECT_SECONDS
+            ) as connection:
                 yield connection
         except psycopg.OperationalError as error:
             raise Unavailable(f"PostgreSQL does not answer: {error}") from error
@@ -216,7 +239,9 @@ class EmbeddedPostgres:
         if self._credentials.exists():
             self._passwords = json.loads(self._credentials.read_text(encoding="utf-8"))
         elif self.data.exists():
-            raise DiscreetError(f"{self._credentials} is missing: the database cannot be opened without it")
+            raise DiscreetError(
+                f"{self._credentials} is missing: the database cannot be opened without it"
+            )
         else:
             self._passwords = {role: secrets.token_urlsafe(32) for role in (SUPERUSER, OWNER, APP)}
             write_private(self._credentials, json.dumps(self._passwords))
@@ -235,7 +260,9 @@ class EmbeddedPostgres:
         if closed and self._temporary is not None:
             binaries = binaries.copied_to(self._temporary.path / "programs")
         sockets = self._temporary.path / "run" if far and self._temporary is not None else near
-        shutil.rmtree(sockets, ignore_errors=True)  # a stale socket's lock file may name a pid that lives again
+        shutil.rmtree(
+            sockets, ignore_errors=True
+        )  # a stale socket's lock file may name a pid that lives again
         self._make_folder(sockets)
         self._binaries, self._sockets = binaries, sockets
 
@@ -272,7 +299,9 @@ class EmbeddedPostgres:
                     "--no-instructions",
                     *([] if self._durable else ["--no-sync"]),
                 ]
-                process = self._spawn("initdb", arguments, [inherited, password, *files], signal.SIGTERM, words)
+                process = self._spawn(
+                    "initdb", arguments, [inherited, password, *files], signal.SIGTERM, words
+                )
                 try:
                     status = process.wait()
                 except BaseException:
@@ -287,7 +316,9 @@ class EmbeddedPostgres:
         if status != 0:
             shutil.rmtree(new, ignore_errors=True)
             if os.strerror(errno.ENOSPC).encode() in said:
-                raise Unavailable(f"no room for a database in {self.state}: {os.strerror(errno.ENOSPC)}")
+                raise Unavailable(
+                    f"no room for a database in {self.state}: {os.strerror(errno.ENOSPC)}"
+                )
             last = said.decode(errors="replace").strip().rpartition("\n")[2]
             raise Unavailable(f"initdb failed: {last}")
         new.rename(self.data)
@@ -309,7 +340,10 @@ class EmbeddedPostgres:
     def _configure(self) -> None:
         shared_memory = "posix" if os.access("/dev/shm", os.W_OK) else "mmap"  # noqa: S108
         durable = "on" if self._durable else "off"
-        self._write_data("postgresql.conf", SETTINGS.format(port=PORT, shared_memory=shared_memory, durable=durable))
+        self._write_data(
+            "postgresql.conf",
+            SETTINGS.format(port=PORT, shared_memory=shared_memory, durable=durable),
+        )
         self._write_data("pg_hba.conf", ACCESS)
         # We hold the lock of all its processes, so a pid in here is that of a stranger or of nobody.
         (self.data / "postmaster.pid").unlink(missing_ok=True)
@@ -318,7 +352,9 @@ class EmbeddedPostgres:
         """Replace a file of the data folder; never write through a link that the unprivileged user may have put."""
         new = self.data / f"{name}.new"
         new.unlink(missing_ok=True)
-        file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        file = os.open(
+            new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+        )
         with open(file, "w", encoding="utf-8") as stream:
             stream.write(text)
             if self._user is not None:
@@ -328,10 +364,15 @@ class EmbeddedPostgres:
     def _launch(self, inherited: int) -> None:
         if self._sockets is None:
             raise RuntimeError("folders come first")
-        with self._opened(self.data) as (data, files), self._opened(self._sockets) as (sockets, more):
+        with (
+            self._opened(self.data) as (data, files),
+            self._opened(self._sockets) as (sockets, more),
+        ):
             quoted = '"' + sockets.replace('"', '""') + '"'
             arguments = ["-D", data, "-c", f"unix_socket_directories={quoted}"]
-            self._process = self._spawn("postgres", arguments, [inherited, *files, *more], signal.SIGINT)
+            self._process = self._spawn(
+                "postgres", arguments, [inherited, *files, *more], signal.SIGINT
+            )
 
     def _spawn(
         self,
@@ -382,10 +423,14 @@ class EmbeddedPostgres:
             if self._process is None or self._process.poll() is not None:
                 raise Unavailable(f"PostgreSQL did not start: {self.log.last}")
             try:
-                return psycopg.connect(self.superuser_url, autocommit=True, connect_timeout=CONNECT_SECONDS)
+                return psycopg.connect(
+                    self.superuser_url, autocommit=True, connect_timeout=CONNECT_SECONDS
+                )
             except psycopg.OperationalError as error:
                 if "authentication failed" in str(error):
-                    raise DiscreetError(f"{self._credentials} is not that of {self.data}: {error}") from error
+                    raise DiscreetError(
+                        f"{self._credentials} is not that of {self.data}: {error}"
+                    ) from error
                 if time.monotonic() > deadline or give_up():
                     raise Unavailable(f"PostgreSQL does not answer: {error}") from error
             time.sleep(pause)

@@ -52,7 +52,9 @@ def embedded(settings: Settings) -> Iterator[Settings]:
 
 
 @contextmanager
-def running(settings: Settings, host: str = "127.0.0.1", port: int = 0, rpc_port: int = 0) -> Iterator[dict[str, Any]]:
+def running(
+    settings: Settings, host: str = "127.0.0.1", port: int = 0, rpc_port: int = 0
+) -> Iterator[dict[str, Any]]:
     """`discreet up` as a child process, for demonstrations and tests; yields the content of `ready.json`."""
     ready = settings.state / READY_FILE
     process = subprocess.Popen(
@@ -87,7 +89,9 @@ def ensure_secrets(settings: Settings) -> None:
 
 
 def with_database(settings: Settings, server: EmbeddedPostgres) -> Settings:
-    return settings.model_copy(update={"database_url": server.app_url, "migration_database_url": server.owner_url})
+    return settings.model_copy(
+        update={"database_url": server.app_url, "migration_database_url": server.owner_url}
+    )
 
 
 def schema_digest() -> str:
@@ -108,7 +112,9 @@ def template_environment(settings: Settings) -> dict[str, str]:
     """This process's environment without any setting: what libraries read of it when they are imported."""
     variables = {f"DISCREET_{name.upper()}" for name in Settings.model_fields}
     return kernel_cache(settings.state) | {
-        name: value for name, value in os.environ.items() if name not in variables and name not in CREDENTIALS
+        name: value
+        for name, value in os.environ.items()
+        if name not in variables and name not in CREDENTIALS
     }
 
 

@@ -35,7 +35,8 @@ def claim_format(state: Path) -> None:
     restore did not finish. The caller holds its lock."""
     if (state / RESTORING).exists():
         raise DiscreetError(
-            f"a restore into {state} did not finish: remove the folder and restore again", code="state_unfinished"
+            f"a restore into {state} did not finish: remove the folder and restore again",
+            code="state_unfinished",
         )
     place = state / "format.json"
     try:
@@ -45,7 +46,9 @@ def claim_format(state: Path) -> None:
         write_private(place, json.dumps({"format": FORMAT, "discreet": version("discreet")}))
         return
     except (ValueError, TypeError, KeyError) as error:
-        raise DiscreetError(f"{place} cannot be read: it must say in which format the folder is") from error
+        raise DiscreetError(
+            f"{place} cannot be read: it must say in which format the folder is"
+        ) from error
     if number != FORMAT:
         raise DiscreetError(
             f"the state folder {state} has format {number} of discreet {writer}; this is discreet {version('discreet')}"
@@ -75,7 +78,9 @@ class StateLock:
         except OSError as error:
             os.close(file)
             if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-                raise StateHeld(f"the state folder {self.path.parent} is held by {self._owner()}") from None
+                raise StateHeld(
+                    f"the state folder {self.path.parent} is held by {self._owner()}"
+                ) from None
             raise DiscreetError(f"cannot lock {self.path}: {error.strerror}") from error
         self._file = file
         self.announce(address)
@@ -111,7 +116,10 @@ class StateLock:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.release()
 
@@ -130,7 +138,9 @@ class LogFile:
 
     def open(self) -> int:
         """A descriptor for the child; from here on `follow` shows what is new."""
-        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        file = os.open(
+            self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
         if self._shown is None:
             self._shown = os.fstat(file).st_size
         return file
@@ -149,7 +159,10 @@ class LogFile:
         try:
             if self.path.stat().st_size <= self._limit:
                 return
-            old, new = self.path.with_name(self.path.name + ".1"), self.path.with_name(self.path.name + ".new")
+            old, new = (
+                self.path.with_name(self.path.name + ".1"),
+                self.path.with_name(self.path.name + ".new"),
+            )
             shutil.copyfile(self.path, new)
             new.chmod(0o600)
             new.replace(old)

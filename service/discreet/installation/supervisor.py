@@ -27,7 +27,16 @@ from rich.console import Console
 from rich.text import Text
 
 from discreet.errors import DiscreetError, Unavailable
-from discreet.installation.parts import Part, PartSpec, Pause, Probe, Pulse, Signals, start_part, why_not
+from discreet.installation.parts import (
+    Part,
+    PartSpec,
+    Pause,
+    Probe,
+    Pulse,
+    Signals,
+    start_part,
+    why_not,
+)
 from discreet.installation.ports import PortTaken, listen, reachable, reserve
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.installation.prepared import (
@@ -71,7 +80,9 @@ def run(
     """
     try:
         with Signals() as signals:
-            Supervisor(settings, host, port, rpc_port, signals, verbose=verbose, as_json=as_json).run()
+            Supervisor(
+                settings, host, port, rpc_port, signals, verbose=verbose, as_json=as_json
+            ).run()
     except (DiscreetError, OSError) as error:
         _say(f"discreet up: {error}")
         return 1
@@ -118,10 +129,16 @@ class Supervisor:
             predecessor = self._ready_file.exists()
             self._ready_file.unlink(missing_ok=True)
             patience = PREDECESSOR_SECONDS if predecessor else 0.0
-            listener = stack.enter_context(self._patiently(lambda: listen(self.host, self.port), patience))
-            reserved = stack.enter_context(self._patiently(lambda: reserve(self.host, self.rpc_port), patience))
+            listener = stack.enter_context(
+                self._patiently(lambda: listen(self.host, self.port), patience)
+            )
+            reserved = stack.enter_context(
+                self._patiently(lambda: reserve(self.host, self.rpc_port), patience)
+            )
             self.rpc_port = reserved.getsockname()[1]
-            if self.settings.rpc_address is None:  # where agents find it; behind a gateway it is set from outside
+            if (
+                self.settings.rpc_address is None
+            ):  # where agents find it; behind a gateway it is set from outside
                 self.settings = self.settings.model_copy(update={"rpc_address": self._rpc_address})
             self.lock.announce(self._url(listener))
             self.template.start()  # it imports while the database starts
@@ -185,8 +202,13 @@ class Supervisor:
     def _watch(self, listener: socket.socket) -> None:
         """Start the parts and keep them running."""
         # The owner role's password is for migrations; no part that runs gets to know it.
-        environment = environment_of(self.settings.model_copy(update={"migration_database_url": None}))
-        self.parts = [Part(spec, environment, self._log(spec.name), self.template) for spec in self._specs(listener)]
+        environment = environment_of(
+            self.settings.model_copy(update={"migration_database_url": None})
+        )
+        self.parts = [
+            Part(spec, environment, self._log(spec.name), self.template)
+            for spec in self._specs(listener)
+        ]
         self.pulses = {part.spec.name: Pulse(self._probe(part, listener)) for part in self.parts}
         waiting = {part.spec.name: self._probe(part, listener) for part in self.parts}
         told, tell_at = "", time.monotonic() + TELL_SECONDS
@@ -206,10 +228,16 @@ class Supervisor:
                     elif missing != told and time.monotonic() >= tell_at:
                         told = missing
                         self._note(f"still starting: {missing}")
-                due = [part.pause.until - time.monotonic() for part in self.parts if part.process is None]
+                due = [
+                    part.pause.until - time.monotonic()
+                    for part in self.parts
+                    if part.process is None
+                ]
                 asked: list[Probe | Pulse] = [*waiting.values(), *self.pulses.values()]
                 sockets = [each for asker in asked for each in asker.sockets]
-                self.signals.sleep(min([1.0 if ready and not self.verbose else 0.1, *due]), *sockets)
+                self.signals.sleep(
+                    min([1.0 if ready and not self.verbose else 0.1, *due]), *sockets
+                )
         finally:
             for probe in waiting.values():
                 probe.close()
@@ -219,13 +247,21 @@ class Supervisor:
     def _probe(self, part: Part, listener: socket.socket) -> Probe:
         """Over the socket that callers use, where it speaks HTTP; else over that of its metrics."""
         monitor = self.monitors.get(part.spec.name)
-        return Probe(listener, reachable(self.host)) if monitor is None else Probe(monitor, "127.0.0.1")
+        return (
+            Probe(listener, reachable(self.host))
+            if monitor is None
+            else Probe(monitor, "127.0.0.1")
+        )
 
     def _missing(self, waiting: dict[str, Probe]) -> str:
         """The parts that have not said yet that they are ready, a worker once its fork server is warm; and why not."""
         for part in self.parts:
             name = part.spec.name
-            if name in waiting and part.running and (answer := waiting[name].ask("/readyz")) is not None:
+            if (
+                name in waiting
+                and part.running
+                and (answer := waiting[name].ask("/readyz")) is not None
+            ):
                 if answer[0] == HTTPStatus.OK:
                     waiting.pop(name).close()
                     self.pulses[name].heard()
@@ -257,7 +293,9 @@ class Supervisor:
             monitor = self.monitors[specs[number].name] = listen("127.0.0.1", 0)
             more = ("--metrics-fd", str(monitor.fileno()))
             spec = specs[number]
-            specs[number] = PartSpec(spec.name, (*spec.arguments, *more), (*spec.files, monitor.fileno()))
+            specs[number] = PartSpec(
+                spec.name, (*spec.arguments, *more), (*spec.files, monitor.fileno())
+            )
         return specs
 
     def _tend(self, part: Part, ready: bool) -> None:
@@ -322,17 +360,25 @@ class Supervisor:
             ("logs", str(self.state / "logs")),
             ("stop", "Ctrl-C"),
         ):
-            console.print(Text(f"  {label:<12}", style="dim").append(value, style="default not dim"))
+            console.print(
+                Text(f"  {label:<12}", style="dim").append(value, style="default not dim")
+            )
 
     # -- down ---------------------------------------------------------------------------------------------------------
 
     def _stop(self) -> None:
         """Workers, then whoever answers requests, then the database. Asked twice, nobody gets time."""
         if self.signals.stops:
-            _say(f"discreet up: stopping; everything is kept in {self.state}, jobs go on with the next start")
+            _say(
+                f"discreet up: stopping; everything is kept in {self.state}, jobs go on with the next start"
+            )
         self._ready_file.unlink(missing_ok=True)
         workers = [part for part in self.parts if part.spec.arguments[0] == "worker"]
-        for group in (workers, [part for part in self.parts if part not in workers], [self.children]):
+        for group in (
+            workers,
+            [part for part in self.parts if part not in workers],
+            [self.children],
+        ):
             self._end([part.process for part in group if part.process is not None])
         self.template.stop()
         if self.postgres is not None:
@@ -368,7 +414,9 @@ class Supervisor:
     def _targets(self, url: str) -> list[dict[str, Any]]:
         """Where metrics are, as Prometheus reads it (`file_sd_configs`)."""
         ports = {name: listener.getsockname()[1] for name, listener in self.monitors.items()}
-        places = {"api": url.removeprefix("http://")} | {name: f"127.0.0.1:{port}" for name, port in ports.items()}
+        places = {"api": url.removeprefix("http://")} | {
+            name: f"127.0.0.1:{port}" for name, port in ports.items()
+        }
         return [{"targets": [place], "labels": {"part": name}} for name, place in places.items()]
 
     @property

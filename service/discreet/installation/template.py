@@ -102,7 +102,15 @@ class Template:
         ours, theirs = socket.socketpair()
         with theirs, open(output, "wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", __name__, str(theirs.fileno()), str(os.getpid()), " " * TITLE_BYTES],
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    __name__,
+                    str(theirs.fileno()),
+                    str(os.getpid()),
+                    " " * TITLE_BYTES,
+                ],
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -115,13 +123,21 @@ class Template:
         self._control = ours
 
     def fork(
-        self, arguments: Sequence[str], environment: Mapping[str, str], output: int, files: Sequence[int]
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        output: int,
+        files: Sequence[int],
     ) -> Forked | None:
         """`discreet <arguments>` with this environment; None where there is no template that answers."""
         if self._process is None or self._process.poll() is not None:
             self.start()
         assert self._control is not None
-        order = {"arguments": list(arguments), "environment": dict(environment), "files": list(files)}
+        order = {
+            "arguments": list(arguments),
+            "environment": dict(environment),
+            "files": list(files),
+        }
         read, write = os.pipe()
         with open(read, "rb") as theirs, open(write, "wb", buffering=0) as ours:
             try:
@@ -220,7 +236,9 @@ def main(arguments: Sequence[str]) -> list[str]:
                 os.close(one)
             return become(given)
         os.close(tell)
-        os.waitpid(between, 0)  # before the answer: who waits for that takes the new process as its own until then
+        os.waitpid(
+            between, 0
+        )  # before the answer: who waits for that takes the new process as its own until then
         answer = os.read(told, 64)
         for one in (told, *given):
             os.close(one)

@@ -57,11 +57,17 @@ def remove_predecessor(state: Path) -> None:
     with suppress(OSError, ValueError):
         old = Path(note.read_text(encoding="utf-8"))
         found = old.lstat()
-        if old.name.startswith("discreet-") and stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
+        if (
+            old.name.startswith("discreet-")
+            and stat.S_ISDIR(found.st_mode)
+            and found.st_uid == os.geteuid()
+        ):
             shutil.rmtree(old, ignore_errors=True)
         note.unlink()
 
 
 def holds_sockets(folder: Path) -> bool:
     """Whether a socket's path there is short enough for the kernel, and one that libpq does not split (at commas)."""
-    return len(os.fsencode(folder / f".s.PGSQL.{PORT}")) <= SOCKET_PATH_BYTES and "," not in str(folder)
+    return len(os.fsencode(folder / f".s.PGSQL.{PORT}")) <= SOCKET_PATH_BYTES and "," not in str(
+        folder
+    )

@@ -90,7 +90,9 @@ def place(path: Sequence[object], says: str) -> tuple[str, str]:
     for depth, key in enumerate(path):
         if isinstance(key, str) and len(key) > LONGEST_KEY:
             begins = storable(key[:20])
-            return pointer(path[:depth]), f"below a key of {len(key)} characters that begins {begins!r}: {says}"
+            return pointer(
+                path[:depth]
+            ), f"below a key of {len(key)} characters that begins {begins!r}: {says}"
     return pointer(path), says
 
 
@@ -99,7 +101,9 @@ def pointer(location: Iterable[object]) -> str:
     return "".join(f"/{escape(part)}" for part in location)
 
 
-def issues_of(errors: Iterable[Mapping[str, Any]], body: Any, schema: Schema | None = None) -> list[FieldIssue]:
+def issues_of(
+    errors: Iterable[Mapping[str, Any]], body: Any, schema: Schema | None = None
+) -> list[FieldIssue]:
     """pydantic's errors with JSON pointers into `body`: its locations also name the branches of unions.
 
     At most `MOST_ISSUES` of them; the same mistake of many items of an array is one, with their count and the last
@@ -115,7 +119,9 @@ def issues_of(errors: Iterable[Mapping[str, Any]], body: Any, schema: Schema | N
     for path, several in by_path.items():
         strong = [error for error in several if error["type"] not in WEAK]
         # Who sends an empty array means the branch that takes arrays.
-        said = by_path[path] = strong or [error for error in several if error["type"] not in NEEDED] or several
+        said = by_path[path] = (
+            strong or [error for error in several if error["type"] not in NEEDED] or several
+        )
         if strong or path not in deeper:
             alike = tuple(tuple(_alike(error)) for error in said)
             pattern = tuple(None if isinstance(part, int) else part for part in path)
@@ -130,7 +136,10 @@ def issues_of(errors: Iterable[Mapping[str, Any]], body: Any, schema: Schema | N
             if counted:
                 more, last = more + counted, _path((*first["loc"][: -len(end)], *end), first, body)
         details = _joined([_detail(error, schema)[:LONGEST_DETAIL] for error in said])
-        issues += [FieldIssue(*place(paths[0], detail + and_more(more, pointer(last)))) for detail in details]
+        issues += [
+            FieldIssue(*place(paths[0], detail + and_more(more, pointer(last))))
+            for detail in details
+        ]
     if len(found) > MOST_ISSUES or len(issues) > MOST_ISSUES:
         issues = issues[:MOST_ISSUES]
         others = f"{issues[-1].detail} (there are more mistakes, which are not listed here)"
@@ -149,7 +158,10 @@ def _told_apart(error: Mapping[str, Any]) -> Mapping[str, Any]:
 def _alike(error: Mapping[str, Any]) -> Iterator[object]:
     """What makes an error the same as that of another item."""
     yield error["type"]
-    if error["type"] in ("value_error", "assertion_error"):  # of our own validators: the sentence says what it is
+    if error["type"] in (
+        "value_error",
+        "assertion_error",
+    ):  # of our own validators: the sentence says what it is
         yield error["msg"]
     else:  # the limit that it goes over, or the branch of a union
         context = error.get("ctx", {})
@@ -186,7 +198,11 @@ def sentence(error: Mapping[str, Any]) -> str:
         case "too_long":
             return f"at most {_counted(context['max_length'], 'item')} allowed"
         case "string_too_short":
-            return "must not be empty" if context["min_length"] == 1 else f"at least {context['min_length']} characters"
+            return (
+                "must not be empty"
+                if context["min_length"] == 1
+                else f"at least {context['min_length']} characters"
+            )
         case "string_too_long":
             return f"at most {context['max_length']} characters are allowed"
         case "string_pattern_mismatch":
@@ -206,7 +222,10 @@ def _path(location: Sequence[object], error: Mapping[str, Any], body: Any) -> tu
         elif position < len(location) - 1 or error["type"] != "missing":
             continue  # a branch of a union, not a field
         path.append(part)
-    if error["type"] in ("union_tag_invalid", "union_tag_not_found"):  # the field that tells the branches apart
+    if error["type"] in (
+        "union_tag_invalid",
+        "union_tag_not_found",
+    ):  # the field that tells the branches apart
         path.append(_discriminator(error))
     misfit = error.get("ctx", {}).get("error")
     if isinstance(misfit, FieldError):
@@ -312,7 +331,9 @@ def _step(schema: Schema, node: Schema, part: object) -> Schema | None:
         return _resolved(schema, {"$ref": node["discriminator"]["mapping"][part]})
     if isinstance(part, int) and isinstance(node.get("items"), Mapping):
         return _resolved(schema, node["items"])
-    for branch in (_resolved(schema, one) for one in (*node.get("anyOf", ()), *node.get("oneOf", ()))):
+    for branch in (
+        _resolved(schema, one) for one in (*node.get("anyOf", ()), *node.get("oneOf", ()))
+    ):
         if branch.get("title") == part:
             return branch
         found = _step(schema, branch, part)

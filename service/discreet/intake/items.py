@@ -8,7 +8,13 @@ from typing import Any
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, PydanticKnownError, core_schema
+from pydantic_core import (
+    CoreSchema,
+    InitErrorDetails,
+    PydanticCustomError,
+    PydanticKnownError,
+    core_schema,
+)
 
 from discreet.intake.field_issues import ALIKE, MOST_COUNTED, MOST_ISSUES
 
@@ -30,13 +36,17 @@ class InPieces:
     min_length: int = 0
     max_length: int | None = None
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
         array = handler(source)
         if "min_length" in array or "max_length" in array:
             raise TypeError("limits of an array that is validated in pieces are those of InPieces")
         return core_schema.no_info_wrap_validator_function(self._validated, array)
 
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
         found = handler(schema)
         limits = {"maxItems": self.max_length, "minItems": self.min_length or None}
         return found | {name: limit for name, limit in limits.items() if limit is not None}
@@ -50,7 +60,8 @@ class InPieces:
             raise PydanticKnownError("too_short", context)
         if self.max_length is not None and size > self.max_length:
             raise PydanticKnownError(
-                "too_long", {"field_type": "Array", "max_length": self.max_length, "actual_length": size}
+                "too_long",
+                {"field_type": "Array", "max_length": self.max_length, "actual_length": size},
             )
         mistakes = Mistakes()
         parts: list[Any] = []
@@ -65,7 +76,9 @@ class InPieces:
                 break
         if mistakes:
             raise mistakes.error()
-        return parts[0] if len(parts) == 1 else type(parts[0])(item for part in parts for item in part)
+        return (
+            parts[0] if len(parts) == 1 else type(parts[0])(item for part in parts for item in part)
+        )
 
 
 def _pieces(value: Sequence[Any]) -> Iterator[tuple[int, int]]:
@@ -118,7 +131,9 @@ class Mistakes:
             items.setdefault(int(item), []).append((one, (first + int(item), *below)))
         for errors in items.values():
             self._counted += 1
-            signature = tuple((*_fields(location), one["type"], _message(one)) for one, location in errors)
+            signature = tuple(
+                (*_fields(location), one["type"], _message(one)) for one, location in errors
+            )
             known = self._found.setdefault(signature, [_Alike(*one) for one in errors])
             for alike, (one_error, location) in zip(known, errors, strict=True):
                 alike.take(one_error, location)

@@ -117,7 +117,9 @@ class Parser:
     reader: `1], [2, 3` within an array of arrays is read as `[[1], [2, 3]]`, and its items join those that are there.
     """
 
-    def __init__(self, drains: Mapping[Path, Drain] | None = None, *, most_memory: int | None = None) -> None:
+    def __init__(
+        self, drains: Mapping[Path, Drain] | None = None, *, most_memory: int | None = None
+    ) -> None:
         self._drains = drains or {}
         self._most_memory = math.inf if most_memory is None else most_memory
         self._memory = self.most_taken = 0
@@ -138,7 +140,10 @@ class Parser:
         self._taken = dict.fromkeys(self._drains, 0)
         self._repeated = False
         self._decoder = json.JSONDecoder(
-            parse_float=self._number, parse_constant=Number, object_pairs_hook=self._members, strict=True
+            parse_float=self._number,
+            parse_constant=Number,
+            object_pairs_hook=self._members,
+            strict=True,
         )
 
     def feed(self, part: bytes) -> None:
@@ -170,13 +175,19 @@ class Parser:
         depth = int(levels.max(initial=0))
         if depth > MAX_DEPTH:
             limit = Limit("json_depth", "levels of nesting", MAX_DEPTH, depth)
-            raise InvalidInput(f"JSON nested deeper than {MAX_DEPTH} levels", code="invalid_json", limit=limit)
+            raise InvalidInput(
+                f"JSON nested deeper than {MAX_DEPTH} levels", code="invalid_json", limit=limit
+            )
         return codes
 
     def _count(self, part: bytes, brackets: bytes, commas: int) -> None:
         """What this part will take in memory; of objects and what is in them `_members` knows more."""
         arrays = brackets.count(b"[")
-        self._take(len(part) * _width(part) + ARRAY_BYTES * arrays + VALUE_BYTES * (commas + brackets.count(b"{")))
+        self._take(
+            len(part) * _width(part)
+            + ARRAY_BYTES * arrays
+            + VALUE_BYTES * (commas + brackets.count(b"{"))
+        )
 
     def _take(self, size: int, transient: int = 0) -> None:
         """So many bytes more are taken, and some for now."""
@@ -185,7 +196,9 @@ class Parser:
         if self.most_taken > self._most_memory:
             limit = Limit("json_memory", "bytes of memory", int(self._most_memory))
             says = f"what this JSON holds may take more than {limit.allowed} bytes of memory"
-            raise PayloadTooLarge(f"{says}: it has too many short values for its length", limit=limit)
+            raise PayloadTooLarge(
+                f"{says}: it has too many short values for its length", limit=limit
+            )
 
     def _read(self, *, at_comma: bool) -> None:
         """Read the fragment that waits into what is there."""
@@ -197,7 +210,11 @@ class Parser:
         if self._first:
             if not head and not at_comma:
                 raise InvalidInput("the body is empty: JSON is needed", code="invalid_json")
-        elif head in (b"", b"]", b"}"):  # an item is needed after a comma, which the brackets around would hide
+        elif head in (
+            b"",
+            b"]",
+            b"}",
+        ):  # an item is needed after a comma, which the brackets around would hide
             says = NO_KEY if isinstance(self._stack[-1], dict) else NO_VALUE
             self._refuse(text, len(text) - len(text.lstrip(" \t\n\r")), says)
         if at_comma and tail in (b"", b"[", b"{"):
@@ -212,7 +229,10 @@ class Parser:
         if at_comma:
             closers = {ord("["): "]", ord("{"): "}"}
             after = "".join(closers[one] for one in reversed(opened))
-            after += "".join("]" if isinstance(one, list) else "}" for one in reversed(self._stack[: max(kept, 0)]))
+            after += "".join(
+                "]" if isinstance(one, list) else "}"
+                for one in reversed(self._stack[: max(kept, 0)])
+            )
         value = self._decoded(before, text, after)
         self._take(KEY_BYTES * len(self._keys))
         self._keys.clear()
@@ -230,11 +250,15 @@ class Parser:
 
     def _text(self, fragment: bytes) -> str:
         if self._first and fragment.startswith(BYTE_ORDER_MARK):
-            raise InvalidInput("the body begins with a byte order mark: send UTF-8 without it", code="invalid_json")
+            raise InvalidInput(
+                "the body begins with a byte order mark: send UTF-8 without it", code="invalid_json"
+            )
         try:
             return fragment.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise InvalidInput(f"not UTF-8 at byte {self._byte + error.start}", code="invalid_json") from None
+            raise InvalidInput(
+                f"not UTF-8 at byte {self._byte + error.start}", code="invalid_json"
+            ) from None
 
     def _decoded(self, before: str, text: str, after: str) -> Any:
         self._repeated = False
@@ -254,7 +278,9 @@ class Parser:
     def _position(self, text: str) -> tuple[int, int]:
         """Line and column after this text, which begins where the fragment does."""
         lines = text.count("\n")
-        return self._line + lines, len(text) - text.rfind("\n") if lines else self._column + len(text)
+        return self._line + lines, len(text) - text.rfind("\n") if lines else self._column + len(
+            text
+        )
 
     def _move(self, fragment: bytes, text: str) -> None:
         """The next fragment begins after this one and its comma."""
@@ -313,7 +339,9 @@ class Parser:
         """What a fragment adds to each open array and object, with its path."""
         for depth, part in enumerate(parts):
             path = tuple(self._path[:depth])
-            for key, item in enumerate(part, self._counts[depth]) if isinstance(part, list) else part.items():
+            for key, item in (
+                enumerate(part, self._counts[depth]) if isinstance(part, list) else part.items()
+            ):
                 yield (*path, key), item
 
     def _check(self, items: Iterator[tuple[Path, Any]], fragment: bytes) -> None:
@@ -324,8 +352,12 @@ class Parser:
         if _MAYBE_NO_TEXT.search(fragment):
             paths = list(islice(unstorable(items), MOST_ISSUES))
             if paths:
-                says = "a text with U+0000 or with half of a surrogate pair: leave that character out"
-                raise InvalidInput((FieldIssue(*place(path, says)) for path in paths), code="invalid_json")
+                says = (
+                    "a text with U+0000 or with half of a surrogate pair: leave that character out"
+                )
+                raise InvalidInput(
+                    (FieldIssue(*place(path, says)) for path in paths), code="invalid_json"
+                )
 
     def _open(self, kept: int, opened: int) -> None:
         """The stack where the next fragment begins: `kept` of what was open, and `opened` at the end of this one."""
@@ -376,9 +408,13 @@ def _is_zero(text: str) -> bool:
 
 def _stands_twice(found: Iterable[tuple[Path, str]]) -> InvalidInput:
     says = "this key stands twice"
-    return InvalidInput((FieldIssue(*place((*path, key), says)) for path, key in found), code="invalid_json")
+    return InvalidInput(
+        (FieldIssue(*place((*path, key), says)) for path, key in found), code="invalid_json"
+    )
 
 
 def _too_many_members() -> InvalidInput:
     limit = Limit("json_members", "members of one object", MOST_MEMBERS)
-    return InvalidInput(f"an object may have {MOST_MEMBERS} members", code="invalid_json", limit=limit)
+    return InvalidInput(
+        f"an object may have {MOST_MEMBERS} members", code="invalid_json", limit=limit
+    )

@@ -87,19 +87,28 @@ class Block:
         if pa.types.is_timestamp(dates.type):
             dates = dates.cast(pa.timestamp("s"), safe=False)
         for place, value in enumerate(dates.to_pylist(), start=first):
-            self._look(value if isinstance(value, str | None) else value.isoformat(), f"/content/{place}/{DATE}")
+            self._look(
+                value if isinstance(value, str | None) else value.isoformat(),
+                f"/content/{place}/{DATE}",
+            )
             if len(self.issues) == MOST_ISSUES:
                 break
         self.check()
         rest = table.drop_columns([DATE]).combine_chunks().to_batches()
-        return rest[0] if rest else batch.slice(0, 0).select([n for n in batch.schema.names if n != DATE])
+        return (
+            rest[0]
+            if rest
+            else batch.slice(0, 0).select([n for n in batch.schema.names if n != DATE])
+        )
 
     def _look(self, text: Any, pointer: str) -> None:
         if len(self.issues) == MOST_ISSUES:
             return
         length = LENGTHS[self.by]
         if not isinstance(text, str):
-            self.issues.append(FieldIssue(pointer, "needed in every record: a date such as 2026-10-01"))
+            self.issues.append(
+                FieldIssue(pointer, "needed in every record: a date such as 2026-10-01")
+            )
         elif text[:length] == self.name and BEHIND[self.by].fullmatch(text, length) is None:
             says = f"a day such as 2026-10-01, or a moment of it without a zone, is needed; found {text[:40]!r}"
             self.issues.append(FieldIssue(pointer, says))

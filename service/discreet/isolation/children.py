@@ -67,7 +67,9 @@ from discreet.isolation.tasks import SOLVING, refusal
 
 log = structlog.get_logger()
 
-_isolation = Gauge("discreet_child_isolation", "How well children are shut in, by level; always 1", ["level"])
+_isolation = Gauge(
+    "discreet_child_isolation", "How well children are shut in, by level; always 1", ["level"]
+)
 
 ZYGOTE_MODULE = "discreet.isolation.zygote"
 
@@ -105,10 +107,18 @@ class Output:
 class Conversation:
     """A child that lives for many questions. ChildFailed when it ends, or takes longer than `seconds` for an answer."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, report: int, limits: Limits) -> None:
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        report: int,
+        limits: Limits,
+    ) -> None:
         self._reader, self._writer, self._report, self._limits = reader, writer, report, limits
 
-    async def ask(self, header: dict[str, Any], payload: bytes = b"") -> tuple[dict[str, Any], bytes]:
+    async def ask(
+        self, header: dict[str, Any], payload: bytes = b""
+    ) -> tuple[dict[str, Any], bytes]:
         await self.send(header, payload)
         return await self.receive()
 
@@ -127,7 +137,9 @@ class Conversation:
                 header: dict[str, Any] = json.loads(await self._reader.readexactly(header_size))
                 return header, await self._reader.readexactly(payload_size)
         except TimeoutError as error:
-            raise WallLimit(f"the child did not answer within {self._limits.wall_seconds:g} s") from error
+            raise WallLimit(
+                f"the child did not answer within {self._limits.wall_seconds:g} s"
+            ) from error
         except (EOFError, OSError) as error:
             raise await _ended(self._report, self._limits) from error
         except ValueError as error:
@@ -182,7 +194,9 @@ class Zygote:
                     await writer.drain()
                     return await collect(reader, on_progress, limits.most_said)
             except TimeoutError as error:
-                raise WallLimit(f"the child was not done within {limits.wall_seconds:g} s") from error
+                raise WallLimit(
+                    f"the child was not done within {limits.wall_seconds:g} s"
+                ) from error
             except (EOFError, OSError) as error:
                 raise await _ended(report, limits) from error
             except ValueError as error:
@@ -201,13 +215,17 @@ class Zygote:
         descriptors: Sequence[int] = (),
     ) -> tuple[dict[str, Any], bytes]:
         """What the function of that step answers in a child of its own (see above), or raises."""
-        output = await self.run({"step": step, "arguments": arguments}, payload, limits, None, descriptors)
+        output = await self.run(
+            {"step": step, "arguments": arguments}, payload, limits, None, descriptors
+        )
         if "refused" in output.header:
             raise refusal(output.header["refused"])
         return output.header["answer"], output.payload
 
     @contextlib.asynccontextmanager
-    async def converse(self, header: dict[str, Any], payload: bytes, limits: Limits) -> AsyncIterator[Conversation]:
+    async def converse(
+        self, header: dict[str, Any], payload: bytes, limits: Limits
+    ) -> AsyncIterator[Conversation]:
         """A child that answers frame by frame until the block ends, which kills it. `header` and `payload` come first,
         and their answer is the first to `receive`."""
         async with self._child(limits) as (reader, writer, report):
@@ -256,11 +274,16 @@ class Zygote:
             os.close(report)
 
     async def _fork(self, limits: Limits, given: Sequence[int]) -> tuple[socket.socket, int, int]:
-        wanted = {name: getattr(limits, name) for name in ("memory_bytes", "cpu_seconds", "file_bytes", "growth_bytes")}
+        wanted = {
+            name: getattr(limits, name)
+            for name in ("memory_bytes", "cpu_seconds", "file_bytes", "growth_bytes")
+        }
         request = json.dumps(wanted).encode()
         try:
             async with self._lock:
-                for _ in range(2):  # one that has died a moment ago is seen to be dead when it is asked
+                for _ in range(
+                    2
+                ):  # one that has died a moment ago is seen to be dead when it is asked
                     control = await self._running()
                     ours, theirs = socket.socketpair()
                     ours.setblocking(False)
@@ -273,7 +296,9 @@ class Zygote:
                         return ours, descriptors[0], descriptors[1]
                     ours.close()
                     if answer:
-                        raise NotStarted(f"the machine gives no process for a child: {answer[1:].decode()}")
+                        raise NotStarted(
+                            f"the machine gives no process for a child: {answer[1:].decode()}"
+                        )
                     await self.stop()
                 raise NotStarted("the process that starts children is gone")
         finally:
@@ -316,7 +341,9 @@ class Zygote:
         """What the process says of its children when it is ready."""
         with theirs:
             if template is not None:
-                socket.send_fds(template, [json.dumps(self._programs).encode()], [theirs.fileno(), 2])
+                socket.send_fds(
+                    template, [json.dumps(self._programs).encode()], [theirs.fileno(), 2]
+                )
             else:
                 self._process = await asyncio.create_subprocess_exec(
                     sys.executable,
@@ -340,13 +367,17 @@ class Zygote:
             ) from None
         if not answer:
             ended = "" if self._process is None else f"{ending(await self._process.wait())}; "
-            raise NotStarted(f"the process that starts children does not start ({ended}its words are in the log)")
+            raise NotStarted(
+                f"the process that starts children does not start ({ended}its words are in the log)"
+            )
         self._watch = watch[0]
         told: dict[str, Any] = json.loads(answer)
         return told
 
 
-def _exchange(control: socket.socket, request: bytes, given: Sequence[int]) -> tuple[bytes, list[int]]:
+def _exchange(
+    control: socket.socket, request: bytes, given: Sequence[int]
+) -> tuple[bytes, list[int]]:
     try:
         socket.send_fds(control, [request], list(given))
         answer, descriptors, _, _ = socket.recv_fds(control, 4096, 2)
@@ -379,7 +410,9 @@ async def _ended(report: int, limits: Limits) -> ChildFailed:
     return ChildFailed() if told is None else cause(told, limits)
 
 
-async def collect(reader: asyncio.StreamReader, on_progress: OnProgress | None, most: int) -> Output:
+async def collect(
+    reader: asyncio.StreamReader, on_progress: OnProgress | None, most: int
+) -> Output:
     """Frames until the last one, ValueError when they are longer than `most` bytes in all. ChildFailed with its trace
     where the child tells of one."""
     output = Output()

@@ -93,7 +93,11 @@ class Limits:
     def most_memory(self) -> str:
         """The limit of memory in words."""
         beyond = " beyond what it begins with"
-        return f"{self.growth_bytes} bytes{beyond}" if self.growth_bytes else f"{self.memory_bytes} bytes"
+        return (
+            f"{self.growth_bytes} bytes{beyond}"
+            if self.growth_bytes
+            else f"{self.memory_bytes} bytes"
+        )
 
 
 def cause(report: bytes, limits: Limits) -> ChildFailed:
@@ -105,10 +109,16 @@ def cause(report: bytes, limits: Limits) -> ChildFailed:
     if status == OUT_OF_MEMORY:
         return MemoryLimit(f"the child asked for more memory than {limits.most_memory}")
     # The kernel ends by SIGKILL what goes on after SIGXCPU.
-    if status == -signal.SIGXCPU or (status == -signal.SIGKILL and told["cpu_seconds"] >= limits.cpu_seconds):
+    if status == -signal.SIGXCPU or (
+        status == -signal.SIGKILL and told["cpu_seconds"] >= limits.cpu_seconds
+    ):
         return CpuLimit(f"the child used up {limits.cpu_seconds} s of processor time")
     if status < 0:
-        by_kernel = ", perhaps the kernel for want of memory on the machine" if status == -signal.SIGKILL else ""
+        by_kernel = (
+            ", perhaps the kernel for want of memory on the machine"
+            if status == -signal.SIGKILL
+            else ""
+        )
         return Crashed(f"the child was ended by {signal.Signals(-status).name}{by_kernel}")
     return Raised(f"the child ended by itself with status {status}")
 

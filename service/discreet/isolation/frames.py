@@ -26,12 +26,18 @@ def frame(header: dict[str, Any], payload: bytes | bytearray = b"") -> bytes:
 def lengths(prefix: bytes, most: int = MAX_HEADER_BYTES + MAX_PAYLOAD_BYTES) -> tuple[int, int]:
     """ValueError for lengths that no honest child sends, or for more than `most` bytes in all."""
     header, payload = HEADER.unpack(prefix)
-    if header > MAX_HEADER_BYTES or payload > MAX_PAYLOAD_BYTES or HEADER.size + header + payload > most:
+    if (
+        header > MAX_HEADER_BYTES
+        or payload > MAX_PAYLOAD_BYTES
+        or HEADER.size + header + payload > most
+    ):
         raise ValueError("a frame over its limit")
     return header, payload
 
 
-def send(channel: socket.socket, header: dict[str, Any], payload: bytes | bytearray | memoryview = b"") -> None:
+def send(
+    channel: socket.socket, header: dict[str, Any], payload: bytes | bytearray | memoryview = b""
+) -> None:
     """Send a frame without a copy of its payload."""
     text = json.dumps(header).encode()
     channel.sendall(HEADER.pack(len(text), len(payload)) + text)

@@ -53,5 +53,6 @@ def read_json(kind: Any, public: Any, file: BinaryIO, block: Block | None = None
     if not rows:
         return kind.read_rows(public, content)
     return kind.read_packed(
-        public, {name: taken.packed() for name, taken in rows.items() if value.get(name) is not None}
+        public,
+        {name: taken.packed() for name, taken in rows.items() if value.get(name) is not None},
     )

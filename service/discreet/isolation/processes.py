@@ -50,7 +50,9 @@ def dies_with_parent(signum: signal.Signals) -> Callable[[], None]:
 def ends_with_parent(signum: signal.Signals, parent: int) -> bool:
     """This process receives `signum` when the thread of `parent` that started it is gone; False when it is gone
     already. (Who has no parent any more is a child of process 1, but in a container that may be the parent itself.)"""
-    return bool(_libc.prctl(_PR_SET_PDEATHSIG, int(signum), 0, 0, 0) == 0 and os.getppid() == parent)
+    return bool(
+        _libc.prctl(_PR_SET_PDEATHSIG, int(signum), 0, 0, 0) == 0 and os.getppid() == parent
+    )
 
 
 @contextlib.contextmanager
@@ -109,12 +111,17 @@ def _unchanged_pages() -> Iterator[tuple[int, int]]:
     has changed and then closed is no copy of its file."""
     place: tuple[int, int] | None = None
     changed = 0
-    with open("/proc/self/smaps") as lines:  # one by one: half a megabyte, that would stay with the process
+    with open(
+        "/proc/self/smaps"
+    ) as lines:  # one by one: half a megabyte, that would stay with the process
         for line in lines:
             words = line.split()
             if not words[0].endswith(":"):
                 start, end = (int(word, 16) for word in words[0].split("-"))
-                unwritable, of_file = words[1] in {"r--p", "r-xp"}, int(words[4]) != 0  # its inode: paths have spaces
+                unwritable, of_file = (
+                    words[1] in {"r--p", "r-xp"},
+                    int(words[4]) != 0,
+                )  # its inode: paths have spaces
                 place, changed = (start, end - start) if unwritable and of_file else None, 0
             elif words[0] in {"Anonymous:", "Swap:"}:
                 changed += int(words[1])

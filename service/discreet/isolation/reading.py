@@ -26,7 +26,13 @@ from discreet.isolation.json_contents import read_json
 from discreet.isolation.tasks import Step, answers
 from discreet.isolation.windows import READ_BYTES, windows
 from discreet.storage.digests import content_digest
-from discreet.storage.sealing import STREAM_CHUNK_BYTES, ChunkCipher, SealedReader, SealedWriter, new_data_key
+from discreet.storage.sealing import (
+    STREAM_CHUNK_BYTES,
+    ChunkCipher,
+    SealedReader,
+    SealedWriter,
+    new_data_key,
+)
 
 UPLOAD = "upload"
 """Under this name an upload is sealed while it waits to be read."""
@@ -55,7 +61,9 @@ def target_bytes(content_bytes: int) -> int:
     return content_bytes + (content_bytes >> 10) + STREAM_CHUNK_BYTES
 
 
-def read(job: dict[str, Any], payload: bytes, descriptors: tuple[int, ...]) -> tuple[dict[str, Any], bytes]:
+def read(
+    job: dict[str, Any], payload: bytes, descriptors: tuple[int, ...]
+) -> tuple[dict[str, Any], bytes]:
     """`{digest, public, sealed_bytes}` of the upload in the first descriptor, whose content the second one then holds,
     or `{no_room}` with the error's number where the disk is full.
 
@@ -83,18 +91,30 @@ def _read(job: dict[str, Any], source: int, target: int) -> dict[str, Any]:
     cipher = ChunkCipher(bytes.fromhex(job["upload_key"]), UPLOAD)
 
     def opened() -> BinaryIO:
-        raw = SealedReader(cipher, lambda offset, size: os.pread(source, size, offset), job["upload_bytes"])
-        return io.BufferedReader(raw, READ_BYTES)  # whole reads, which the raw file does not promise
+        raw = SealedReader(
+            cipher, lambda offset, size: os.pread(source, size, offset), job["upload_bytes"]
+        )
+        return io.BufferedReader(
+            raw, READ_BYTES
+        )  # whole reads, which the raw file does not promise
 
     content = _content(kind, public, opened, job, windows(opened, job.get("upload_parts", ())))
     size = sum(array.nbytes for array in content.values())
     if size > job["content_bytes"]:
-        raise PayloadTooLarge(f"the content takes {size} bytes in memory, of at most {job['content_bytes']}")
+        raise PayloadTooLarge(
+            f"the content takes {size} bytes in memory, of at most {job['content_bytes']}"
+        )
     kind.check_sizes(public, content, job["mode"])
     described = kind.describe(public, content).model_dump(mode="json", exclude_none=True)
-    realm = job["tenant"] if job.get("block") is None else job["block"]["realm" if any_record(content) else "empty"]
+    realm = (
+        job["tenant"]
+        if job.get("block") is None
+        else job["block"]["realm" if any_record(content) else "empty"]
+    )
     digest = content_digest(bytes.fromhex(job["digest_key"]), realm, canonical_bytes(content))
-    writer = SealedWriter(ChunkCipher(bytes.fromhex(job["data_key"]), job["name"]), lambda part: _write(target, part))
+    writer = SealedWriter(
+        ChunkCipher(bytes.fromhex(job["data_key"]), job["name"]), lambda part: _write(target, part)
+    )
     np.savez(writer, allow_pickle=False, **{name: content[name] for name in sorted(content)})
     writer.finish()
     return {"digest": digest.hex(), "public": described, "sealed_bytes": writer.sealed_bytes}
@@ -143,11 +163,15 @@ def _is_empty(kind: Any, opened: Callable[[], BinaryIO], form: str) -> bool:
     text = opened().read(1 << 10)
     with contextlib.suppress(ValueError):
         value = json.loads(text) if len(text) < 1 << 10 else None
-        return isinstance(value, dict) and all(value[name] == [] and name in kind.ROWS for name in value)
+        return isinstance(value, dict) and all(
+            value[name] == [] and name in kind.ROWS for name in value
+        )
     return False
 
 
-def _batches(kind: Any, public: Any, batches: Iterable[Any], schema: Any, block: Block | None) -> Any:
+def _batches(
+    kind: Any, public: Any, batches: Iterable[Any], schema: Any, block: Block | None
+) -> Any:
     """The content of a table, whose dates say that its records are of the block."""
     if block is None:
         return kind.read_batches(public, batches, schema)
@@ -156,7 +180,9 @@ def _batches(kind: Any, public: Any, batches: Iterable[Any], schema: Any, block:
 
 def _check_rows(kind: Any, rows: int, most: int) -> None:
     if rows * kind.ROW_BYTES > most:
-        raise PayloadTooLarge(f"{rows} rows take at least {rows * kind.ROW_BYTES} bytes in memory, of at most {most}")
+        raise PayloadTooLarge(
+            f"{rows} rows take at least {rows * kind.ROW_BYTES} bytes in memory, of at most {most}"
+        )
 
 
 def _outlines(files: Sequence[Callable[[], BinaryIO]]) -> tuple[Any, int]:
@@ -165,7 +191,9 @@ def _outlines(files: Sequence[Callable[[], BinaryIO]]) -> tuple[Any, int]:
     for number, file in enumerate(files[1:], 1):
         other, more, _ = _parquet(file())
         if not other.equals(schema, check_metadata=False):
-            raise _refused(f"its files differ in their columns or types: number {number} (from 0) from the first")
+            raise _refused(
+                f"its files differ in their columns or types: number {number} (from 0) from the first"
+            )
         rows += more
     return schema, rows
 
@@ -181,7 +209,9 @@ def _parquet(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
     if mark != b"PAR1":
         raise pa.ArrowInvalid("no Parquet file")
     if footer > FOOTER_BYTES:
-        raise _refused(f"its footer has {footer} bytes, at most {FOOTER_BYTES} are read: fewer columns or row groups")
+        raise _refused(
+            f"its footer has {footer} bytes, at most {FOOTER_BYTES} are read: fewer columns or row groups"
+        )
     parquet = pq.ParquetFile(file, pre_buffer=False)
     _check_columns(parquet.metadata.num_columns)
     rows = int(parquet.metadata.num_rows)
@@ -190,7 +220,9 @@ def _parquet(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
     return parquet.schema_arrow, rows, parquet.iter_batches(batch_size=1 << 18, use_threads=False)
 
 
-def _csv(opened: Callable[[], BinaryIO], kind: Any, public: Any, most: int, block: Block | None) -> Any:
+def _csv(
+    opened: Callable[[], BinaryIO], kind: Any, public: Any, most: int, block: Block | None
+) -> Any:
     """Types are those that the whole file needs. Arrow's reader of streams fixes them by the first block, so a file
     that it stumbles on, as at `1.5` below integers, is opened anew (threads may still read it) and read whole."""
     import pyarrow as pa  # noqa: PLC0415
@@ -212,15 +244,23 @@ def _csv_options(file: BinaryIO, owner: str) -> dict[str, Any]:
 
     line = file.readline(FIRST_LINE_BYTES + 1)
     if len(line) > FIRST_LINE_BYTES:
-        raise _refused(f"its first line has more than {FIRST_LINE_BYTES} bytes; it should name the columns")
+        raise _refused(
+            f"its first line has more than {FIRST_LINE_BYTES} bytes; it should name the columns"
+        )
     separator = next((one for one in SEPARATORS if one.encode() in line), ",")
     _check_columns(1 + line.count(separator.encode()))
-    commas = separator != "," and DECIMAL_COMMA.search(separator.encode() + file.read(DECIMAL_BYTES))
-    texts: dict[str, Any] = {"column_types": {owner: "string"}, "strings_can_be_null": True} if owner else {}
+    commas = separator != "," and DECIMAL_COMMA.search(
+        separator.encode() + file.read(DECIMAL_BYTES)
+    )
+    texts: dict[str, Any] = (
+        {"column_types": {owner: "string"}, "strings_can_be_null": True} if owner else {}
+    )
     return {
         "read_options": pc.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False),
         "parse_options": pc.ParseOptions(delimiter=separator),
-        "convert_options": pc.ConvertOptions(null_values=MISSING, decimal_point="," if commas else ".", **texts),
+        "convert_options": pc.ConvertOptions(
+            null_values=MISSING, decimal_point="," if commas else ".", **texts
+        ),
     }
 
 
@@ -245,7 +285,11 @@ def _refused(why: str) -> InvalidInput:
 def _unreadable(name: str, error: Exception) -> Exception:
     if NO_THREAD in str(error):
         return RuntimeError("Arrow could not start a thread")  # nothing that the file can help
-    hint = "; a name that ends in .csv or .json, or its Content-Type, says what else it is" if name == "Parquet" else ""
+    hint = (
+        "; a name that ends in .csv or .json, or its Content-Type, says what else it is"
+        if name == "Parquet"
+        else ""
+    )
     return InvalidInput([FieldIssue("/content", f"the file cannot be read as {name}{hint}")])
 
 
@@ -269,7 +313,10 @@ def warm_up() -> None:
     from discreet.problems.sources import DatasetInBlocks  # noqa: PLC0415
 
     for name in DATASETS:
-        for example in (KINDS[name].example()["problem"]["dataset"], *DATASETS[name].sample_contents()):
+        for example in (
+            KINDS[name].example()["problem"]["dataset"],
+            *DATASETS[name].sample_contents(),
+        ):
             for content in _json_files(example["content"]):
                 _rehearse(name, example["public"], "json", content)
     own = pa.default_memory_pool()
@@ -285,25 +332,41 @@ def warm_up() -> None:
                 public, columns = next(iter(kind.sample_tables()))
                 rows = len(next(iter(columns.values())))
                 for day in ("2026-10-01", date(2026, 10, 1), datetime(2026, 10, 1)):
-                    for form, content in _table_files({"date": [day] * rows, **columns}, wrong=False):
+                    for form, content in _table_files(
+                        {"date": [day] * rows, **columns}, wrong=False
+                    ):
                         for block in ("2026-10-01", "2026-10-02"):
                             _rehearse(name, public, form, content, block)
 
 
-def _rehearse(kind: str, public: Mapping[str, Any], form: str, content: bytes, block: str | None = None) -> None:
+def _rehearse(
+    kind: str, public: Mapping[str, Any], form: str, content: bytes, block: str | None = None
+) -> None:
     """What a child does with a file, in this process."""
     key = new_data_key().hex()
     source, target = (os.memfd_create("rehearsal") for _ in range(2))
     try:
-        writer = SealedWriter(ChunkCipher(bytes.fromhex(key), UPLOAD), lambda part: _write(source, part))
+        writer = SealedWriter(
+            ChunkCipher(bytes.fromhex(key), UPLOAD), lambda part: _write(source, part)
+        )
         writer.write(content)
         writer.finish()
-        job: dict[str, Any] = {"kind": kind, "public": public, "mode": "private", "format": form, "tenant": ""}
+        job: dict[str, Any] = {
+            "kind": kind,
+            "public": public,
+            "mode": "private",
+            "format": form,
+            "tenant": "",
+        }
         job["name"] = "rehearsal"
         if block is not None:
             job["block"] = {"by": "day", "name": block, "realm": "", "empty": ""}
         keys = {"upload_key": key, "data_key": key, "digest_key": key}
-        _read({**job, **keys, "upload_bytes": writer.sealed_bytes, "content_bytes": 1 << 30}, source, target)
+        _read(
+            {**job, **keys, "upload_bytes": writer.sealed_bytes, "content_bytes": 1 << 30},
+            source,
+            target,
+        )
     except (InvalidInput, PayloadTooLarge):
         pass
     finally:
@@ -316,7 +379,19 @@ def _json_files(content: Mapping[str, Any]) -> Iterator[bytes]:
     yield json.dumps(content).encode()
     for name, value in content.items():
         wrong: Any
-        for wrong in (None, 1, "text", [], {}, [None], [[]], [{}], {"": None}, [value], {"": value}):
+        for wrong in (
+            None,
+            1,
+            "text",
+            [],
+            {},
+            [None],
+            [[]],
+            [{}],
+            {"": None},
+            [value],
+            {"": value},
+        ):
             yield json.dumps({**content, name: wrong}).encode()
     yield json.dumps({**content, "nothing": 1}).encode()
     yield from (b"", b"{", b"\xff", b"\xef\xbb\xbf{}", b"[]", b"{}", b"NaN", b'{"a": 1, "a": 1}')
@@ -355,7 +430,14 @@ def _table_files(columns: Mapping[str, list[Any]], *, wrong: bool) -> Iterator[t
         yield "parquet", broken
     names = ",".join(columns).encode()
     late = b"1\n" * (CSV_BLOCK_BYTES // 2) + b"1.5\n"  # a type that shows in a later block only
-    for text in (b"", names, names + b"\n1\n", b"\xff\n", names + b"\n" + b"," * (len(columns) - 1), b"one\n" + late):
+    for text in (
+        b"",
+        names,
+        names + b"\n1\n",
+        b"\xff\n",
+        names + b"\n" + b"," * (len(columns) - 1),
+        b"one\n" + late,
+    ):
         yield "csv", text
 
 

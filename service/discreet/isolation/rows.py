@@ -48,7 +48,9 @@ class Rows:
         if not self._columns:
             self._put(self._kind.pack(self._name, []))
         return {
-            name: column if isinstance(column, np.ndarray) else np.frombuffer(column, dtype=self._kinds[name])
+            name: column
+            if isinstance(column, np.ndarray)
+            else np.frombuffer(column, dtype=self._kinds[name])
             for name, column in ((name, self._whole(name)) for name in list(self._columns))
         }
 
@@ -64,4 +66,8 @@ class Rows:
         import numpy as np  # noqa: PLC0415
 
         column = self._columns.pop(name)
-        return np.fromiter(column, dtype=object, count=len(column)) if isinstance(column, list) else column
+        return (
+            np.fromiter(column, dtype=object, count=len(column))
+            if isinstance(column, list)
+            else column
+        )

@@ -45,7 +45,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
 _libc.syscall.restype = ctypes.c_long
 
-_SOME_PID = 0x7ABCDEF1  # stands for the child's own in a filter that is made before there is a child
+_SOME_PID = (
+    0x7ABCDEF1  # stands for the child's own in a filter that is made before there is a child
+)
 
 
 class _Program(ctypes.Structure):
@@ -54,9 +56,19 @@ class _Program(ctypes.Structure):
 
 # Landlock -------------------------------------------------------------------------------------------------------------
 
-_LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446  # the same number on every architecture
+_LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = (
+    444,
+    445,
+    446,
+)  # the same number on every architecture
 _READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
-_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # how many rights on files a version of the interface knows
+_FILE_RIGHTS = {
+    1: 13,
+    2: 14,
+    3: 15,
+    4: 15,
+    5: 16,
+}  # how many rights on files a version of the interface knows
 _TCP = 0b11  # bind, connect; from version 4
 _SCOPES = 0b11  # abstract sockets and signals of others; from version 6
 
@@ -73,7 +85,11 @@ def _landlock(readable: Iterable[Path]) -> tuple[int, int]:
         _TCP if version >= 4 else 0,
         _SCOPES if version >= 6 else 0,
     )[: 24 if version >= 6 else 16 if version >= 4 else 8]
-    rules = int(_libc.syscall(_LANDLOCK_CREATE, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint(0)))
+    rules = int(
+        _libc.syscall(
+            _LANDLOCK_CREATE, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint(0)
+        )
+    )
     if rules < 0:
         return -1, 0
     for path in readable:
@@ -89,8 +105,16 @@ def _landlock(readable: Iterable[Path]) -> tuple[int, int]:
 
 def code_folders() -> list[Path]:
     """Where Python, installed packages and their libraries lie: what anybody may read."""
-    places = [Path(sysconfig.get_paths()[name]) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    places += [Path("/lib"), Path("/lib64"), Path("/usr/lib"), Path("/usr/lib64"), Path("/etc/ld.so.cache")]
+    places = [
+        Path(sysconfig.get_paths()[name]) for name in ("stdlib", "platstdlib", "purelib", "platlib")
+    ]
+    places += [
+        Path("/lib"),
+        Path("/lib64"),
+        Path("/usr/lib"),
+        Path("/usr/lib64"),
+        Path("/etc/ld.so.cache"),
+    ]
     for package in ("discreet", "discreet_client"):
         if (found := importlib.util.find_spec(package)) is not None:
             places += [Path(one) for one in found.submodule_search_locations or ()]
@@ -142,7 +166,9 @@ class Sandbox:
         for standard in range(3):
             os.dup2(null, standard)
         # Out of the way first: a kept descriptor may stand where another one shall.
-        rules = -1 if self.rules < 0 else fcntl.fcntl(self.rules, fcntl.F_DUPFD, KEPT_AT + MOST_KEPT)
+        rules = (
+            -1 if self.rules < 0 else fcntl.fcntl(self.rules, fcntl.F_DUPFD, KEPT_AT + MOST_KEPT)
+        )
         aside = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, KEPT_AT + MOST_KEPT) for descriptor in kept]
         for place, descriptor in enumerate(aside, KEPT_AT):
             os.dup2(descriptor, place)
@@ -166,7 +192,9 @@ class Sandbox:
         _limit_threads(alone)
         _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         _libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
-        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # after the change of uid, which clears it
+        _libc.prctl(
+            PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0
+        )  # after the change of uid, which clears it
         if rules >= 0:
             if _libc.syscall(_LANDLOCK_RESTRICT, rules, 0) == 0:
                 built.append(f"Landlock {self.landlock}")
@@ -175,7 +203,9 @@ class Sandbox:
                 os.close(rules)
                 rules = -1
         if self.filters is not None:
-            code = self.filters[rules >= 0].replace(struct.pack("=I", _SOME_PID), struct.pack("=I", os.getpid()))
+            code = self.filters[rules >= 0].replace(
+                struct.pack("=I", _SOME_PID), struct.pack("=I", os.getpid())
+            )
             program = _Program(len(code) // 8, code)
             seccomp = SECCOMP[ARCHITECTURES[platform.machine()][0]]
             if _libc.syscall(seccomp, 1, 0, ctypes.byref(program)) == 0:  # SECCOMP_SET_MODE_FILTER

@@ -106,7 +106,10 @@ def finish_on(channel: socket.socket, header: dict[str, Any], payload: bytes) ->
     parts = read_released(header, payload)
     released = parts[0][1] if len(parts) == 1 else combine(problem, plan, parts)
     result = problem.finish(
-        public, plan, released, lambda step, total: channel.sendall(frame({"progress": [step, total]}))
+        public,
+        plan,
+        released,
+        lambda step, total: channel.sendall(frame({"progress": [step, total]})),
     )
     if len(parts) > 1:
         result = result.beside("combined", gain(plan, [weight for weight, _ in parts]))
@@ -177,7 +180,9 @@ def session(task: Task) -> None:
         for agent, size in asked["messages"]:
             messages[agent] = payload[start : start + size]
             start += size
-        usable = {agent: body for agent, body in messages.items() if session.accepts(number, agent, body)}
+        usable = {
+            agent: body for agent, body in messages.items() if session.accepts(number, agent, body)
+        }
         if len(usable) < asked["least"]:
             channel.sendall(frame({"short": sorted(set(messages) - set(usable))}))
             continue
@@ -187,10 +192,16 @@ def session(task: Task) -> None:
             channel.sendall(frame({"failed": failure.code}))
             return
         kept = session.state()
-        channel.sendall(frame({"done": session.done, "state": len(kept), "used": sorted(usable)}, kept + broadcast))
+        channel.sendall(
+            frame(
+                {"done": session.done, "state": len(kept), "used": sorted(usable)}, kept + broadcast
+            )
+        )
 
 
-def encode(published: Mapping[str, Any], large: Mapping[str, Any]) -> tuple[bytes, dict[str, bytes]]:
+def encode(
+    published: Mapping[str, Any], large: Mapping[str, Any]
+) -> tuple[bytes, dict[str, bytes]]:
     """The result as canonical JSON, whose digest the certificate carries, and its large fields as Parquet."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415

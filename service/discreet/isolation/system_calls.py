@@ -9,9 +9,19 @@ import errno
 import struct
 from collections.abc import Callable, Mapping
 
-ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column of the table, AUDIT_ARCH_*
+ARCHITECTURES = {
+    "x86_64": (0, 0xC000003E),
+    "aarch64": (1, 0xC00000B7),
+}  # column of the table, AUDIT_ARCH_*
 _CLONE_THREAD = 0x00010000
-_FCNTL_COMMANDS = (0, 1, 2, 3, 4, 1030)  # F_DUPFD … F_SETFL, F_DUPFD_CLOEXEC: not F_SETOWN, which aims signals
+_FCNTL_COMMANDS = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    1030,
+)  # F_DUPFD … F_SETFL, F_DUPFD_CLOEXEC: not F_SETOWN, which aims signals
 # Numbers of a system call are (x86_64, aarch64); None where an architecture has no such call.
 ALLOWED: Mapping[str, tuple[int | None, int | None]] = {
     # the socket that the child was given, and files that it has open
@@ -96,7 +106,14 @@ ALLOWED: Mapping[str, tuple[int | None, int | None]] = {
 
 
 OPEN = {"open": (2, None), "openat": (257, 56)}
-CLONE, CLONE3, TGKILL, FCNTL, IOCTL, PRLIMIT = (56, 220), (435, 435), (234, 131), (72, 25), (16, 29), (302, 261)
+CLONE, CLONE3, TGKILL, FCNTL, IOCTL, PRLIMIT = (
+    (56, 220),
+    (435, 435),
+    (234, 131),
+    (72, 25),
+    (16, 29),
+    (302, 261),
+)
 SECCOMP = (317, 277)
 RET_ALLOW, RET_ERRNO, RET_KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
 LOAD, EQUAL, ANY_BIT, AT_LEAST, RETURN = 0x20, 0x15, 0x45, 0x35, 0x06  # BPF opcodes on 32-bit words
@@ -164,7 +181,9 @@ def program_of(column: int, architecture: int, *, files: bool, pid: int) -> byte
     for call in OPEN.values():
         on(call, allow if files else lambda: refuse(errno.EACCES))
     on(CLONE, one_thread_more)
-    on(CLONE3, lambda: refuse(errno.ENOSYS))  # its flags are out of a filter's sight; libraries then take clone
+    on(
+        CLONE3, lambda: refuse(errno.ENOSYS)
+    )  # its flags are out of a filter's sight; libraries then take clone
     on(TGKILL, own_process)  # abort()
     on(FCNTL, plain_commands)
     on(IOCTL, lambda: refuse(errno.ENOTTY))  # open() asks whether a file is a terminal

@@ -7,7 +7,14 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from discreet.errors import DiscreetError, FieldIssue, InvalidInput, Limit, PayloadTooLarge, Unavailable
+from discreet.errors import (
+    DiscreetError,
+    FieldIssue,
+    InvalidInput,
+    Limit,
+    PayloadTooLarge,
+    Unavailable,
+)
 from discreet.isolation.frames import send
 
 SOLVING = "discreet.isolation.solving"
@@ -51,7 +58,9 @@ def _told(error: InvalidInput | PayloadTooLarge | Unavailable) -> dict[str, Any]
         "class": type(error).__name__,
         "code": error.code,
         "detail": error.detail,
-        "issues": [[issue.pointer, issue.detail] for issue in error.issues] if isinstance(error, InvalidInput) else [],
+        "issues": [[issue.pointer, issue.detail] for issue in error.issues]
+        if isinstance(error, InvalidInput)
+        else [],
         "limit": None if error.limit is None else asdict(error.limit),
     }
 
@@ -61,7 +70,9 @@ def refusal(told: dict[str, Any]) -> DiscreetError:
     limit = None if told["limit"] is None else Limit(**told["limit"])
     match told["class"]:
         case "InvalidInput":
-            return InvalidInput((FieldIssue(*issue) for issue in told["issues"]), code=told["code"], limit=limit)
+            return InvalidInput(
+                (FieldIssue(*issue) for issue in told["issues"]), code=told["code"], limit=limit
+            )
         case "PayloadTooLarge":
             return PayloadTooLarge(told["detail"], code=told["code"], limit=limit)
     return Unavailable(told["detail"], code=told["code"])

@@ -29,7 +29,9 @@ class Window(io.RawIOBase):
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        place = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence] + offset
+        place = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[
+            whence
+        ] + offset
         if place < 0:
             raise ValueError("a place before the beginning")
         self._position = place
@@ -51,4 +53,8 @@ def windows(opened: Callable[[], BinaryIO], sizes: Sequence[int]) -> list[Callab
         return io.BufferedReader(Window(opened(), start, size), READ_BYTES)
 
     starts = accumulate(sizes, initial=0)
-    return [partial(window, *place) for place in zip(starts, sizes, strict=False)] if len(sizes) > 1 else []
+    return (
+        [partial(window, *place) for place in zip(starts, sizes, strict=False)]
+        if len(sizes) > 1
+        else []
+    )

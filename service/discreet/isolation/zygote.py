@@ -91,7 +91,9 @@ class Unasked:
 def fork_servers(orders: socket.socket) -> tuple[socket.socket, list[str]]:
     """Fork for every order, until the supervisor is gone. Comes back only in a fork, with its control socket and the
     names of its programs."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # how a fork server ends is for the one that ordered it to see
+    signal.signal(
+        signal.SIGCHLD, signal.SIG_IGN
+    )  # how a fork server ends is for the one that ordered it to see
     template = os.getpid()
     while True:
         order, given, _, _ = socket.recv_fds(orders, 4096, 2)
@@ -137,7 +139,11 @@ def serve(control: socket.socket, sandbox: Sandbox, steps: Mapping[str, Step]) -
 
 
 def _start(
-    control: socket.socket, sandbox: Sandbox, steps: Mapping[str, Step], limits: dict[str, Any], given: list[int]
+    control: socket.socket,
+    sandbox: Sandbox,
+    steps: Mapping[str, Step],
+    limits: dict[str, Any],
+    given: list[int],
 ) -> tuple[int, int, int] | None:
     """Fork a child and answer the parent: pidfd, process and pipe; None when there is no process to be had."""
     told, report = os.pipe()
@@ -160,12 +166,17 @@ def _tell_end(watch: int, pid: int, report: int) -> None:
     """Say how a child that has ended did so; nobody may be listening any more."""
     _, status, used = os.wait4(pid, 0)
     with contextlib.suppress(OSError):
-        os.write(report, json.dumps({"status": status, "cpu_seconds": used.ru_utime + used.ru_stime}).encode())
+        os.write(
+            report,
+            json.dumps({"status": status, "cpu_seconds": used.ru_utime + used.ru_stime}).encode(),
+        )
     os.close(report)
     os.close(watch)
 
 
-def _child(sandbox: Sandbox, steps: Mapping[str, Step], limits: dict[str, Any], given: Sequence[int]) -> None:
+def _child(
+    sandbox: Sandbox, steps: Mapping[str, Step], limits: dict[str, Any], given: Sequence[int]
+) -> None:
     """Do one task and leave; never returns."""
     code = 1
     try:

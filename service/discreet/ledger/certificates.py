@@ -77,7 +77,11 @@ def certificate(
     holds, by field, with the ids that they are stored under; `follows_from` are the certificates of jobs that were
     asked again; `federation` names roster and transcript, `cryptographic` the protocol that hides what agents send,
     `exposure` what they find out of each other all the same; `source` the blocks that were read."""
-    kind = POST_PROCESSING if follows_from and not simulation else _kind(simulation, price, bool(events))
+    kind = (
+        POST_PROCESSING
+        if follows_from and not simulation
+        else _kind(simulation, price, bool(events))
+    )
     free = kind in FREE
     return {
         "version": 1,
@@ -101,7 +105,9 @@ def certificate(
         **({} if headline_digest is None else {"headline_digest": headline_digest}),
         **({} if problem_digest is None else {"problem_digest": problem_digest}),
         **({} if release_digest is None else {"release_digest": release_digest}),
-        **({} if not objects else {"objects": {field: dict(one) for field, one in objects.items()}}),
+        **(
+            {} if not objects else {"objects": {field: dict(one) for field, one in objects.items()}}
+        ),
         **({} if not follows_from else {"follows_from": _followed(follows_from)}),
         **({} if federation is None else {"federation": dict(federation)}),
         **({} if cryptographic is None else {"cryptographic": dict(cryptographic)}),
@@ -174,11 +180,16 @@ def check(body: Any, signed_by: str | Collection[str] | None = None) -> list[Che
         return [Check("signature", False, "this is not a certificate")]
     signature = _check_signature(body, signed_by)
     if not signature.holds:
-        return [signature, Check("price", None, "not looked at, because the signature does not hold")]
+        return [
+            signature,
+            Check("price", None, "not looked at, because the signature does not hold"),
+        ]
     return [signature, *_check_price(body), *_check_transcript(body)]
 
 
-def check_inclusion(body: Mapping[str, Any], entries: Sequence[tuple[Mapping[str, Any], str]]) -> Check:
+def check_inclusion(
+    body: Mapping[str, Any], entries: Sequence[tuple[Mapping[str, Any], str]]
+) -> Check:
     """Whether the ledger holds what the certificate names. `entries`: bodies and hashes of all entries of its job."""
     name = "inclusion"
     try:
@@ -192,18 +203,34 @@ def check_inclusion(body: Mapping[str, Any], entries: Sequence[tuple[Mapping[str
         return Check(name, not named and not entries, f"guarantee {kind}: no account is charged")
     if not named or len(named) < len(body["ledger_entry"]):
         return Check(name, False, "the certificate names no ledger entries, or one of them twice")
-    commits = {(entry["account"], entry["seq"]): digest for entry, digest in entries if entry["kind"] == "commit"}
+    commits = {
+        (entry["account"], entry["seq"]): digest
+        for entry, digest in entries
+        if entry["kind"] == "commit"
+    }
     for place, digest in named.items():
         if commits.get(place) != digest:
-            return Check(name, False, f"entry {place[1]} of account {place[0]} is not in the ledger with this hash")
+            return Check(
+                name,
+                False,
+                f"entry {place[1]} of account {place[0]} is not in the ledger with this hash",
+            )
     if set(commits) != set(named):
         return Check(name, False, "the ledger charged the job to other accounts too")
     for entry, _ in entries:
         if entry["kind"] == "reserve" and (
             entry["events"] != body.get("events") or entry["price"] != body.get("price")
         ):
-            return Check(name, False, f"account {entry['account']} reserved for other events or another price")
-    counted = "1 ledger entry with this hash" if len(named) == 1 else f"{len(named)} ledger entries with these hashes"
+            return Check(
+                name,
+                False,
+                f"account {entry['account']} reserved for other events or another price",
+            )
+    counted = (
+        "1 ledger entry with this hash"
+        if len(named) == 1
+        else f"{len(named)} ledger entries with these hashes"
+    )
     return Check(name, True, f"{counted}, for the same events and price")
 
 
@@ -211,11 +238,17 @@ def followed_jobs(body: Mapping[str, Any]) -> list[str]:
     """The jobs that a certificate says its answer follows from, of whatever form it is."""
     section = body.get("follows_from")
     releases = section.get("releases") if isinstance(section, Mapping) else None
-    found = [one.get("job") for one in releases if isinstance(one, Mapping)] if isinstance(releases, list) else []
+    found = (
+        [one.get("job") for one in releases if isinstance(one, Mapping)]
+        if isinstance(releases, list)
+        else []
+    )
     return [job for job in found if isinstance(job, str)]
 
 
-def check_followed(body: Mapping[str, Any], firsts: Sequence[Mapping[str, Any]] = ()) -> list[Check]:
+def check_followed(
+    body: Mapping[str, Any], firsts: Sequence[Mapping[str, Any]] = ()
+) -> list[Check]:
     """Whether the certificate of what was asked again says of each first job what that job's own certificate says, and
     whether that one holds; where it is not given, nothing can be told. Empty for what follows from nothing."""
     if "follows_from" not in body:
@@ -226,20 +259,38 @@ def check_followed(body: Mapping[str, Any], firsts: Sequence[Mapping[str, Any]] 
     except (TypeError, KeyError, ValueError):
         named = {}
     if not named:
-        return [Check("release", False, "the certificate does not say in this format what it follows from")]
+        return [
+            Check(
+                "release", False, "the certificate does not say in this format what it follows from"
+            )
+        ]
     own = {job: first for first in firsts if isinstance(job := first.get("job"), str)}
     checks = []
     if len(own) < len(firsts):
-        checks.append(Check("release", False, "one that was given is no certificate of a job, or stands twice"))
+        checks.append(
+            Check(
+                "release", False, "one that was given is no certificate of a job, or stands twice"
+            )
+        )
     for job, said in named.items():
         first = own.get(job)
         if first is None:
-            checks.append(Check("release", None, f"not looked at: the certificate of {_short(job)} was not given"))
+            checks.append(
+                Check(
+                    "release",
+                    None,
+                    f"not looked at: the certificate of {_short(job)} was not given",
+                )
+            )
             continue
         broken = next((one for one in check(first) if one.holds is False), None)
         if broken is not None:
-            detail = f"the certificate of {_short(job)} does not hold: {broken.name}: {broken.detail}"
-        elif wrong := [name for name in FOLLOWED if name not in first or said.get(name) != first[name]]:
+            detail = (
+                f"the certificate of {_short(job)} does not hold: {broken.name}: {broken.detail}"
+            )
+        elif wrong := [
+            name for name in FOLLOWED if name not in first or said.get(name) != first[name]
+        ]:
             detail = f"the certificate of {_short(job)} says otherwise of its {', '.join(wrong)}"
         else:
             cost = f"charged {_words(Price.from_json(first['price']))}"
@@ -248,11 +299,19 @@ def check_followed(body: Mapping[str, Any], firsts: Sequence[Mapping[str, Any]] 
             continue
         checks.append(Check("release", False, detail))
     for other in sorted(set(own) - set(named)):  # given to be looked at, and of no use here
-        checks.append(Check("release", False, f"it does not follow from {_short(other)}, whose certificate was given"))
+        checks.append(
+            Check(
+                "release",
+                False,
+                f"it does not follow from {_short(other)}, whose certificate was given",
+            )
+        )
     return checks
 
 
-ASKED_AGAIN = "nothing beyond what the first jobs released, which was charged then: epsilon 0 of its own"
+ASKED_AGAIN = (
+    "nothing beyond what the first jobs released, which was charged then: epsilon 0 of its own"
+)
 UNBOUND = "this certificate does not bind a result: it is of an older version"
 NEEDED = ("events", "guarantee", "price", "public_key", "signature")
 """What a certificate of any version has."""
@@ -270,7 +329,9 @@ def check_result(
     name, the id of its job; whatever is not given is not looked at, and then `holds` is None."""
     bound, named = body.get("result_digest"), body.get("tables")
     if job is not None and job != body.get("job"):
-        return [Check("result", False, f"the certificate is of another job: {_short(body.get('job'))}")]
+        return [
+            Check("result", False, f"the certificate is of another job: {_short(body.get('job'))}")
+        ]
     if bound is None and named is None:
         why = "not looked at: this is no whole certificate" if _missing(body) else UNBOUND
         return [Check("result", None, why)]
@@ -279,16 +340,30 @@ def check_result(
     if digest is None:
         checks = [Check("result", None, "not looked at: no result was given")]
     elif digest == bound:
-        checks = [Check("result", True, f"the result is the one that was certified, SHA-256 {bound}")]
+        checks = [
+            Check("result", True, f"the result is the one that was certified, SHA-256 {bound}")
+        ]
     else:
-        checks = [Check("result", False, "the result is not the one that was certified: it was changed or exchanged")]
+        checks = [
+            Check(
+                "result",
+                False,
+                "the result is not the one that was certified: it was changed or exchanged",
+            )
+        ]
     for name in sorted({*map(str, named), *tables}):
         if name not in named:
             checks.append(Check("table", False, f"the certificate names no table {_short(name)}"))
         elif name not in tables:
             checks.append(Check("table", None, f"{_short(name)}: not looked at: it was not given"))
         elif tables[name] == named[name]:
-            checks.append(Check("table", True, f"{_short(name)}: the one that was certified, SHA-256 {named[name]}"))
+            checks.append(
+                Check(
+                    "table",
+                    True,
+                    f"{_short(name)}: the one that was certified, SHA-256 {named[name]}",
+                )
+            )
         else:
             detail = f"{_short(name)}: not the one that was certified: it was changed or exchanged"
             checks.append(Check("table", False, detail))
@@ -302,8 +377,16 @@ def check_problem(body: Mapping[str, Any], digest: str | None) -> list[Check]:
     if bound is None or digest is None:
         return []
     if bound == digest:
-        return [Check("problem", True, f"the problem is the one that was certified, SHA-256 {bound}")]
-    return [Check("problem", False, "the problem is not the one that was certified: it was changed or exchanged")]
+        return [
+            Check("problem", True, f"the problem is the one that was certified, SHA-256 {bound}")
+        ]
+    return [
+        Check(
+            "problem",
+            False,
+            "the problem is not the one that was certified: it was changed or exchanged",
+        )
+    ]
 
 
 def digest_of_headline(headline: str, result: bytes) -> str:
@@ -341,10 +424,14 @@ def verdict(checks: Sequence[Check]) -> dict[str, Any]:
 def _check_signature(body: Mapping[str, Any], signed_by: str | Collection[str] | None) -> Check:
     name = "signature"
     if missing := _missing(body):
-        return Check(name, False, f"this is no whole certificate: it has no {', no '.join(missing)}")
+        return Check(
+            name, False, f"this is no whole certificate: it has no {', no '.join(missing)}"
+        )
     if not is_signed(body):
         return Check(name, False, "the signature is not that of this content")
-    if signed_by and body["public_key"] not in ((signed_by,) if isinstance(signed_by, str) else signed_by):
+    if signed_by and body["public_key"] not in (
+        (signed_by,) if isinstance(signed_by, str) else signed_by
+    ):
         return Check(name, False, "signed by another key than the one that was given")
     return Check(name, True, f"signed by {body['public_key']}")
 
@@ -360,25 +447,41 @@ def _check_price(body: Mapping[str, Any]) -> list[Check]:
     except (KeyError, TypeError, ValueError, AttributeError):
         return [Check("price", False, "the events have no price")]
     price = Check(
-        "price", stated == derived, f"the events cost {_words(derived)}; the certificate says {_words(stated)}"
+        "price",
+        stated == derived,
+        f"the events cost {_words(derived)}; the certificate says {_words(stated)}",
     )
     if kind == "none":
         free = guarantee.get("epsilon") is None and guarantee.get("delta") is None
         return [price, Check("guarantee", free, "a simulation guarantees nothing")]
     told = (guarantee.get("epsilon"), guarantee.get("delta"))
-    true = (float(to_decimal(derived.epsilon, EPSILON_UNIT)), float(to_decimal(derived.delta, DELTA_UNIT)))
+    true = (
+        float(to_decimal(derived.epsilon, EPSILON_UNIT)),
+        float(to_decimal(derived.delta, DELTA_UNIT)),
+    )
     named = _kind(False, derived, bool(body["events"]))
     if "follows_from" in body and not body["events"]:
-        return [price, Check("guarantee", kind == POST_PROCESSING and told == (0.0, 0.0), ASKED_AGAIN)]
+        return [
+            price,
+            Check("guarantee", kind == POST_PROCESSING and told == (0.0, 0.0), ASKED_AGAIN),
+        ]
     if named == "cryptographic":
         return [
             price,
-            Check("guarantee", told == (None, None) and kind == named, "cryptographic: no event, no epsilon"),
+            Check(
+                "guarantee",
+                told == (None, None) and kind == named,
+                "cryptographic: no event, no epsilon",
+            ),
         ]
     holds, said = told == true and kind == named, f"epsilon {told[0]}, delta {told[1]}"
     return [
         price,
-        Check("guarantee", holds, f"{named} with {_words(derived)}; the certificate says {kind} with {said}"),
+        Check(
+            "guarantee",
+            holds,
+            f"{named} with {_words(derived)}; the certificate says {kind} with {said}",
+        ),
     ]
 
 
@@ -386,7 +489,11 @@ def _check_transcript(body: Mapping[str, Any]) -> list[Check]:
     """Whether every agent has signed the transcript; nothing where no agents of their own took part."""
     section, guarantee = body.get("cryptographic"), body.get("guarantee")
     if not isinstance(section, Mapping) or "signatures" not in section:
-        claimed = isinstance(guarantee, Mapping) and guarantee.get("type") == "cryptographic" and section is not None
+        claimed = (
+            isinstance(guarantee, Mapping)
+            and guarantee.get("type") == "cryptographic"
+            and section is not None
+        )
         return [Check("transcript", False, "no agent has signed the transcript")] if claimed else []
     try:
         missing = unsigned(section)
@@ -397,4 +504,6 @@ def _check_transcript(body: Mapping[str, Any]) -> list[Check]:
 
 
 def _words(price: Price) -> str:
-    return f"epsilon {display(price.epsilon, EPSILON_UNIT)}, delta {display(price.delta, DELTA_UNIT)}"
+    return (
+        f"epsilon {display(price.epsilon, EPSILON_UNIT)}, delta {display(price.delta, DELTA_UNIT)}"
+    )

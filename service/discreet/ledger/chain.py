@@ -39,7 +39,10 @@ class Chain:
         body_bytes, body, digest, previous = read_entry(line, self._account)
         seq = self.seq + 1
         try:
-            require((body["tenant"], body["account"]) == (self._tenant, self._name), "it is of another account")
+            require(
+                (body["tenant"], body["account"]) == (self._tenant, self._name),
+                "it is of another account",
+            )
             account = self._account or Account({name: body[name] for name in IDENTITY})
             follow(account, body_bytes, body, digest, previous)
         except Fault as fault:

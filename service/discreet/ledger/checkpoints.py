@@ -58,7 +58,11 @@ class Verifier:
         name, _, rest = text.strip().partition("+")
         key_id, _, key = rest.partition("+")
         typed = decoded(key)
-        if not _NAME.fullmatch(name) or len(typed) != 33 or typed[:1] not in {_ED25519, _COSIGNATURE}:
+        if (
+            not _NAME.fullmatch(name)
+            or len(typed) != 33
+            or typed[:1] not in {_ED25519, _COSIGNATURE}
+        ):
             raise BadNote("a verifier key is `name+id+key`, of Ed25519")
         found = cls(name, typed[1:], typed[:1] == _COSIGNATURE)
         if found.key_id.hex() != key_id:
@@ -157,7 +161,9 @@ def sign_checkpoint(origin: str, size: int, root: bytes, key: Ed25519PrivateKey)
 def cosign(checkpoint: Checkpoint, name: str, key: Ed25519PrivateKey, seconds: int) -> str:
     """The signature line of a witness that saw the checkpoint at this time, in seconds since 1970."""
     signature = key.sign(_cosigned(checkpoint.text, seconds))
-    return _line(Verifier(name, public_bytes(key), witness=True), struct.pack(">Q", seconds) + signature)
+    return _line(
+        Verifier(name, public_bytes(key), witness=True), struct.pack(">Q", seconds) + signature
+    )
 
 
 def signers(checkpoint: Checkpoint, known: Collection[Verifier]) -> list[Verifier]:

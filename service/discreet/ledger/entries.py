@@ -69,7 +69,9 @@ def is_hash(text: Any) -> bool:
 
 def entry_line(body: str, digest: bytes, previous: bytes) -> bytes:
     """One line of an export, from the canonical body as the ledger stores it."""
-    return f'{{"body":{body},"hash":"{digest.hex()}","previous_hash":"{previous.hex()}"}}\n'.encode()
+    return (
+        f'{{"body":{body},"hash":"{digest.hex()}","previous_hash":"{previous.hex()}"}}\n'.encode()
+    )
 
 
 @dataclass
@@ -110,7 +112,8 @@ def _amounts(value: Any, columns: Sequence[str]) -> dict[str, int]:
     """Integers from canonical decimal strings."""
     found = {name: int(text) for name, text in value.items()}
     require(
-        sorted(found) == sorted(columns) and all(text == str(found[name]) for name, text in value.items()),
+        sorted(found) == sorted(columns)
+        and all(text == str(found[name]) for name, text in value.items()),
         "its amounts are not of this format",
     )
     require(min(found.values(), default=0) >= 0, "an amount is negative")
@@ -124,14 +127,25 @@ def _check_entry(account: Account, body: dict[str, Any]) -> None:
     totals, reserved = _amounts(body["totals"], COLUMNS), _amounts(body["reserved"], COLUMNS)
     spent, held = dict(account.totals), dict(account.reserved)
     if kind in ("open", "grant"):
-        require((kind == "open") == (body["seq"] == 1), "an account is opened once, by its first entry")
-        require(job is None and body["price"] == {} and body["events"] == [], "a cap has no job, price or events")
+        require(
+            (kind == "open") == (body["seq"] == 1), "an account is opened once, by its first entry"
+        )
+        require(
+            job is None and body["price"] == {} and body["events"] == [],
+            "a cap has no job, price or events",
+        )
         cap = _amounts(body["cap"], ("epsilon", "delta"))
-        require(body["filters"] == _limits(cap["epsilon"], cap["delta"]), "the filters do not follow from the cap")
+        require(
+            body["filters"] == _limits(cap["epsilon"], cap["delta"]),
+            "the filters do not follow from the cap",
+        )
         account.cap, account.limits = body["cap"], body["filters"]
     else:
         require(account.seq > 0, "an account begins with the entry that opens it")
-        require(body["cap"] == account.cap and body["filters"] == account.limits, "the cap changed without a grant")
+        require(
+            body["cap"] == account.cap and body["filters"] == account.limits,
+            "the cap changed without a grant",
+        )
         require(isinstance(job, str), "it names no job")
         last, price = account.jobs.get(job, ("", dict.fromkeys(COLUMNS, 0)))
         require(kind == "reserve" or body["events"] == [], "only a reservation has events")
@@ -148,12 +162,18 @@ def _check_entry(account: Account, body: dict[str, Any]) -> None:
             spent = {name: spent[name] + price[name] for name in COLUMNS}
             held = {name: held[name] + price[name] for name in COLUMNS}
         elif kind == "data_touched":
-            require(last == "reserve", "data were touched without a reservation, twice, or after the end")
+            require(
+                last == "reserve",
+                "data were touched without a reservation, twice, or after the end",
+            )
             require(body["price"] == {}, "touching data has no price of its own")
         elif kind in ("commit", "release"):
             needed = "data_touched" if kind == "commit" else "reserve"
             require(last == needed, f"a {kind} needs {needed} as the job's last entry")
-            require(_amounts(body["price"], COLUMNS) == price, "the price is not the one that was reserved")
+            require(
+                _amounts(body["price"], COLUMNS) == price,
+                "the price is not the one that was reserved",
+            )
             held = {name: held[name] - price[name] for name in COLUMNS}
             if kind == "release":
                 spent = {name: spent[name] - price[name] for name in COLUMNS}
@@ -162,15 +182,23 @@ def _check_entry(account: Account, body: dict[str, Any]) -> None:
         account.jobs[job] = (kind, price if kind in ("reserve", "data_touched") else {})
     require(totals == spent, "the totals are not the sum of the prices")
     require(reserved == held, "the reserved amounts are not the sum of the open reservations")
-    passed = any(all(totals[name] <= int(most) for name, most in one.items()) for one in account.limits.values())
+    passed = any(
+        all(totals[name] <= int(most) for name, most in one.items())
+        for one in account.limits.values()
+    )
     require(passed, "the totals pass no filter")
     account.totals, account.reserved = totals, reserved
 
 
-def follow(account: Account, body_bytes: bytes, body: dict[str, Any], digest: str, previous: str) -> None:
+def follow(
+    account: Account, body_bytes: bytes, body: dict[str, Any], digest: str, previous: str
+) -> None:
     """The next entry of an account: its place, its hashes, its rules."""
     seq = account.seq + 1
-    require(body["seq"] == seq, f"the entry is missing or out of its place: number {body['seq']} stands here")
+    require(
+        body["seq"] == seq,
+        f"the entry is missing or out of its place: number {body['seq']} stands here",
+    )
     require(previous == account.hash.hex(), "its previous hash is not that of the entry before")
     computed = hashlib.sha256(account.hash + body_bytes).hexdigest()
     require(computed == digest, "its hash is not that of its content: it was changed")
@@ -191,7 +219,8 @@ def read_entry(line: bytes, before: Account | None) -> tuple[bytes, dict[str, An
             and type(body["seq"]) is int
             and is_hash(digest)
             and is_hash(previous)
-            and entry_line(body_bytes.decode(), bytes.fromhex(digest), bytes.fromhex(previous)) == line
+            and entry_line(body_bytes.decode(), bytes.fromhex(digest), bytes.fromhex(previous))
+            == line
         )
     except (KeyError, ValueError, TypeError, RecursionError):
         well_formed = False

@@ -47,7 +47,9 @@ def statement(certificate: Mapping[str, Any]) -> dict[str, Any]:
     digests |= {f"{job}/result/{name}": tables[name] for name in sorted(tables)}
     return {
         "_type": STATEMENT,
-        "subject": [{"name": name, "digest": {"sha256": digest}} for name, digest in digests.items()],
+        "subject": [
+            {"name": name, "digest": {"sha256": digest}} for name, digest in digests.items()
+        ],
         "predicateType": PREDICATE,
         "predicate": dict(certificate),
     }
@@ -60,7 +62,9 @@ def seal(certificate: Mapping[str, Any], key: Ed25519PrivateKey) -> dict[str, An
     return {
         "payload": base64.b64encode(payload).decode(),
         "payloadType": PAYLOAD,
-        "signatures": [{"keyid": key_id(public_key(key)), "sig": base64.b64encode(signature).decode()}],
+        "signatures": [
+            {"keyid": key_id(public_key(key)), "sig": base64.b64encode(signature).decode()}
+        ],
     }
 
 
@@ -72,7 +76,9 @@ def opened(envelope: Mapping[str, Any]) -> dict[str, Any]:
     """The certificate in an envelope; BadEnvelope. No signature is looked at."""
     try:
         if set(envelope) != _MEMBERS or envelope["payloadType"] != PAYLOAD:
-            raise BadEnvelope(f"an envelope has {', '.join(sorted(_MEMBERS))}, and its payload is {PAYLOAD}")
+            raise BadEnvelope(
+                f"an envelope has {', '.join(sorted(_MEMBERS))}, and its payload is {PAYLOAD}"
+            )
         payload = bytes_of(envelope["payload"])
         said = json.loads(payload)
         if canonical.dumps(said) != payload:
@@ -101,7 +107,11 @@ def check_envelope(envelope: Mapping[str, Any], signed_by: Collection[str] = ())
             key = known.get(one["keyid"])
             if key is not None:
                 Ed25519PublicKey.from_public_bytes(key).verify(bytes_of(one["sig"]), payload)
-                found = Check("envelope", True, f"an in-toto statement, signed by {base64.b64encode(key).decode()}")
+                found = Check(
+                    "envelope",
+                    True,
+                    f"an in-toto statement, signed by {base64.b64encode(key).decode()}",
+                )
     except (InvalidSignature, KeyError, TypeError, ValueError, AttributeError):
         return Check("envelope", False, "a signature of the envelope is not that of its payload")
     return found

@@ -29,7 +29,9 @@ from discreet.ledger.entries import (
 _WORD = rb'"[ !#-\[\]-~]*"'
 """A JSON string of printable ASCII with nothing to escape: already canonical."""
 _ACTOR_AND_TIME = re.compile(rb"(?:null|%b),\"at\":%b" % (_WORD, _WORD))
-_JOB_AND_KIND = re.compile(rb'"([ !#-\[\]-~]*)","kind":"(reserve|data_touched|commit|release)","price":')
+_JOB_AND_KIND = re.compile(
+    rb'"([ !#-\[\]-~]*)","kind":"(reserve|data_touched|commit|release)","price":'
+)
 _REASON = re.compile(rb"null|%b" % _WORD)
 _TAIL = len(entry_line("", GENESIS, GENESIS)) - len(b'{"body":')
 _NEEDED = {"data_touched": "reserve", "commit": "data_touched", "release": "reserve"}
@@ -61,7 +63,9 @@ class Expected:
             scope=b',"scope":%b,"seq":' % texts["scope"],
             subject=b',"subject":%b,"tenant":%b,"totals":' % (texts["subject"], texts["tenant"]),
             unit=b',"unit":%b},"hash":"' % texts["unit"],
-            limits=[[(name, int(most)) for name, most in one.items()] for one in account.limits.values()],
+            limits=[
+                [(name, int(most)) for name, most in one.items()] for one in account.limits.values()
+            ],
             totals=_text(account.totals),
             reserved=_text(account.reserved),
         )

@@ -28,7 +28,9 @@ def _signed_bytes(tenant: str, listed: Sequence[Any]) -> bytes:
     return bytes(rfc8785.dumps(list(listed) or [tenant]))
 
 
-def sign_head(tenant: str, accounts: Iterable[tuple[str, int, bytes]], key: Ed25519PrivateKey) -> Head:
+def sign_head(
+    tenant: str, accounts: Iterable[tuple[str, int, bytes]], key: Ed25519PrivateKey
+) -> Head:
     """The signed head of a tenant from the last entry of each of its accounts."""
     listed: list[Any] = [[account, seq, digest.hex()] for account, seq, digest in sorted(accounts)]
     message = _signed_bytes(tenant, listed)
@@ -66,7 +68,9 @@ def check_head(
             and type(head["seq"]) is int
             and isinstance(head["tenant"], str)
             and [row[0] for row in listed] == sorted(last)
-            and all(type(seq) is int and seq > 0 and is_hash(digest) for seq, digest in last.values())
+            and all(
+                type(seq) is int and seq > 0 and is_hash(digest) for seq, digest in last.values()
+            )
         )
         if not well_formed:
             raise Broken("the head is not of this format")
@@ -74,7 +78,9 @@ def check_head(
             raise Broken("the head is signed by another key than the one that was given")
         key = Ed25519PublicKey.from_public_bytes(bytes_of(head["public_key"]))
         key.verify(bytes_of(head["signature"]), message)
-        if head["hash"] != hashlib.sha256(message).hexdigest() or head["seq"] != sum(seq for seq, _ in last.values()):
+        if head["hash"] != hashlib.sha256(message).hexdigest() or head["seq"] != sum(
+            seq for seq, _ in last.values()
+        ):
             raise Broken("the head's hash or number is not that of its list")
     except InvalidSignature:
         raise Broken("the signature of the head is forged") from None

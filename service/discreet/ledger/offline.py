@@ -40,7 +40,9 @@ class Beside:
 def check_all(body: Json, beside: Beside, export: Iterable[bytes] | None = None) -> list[Check]:
     """Signature, price, guarantee, what it follows from, the result that it binds, its place in the transparency log,
     and in an export (its lines)."""
-    checks = [] if beside.envelope is None else [check_envelope(beside.envelope, beside.public_keys)]
+    checks = (
+        [] if beside.envelope is None else [check_envelope(beside.envelope, beside.public_keys)]
+    )
     checks += certificates.check(body, beside.public_keys)
     checks += certificates.check_followed(body, beside.firsts)
     checks += _check_answer(body, beside)
@@ -49,7 +51,9 @@ def check_all(body: Json, beside: Beside, export: Iterable[bytes] | None = None)
     if export is None:
         return [*checks, Check("inclusion", None, "not looked at: give an export with --ledger")]
     certified = [body, *beside.firsts]
-    entries: dict[str, list[tuple[dict[str, Any], str]]] = {str(one.get("job")): [] for one in certified}
+    entries: dict[str, list[tuple[dict[str, Any], str]]] = {
+        str(one.get("job")): [] for one in certified
+    }
 
     def watch(entry: dict[str, Any], digest: str) -> None:
         if entry["job"] in entries:
@@ -59,7 +63,10 @@ def check_all(body: Json, beside: Beside, export: Iterable[bytes] | None = None)
         verify(export, public_key=beside.public_keys or body.get("public_key"), watch=watch)
     except Broken as broken:
         return [*checks, Check("inclusion", False, f"the export does not hold: {broken}")]
-    return [*checks, *(certificates.check_inclusion(one, entries[str(one.get("job"))]) for one in certified)]
+    return [
+        *checks,
+        *(certificates.check_inclusion(one, entries[str(one.get("job"))]) for one in certified),
+    ]
 
 
 def _check_answer(body: Json, beside: Beside) -> list[Check]:
@@ -76,5 +83,7 @@ def _check_answer(body: Json, beside: Beside) -> list[Check]:
     asked = job.get("problem")
     checks += certificates.check_problem(body, None if asked is None else canonical.digest(asked))
     if "result" in answer:
-        checks += certificates.check_headline(body, job.get("headline"), canonical.dumps(answer["result"]))
+        checks += certificates.check_headline(
+            body, job.get("headline"), canonical.dumps(answer["result"])
+        )
     return [*checks, Check("names", None, "what people call job and dataset is not certified")]

@@ -64,11 +64,20 @@ def check_proofs(
     if not isinstance(named, list) or not named:
         return []
     if "proofs" not in body:
-        return [Check("log", None, "not looked at: no proofs of the transparency log stand beside this certificate")]
+        return [
+            Check(
+                "log",
+                None,
+                "not looked at: no proofs of the transparency log stand beside this certificate",
+            )
+        ]
     try:
         checkpoint = read_checkpoint(body["proofs"]["checkpoint"])
         _require_leaves(named, body["proofs"]["entries"], checkpoint)
-        keys = {body["public_key"], *((signed_by,) if isinstance(signed_by, str) else signed_by or ())}
+        keys = {
+            body["public_key"],
+            *((signed_by,) if isinstance(signed_by, str) else signed_by or ()),
+        }
         own = [Verifier(checkpoint.origin, decoded(key)) for key in keys]
         by_service = signers(checkpoint, own)
         seen = signers(checkpoint, witnesses)
@@ -80,7 +89,9 @@ def check_proofs(
     if by_service:
         log = Check("log", True, f"its ledger entries are in the log {size}")
     else:
-        log = Check("log", None, f"its ledger entries are in {size}, signed by a key that was not given")
+        log = Check(
+            "log", None, f"its ledger entries are in {size}, signed by a key that was not given"
+        )
     return [log, _check_witnesses(checkpoint, seen, witnesses, needed)]
 
 
@@ -94,17 +105,25 @@ def _require_leaves(named: Sequence[Any], shown: Sequence[Any], checkpoint: Chec
         if not is_hash(digest):
             raise BadNote("the hash of an entry is not of this format")
         salt, path = decoded(proof["salt"]), read_hashes(proof["path"][:_MOST_HASHES])
-        if type(proof["number"]) is not int or len(salt) != _SALT_BYTES or len(path) != len(proof["path"]):
+        if (
+            type(proof["number"]) is not int
+            or len(salt) != _SALT_BYTES
+            or len(path) != len(proof["path"])
+        ):
             raise BadNote("the proofs are not of this format")
         leaf = leaf_hash(commitment(salt, bytes.fromhex(digest)))
         check_inclusion(leaf, proof["number"], checkpoint.size, path, checkpoint.root)
 
 
-def _check_witnesses(checkpoint: Checkpoint, seen: Sequence[Verifier], known: Sequence[Verifier], needed: int) -> Check:
+def _check_witnesses(
+    checkpoint: Checkpoint, seen: Sequence[Verifier], known: Sequence[Verifier], needed: int
+) -> Check:
     others = f"signature lines: {len(checkpoint.lines)}"
     if not known:
         return Check("witnesses", None, f"not looked at: no witness's key was given ({others})")
     names = ", ".join(one.name for one in seen) or "none of them"
     found = f"of {len(known)} witnesses that are known signed: {names}"
     least = max(needed, 1)
-    return Check("witnesses", len(seen) >= least, found if len(seen) >= least else f"{found}; {least} needed")
+    return Check(
+        "witnesses", len(seen) >= least, found if len(seen) >= least else f"{found}; {least} needed"
+    )

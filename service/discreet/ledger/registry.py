@@ -31,7 +31,9 @@ class Publisher:
     region: str = ""
 
 
-def entry(body: Mapping[str, Any], publisher: Publisher, *, headline: str = "", published: str = "") -> str:
+def entry(
+    body: Mapping[str, Any], publisher: Publisher, *, headline: str = "", published: str = ""
+) -> str:
     """The YAML text of an entry for what a certificate is of. `headline`: what the result says; `published`: the day,
     as YYYY-MM-DD. ValueError for a certificate of what no mechanism released."""
     guarantee = body["guarantee"]
@@ -40,7 +42,9 @@ def entry(body: Mapping[str, Any], publisher: Publisher, *, headline: str = "", 
             f"its guarantee is {guarantee['type']}: no mechanism of differential privacy released anything"
         )
     if guarantee["type"] == POST_PROCESSING:
-        raise ValueError("it follows from earlier releases alone: register those, by their own certificates")
+        raise ValueError(
+            "it follows from earlier releases alone: register those, by their own certificates"
+        )
     price = Price.from_json(body["price"])
     parameters = {"epsilon": _Figure(display(price.epsilon, EPSILON_UNIT))}
     if price.delta:
@@ -97,7 +101,11 @@ class _Figure(str):
 
 def _admitted_by(filters: Sequence[str]) -> str:
     """The filters that held on every account: none need, where each account has let it pass by one of its own."""
-    return f"the privacy filters {', '.join(filters)}" if filters else "a privacy filter of each of the accounts"
+    return (
+        f"the privacy filters {', '.join(filters)}"
+        if filters
+        else "a privacy filter of each of the accounts"
+    )
 
 
 def _sentences(parts: Sequence[str]) -> Iterator[str]:

@@ -18,7 +18,9 @@ Tile = tuple[int, int]
 ENTRIES = -1
 """In place of a level: tiles of what the leaves are hashes of."""
 
-_PATH = re.compile(r"(0|[1-9][0-9]?|entries)/((?:x[0-9]{3}/){0,5}[0-9]{3})(?:\.p/([1-9][0-9]{0,2}))?")
+_PATH = re.compile(
+    r"(0|[1-9][0-9]?|entries)/((?:x[0-9]{3}/){0,5}[0-9]{3})(?:\.p/([1-9][0-9]{0,2}))?"
+)
 
 EMPTY = hashlib.sha256().digest()
 """The root of no leaves."""
@@ -139,7 +141,9 @@ class Tree:
         return hashes[0]
 
 
-def check_inclusion(leaf: bytes, number: int, size: int, path: Sequence[bytes], root: bytes) -> None:
+def check_inclusion(
+    leaf: bytes, number: int, size: int, path: Sequence[bytes], root: bytes
+) -> None:
     """Unproven unless the leaf with this hash is number `number` of the tree of `size` leaves with this root."""
     if not 0 <= number < size:
         raise Unproven("the log has no leaf of this number")
@@ -158,7 +162,9 @@ def check_inclusion(leaf: bytes, number: int, size: int, path: Sequence[bytes], 
         raise Unproven("the path does not lead to the root")
 
 
-def check_consistency(old: int, size: int, old_root: bytes, root: bytes, path: Sequence[bytes]) -> None:
+def check_consistency(
+    old: int, size: int, old_root: bytes, root: bytes, path: Sequence[bytes]
+) -> None:
     """Unproven unless the tree of `size` leaves with this root begins with the one of `old` leaves and its root."""
     if not 0 <= old <= size:
         raise Unproven("the log is smaller than it was")

@@ -104,7 +104,9 @@ def verify(
         try:
             require(name in last, "the signed head does not know this account")
             require(body["tenant"] == own["tenant"], "it is of another tenant")
-            require(seq <= last[name][0] or body["seq"] != seq, "the signed head does not reach so far")
+            require(
+                seq <= last[name][0] or body["seq"] != seq, "the signed head does not reach so far"
+            )
             follow(account, body_bytes, body, digest, previous)
             if name in kept and kept[name][0] == seq:
                 require(kept[name][1] == digest, "the kept head names another entry in this place")
@@ -112,7 +114,9 @@ def verify(
             raise Broken(str(fault), name, seq) from None
         except (KeyError, TypeError, ValueError, AttributeError):
             raise Broken("it is not an entry of this format", name, seq) from None
-        least = min((at for at in (last[name][0], kept.get(name, (0, ""))[0]) if at > seq), default=0)
+        least = min(
+            (at for at in (last[name][0], kept.get(name, (0, ""))[0]) if at > seq), default=0
+        )
         count += 1
         if watch is not None:
             watch(body, digest)
@@ -124,7 +128,9 @@ def verify(
     return Verified(own["tenant"], len(done), count, own["hash"], own["public_key"])
 
 
-def _check_end(account: Account, last: Mapping[str, tuple[int, str]], kept: Mapping[str, tuple[int, str]]) -> None:
+def _check_end(
+    account: Account, last: Mapping[str, tuple[int, str]], kept: Mapping[str, tuple[int, str]]
+) -> None:
     """An account ends where the signed head says, and not before the kept one."""
     name = account.identity["account"]
     seq, digest = last[name]

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from discreet.ledger.checkpoints import LONGEST_NOTE, BadNote, Checkpoint, Verifier, hashes_text, read_checkpoint
+from discreet.ledger.checkpoints import (
+    LONGEST_NOTE,
+    BadNote,
+    Checkpoint,
+    Verifier,
+    hashes_text,
+    read_checkpoint,
+)
 from discreet.ledger.checkpoints import read_hashes as hashes_of
 from discreet.ledger.tree import Unproven, check_consistency
 
@@ -38,14 +45,20 @@ def request_text(old: int, path: Sequence[bytes], checkpoint: Checkpoint) -> str
     return "".join(f"{line}\n" for line in (f"old {old}", *hashes_text(path), "")) + checkpoint.note
 
 
-def judge(text: str, logs: Collection[Verifier], last: Callable[[str], Checkpoint | None]) -> Checkpoint:
+def judge(
+    text: str, logs: Collection[Verifier], last: Callable[[str], Checkpoint | None]
+) -> Checkpoint:
     """The checkpoint that may be signed, of one of these logs; `last` is what was signed of a log before. Refused."""
     head, found, note = text.partition("\n\n")
     first, *hashes = head.split("\n")
     word, _, number = first.partition(" ")
     if len(text) > LONGEST_REQUEST or not found or word != "old" or len(hashes) > MOST_HASHES:
-        raise Refused(400, "a request is `old N`, the hashes of a proof, an empty line, and a checkpoint")
-    if not (number.isascii() and number.isdigit() and len(number) < 19 and str(int(number)) == number):
+        raise Refused(
+            400, "a request is `old N`, the hashes of a proof, an empty line, and a checkpoint"
+        )
+    if not (
+        number.isascii() and number.isdigit() and len(number) < 19 and str(int(number)) == number
+    ):
         raise Refused(400, "the old size is no number")
     try:
         checkpoint, path = read_checkpoint(note), hashes_of(hashes)
@@ -64,7 +77,9 @@ def judge(text: str, logs: Collection[Verifier], last: Callable[[str], Checkpoin
     return checkpoint
 
 
-def _require_growth(old: int, path: Sequence[bytes], checkpoint: Checkpoint, before: Checkpoint | None) -> None:
+def _require_growth(
+    old: int, path: Sequence[bytes], checkpoint: Checkpoint, before: Checkpoint | None
+) -> None:
     size = 0 if before is None else before.size
     if old > checkpoint.size:
         raise Refused(400, "the old size is larger than the checkpoint's")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 ENTRIES = {
-    "open": ("Account opened", "{actor} opened this account with a cap. The cap is the most that may ever be spent."),
+    "open": (
+        "Account opened",
+        "{actor} opened this account with a cap. The cap is the most that may ever be spent.",
+    ),
     "grant": ("Cap changed", "{actor} set another cap. What was spent stays spent."),
     "reserve": (
         "Price reserved",
@@ -15,7 +18,13 @@ ENTRIES = {
         "A worker is about to hand private data to the job’s solver. From here on the job is charged in full, whether"
         " it succeeds or not.",
     ),
-    "commit": ("Price charged", "The job ended after data were touched. Its price is spent for good."),
-    "release": ("Reservation given back", "The job ended before any data were touched. Nothing was spent."),
+    "commit": (
+        "Price charged",
+        "The job ended after data were touched. Its price is spent for good.",
+    ),
+    "release": (
+        "Reservation given back",
+        "The job ended before any data were touched. Nothing was spent.",
+    ),
 }
 """Title and meaning of each kind of entry."""

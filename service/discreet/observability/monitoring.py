@@ -56,10 +56,14 @@ def failing(answers: Mapping[str, str]) -> str | None:
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket; DiscreetError in one line when the port cannot be had."""
     try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        return socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
+        )
     except (OSError, OverflowError) as error:
         reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else "not a port"
-        raise DiscreetError(f"cannot listen on port {port} of {host} for metrics: {reason}") from error
+        raise DiscreetError(
+            f"cannot listen on port {port} of {host} for metrics: {reason}"
+        ) from error
 
 
 @asynccontextmanager
@@ -95,13 +99,17 @@ async def _answer(head: bytes, checks: Mapping[str, Check], vital: tuple[str, ..
     if path == b"/healthz":
         broken = failing(await run_checks({name: checks[name] for name in vital}))
         if broken is not None:
-            return _response(500, "application/json", json.dumps({"status": "broken", "detail": broken}).encode())
+            return _response(
+                500, "application/json", json.dumps({"status": "broken", "detail": broken}).encode()
+            )
         return _response(200, "application/json", b'{"status":"ok"}')
     if path == b"/readyz":
         answers = await run_checks(checks)
         status = 200 if failing(answers) is None else 503
         body = {"status": "ready" if status == 200 else "not_ready", "checks": answers}
-        return _response(status, "application/json", json.dumps(body, separators=(",", ":")).encode())
+        return _response(
+            status, "application/json", json.dumps(body, separators=(",", ":")).encode()
+        )
     return _response(404, "text/plain", b"not found\n")
 
 

@@ -60,7 +60,9 @@ def configure(part: str = "", level: int = logging.INFO) -> None:
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
     )
     if not part:
-        logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
+        logging.basicConfig(
+            stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s"
+        )
     else:
         of_libraries = logging.StreamHandler(sys.stderr)
         of_libraries.setFormatter(
@@ -109,7 +111,9 @@ def span(
             current.end()
 
 
-def note(name: str, start: int, end: int, *, parent: str | None = None, **attributes: str | int | bool) -> None:
+def note(
+    name: str, start: int, end: int, *, parent: str | None = None, **attributes: str | int | bool
+) -> None:
     """A span of a time that is over or known, in nanoseconds since 1970."""
     _tracer.start_span(
         name,
@@ -133,7 +137,9 @@ def context_of(parent: str | None) -> Context:
     return _propagator.extract({"traceparent": parent}, Context())
 
 
-def _add_trace(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+def _add_trace(
+    _logger: Any, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
     current = trace.get_current_span().get_span_context()
     if current.is_valid:
         event["trace_id"], event["span_id"] = f"{current.trace_id:032x}", f"{current.span_id:016x}"

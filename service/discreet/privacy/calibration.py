@@ -18,8 +18,12 @@ from discreet.privacy.mechanisms.discrete_laplace import calibrate as discrete_l
 from discreet.privacy.mechanisms.gaussian import calibrate as gaussian
 from discreet.privacy.mechanisms.laplace import calibrate as laplace
 from discreet.privacy.mechanisms.one_draw_gaussian import calibrate as one_draw_gaussian
-from discreet.privacy.mechanisms.poisson_subsampled_gaussian import calibrate as poisson_subsampled_gaussian
-from discreet.privacy.mechanisms.smooth_sensitivity_gaussian import calibrate as smooth_sensitivity_gaussian
+from discreet.privacy.mechanisms.poisson_subsampled_gaussian import (
+    calibrate as poisson_subsampled_gaussian,
+)
+from discreet.privacy.mechanisms.smooth_sensitivity_gaussian import (
+    calibrate as smooth_sensitivity_gaussian,
+)
 
 __all__ = [
     "dirichlet",
@@ -36,7 +40,13 @@ __all__ = [
 
 @lru_cache(maxsize=4096)
 def least_variance(
-    sensitivity_l1: float, sensitivity_l2: float, epsilon: int, delta: int, *, neighbours: str, rho: int | None = None
+    sensitivity_l1: float,
+    sensitivity_l2: float,
+    epsilon: int,
+    delta: int,
+    *,
+    neighbours: str,
+    rho: int | None = None,
 ) -> DiscreteLaplace | DiscreteGaussian:
     """Discrete Laplace (by l1) or discrete Gaussian (by l2), whichever has less variance; delta 0: Laplace.
 

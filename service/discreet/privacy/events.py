@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     Event = MechanismEvent
 else:
     # In the order of the names, whichever of the files was imported first.
-    Event = Annotated[reduce(or_, (REGISTRY[name] for name in sorted(REGISTRY))), Field(discriminator="mechanism")]
+    Event = Annotated[
+        reduce(or_, (REGISTRY[name] for name in sorted(REGISTRY))), Field(discriminator="mechanism")
+    ]
 
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 EVENTS: TypeAdapter[tuple[Event, ...]] = TypeAdapter(tuple[Event, ...])
@@ -66,7 +68,9 @@ def price_of(values: Sequence[Any]) -> Price:
     events = EVENTS.validate_python(tuple(values))
     curves = len({event for event in events if isinstance(event, CalibratedEvent)})
     if curves > MAX_CURVES:
-        raise TooManyEvents(f"{curves} different events with a curve; no job has more than {MAX_CURVES}")
+        raise TooManyEvents(
+            f"{curves} different events with a curve; no job has more than {MAX_CURVES}"
+        )
     try:
         return total(events)
     except ArithmeticError as error:  # figures at which doubles end

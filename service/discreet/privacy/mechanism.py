@@ -21,7 +21,14 @@ from scipy.special import ndtri
 
 from discreet.privacy.pld import FULL, QUICK, ROUGH, DominatingPair, Effort, composed_delta
 from discreet.privacy.renyi import composed_rho
-from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, RHO_UNIT, Price, float_below, half_square
+from discreet.privacy.units import (
+    DELTA_UNIT,
+    EPSILON_UNIT,
+    RHO_UNIT,
+    Price,
+    float_below,
+    half_square,
+)
 
 if TYPE_CHECKING:
     from discreet.privacy.noise import Noise
@@ -32,13 +39,18 @@ LARGEST_TRANSCRIPT = 4096
 
 
 def _parse_units(value: object) -> object:
-    if isinstance(value, bool) or (isinstance(value, str) and not (value.isascii() and value.isdigit())):
+    if isinstance(value, bool) or (
+        isinstance(value, str) and not (value.isascii() and value.isdigit())
+    ):
         raise ValueError("a decimal string of an integer")
     return int(value) if isinstance(value, str) else value
 
 
 Units = Annotated[
-    int, BeforeValidator(_parse_units), Field(ge=0), PlainSerializer(str, return_type=str, when_used="json")
+    int,
+    BeforeValidator(_parse_units),
+    Field(ge=0),
+    PlainSerializer(str, return_type=str, when_used="json"),
 ]
 """An integer count of units; a decimal string in JSON, where numbers lose digits beyond 2^53."""
 
@@ -47,9 +59,7 @@ Count = Annotated[int, Field(ge=1, le=10**9, strict=True)]
 Norm = Literal["l1", "l2", "row", "smooth"]
 
 
-FLOAT_NOISE = (
-    "noise inside the iteration is drawn in floating point from AES-128 in counter mode, keyed by the operating system"
-)
+FLOAT_NOISE = "noise inside the iteration is drawn in floating point from AES-128 in counter mode, keyed by the operating system"
 
 
 class NotCertified(ValueError):
@@ -88,7 +98,9 @@ class MechanismEvent(BaseModel, ABC):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     mechanism: str
-    sensitivity: Positive = Field(description="Largest change, in `norm`, of what is noised, between neighbours")
+    sensitivity: Positive = Field(
+        description="Largest change, in `norm`, of what is noised, between neighbours"
+    )
     norm: Norm
     noise: str = Field(description="The distribution of the noise, in words")
     scale: Positive = Field(description="The parameter of the noise named by the mechanism")
@@ -150,7 +162,9 @@ class MechanismEvent(BaseModel, ABC):
     def transcript(self) -> int:
         """`count`; ValueError when so many releases are too long to attack."""
         if self.count > LARGEST_TRANSCRIPT:
-            raise ValueError(f"transcripts of more than {LARGEST_TRANSCRIPT} releases are too long to attack")
+            raise ValueError(
+                f"transcripts of more than {LARGEST_TRANSCRIPT} releases are too long to attack"
+            )
         return self.count
 
     def shifted(self, noise: Noise, shift: float, kind: type[Any]) -> tuple[Sampler, Sampler]:
@@ -178,7 +192,9 @@ class CalibratedEvent(MechanismEvent):
         epsilon = float_below(Fraction(self.charged_epsilon, EPSILON_UNIT))
         charged = Fraction(self.charged_delta, DELTA_UNIT)
         if not any(Fraction(bound) <= charged for bound in self.bounds(epsilon)):
-            raise NotCertified(f"{self.mechanism}: the noise is too small for the charged epsilon and delta")
+            raise NotCertified(
+                f"{self.mechanism}: the noise is too small for the charged epsilon and delta"
+            )
 
 
 class ChargedRho(CalibratedEvent):
@@ -231,13 +247,18 @@ class ComposedEvent(ChargedRho):
         """`delta`, faster and looser with less effort."""
         return max(self.composed_deltas(epsilon, effort, self.pairs()))
 
-    def composed_deltas(self, epsilon: float, effort: Effort, pairs: Sequence[DominatingPair]) -> list[float]:
+    def composed_deltas(
+        self, epsilon: float, effort: Effort, pairs: Sequence[DominatingPair]
+    ) -> list[float]:
         """What each of these pairs, composed, gives for delta."""
         negligible = 1e-4 * self.charged_delta / DELTA_UNIT
         return [composed_delta(pair, self.count, epsilon, negligible, effort) for pair in pairs]
 
     def rho(self, slack: float = 1.0) -> float:
-        epsilon, delta = float_below(Fraction(self.charged_epsilon, EPSILON_UNIT)), self.charged_delta / DELTA_UNIT
+        epsilon, delta = (
+            float_below(Fraction(self.charged_epsilon, EPSILON_UNIT)),
+            self.charged_delta / DELTA_UNIT,
+        )
         if not (epsilon > 0 and 0 < delta < 1):
             return math.inf
         return max(composed_rho(pair, self.count, epsilon, delta, slack) for pair in self.pairs())

@@ -60,7 +60,9 @@ class Noise:
 
     def generator(self) -> np.random.Generator:
         """A new NumPy generator on AES-128 in counter mode, freshly keyed; also for numba. Its floats are not exact."""
-        return np.random.Generator(cast(Any, AESCounter(key=int.from_bytes(self._entropy(16), "little"))))
+        return np.random.Generator(
+            cast(Any, AESCounter(key=int.from_bytes(self._entropy(16), "little")))
+        )
 
     def dirichlet(self, alpha: NDArray[np.float64]) -> Floats:
         """One draw from Dir(alpha) for each row (last axis) of `alpha`, every parameter positive.
@@ -73,7 +75,10 @@ class Noise:
             raise ValueError("Dirichlet parameters are positive")
         generator = self.generator()
         # G(a) = G(a+1) U^{1/a}.
-        logs = np.log(generator.standard_gamma(shape + 1)) + np.log1p(-generator.random(shape.shape)) / shape
+        logs = (
+            np.log(generator.standard_gamma(shape + 1))
+            + np.log1p(-generator.random(shape.shape)) / shape
+        )
         logs -= logs.max(axis=-1, keepdims=True)
         rows = np.exp(logs)
         rows /= rows.sum(axis=-1, keepdims=True)
@@ -112,15 +117,27 @@ class Noise:
         return cast(Integers, exact + draw(scale, exact.shape))
 
     def on_grid(
-        self, draw: Callable[[float, Size], Integers], scale: float, grid: float, values: NDArray[Any]
+        self,
+        draw: Callable[[float, Size], Integers],
+        scale: float,
+        grid: float,
+        values: NDArray[Any],
     ) -> Floats:
         """Values rounded to multiples of `grid`, clamped to ±2^62 of them, with `draw` of this scale."""
-        steps = np.nan_to_num(np.asarray(values, dtype=np.float64) / grid, nan=0.0, posinf=math.inf, neginf=-math.inf)
-        rounded = np.rint(np.clip(steps, -float(LARGEST_VALUE), float(LARGEST_VALUE))).astype(np.int64)
+        steps = np.nan_to_num(
+            np.asarray(values, dtype=np.float64) / grid, nan=0.0, posinf=math.inf, neginf=-math.inf
+        )
+        rounded = np.rint(np.clip(steps, -float(LARGEST_VALUE), float(LARGEST_VALUE))).astype(
+            np.int64
+        )
         return cast(Floats, (rounded + draw(scale / grid, rounded.shape)) * grid)
 
     def _fill(
-        self, kernel: Callable[[Integers, int, Words, int, int], tuple[int, int]], scale: float, size: Size, words: int
+        self,
+        kernel: Callable[[Integers, int, Words, int, int], tuple[int, int]],
+        scale: float,
+        size: Size,
+        words: int,
     ) -> Integers:
         n, q = as_ratio(scale)
         out = np.empty(size, dtype=np.int64)

@@ -98,14 +98,18 @@ def hockey_stick(pair: DominatingPair, epsilon: float) -> float:
     return max(0.0, p - math.exp(epsilon) * q) + 1e-13 * p
 
 
-def composed_delta(pair: DominatingPair, count: int, epsilon: float, negligible: float, effort: Effort = FULL) -> float:
+def composed_delta(
+    pair: DominatingPair, count: int, epsilon: float, negligible: float, effort: Effort = FULL
+) -> float:
     """Delta at epsilon >= 0 of `count` adaptive steps, rounded up; about `negligible` of it may be slack.
 
     Guaranteed not below the truth, whatever the effort; above it by `negligible` and by what the step of the grid does:
     it is 1 % of the standard deviation of L (1e-5 of delta), up to 10 % (1e-3) where the transform would be too large,
     and more for less effort. Where doubles end (noise or deltas of 1e-100, say) the bound is 1.
     """
-    delta = composed_tail(pair, count, epsilon, negligible, replace(effort, slack=1.0)).delta(effort.slack)
+    delta = composed_tail(pair, count, epsilon, negligible, replace(effort, slack=1.0)).delta(
+        effort.slack
+    )
     return min(delta, 1.0) if delta >= 0 else 1.0
 
 
@@ -122,7 +126,9 @@ class Tail:
 
 
 @lru_cache(maxsize=256)
-def composed_tail(pair: DominatingPair, count: int, epsilon: float, negligible: float, effort: Effort) -> Tail:
+def composed_tail(
+    pair: DominatingPair, count: int, epsilon: float, negligible: float, effort: Effort
+) -> Tail:
     """`composed_delta` before its slack is chosen."""
     try:
         with np.errstate(all="ignore"):
@@ -131,12 +137,18 @@ def composed_tail(pair: DominatingPair, count: int, epsilon: float, negligible: 
         return Tail(1.0, 0.0)
 
 
-def _composed_tail(pair: DominatingPair, count: int, epsilon: float, negligible: float, effort: Effort) -> Tail:
+def _composed_tail(
+    pair: DominatingPair, count: int, epsilon: float, negligible: float, effort: Effort
+) -> Tail:
     tail = tail_on(discretize(pair, count, negligible, effort), count, epsilon, negligible, effort)
-    return _composed_tail(pair, count, epsilon, negligible, tail) if isinstance(tail, Effort) else tail
+    return (
+        _composed_tail(pair, count, epsilon, negligible, tail) if isinstance(tail, Effort) else tail
+    )
 
 
-def tail_on(grid: Grid, count: int, epsilon: float, negligible: float, effort: Effort) -> Tail | Effort:
+def tail_on(
+    grid: Grid, count: int, epsilon: float, negligible: float, effort: Effort
+) -> Tail | Effort:
     """Delta at epsilon of `count` steps of the grid's own pair, rounded up; or with what effort it can be told."""
     exponent, tilt = _chernoff(grid, count, epsilon)
     infinite = -math.expm1(count * math.log1p(-min(grid.infinite, 1 - 1e-16)))
@@ -193,8 +205,13 @@ def discretize(pair: DominatingPair, count: int, negligible: float, effort: Effo
     if not deviation > 0:
         raise ArithmeticError("the loss has no spread that doubles can tell")
     window = 30 * math.sqrt(count) * deviation + min(high, 3.0)
-    step = min(COARSEST_STEP * deviation, max(FINEST_STEP * deviation, window / effort.wanted)) * effort.coarseness
-    places = _places(math.floor(low / step), math.ceil(high / step), math.ceil(BULK * deviation / step))
+    step = (
+        min(COARSEST_STEP * deviation, max(FINEST_STEP * deviation, window / effort.wanted))
+        * effort.coarseness
+    )
+    places = _places(
+        math.floor(low / step), math.ceil(high / step), math.ceil(BULK * deviation / step)
+    )
     points: Floats = np.asarray(places * step, dtype=np.float64)
     (tail_p, tail_q), (head_p, head_q) = pair.tails(points), pair.heads(points)
     p, q = _between(tail_p, head_p), _between(tail_q, head_q)
@@ -208,7 +225,11 @@ def discretize(pair: DominatingPair, count: int, negligible: float, effort: Effo
     infinite = max(0.0, float(tail_p[-1] - math.exp(points[-1]) * tail_q[-1]))
     masses[-1] += float(tail_p[-1]) - infinite
     masses *= (1 - infinite) / math.fsum(masses)
-    shift = 8 * ROUND * float(np.sum(np.minimum(tail_p, head_p) + np.exp(points) * np.minimum(tail_q, head_q)))
+    shift = (
+        8
+        * ROUND
+        * float(np.sum(np.minimum(tail_p, head_p) + np.exp(points) * np.minimum(tail_q, head_q)))
+    )
     there = masses > 0
     infinite = infinite * (1 + 1e-9) + 1e-13 * float(tail_p[-1])
     return Grid(step, places[there], points[there], masses[there], infinite, shift)
@@ -217,7 +238,9 @@ def discretize(pair: DominatingPair, count: int, negligible: float, effort: Effo
 def _places(first: int, last: int, bulk: int) -> NDArray[np.int64]:
     """Every integer within ±bulk, beyond that geometric steps, up to first and last."""
     reach = max(bulk + 1, -first, last)
-    far = bulk * TAIL_RATIO ** np.arange(1, math.ceil(math.log(reach / bulk) / math.log(TAIL_RATIO)) + 1)
+    far = bulk * TAIL_RATIO ** np.arange(
+        1, math.ceil(math.log(reach / bulk) / math.log(TAIL_RATIO)) + 1
+    )
     tail = np.unique(np.ceil(far).astype(np.int64))
     places = np.concatenate([-tail[::-1], np.arange(-bulk, bulk + 1), tail])
     return places[np.searchsorted(places, first, "right") - 1 : np.searchsorted(places, last) + 1]
@@ -225,15 +248,23 @@ def _places(first: int, last: int, bulk: int) -> NDArray[np.int64]:
 
 def _between(tail: Floats, head: Floats) -> Floats:
     """Masses of the intervals between points: differences of whichever of tail and head is small."""
-    return np.maximum(np.where(tail[1:] < head[1:], tail[:-1] - tail[1:], head[1:] - head[:-1]), 0.0)
+    return np.maximum(
+        np.where(tail[1:] < head[1:], tail[:-1] - tail[1:], head[1:] - head[:-1]), 0.0
+    )
 
 
 def _deviation(pair: DominatingPair, low: float, high: float) -> float:
     """The standard deviation of L under P, roughly."""
     size = max(-low, high)
-    points = np.sinh(np.linspace(math.asinh(low / size * 1e6), math.asinh(high / size * 1e6), 1001)) * size / 1e6
+    points = (
+        np.sinh(np.linspace(math.asinh(low / size * 1e6), math.asinh(high / size * 1e6), 1001))
+        * size
+        / 1e6
+    )
     (tail, _), (head, _) = pair.tails(points), pair.heads(points)
-    return math.sqrt(float(np.sum(_between(tail, head) * np.maximum(points[:-1] ** 2, points[1:] ** 2))))
+    return math.sqrt(
+        float(np.sum(_between(tail, head) * np.maximum(points[:-1] ** 2, points[1:] ** 2)))
+    )
 
 
 def _chernoff(grid: Grid, count: int, epsilon: float) -> tuple[float, float]:
@@ -269,7 +300,9 @@ def window_of(grid: Grid, count: int, epsilon: float, tilt: float, negligible: f
     log_moment = grid.log_moment(tilt)
     tilted = grid.masses * np.exp(tilt * grid.losses - log_moment)
     mean = float(np.sum(tilted * grid.losses))
-    deviation = math.sqrt(count * max(0.0, float(np.sum(tilted * (grid.losses - mean) ** 2)))) + grid.step
+    deviation = (
+        math.sqrt(count * max(0.0, float(np.sum(tilted * (grid.losses - mean) ** 2)))) + grid.step
+    )
     missed = min(1.0, negligible / 8 / math.exp(count * log_moment - tilt * epsilon))
     orders = np.geomspace(0.05, 40.0, 30) / deviation
     above = max(0.0, min(_reach(grid, count, epsilon, tilt, order, missed) for order in orders))
@@ -288,7 +321,9 @@ def _tilted_tail(grid: Grid, count: int, epsilon: float, tilt: float, window: Wi
     return Tail(value * (1 + 1e-12 + 4 * ROUND * count), rounding)
 
 
-def power(grid: Grid, masses: Floats, count: int, epsilon: float, window: Window) -> tuple[Floats, Floats, float]:
+def power(
+    grid: Grid, masses: Floats, count: int, epsilon: float, window: Window
+) -> tuple[Floats, Floats, float]:
     """The `count`-fold convolution of `masses` at the grid's places.
 
     Sums in the window around epsilon, increasing, their masses, and the l2 norm of these masses' rounding errors.
@@ -311,7 +346,9 @@ def power(grid: Grid, masses: Floats, count: int, epsilon: float, window: Window
     return sums, np.maximum(composed[indices % size], 0.0), error
 
 
-def _reach(grid: Grid, count: int, epsilon: float, tilt: float, order: float, missed: float) -> float:
+def _reach(
+    grid: Grid, count: int, epsilon: float, tilt: float, order: float, missed: float
+) -> float:
     """How far from epsilon, upward for order > 0, the tilted sum S goes with more than probability `missed` (Chernoff).
 
     ln P(order (S - eps) > |order| reach) <= count (K(tilt + order) - K(tilt)) - order eps - |order| reach.

@@ -62,7 +62,9 @@ RAISED = (0.0, *(4.0**i for i in range(-10, 1)))
 NEGLIGIBLE = 1e-4
 
 
-def composed_rho(pair: DominatingPair, count: int, epsilon: float, delta: float, slack: float = 1.0) -> float:
+def composed_rho(
+    pair: DominatingPair, count: int, epsilon: float, delta: float, slack: float = 1.0
+) -> float:
     """An upper bound on rho, with delta_z = delta, of `count` adaptive steps; inf where none is found.
 
     `pair` dominates one step; (epsilon, delta) should hold for the composition, epsilon > 0 and 0 < delta < 1. `slack`
@@ -72,7 +74,9 @@ def composed_rho(pair: DominatingPair, count: int, epsilon: float, delta: float,
 
 
 @lru_cache(maxsize=1024)
-def composed_rhos(pair: DominatingPair, count: int, epsilon: float, delta: float) -> dict[float, float]:
+def composed_rhos(
+    pair: DominatingPair, count: int, epsilon: float, delta: float
+) -> dict[float, float]:
     """`composed_rho` by its slack. What is charged is certified next: both are made of the same transforms."""
     made, found = _Transforms(pair, count, epsilon, delta), {}
     for slack in (1.0, CHARGING):
@@ -102,7 +106,10 @@ def truncated_rho(losses: Floats, masses: Floats, epsilon: float, delta: float) 
     between = np.minimum(_largest_on_chords(orders, logs), most / (1 + orders[:-1]))
     after = np.append(np.maximum.accumulate(between[::-1])[::-1], 0.0)
     # All orders below any one of them cost at most its divergence.
-    return max(float(np.min(np.maximum(np.minimum(logs / orders, most), after))), most / (1 + float(orders[-1])))
+    return max(
+        float(np.min(np.maximum(np.minimum(logs / orders, most), after))),
+        most / (1 + float(orders[-1])),
+    )
 
 
 def _largest_on_chords(b: Floats, k: Floats) -> Floats:
@@ -112,7 +119,11 @@ def _largest_on_chords(b: Floats, k: Floats) -> Floats:
     """
     slope = np.diff(k) / np.diff(b)
     start = k[:-1] - slope * b[:-1]
-    top = np.where(start < 0, (-start + np.sqrt(np.maximum(start * start - start * slope, 0.0))) / slope, b[:-1])
+    top = np.where(
+        start < 0,
+        (-start + np.sqrt(np.maximum(start * start - start * slope, 0.0))) / slope,
+        b[:-1],
+    )
     x = np.clip(top, b[:-1], b[1:])
     largest: Floats = (start + slope * x) / (x * (1 + x))
     return largest
@@ -136,7 +147,9 @@ def pair_of_curve(curve: Callable[[float], float], epsilon: float) -> tuple[Floa
     upper = np.array([curve(float(x)) for x in half])
     losses = np.concatenate([-half[:0:-1], half])
     a = np.exp(losses)
-    bound = np.concatenate([1 - a[: CURVE_POINTS - 1] + a[: CURVE_POINTS - 1] * upper[:0:-1], upper])
+    bound = np.concatenate(
+        [1 - a[: CURVE_POINTS - 1] + a[: CURVE_POINTS - 1] * upper[:0:-1], upper]
+    )
     # From (0, 1), where every curve starts, by the lower hull.
     a, bound, losses = np.append(0.0, a), np.append(1.0, bound), np.append(-math.inf, losses)
     kept: list[int] = []
@@ -163,13 +176,17 @@ class _Transforms:
 
     def grid(self, effort: Effort) -> Grid:
         if effort.coarseness not in self._grids:
-            self._grids[effort.coarseness] = discretize(self.pair, self.count, NEGLIGIBLE * self.delta, effort)
+            self._grids[effort.coarseness] = discretize(
+                self.pair, self.count, NEGLIGIBLE * self.delta, effort
+            )
         return self._grids[effort.coarseness]
 
     def tail(self, effort: Effort, cut: float) -> Tail | Effort:
         key = effort.coarseness, cut
         if key not in self._tails:
-            self._tails[key] = tail_on(self.grid(effort), self.count, cut, NEGLIGIBLE * self.delta, effort)
+            self._tails[key] = tail_on(
+                self.grid(effort), self.count, cut, NEGLIGIBLE * self.delta, effort
+            )
         return self._tails[key]
 
     def window(self, effort: Effort) -> Window | Effort:
@@ -227,6 +244,11 @@ def _in_buckets(losses: Floats, masses: Floats) -> tuple[Floats, Floats]:
     ends = np.linspace(low, high, BUCKETS + 1)
     place = np.minimum(np.searchsorted(ends, losses, side="right") - 1, BUCKETS - 1)
     width = (high - low) / BUCKETS
-    above = np.clip(np.expm1(np.minimum(ends[place] - losses, 0.0)) / math.expm1(-width), 0.0, 1.0) * masses
-    total = np.bincount(place, masses - above, BUCKETS + 1) + np.bincount(place + 1, above, BUCKETS + 1)
+    above = (
+        np.clip(np.expm1(np.minimum(ends[place] - losses, 0.0)) / math.expm1(-width), 0.0, 1.0)
+        * masses
+    )
+    total = np.bincount(place, masses - above, BUCKETS + 1) + np.bincount(
+        place + 1, above, BUCKETS + 1
+    )
     return ends, np.asarray(total, dtype=np.float64)

@@ -18,7 +18,14 @@ import numpy as np
 
 from discreet.privacy.mechanism import CalibratedEvent, ChargedRho, NotCertified
 from discreet.privacy.pld import CHARGING, FULL, QUICK, QUICK_STEPS, ROUGH, DominatingPair, Effort
-from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, LARGEST_SCALE, RHO_UNIT, float_below, half_square
+from discreet.privacy.units import (
+    DELTA_UNIT,
+    EPSILON_UNIT,
+    LARGEST_SCALE,
+    RHO_UNIT,
+    float_below,
+    half_square,
+)
 
 MARGIN = 1e-9
 RHO_MARGIN = 1e-6
@@ -39,7 +46,9 @@ class Composed(Protocol):
 
     def pairs(self) -> tuple[DominatingPair, ...]: ...
 
-    def composed_deltas(self, epsilon: float, effort: Effort, pairs: Sequence[DominatingPair]) -> list[float]: ...
+    def composed_deltas(
+        self, epsilon: float, effort: Effort, pairs: Sequence[DominatingPair]
+    ) -> list[float]: ...
 
 
 def float_above(value: Fraction) -> float:
@@ -57,7 +66,9 @@ def request(epsilon: int, delta: int) -> tuple[float, float]:
     return float_below(Fraction(epsilon, EPSILON_UNIT)), delta / DELTA_UNIT * (1 - MARGIN)
 
 
-def smallest_scale(delta_at: Callable[[float], float], target: float, low: float, high: float) -> float:
+def smallest_scale(
+    delta_at: Callable[[float], float], target: float, low: float, high: float
+) -> float:
     """The smallest scale, to 1e-11 relative, with delta_at(scale) <= target, for a curve that falls with the scale.
 
     `low` and `high` are guesses of a bracket. What is returned meets the target, whatever the curve's shape.
@@ -87,7 +98,12 @@ def smallest_composed_scale(
     def found(which: slice) -> float:
         """ln of the scale at which the worst of these pairs meets the target, to the tolerance."""
         log_scale, slope = _root(
-            lambda s: max(deltas(s, least_effort, which)), target, guess / 1.2, guess, tolerance, least
+            lambda s: max(deltas(s, least_effort, which)),
+            target,
+            guess / 1.2,
+            guess,
+            tolerance,
+            least,
         )
         before: tuple[float, float] | None = None
         for _ in range(5):
@@ -107,11 +123,18 @@ def smallest_composed_scale(
     log_scale = found(slice(worst, worst + 1))
     if max(deltas(math.exp(log_scale), most_effort, slice(None))) > target * (1 + tolerance):
         log_scale = found(slice(None))
-    return _stepped_up(lambda s: max(deltas(s, most_effort, slice(None))), target, log_scale, tolerance)
+    return _stepped_up(
+        lambda s: max(deltas(s, most_effort, slice(None))), target, log_scale, tolerance
+    )
 
 
 def _root(
-    delta_at: Callable[[float], float], target: float, low: float, high: float, tolerance: float, least: float
+    delta_at: Callable[[float], float],
+    target: float,
+    low: float,
+    high: float,
+    tolerance: float,
+    least: float,
 ) -> tuple[float, float]:
     """The ln scale at which delta_at meets the target, and the slope of ln delta there (0: met below `least`)."""
 
@@ -137,7 +160,9 @@ def _log_ratio(delta: float, target: float) -> float:
     return math.log(max(delta, 1e-320) / target)
 
 
-def _stepped_up(delta_at: Callable[[float], float], target: float, log_scale: float, step: float) -> float:
+def _stepped_up(
+    delta_at: Callable[[float], float], target: float, log_scale: float, step: float
+) -> float:
     scale = math.exp(log_scale)
     while delta_at(scale) > target:
         scale, step = scale * (1 + step), step * 2
@@ -157,7 +182,8 @@ def grid_of(sensitivity: float, rounded: float, scale: float) -> float:
     Rounding adds `rounded` steps to the sensitivity.
     """
     grid = max(
-        math.ldexp(_power_of_two_below(sensitivity / rounded), -GRID_BITS), math.ldexp(_power_of_two_below(scale), -50)
+        math.ldexp(_power_of_two_below(sensitivity / rounded), -GRID_BITS),
+        math.ldexp(_power_of_two_below(scale), -50),
     )
     if grid * rounded > sensitivity / 1000:
         raise ValueError("so little epsilon for so many coordinates leaves no grid fine enough")

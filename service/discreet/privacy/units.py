@@ -106,7 +106,10 @@ class Price:
 
     def __add__(self, other: Price) -> Price:
         return Price(
-            self.epsilon + other.epsilon, self.delta + other.delta, self.rho + other.rho, self.delta_z + other.delta_z
+            self.epsilon + other.epsilon,
+            self.delta + other.delta,
+            self.rho + other.rho,
+            self.delta_z + other.delta_z,
         )
 
     def columns(self) -> dict[str, int]:
@@ -128,7 +131,10 @@ class Price:
     ) -> Price:
         """The smallest price not below the given quantities."""
         return cls(
-            epsilon_units(epsilon, "up"), delta_units(delta, "up"), rho_units(rho, "up"), delta_units(delta_z, "up")
+            epsilon_units(epsilon, "up"),
+            delta_units(delta, "up"),
+            rho_units(rho, "up"),
+            delta_units(delta_z, "up"),
         )
 
     @classmethod

@@ -43,7 +43,10 @@ def epsilon_units_from_rho(rho: int, delta: int) -> int:
     r, log_inverse = rho / RHO_UNIT, -math.log(delta / DELTA_UNIT)
     order = _root(lambda b: log_inverse - math.log1p(b) - r * b * b, log_inverse)
     c = _CONTEXT
-    exact_rho, exact_delta = c.divide(Decimal(rho), Decimal(RHO_UNIT)), c.divide(Decimal(delta), Decimal(DELTA_UNIT))
+    exact_rho, exact_delta = (
+        c.divide(Decimal(rho), Decimal(RHO_UNIT)),
+        c.divide(Decimal(delta), Decimal(DELTA_UNIT)),
+    )
     bound = c.add(c.multiply(exact_rho, order), _rest(order, exact_delta))
     scaled = c.multiply(c.add(bound, _SLACK), Decimal(EPSILON_UNIT))
     return max(0, int(scaled.to_integral_value(ROUND_CEILING)))
@@ -61,7 +64,12 @@ def largest_rho(epsilon: int, delta: int) -> int:
     eps, log_inverse = epsilon / EPSILON_UNIT, -math.log(delta / DELTA_UNIT)
 
     def excess(b: float) -> float:
-        return (log_inverse - math.log1p(b)) * (1 + 2 * b) / (b * b) + math.log(b) - math.log1p(b) - eps
+        return (
+            (log_inverse - math.log1p(b)) * (1 + 2 * b) / (b * b)
+            + math.log(b)
+            - math.log1p(b)
+            - eps
+        )
 
     order = _root(excess, log_inverse)
     c = _CONTEXT

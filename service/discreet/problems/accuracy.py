@@ -15,7 +15,9 @@ from typing_extensions import TypedDict
 LEVEL = 0.9
 """Of the intervals of results."""
 
-INTERVALS: Any = Field(default=True, description="Whether the result says how far the noise may have moved its numbers")
+INTERVALS: Any = Field(
+    default=True, description="Whether the result says how far the noise may have moved its numbers"
+)
 """Of the problem field `uncertainty`, which is a `Flag`; without it `finish` takes no longer than its solver."""
 
 
@@ -29,15 +31,21 @@ class Interval(TypedDict):
 class Uncertainty(TypedDict):
     """How far the noise may have moved a result, from what was released and the public distribution of the noise."""
 
-    level: Annotated[float, Field(description="Probability with which an interval holds what it would be unnoised")]
+    level: Annotated[
+        float,
+        Field(description="Probability with which an interval holds what it would be unnoised"),
+    ]
     values: Annotated[
-        dict[str, Interval], Field(description="By field of the result; a field without one has no honest interval")
+        dict[str, Interval],
+        Field(description="By field of the result; a field without one has no honest interval"),
     ]
     noise_dominates: Annotated[
         dict[str, bool | list[bool]],
         Field(description="By field: whether it, or each of its rows, is mostly noise"),
     ]
-    mostly_noise: Annotated[bool, Field(description="Whether the answer as a whole is mostly noise")]
+    mostly_noise: Annotated[
+        bool, Field(description="Whether the answer as a whole is mostly noise")
+    ]
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,9 @@ class Around:
     def shaped(self, public: Any, pointer: str) -> Profile:
         """The profile, for a dataset of this public part. InvalidInput unless it is of the same shape."""
         issues = [
-            FieldIssue(pointer, f"{self.job_id} released of a dataset with other {name} than this one")
+            FieldIssue(
+                pointer, f"{self.job_id} released of a dataset with other {name} than this one"
+            )
             for name in self.problem.shape
             if getattr(self.public, name) != getattr(public, name)
         ]
@@ -36,7 +38,9 @@ class Around:
         return self.profile
 
 
-def profiled(problem: Problem, public: Any, plan: Plan, released: Released, job_id: str, pointer: str) -> Around:
+def profiled(
+    problem: Problem, public: Any, plan: Plan, released: Released, job_id: str, pointer: str
+) -> Around:
     """What a job released, as figures. InvalidInput where it tells none."""
     profile = problem.profile(public, plan, released)
     if profile is None:

@@ -70,7 +70,9 @@ def half_noise(case: Neighbours, **options: Any) -> AuditRow:
 def _flat(case: Neighbours, plan: Plan, content: Content, noise: Noise) -> Floats:
     """Everything that one release lets out, in one row."""
     released = case.problem.release(case.public, plan, content, noise)
-    return np.concatenate([np.asarray(released[name], dtype=np.float64).ravel() for name in sorted(released)])
+    return np.concatenate(
+        [np.asarray(released[name], dtype=np.float64).ravel() for name in sorted(released)]
+    )
 
 
 class _Unnoised(Noise):
@@ -96,5 +98,7 @@ def _likelihood_ratio(case: Neighbours, plan: Plan) -> Score | None:
         found += noise.added
     (event, left), (_, right) = found
     if event.norm == "l1":
-        return lambda outputs: np.asarray(np.abs(outputs - right) - np.abs(outputs - left)).sum(axis=1)
+        return lambda outputs: np.asarray(np.abs(outputs - right) - np.abs(outputs - left)).sum(
+            axis=1
+        )
     return lambda outputs: np.asarray((outputs - (left + right) / 2) @ (left - right))

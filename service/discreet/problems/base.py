@@ -106,11 +106,17 @@ class Problem(Frozen):
 
     def with_objects(self, found: Mapping[str, PublicObject]) -> Self:
         """The same with stored objects, by id, in the place of their ids."""
-        return self.model_copy(update={field: found[name] for field, (name, _) in self.named().items()})
+        return self.model_copy(
+            update={field: found[name] for field, (name, _) in self.named().items()}
+        )
 
     def held(self) -> dict[str, PublicObject]:
         """The public objects that it holds as a whole, by field."""
-        return {field: value for field in self.objects if isinstance(value := getattr(self, field), PublicObject)}
+        return {
+            field: value
+            for field in self.objects
+            if isinstance(value := getattr(self, field), PublicObject)
+        }
 
     @classmethod
     def fits(cls, field: str, sizes: Mapping[str, Any], public: Any) -> bool:
@@ -156,7 +162,9 @@ class Problem(Frozen):
         return body
 
     @classmethod
-    def examples_for(cls, public: Any, stored: Mapping[str, Iterable[Mapping[str, Any]]]) -> Iterator[dict[str, Any]]:
+    def examples_for(
+        cls, public: Any, stored: Mapping[str, Iterable[Mapping[str, Any]]]
+    ) -> Iterator[dict[str, Any]]:
         """`example_for` with stored objects in the place of made-up ones, best first: the newest that fit, and at last
         with none. `stored`: by field those of the tenant, newest first, each with its `id` and sizes. Whether one does
         for these data is only known when a plan is made of it."""
@@ -203,7 +211,10 @@ class Problem(Frozen):
                 made = self.plan(public, budget.model_copy(update={"epsilon": epsilon}))
             except InvalidInput as refused:
                 raise InvalidInput(
-                    FieldIssue("/privacy/rho" if one.pointer == "/privacy/epsilon" else one.pointer, one.detail)
+                    FieldIssue(
+                        "/privacy/rho" if one.pointer == "/privacy/epsilon" else one.pointer,
+                        one.detail,
+                    )
                     for one in refused.issues
                 ) from None
             ratio = budget.rho / max(1, made.total.rho)
@@ -221,7 +232,10 @@ class Problem(Frozen):
             if not below < epsilon < above:
                 epsilon = (below + above) // 2
         if best is None:
-            raise InvalidInput("no plan of this problem was found that keeps so small a rho", pointer="/privacy/rho")
+            raise InvalidInput(
+                "no plan of this problem was found that keeps so small a rho",
+                pointer="/privacy/rho",
+            )
         return best
 
     def profile(self, public: Any, plan: Plan, released: Released) -> Profile | None:

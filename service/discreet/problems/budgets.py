@@ -45,7 +45,9 @@ class Budgeted:
             raise InvalidInput(says, pointer="/privacy/accuracy")
 
 
-def budgeted(problem: Problem, public: Any, privacy: Privacy | None, around: Profile | None = None) -> Budgeted:
+def budgeted(
+    problem: Problem, public: Any, privacy: Privacy | None, around: Profile | None = None
+) -> Budgeted:
     """The plan of what is asked for; its advice begins with what was chosen where that is said in other words, and with
     what it means where it protects nobody any more.
 
@@ -58,13 +60,22 @@ def budgeted(problem: Problem, public: Any, privacy: Privacy | None, around: Pro
             return problem.plan_federation((), budget)
         return problem.plan_within(public, budget)
 
-    if privacy is not None and privacy.accuracy is not None and privacy.accuracy.around is not None and around is None:
-        raise InvalidInput("only a server knows what that job released", pointer="/privacy/accuracy/around")
+    if (
+        privacy is not None
+        and privacy.accuracy is not None
+        and privacy.accuracy.around is not None
+        and around is None
+    ):
+        raise InvalidInput(
+            "only a server knows what that job released", pointer="/privacy/accuracy/around"
+        )
     budget = problem.budget(privacy)
     if privacy is None or privacy.in_figures:
         plan = make(budget)
         if (charged := plan.total.epsilon / EPSILON_UNIT) > LITTLE:
-            plan = plan.model_copy(update={"advice": (_meaning(f"epsilon {charged:g}", plan), *plan.advice)})
+            plan = plan.model_copy(
+                update={"advice": (_meaning(f"epsilon {charged:g}", plan), *plan.advice)}
+            )
         return Budgeted(plan, budget)
     budget = problem.budget(privacy.settled(problem.units(public)))
     chosen: tuple[str, ...] = ()
@@ -78,17 +89,25 @@ def budgeted(problem: Problem, public: Any, privacy: Privacy | None, around: Pro
         chosen = (
             f"epsilon {epsilon} is about the smallest with which {expected.quantity} is expected to be within"
             f" ± {plain(expected.promised, 3)} with {percent(privacy.accuracy.confidence)} ({expected.unit})"
-            + (f", if the data are as {privacy.accuracy.around} released them" if around is not None else "")
+            + (
+                f", if the data are as {privacy.accuracy.around} released them"
+                if around is not None
+                else ""
+            )
             + _spread(expected, budget, public_alone=around is None),
             _meaning(f"epsilon {epsilon}", plan),
         )
     else:
         plan = _renamed(make, budget, privacy)
         if privacy.preset is not None:
-            chosen = (_meaning(f"{privacy.preset} is epsilon {budget.epsilon / EPSILON_UNIT:g}", plan),)
+            chosen = (
+                _meaning(f"{privacy.preset} is epsilon {budget.epsilon / EPSILON_UNIT:g}", plan),
+            )
     if privacy.delta is None:
         chosen += (_delta(problem, public, plan, budget),)
-    return Budgeted(plan.model_copy(update={"advice": (*chosen, *plan.advice)}), budget, in_other_words=True)
+    return Budgeted(
+        plan.model_copy(update={"advice": (*chosen, *plan.advice)}), budget, in_other_words=True
+    )
 
 
 def _told_around(problem: Problem, public: Any, plan: Plan, around: Profile) -> Plan:

@@ -29,7 +29,9 @@ def charts_module(kind: str) -> Any:
     return module_of(kind, "charts")
 
 
-def result_charts(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
+def result_charts(
+    problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]
+) -> list[Chart]:
     """The charts of a result. `problem` as stored with the job, `plan` and `result` as the API gives them; fields that
     the result names in `tables` are not drawn."""
     drawing = charts_module(problem["kind"])
@@ -38,7 +40,11 @@ def result_charts(problem: dict[str, Any], plan: dict[str, Any], result: dict[st
 
 
 def draw_result(
-    problem: dict[str, Any], result: dict[str, Any], path: Path, *, coordinates: ArrayLike | None = None
+    problem: dict[str, Any],
+    result: dict[str, Any],
+    path: Path,
+    *,
+    coordinates: ArrayLike | None = None,
 ) -> None:
     """Draw a result as a picture file. `problem`: the body it answers; `coordinates`: of a network's nodes.
 
@@ -49,7 +55,9 @@ def draw_result(
     for field, model in JOBS[kind].objects.items() if kind in JOBS else ():
         if isinstance(named := problem.get(field), str):
             says = f"{named} is known to a server alone: put the {model.type} itself into this file"
-            raise InvalidInput(f"{says} (`discreet {model.type} show {named} --json`)", pointer=f"/problem/{field}")
+            raise InvalidInput(
+                f"{says} (`discreet {model.type} show {named} --json`)", pointer=f"/problem/{field}"
+            )
     drawn = getattr(charts_module(kind), "draw", None)
     if drawn is None:
         raise InvalidInput(f"there is no picture of a result of kind {kind}")

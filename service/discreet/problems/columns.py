@@ -33,7 +33,11 @@ class Issues:
         self._found: list[FieldIssue] = []
 
     def where(
-        self, bad: NDArray[np.bool_], column: str, detail: str, values: Sequence[Any] | NDArray[Any] | None = None
+        self,
+        bad: NDArray[np.bool_],
+        column: str,
+        detail: str,
+        values: Sequence[Any] | NDArray[Any] | None = None,
     ) -> None:
         """One issue for all rows where `bad` holds: the first, with the value of `values` that stands there, and how
         many there are up to which place."""
@@ -82,23 +86,37 @@ def integer_columns(
     return {name: values.astype(dtype) for name, values in columns.items()}
 
 
-def check_names(table: pa.Table, needed: Sequence[str], optional: Sequence[str], prefix: str) -> None:
+def check_names(
+    table: pa.Table, needed: Sequence[str], optional: Sequence[str], prefix: str
+) -> None:
     """InvalidInput for every column that is missing, not known, or there twice."""
     names = Counter(table.column_names)
-    known = f"needed: {', '.join(needed)}" + (f"; possible: {', '.join(optional)}" if optional else "")
+    known = f"needed: {', '.join(needed)}" + (
+        f"; possible: {', '.join(optional)}" if optional else ""
+    )
     others = [name for name in names if name not in needed and name not in optional]
     listed = ", ".join(f"{name:.40}" for name in list(names)[:MAX_ISSUES])
     there = f"; columns are: {listed}" if others else ""
     found = [
-        *(FieldIssue(prefix, f"column {name!r:.80} stands twice") for name in sorted(names) if names[name] > 1),
-        *(FieldIssue(prefix, f"column {name!r} is missing{there}") for name in needed if name not in names),
+        *(
+            FieldIssue(prefix, f"column {name!r:.80} stands twice")
+            for name in sorted(names)
+            if names[name] > 1
+        ),
+        *(
+            FieldIssue(prefix, f"column {name!r} is missing{there}")
+            for name in needed
+            if name not in names
+        ),
         *(FieldIssue(prefix, f"column {name!r:.80} is not known here; {known}") for name in others),
     ]
     if found:
         raise InvalidInput(found[:MAX_ISSUES])
 
 
-def real_column(table: pa.Table, name: str, prefix: str, what: str = "numbers", first: int = 0) -> NDArray[Any]:
+def real_column(
+    table: pa.Table, name: str, prefix: str, what: str = "numbers", first: int = 0
+) -> NDArray[Any]:
     """A column of integers or floats, none missing, in the type that it came in."""
     column = table.column(name)
     if pa.types.is_null(column.type):  # what CSV makes of a column in which nothing stands
@@ -116,7 +134,9 @@ def real_column(table: pa.Table, name: str, prefix: str, what: str = "numbers", 
     return values
 
 
-def _no_numbers(column: pa.ChunkedArray, name: str, prefix: str, what: str, first: int) -> InvalidInput:
+def _no_numbers(
+    column: pa.ChunkedArray, name: str, prefix: str, what: str, first: int
+) -> InvalidInput:
     """The first text of a column that is no number, and how many there are."""
     wrong = last = -1
     count, row = 0, first
@@ -131,7 +151,9 @@ def _no_numbers(column: pa.ChunkedArray, name: str, prefix: str, what: str, firs
         return InvalidInput(f"column {name!r} holds {column.type}, not {what}", pointer=prefix)
     hint = "; numbers with decimal commas need ';' between columns" if text.count(",") == 1 else ""
     more = and_more(count - 1, f"{prefix}/{last}/{name}")
-    return InvalidInput(f"{what} are needed; found {text!r:.42}{hint}{more}", pointer=f"{prefix}/{wrong}/{name}")
+    return InvalidInput(
+        f"{what} are needed; found {text!r:.42}{hint}{more}", pointer=f"{prefix}/{wrong}/{name}"
+    )
 
 
 def _is_number(text: str) -> bool:
@@ -158,7 +180,11 @@ def owner_column(table: pa.Table, name: str, prefix: str) -> NDArray[np.integer[
         if np.isnan(values).any():
             raise InvalidInput(f"column {name!r} has missing values", pointer=prefix)
         issues = Issues(prefix)
-        issues.where(blurred(values), name, "this float stands for several numbers: have names as text or integers")
+        issues.where(
+            blurred(values),
+            name,
+            "this float stands for several numbers: have names as text or integers",
+        )
         issues.check()
         column = pa.chunked_array([values + 0.0])  # one zero
     if pa.types.is_integer(column.type):
@@ -173,7 +199,9 @@ def owner_column(table: pa.Table, name: str, prefix: str) -> NDArray[np.integer[
     texts = encoded.dictionary
     if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
         return indices
-    parts = (texts.slice(first, ROWS_AT_ONCE).to_pylist() for first in range(0, len(texts), ROWS_AT_ONCE))
+    parts = (
+        texts.slice(first, ROWS_AT_ONCE).to_pylist() for first in range(0, len(texts), ROWS_AT_ONCE)
+    )
     if all(text and name_of(text) == text for part in parts for text in part):
         return indices
     number: dict[str, int] = {}
@@ -184,7 +212,10 @@ def owner_column(table: pa.Table, name: str, prefix: str) -> NDArray[np.integer[
 
 
 def check_bounds(
-    columns: Mapping[str, NDArray[Any]], bounds: Mapping[str, tuple[int, int]], prefix: str, first: int = 0
+    columns: Mapping[str, NDArray[Any]],
+    bounds: Mapping[str, tuple[int, int]],
+    prefix: str,
+    first: int = 0,
 ) -> None:
     """InvalidInput with the row of every value out of its bounds."""
     issues = Issues(prefix, first)
@@ -203,10 +234,14 @@ def record_order(start: NDArray[np.int64], columns: Iterable[NDArray[Any]]) -> N
     By two 64-bit hashes of a record's columns (8 bytes an entry). Records whose hashes agree but not their content, one
     pair in 2^128, stay in the order in which they came.
     """
-    hashes = np.tile(np.array([0x243F6A8885A308D3, 0x13198A2E03707344], dtype=np.uint64), (start.size - 1, 1))
+    hashes = np.tile(
+        np.array([0x243F6A8885A308D3, 0x13198A2E03707344], dtype=np.uint64), (start.size - 1, 1)
+    )
     # By parts of whole records: a word takes 64 bits in a part, and what it has in the column. The kernel then has one
     # type, the one that was compiled before an upload's child lost the means to.
-    parts = np.unique(np.append(np.searchsorted(start, np.arange(0, start[-1], ROWS_AT_ONCE)), start.size - 1))
+    parts = np.unique(
+        np.append(np.searchsorted(start, np.arange(0, start[-1], ROWS_AT_ONCE)), start.size - 1)
+    )
     for column in columns:
         kind = np.float64 if column.dtype.kind == "f" else np.int64
         for first, last in pairwise(parts.tolist()):
@@ -217,7 +252,9 @@ def record_order(start: NDArray[np.int64], columns: Iterable[NDArray[Any]]) -> N
 
 
 @njit(cache=True, nogil=True)
-def _add_hashes(words: NDArray[np.uint64], start: NDArray[np.int64], hashes: NDArray[np.uint64]) -> None:
+def _add_hashes(
+    words: NDArray[np.uint64], start: NDArray[np.int64], hashes: NDArray[np.uint64]
+) -> None:
     """SplitMix64's finalizer (Steele, Lea & Flood 2014) as a chain over the words of each record, in 64 bits."""
     for record in range(start.size - 1):
         # Both at once: each chain waits for its own last word.
@@ -243,17 +280,25 @@ def starts_of(start: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.
     return np.concatenate([[0], np.cumsum(np.diff(start)[order])]).astype(np.int64)
 
 
-def rearranged(column: NDArray[Any], start: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[Any]:
+def rearranged(
+    column: NDArray[Any], start: NDArray[np.int64], order: NDArray[np.int64]
+) -> NDArray[Any]:
     """A column with its records in this order; without an index a row, which would take 8 bytes each."""
     found = np.empty(column.shape, column.dtype)
-    source, moved = (np.require(array, requirements=["C", "W"]).reshape(-1).view(np.uint8) for array in (column, found))
+    source, moved = (
+        np.require(array, requirements=["C", "W"]).reshape(-1).view(np.uint8)
+        for array in (column, found)
+    )
     _move_records(source, moved, start * (source.size // start[-1]), order)
     return found
 
 
 @njit(cache=True, nogil=True)
 def _move_records(
-    source: NDArray[np.uint8], found: NDArray[np.uint8], start: NDArray[np.int64], order: NDArray[np.int64]
+    source: NDArray[np.uint8],
+    found: NDArray[np.uint8],
+    start: NDArray[np.int64],
+    order: NDArray[np.int64],
 ) -> None:
     place = 0
     for record in order:

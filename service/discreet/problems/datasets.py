@@ -18,7 +18,9 @@ from discreet.problems.numbers import Delta, Epsilon, Flag, Frozen
 
 def _registered(value: Any) -> Any:
     if isinstance(value, dict):
-        raise ValueError("the id of a registered dataset is needed; POST /v1/datasets takes a whole one and gives it")
+        raise ValueError(
+            "the id of a registered dataset is needed; POST /v1/datasets takes a whole one and gives it"
+        )
     return value
 
 
@@ -42,10 +44,12 @@ class DatasetSettings(Frozen):
     cap: Cap | None = Field(default=None, description="Needed unless `account` is given")
     mode: Mode = Field(default="private", description="`simulation` declares the content public")
     account: str | None = Field(
-        default=None, description="Account of another dataset of the same people, on which then both are charged"
+        default=None,
+        description="Account of another dataset of the same people, on which then both are charged",
     )
     retention_days: Annotated[int, Field(strict=True, ge=1, le=36500)] | None = Field(
-        default=None, description="The content is erased after so many days; absent: as the installation is set"
+        default=None,
+        description="The content is erased after so many days; absent: as the installation is set",
     )
     delete_after_job: Flag = Field(
         default=False, description="The content is erased after the first job that succeeds on it"
@@ -149,7 +153,9 @@ class Dataset(DatasetSettings):
         """Canonical content from an uploaded table. InvalidInput naming column and row."""
 
     @classmethod
-    def read_batches(cls, public: Any, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Content:
+    def read_batches(
+        cls, public: Any, batches: Iterator[pa.RecordBatch], schema: pa.Schema
+    ) -> Content:
         """Canonical content from an uploaded table that comes in batches.
 
         Here the table is put together first; a kind whose canonical form sums rows can do with less memory.
@@ -252,4 +258,6 @@ class DatasetOfRows(Dataset):
     @classmethod
     def read_rows(cls, public: Any, content: Any) -> Content:
         given = {name: getattr(content, name) for name in cls.ROWS}
-        return cls.read_packed(public, {name: cls.pack(name, rows) for name, rows in given.items() if rows is not None})
+        return cls.read_packed(
+            public, {name: cls.pack(name, rows) for name, rows in given.items() if rows is not None}
+        )

@@ -28,16 +28,25 @@ class FederationTerms(Frozen):
     """How a session of agents is run; fixed with the job, before anybody joins."""
 
     agents: Positive = Field(le=1000, description="Most agents that may join")
-    quorum: Positive | None = Field(default=None, description="Fewest agents that a round needs; all by default")
+    quorum: Positive | None = Field(
+        default=None, description="Fewest agents that a round needs; all by default"
+    )
     on_missing: Literal["abort", "finish"] = Field(
         default="abort",
         description="`abort`: an agent that misses a round ends the job; `finish`: rounds go on with a quorum",
     )
-    round_seconds: Real = Field(default=30.0, gt=0, le=86400, description="From a broadcast to the round's deadline")
-    approve_seconds: Real = Field(
-        default=604800.0, gt=0, le=7776000, description="From submission to the signed roster; then the job fails"
+    round_seconds: Real = Field(
+        default=30.0, gt=0, le=86400, description="From a broadcast to the round's deadline"
     )
-    join_seconds: Real = Field(default=600.0, gt=0, le=604800, description="From the signed roster to the first round")
+    approve_seconds: Real = Field(
+        default=604800.0,
+        gt=0,
+        le=7776000,
+        description="From submission to the signed roster; then the job fails",
+    )
+    join_seconds: Real = Field(
+        default=600.0, gt=0, le=604800, description="From the signed roster to the first round"
+    )
 
     @property
     def least(self) -> int:
@@ -129,7 +138,9 @@ class FederatedProblem(Problem):
     """The owner's signature over the roster covers the plan's parameters too: agents believe no others."""
 
     protocol: Literal["job", "federated"] = "job"
-    federation: FederationTerms | None = Field(default=None, description="Needed with protocol `federated`")
+    federation: FederationTerms | None = Field(
+        default=None, description="Needed with protocol `federated`"
+    )
 
     @property
     def terms(self) -> FederationTerms | None:
@@ -171,5 +182,7 @@ class FederatedProblem(Problem):
     @model_validator(mode="after")
     def _terms_are_there(self) -> Self:
         if self.protocol == "federated" and self.federation is None:
-            raise FieldError("federation", "protocol `federated` needs it: the terms of the session")
+            raise FieldError(
+                "federation", "protocol `federated` needs it: the terms of the session"
+            )
         return self

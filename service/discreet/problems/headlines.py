@@ -39,7 +39,9 @@ class Headline:
         return f"{self.before}{self.figure}{self.after}"
 
 
-def headline(fields: Any, result: Mapping[str, Any], name: str, before: str, after: str = "") -> Headline:
+def headline(
+    fields: Any, result: Mapping[str, Any], name: str, before: str, after: str = ""
+) -> Headline:
     """A sentence about one number of the result. `fields`: those of the kind, which say its unit."""
     unit = properties_of(fields).get(name, {}).get("x-unit", "")
     return Headline(before, figure(result, name), after, unit, good_for(result, name))

@@ -41,7 +41,9 @@ class Attempt:
     """Of the expected half width to what was asked for: the accuracy is kept where it is at most 1."""
 
 
-def smallest(problem: Problem, public: Any, accuracy: Accuracy, delta: int, around: Profile | None = None) -> Attempt:
+def smallest(
+    problem: Problem, public: Any, accuracy: Accuracy, delta: int, around: Profile | None = None
+) -> Attempt:
     """The plan, without its advice, of the smallest epsilon that keeps the accuracy at this delta (in units); `around`:
     for data as an earlier release said that they are.
 
@@ -89,12 +91,16 @@ def _attempt(
     expected = next((one for one in known if accuracy.quantity in (None, one.quantity)), None)
     if expected is None:
         names = ", ".join(one.quantity for one in known)
-        raise InvalidInput(f"what is told before a release: there are {names}", pointer=f"{POINTER}/quantity")
+        raise InvalidInput(
+            f"what is told before a release: there are {names}", pointer=f"{POINTER}/quantity"
+        )
     if expected.lacks:
         others = ", ".join(one.quantity for one in known if not one.lacks)
         says = f"no public figure says {expected.lacks}. Without it ask around an earlier release (--around JOB)"
         says += f", or of {others}, as a number (--quantity, --within)" if others else ""
-        raise InvalidInput(f"nothing is promised of {expected.quantity}: {says}", pointer=f"{POINTER}/quantity")
+        raise InvalidInput(
+            f"nothing is promised of {expected.quantity}: {says}", pointer=f"{POINTER}/quantity"
+        )
     return Attempt(budget, plan, expected, expected.promised / _asked(accuracy, expected))
 
 
@@ -104,9 +110,7 @@ def _asked(accuracy: Accuracy, expected: Expected) -> float:
     if part is None:
         return float(accuracy.within)
     if not expected.size:
-        says = (
-            f"how large {expected.quantity} is, is not known without the data: give a number, {expected.unit}, instead"
-        )
+        says = f"how large {expected.quantity} is, is not known without the data: give a number, {expected.unit}, instead"
         says += " of per cent, or ask around an earlier release (--around JOB)"
         raise InvalidInput(says, pointer=f"{POINTER}/within")
     return max(part * abs(expected.size), sys.float_info.min)

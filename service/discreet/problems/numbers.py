@@ -135,22 +135,36 @@ def _auto_or_figure(value: Any) -> Any:
 
 
 def _within(value: Any) -> Any:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
-    if is_number or (isinstance(value, str) and re.fullmatch(PER_CENT, value, re.ASCII) and value.strip("0. %")):
+    is_number = (
+        isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+    )
+    if is_number or (
+        isinstance(value, str) and re.fullmatch(PER_CENT, value, re.ASCII) and value.strip("0. %")
+    ):
         return value
-    raise ValueError("a number above 0 in the unit of the quantity is needed, or a text such as `5%`")
+    raise ValueError(
+        "a number above 0 in the unit of the quantity is needed, or a text such as `5%`"
+    )
 
 
 class Accuracy(Frozen):
     """How near an answer shall be, instead of what may be spent on it."""
 
     quantity: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
-        default=None, description="One of those that the kind tells of before a release; absent: its first"
+        default=None,
+        description="One of those that the kind tells of before a release; absent: its first",
     )
     within: Annotated[
         float | str,
         BeforeValidator(_within),
-        WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": PER_CENT}]}),
+        WithJsonSchema(
+            {
+                "anyOf": [
+                    {"type": "number", "exclusiveMinimum": 0},
+                    {"type": "string", "pattern": PER_CENT},
+                ]
+            }
+        ),
     ] = Field(
         description="Half the width of the interval: in the unit of the quantity, or text such as `5%` of its size"
     )
@@ -160,7 +174,10 @@ class Accuracy(Frozen):
         "it released them; absent: from public figures alone",
     )
     confidence: Real = Field(
-        default=0.9, ge=0.5, le=0.999, description="Probability with which the noise shall keep within it"
+        default=0.9,
+        ge=0.5,
+        le=0.999,
+        description="Probability with which the noise shall keep within it",
     )
 
     @property
@@ -179,7 +196,8 @@ class Privacy(Frozen):
         "of least noise at this rho, of which most jobs fit under a cap",
     )
     preset: Literal["strict", "usual", "loose"] | None = Field(
-        default=None, description="Instead of epsilon: 0.1, 1 or 4, with delta `auto` unless another is given"
+        default=None,
+        description="Instead of epsilon: 0.1, 1 or 4, with delta `auto` unless another is given",
     )
     accuracy: Accuracy | None = Field(
         default=None,
@@ -189,18 +207,25 @@ class Privacy(Frozen):
     delta: Annotated[
         Delta | None,
         BeforeValidator(_auto_or_figure),
-        WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0, "exclusiveMaximum": 1}, {"const": "auto"}]}),
+        WithJsonSchema(
+            {"anyOf": [{"type": "number", "minimum": 0, "exclusiveMaximum": 1}, {"const": "auto"}]}
+        ),
     ] = Field(
         default=Decimal(0),
         description="Probability of exceeding it; at most 18 decimals. `auto`: the largest power of ten that is at most"
         " 1e-6 and 1 / (1000 units), where their number or a bound on it is public, else 1e-9; a mechanism that needs"
         " none is charged 0",
     )
-    unit: str | None = Field(default=None, description="Must name the dataset's own unit when given")
+    unit: str | None = Field(
+        default=None, description="Must name the dataset's own unit when given"
+    )
 
     @model_validator(mode="after")
     def _one_of_all(self) -> Self:
-        if sum(one is not None for one in (self.epsilon, self.rho, self.preset, self.accuracy)) != 1:
+        if (
+            sum(one is not None for one in (self.epsilon, self.rho, self.preset, self.accuracy))
+            != 1
+        ):
             raise ValueError("one of epsilon, rho, preset and accuracy is needed, and not several")
         if self.rho is not None and self.delta == 0:
             raise FieldError("delta", "rho needs a delta above 0")

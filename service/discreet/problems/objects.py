@@ -35,7 +35,9 @@ class PublicObject(Frozen):
     def content(self) -> bytes:
         """Its canonical JSON (RFC 8785). Fields that have their default are left out, so that a later version, which
         has more of them, makes the same."""
-        return canonical.dumps(TypeAdapter(type(self)).dump_python(self, mode="json", exclude_defaults=True))
+        return canonical.dumps(
+            TypeAdapter(type(self)).dump_python(self, mode="json", exclude_defaults=True)
+        )
 
     def digest(self) -> bytes:
         """SHA-256 of its content."""

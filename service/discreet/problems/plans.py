@@ -31,7 +31,9 @@ MARGIN = 2.0
 
 def sized(most: str) -> str:
     """The assumption that a content is within the bounds whose time a release takes."""
-    return f"durations tell nothing of contents of at most {most}; registration takes none with more"
+    return (
+        f"durations tell nothing of contents of at most {most}; registration takes none with more"
+    )
 
 
 class Resources(Frozen):
@@ -40,24 +42,42 @@ class Resources(Frozen):
     release_quantum_seconds: float = Field(
         description="Touching the data takes this, whatever they are; on a machine too busy for it, twice that, …"
     )
-    opening_seconds: float = Field(default=OPENING_SECONDS, description="Of that, opening the content takes this")
+    opening_seconds: float = Field(
+        default=OPENING_SECONDS, description="Of that, opening the content takes this"
+    )
     result_seconds: float = Field(
-        default=0.0, description="What follows the release takes about this, where it is known before; counts in turns"
+        default=0.0,
+        description="What follows the release takes about this, where it is known before; counts in turns",
     )
     memory_bytes: int
     steps: int = Field(description="Steps that progress counts to")
 
     @classmethod
-    def padded(cls, least: float, *, work: float, drawing: float = 0.0, content_bytes: float, **figures: Any) -> Self:
+    def padded(
+        cls,
+        least: float,
+        *,
+        work: float,
+        drawing: float = 0.0,
+        content_bytes: float,
+        **figures: Any,
+    ) -> Self:
         """With the time of a release on the largest content that the public bounds allow, opening included.
 
         least: seconds for what every job does; work: seconds that the kind's work on that content takes at most on one
         core; drawing: the same of what does not depend on the content; content_bytes: its size in memory. Work of up
         to a sixteenth of a second lies within `least`.
         """
-        opening = OPENING_SECONDS + max(0.0, content_bytes - OPENING_BYTES) / OPENED_BYTES_PER_SECOND
+        opening = (
+            OPENING_SECONDS + max(0.0, content_bytes - OPENING_BYTES) / OPENED_BYTES_PER_SECOND
+        )
         handing = content_bytes / HANDED_BYTES_PER_SECOND
-        seconds = least + opening - OPENING_SECONDS + max(0.0, MARGIN * work + drawing + handing - OPENING_SECONDS)
+        seconds = (
+            least
+            + opening
+            - OPENING_SECONDS
+            + max(0.0, MARGIN * work + drawing + handing - OPENING_SECONDS)
+        )
         return cls(
             release_quantum_seconds=math.ceil(16 * seconds) / 16,
             opening_seconds=math.ceil(16 * opening) / 16,
@@ -89,7 +109,10 @@ class NoiseSummary(Frozen):
     def times(self, factor: float) -> Self:
         """The same with so many times the noise."""
         return self.model_copy(
-            update={"scale": self.scale * factor, "standard_deviation": self.standard_deviation * factor}
+            update={
+                "scale": self.scale * factor,
+                "standard_deviation": self.standard_deviation * factor,
+            }
         )
 
 
@@ -106,7 +129,9 @@ class PlannedBlock(Frozen):
     """A block that a job reads."""
 
     block: str = Field(description="Its name in the source")
-    version: str = Field(description="The dataset that it is: a later version with late records is another")
+    version: str = Field(
+        description="The dataset that it is: a later version with late records is another"
+    )
 
 
 class PlannedSource(Frozen):
@@ -114,8 +139,12 @@ class PlannedSource(Frozen):
 
     id: str
     name: str
-    by: str = Field(description="What a block is: the records of a `day` or `month`, or of a `label`")
-    cap_of: str = Field(description="`block`: charged to the account of each block; `source`: once, to one for all")
+    by: str = Field(
+        description="What a block is: the records of a `day` or `month`, or of a `label`"
+    )
+    cap_of: str = Field(
+        description="`block`: charged to the account of each block; `source`: once, to one for all"
+    )
     blocks: tuple[PlannedBlock, ...]
 
 
@@ -126,16 +155,27 @@ class Plan(Frozen):
     noise: tuple[NoiseSummary, ...]
     iterations: dict[str, int]
     resources: Resources
-    price: dict[str, str] = Field(description="Integer units in decimal strings: epsilon 1e-9, the others 1e-18")
+    price: dict[str, str] = Field(
+        description="Integer units in decimal strings: epsilon 1e-9, the others 1e-18"
+    )
     unit: str
     neighbours: str
     assumptions: tuple[str, ...] = ()
-    advice: tuple[str, ...] = Field(default=(), description="What to expect of the answer, from public figures")
-    parameters: dict[str, Any] = Field(default_factory=dict, description="Public constants of the kind")
-    exposure: Exposure | None = Field(default=None, description="What agents can find out of each other")
-    source: PlannedSource | None = Field(default=None, description="The blocks that are read, where it is no dataset")
+    advice: tuple[str, ...] = Field(
+        default=(), description="What to expect of the answer, from public figures"
+    )
+    parameters: dict[str, Any] = Field(
+        default_factory=dict, description="Public constants of the kind"
+    )
+    exposure: Exposure | None = Field(
+        default=None, description="What agents can find out of each other"
+    )
+    source: PlannedSource | None = Field(
+        default=None, description="The blocks that are read, where it is no dataset"
+    )
     released_by: tuple[str, ...] = Field(
-        default=(), description="Jobs whose releases are asked again: events and noise are theirs, the price is 0"
+        default=(),
+        description="Jobs whose releases are asked again: events and noise are theirs, the price is 0",
     )
 
     @classmethod
@@ -144,13 +184,17 @@ class Plan(Frozen):
         time."""
         events = tuple(events)
         if (seconds := fields["resources"].release_quantum_seconds) > LONGEST_SECONDS:
-            says = (
-                f"on the largest content of these public bounds this takes {seconds:.3g} s, at most {LONGEST_SECONDS}"
+            says = f"on the largest content of these public bounds this takes {seconds:.3g} s, at most {LONGEST_SECONDS}"
+            raise InvalidInput(
+                f"{says} are given: a dataset with smaller bounds is needed",
+                pointer="/problem/dataset",
             )
-            raise InvalidInput(f"{says} are given: a dataset with smaller bounds is needed", pointer="/problem/dataset")
         for event in events:
             # No release may fail after its price was reserved.
-            if event.noise.startswith("discrete_") and event.scale / getattr(event, "grid", 1.0) > LARGEST_SCALE:
+            if (
+                event.noise.startswith("discrete_")
+                and event.scale / getattr(event, "grid", 1.0) > LARGEST_SCALE
+            ):
                 says = f"so small an epsilon asks for noise of scale {event.scale:.3g}, more than can be drawn exactly"
                 raise InvalidInput(f"{says}; ask for a larger one", pointer="/privacy/epsilon")
         price = sum((event.price() for event in events), Price.zero())
@@ -170,7 +214,11 @@ class Plan(Frozen):
         times = {"release_quantum_seconds": seconds, "opening_seconds": opening}
         resources = self.resources.model_copy(update=times)
         return self.model_copy(
-            update={"source": source, "assumptions": (*self.assumptions, *claims), "resources": resources}
+            update={
+                "source": source,
+                "assumptions": (*self.assumptions, *claims),
+                "resources": resources,
+            }
         )
 
     @property

@@ -23,23 +23,33 @@ class ResultFields(TypedDict):
     """The fields of a result. Kinds add their own: see `shown`."""
 
     tables: Annotated[
-        list[str], Field(description="Fields of more than a million numbers: left out here, given as Parquet")
+        list[str],
+        Field(description="Fields of more than a million numbers: left out here, given as Parquet"),
     ]
 
 
 class Combined(TypedDict):
     """What it brought to ask several releases of the same sums."""
 
-    releases: Annotated[int, Field(description="How many were combined, by the inverse variance of their noise")]
-    standard_deviation: Annotated[float, Field(description="Of the noise on each of their sums, as combined")]
-    least_alone: Annotated[float, Field(description="Of the noise of the most accurate of them alone")]
+    releases: Annotated[
+        int, Field(description="How many were combined, by the inverse variance of their noise")
+    ]
+    standard_deviation: Annotated[
+        float, Field(description="Of the noise on each of their sums, as combined")
+    ]
+    least_alone: Annotated[
+        float, Field(description="Of the noise of the most accurate of them alone")
+    ]
 
 
 class NoisedFields(ResultFields):
     """The fields of a result of what was noised."""
 
     uncertainty: NotRequired[
-        Annotated[Uncertainty, Field(description="How far the noise may have moved the numbers of this result")]
+        Annotated[
+            Uncertainty,
+            Field(description="How far the noise may have moved the numbers of this result"),
+        ]
     ]
 
 
@@ -47,11 +57,19 @@ class SummedFields(NoisedFields):
     """The fields of a result of sums that were noised: those of several releases are combined."""
 
     combined: NotRequired[
-        Annotated[Combined, Field(description="Of several releases: what it brought to ask them together")]
+        Annotated[
+            Combined, Field(description="Of several releases: what it brought to ask them together")
+        ]
     ]
 
 
-def shown(description: str, *, unit: str | None = None, title: str | None = None, table: tuple[str, ...] = ()) -> Any:
+def shown(
+    description: str,
+    *,
+    unit: str | None = None,
+    title: str | None = None,
+    table: tuple[str, ...] = (),
+) -> Any:
     """What is published of a field of a result, in `Annotated`: a sentence, its unit, its name for people.
 
     `table`: the columns that it has as a table, where it can be one; it is then NotRequired, as a field that only some
@@ -113,7 +131,12 @@ class Result:
     def of(cls, fields: Any, values: Mapping[str, Any]) -> Self:
         """The fields that a kind declared, by name: an array, which may be a table; an `Output`; or anything small."""
         declared = properties_of(fields)
-        return cls({name: Output.of(value, *declared[name].get("x-table", ())) for name, value in values.items()})
+        return cls(
+            {
+                name: Output.of(value, *declared[name].get("x-table", ()))
+                for name, value in values.items()
+            }
+        )
 
     def beside(self, name: str, value: Any) -> Self:
         """This result with one more field."""
@@ -121,8 +144,13 @@ class Result:
 
     def to_json(self) -> dict[str, Any]:
         """The result without its large fields; `tables` names those."""
-        body = {name: output.value() for name, output in self.outputs.items() if not output.is_table}
-        return {**body, "tables": sorted(name for name, output in self.outputs.items() if output.is_table)}
+        body = {
+            name: output.value() for name, output in self.outputs.items() if not output.is_table
+        }
+        return {
+            **body,
+            "tables": sorted(name for name, output in self.outputs.items() if output.is_table),
+        }
 
     def tables(self, *, every: bool = False) -> dict[str, pa.Table]:
         """The large fields, or every field that can be a table."""

@@ -38,11 +38,20 @@ class ProblemOnData(Problem):
 
     model_config = ConfigDict(serialize_by_alias=True)
 
-    places: ClassVar[tuple[tuple[str, str], ...]] = (("dataset", "dataset"), ("release", "asked_of"))
+    places: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("dataset", "dataset"),
+        ("release", "asked_of"),
+    )
     """Names, and attributes, of the fields that say where the data are: a request has one of them."""
 
-    dataset: DatasetId | None = Field(default=None, description="Id of a dataset of this kind; or else `release`")
-    asked_of: JobId | Annotated[tuple[JobId, ...], InPieces(min_length=1, max_length=MOST_RELEASES)] | None = Field(
+    dataset: DatasetId | None = Field(
+        default=None, description="Id of a dataset of this kind; or else `release`"
+    )
+    asked_of: (
+        JobId
+        | Annotated[tuple[JobId, ...], InPieces(min_length=1, max_length=MOST_RELEASES)]
+        | None
+    ) = Field(
         default=None,
         alias="release",
         description="Instead of `dataset`: a job, or several, of which what was released is asked again, at price 0. "
@@ -68,11 +77,15 @@ class ProblemOnData(Problem):
     def _data_or_a_release(self) -> Self:
         given = [name for name, attribute in self.places if getattr(self, attribute) is not None]
         if len(given) > 1:
-            says = f"not beside `{given[0]}`: what was released is asked again, or new data are read"
+            says = (
+                f"not beside `{given[0]}`: what was released is asked again, or new data are read"
+            )
             raise FieldError(given[1], says)
         if self.needs_data and not given:
             source = "a dataset, a source" if len(self.places) > 2 else "either a dataset"
-            raise FieldError("dataset", f"{source} or `release`, the job that is asked again, is needed")
+            raise FieldError(
+                "dataset", f"{source} or `release`, the job that is asked again, is needed"
+            )
         if given and not self.needs_data:
             raise FieldError(given[0], "not with protocol `federated`: the agents have the data")
         if len(set(self.first_jobs)) < len(self.first_jobs):
@@ -108,7 +121,10 @@ def unlike(plans: Sequence[Plan], jobs: Sequence[str]) -> list[FieldIssue]:
     budget has chosen otherwise. Empty for releases that combine."""
     first = plans[0].parameters
     return [
-        FieldIssue("/problem/release", f"{name} is {_short(first.get(name))} in {jobs[0]}, {_short(own)} in {job}")
+        FieldIssue(
+            "/problem/release",
+            f"{name} is {_short(first.get(name))} in {jobs[0]}, {_short(own)} in {job}",
+        )
         for plan, job in zip(plans, jobs, strict=True)
         for name, own in plan.parameters.items()
         if own != first.get(name)
@@ -124,12 +140,16 @@ def plan_of(problem: Problem, public: Any, firsts: Sequence[Plan], jobs: Iterabl
     less = math.sqrt(weight)
     return asked.model_copy(
         update={
-            "events": best.events if less == 1 else tuple(event.less_noise(1 / less) for event in best.events),
+            "events": best.events
+            if less == 1
+            else tuple(event.less_noise(1 / less) for event in best.events),
             "noise": tuple(one.times(less) for one in best.noise),
             "parameters": best.parameters,
             # What to expect was said of the noise that this budget buys now, which need not be what was drawn.
             "advice": asked.advice if len(firsts) == 1 and asked.events == best.events else (),
-            "resources": asked.resources.model_copy(update={"release_quantum_seconds": 0.0, "opening_seconds": 0.0}),
+            "resources": asked.resources.model_copy(
+                update={"release_quantum_seconds": 0.0, "opening_seconds": 0.0}
+            ),
             "price": Price.zero().to_json(),
             "released_by": tuple(jobs),
         }
@@ -149,7 +169,10 @@ def combine(problem: Problem, plan: Plan, parts: Sequence[tuple[float, Released]
     first, as it is the same in all of them."""
     names = problem.noised_sums(plan)
     first = parts[0][1]
-    means = {name: np.sum([weight * released[name] for weight, released in parts], axis=0) for name in names}
+    means = {
+        name: np.sum([weight * released[name] for weight, released in parts], axis=0)
+        for name in names
+    }
     return {**first, **means}
 
 

@@ -21,7 +21,9 @@ from discreet.problems.numbers import Frozen, Real
 from discreet.problems.objects import PublicObject
 from discreet.solvers.traffic.traffic_assignment import Latency, Network, unreachable_pairs
 
-Node = Annotated[int, Field(strict=True, ge=1, json_schema_extra={WHY: "nodes are numbered from 1"})]
+Node = Annotated[
+    int, Field(strict=True, ge=1, json_schema_extra={WHY: "nodes are numbered from 1"})
+]
 
 
 @dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid", allow_inf_nan=False))
@@ -39,13 +41,16 @@ class Link:
     free_flow_time: Annotated[Real, Field(ge=0, le=1e9)]
     capacity: Annotated[Real, Field(gt=0, le=1e12)]
     b: Annotated[Real, Field(ge=0, le=1e12)] | None = Field(
-        default=None, description="Of this link; by default the latency's b, or factor where that is affine"
+        default=None,
+        description="Of this link; by default the latency's b, or factor where that is affine",
     )
     power: Annotated[Real, Field(ge=0, le=20)] | None = Field(
-        default=None, description="Of this link, 0 or at least 1; by default the latency's, 1 where that is affine"
+        default=None,
+        description="Of this link, 0 or at least 1; by default the latency's, 1 where that is affine",
     )
     fixed_cost: Annotated[Real, Field(ge=0, le=1e9)] = Field(
-        default=0.0, description="Added at any flow, in the unit of free_flow_time: a toll or a length by its weight"
+        default=0.0,
+        description="Added at any flow, in the unit of free_flow_time: a toll or a length by its weight",
     )
 
 
@@ -68,7 +73,17 @@ FILES: dict[str, Any] = {
         "vdf_fftt": "free_flow_time",
         "fft": "free_flow_time",
     },
-    "positions": ["tail", "head", "capacity", "length", "free_flow_time", "b", "power", "speed", "toll"],
+    "positions": [
+        "tail",
+        "head",
+        "capacity",
+        "length",
+        "free_flow_time",
+        "b",
+        "power",
+        "speed",
+        "toll",
+    ],
     "sums": {"fixed_cost": {"toll": "TOLL FACTOR", "length": "DISTANCE FACTOR"}},
     "headings": {"NUMBER OF NODES": "nodes", "FIRST THRU NODE": "first_through_node"},
     "largest": {"nodes": ["tail", "head"]},
@@ -101,7 +116,10 @@ def _without_path(pairs: Sequence[tuple[int, int]], names: Sequence[str] | None)
             which = "from" if end else "to"
             says = f"no path leads from {called(origin)} to {called(destination)}, nor {which} {often - 1} others"
             return [f"{says}; {len(pairs)} pairs or more have none" if len(pairs) > often else says]
-    return [f"no path leads from {called(origin)} to {called(destination)}" for origin, destination in pairs]
+    return [
+        f"no path leads from {called(origin)} to {called(destination)}"
+        for origin, destination in pairs
+    ]
 
 
 class RoadNetwork(PublicObject):
@@ -128,16 +146,20 @@ class RoadNetwork(PublicObject):
         description="Of free_flow_time and fixed_cost: answers say it beside travel times, no flow follows",
     )
     nodes_xy: Annotated[tuple[Point, ...], InPieces(max_length=MOST)] | None = Field(
-        default=None, description="Coordinates [x, y] of every node, by number; x to the right, y upward, in any unit"
+        default=None,
+        description="Coordinates [x, y] of every node, by number; x to the right, y upward, in any unit",
     )
     node_names: Annotated[tuple[Label, ...], InPieces(max_length=MOST)] | None = Field(
-        default=None, description="What each node is called where the network comes from, by number; all different"
+        default=None,
+        description="What each node is called where the network comes from, by number; all different",
     )
     link_names: Annotated[tuple[Label, ...], InPieces(max_length=MOST)] | None = Field(
-        default=None, description="What each link is called where the network comes from, by position; all different"
+        default=None,
+        description="What each link is called where the network comes from, by position; all different",
     )
     link_shapes: Annotated[tuple[Line, ...], InPieces(max_length=MOST)] | None = Field(
-        default=None, description="The points of each link's line between its two nodes, by position"
+        default=None,
+        description="The points of each link's line between its two nodes, by position",
     )
 
     @classmethod
@@ -157,10 +179,12 @@ class RoadNetwork(PublicObject):
         found = []
         own = self.period_minutes
         if own is not None and minutes is not None and not math.isclose(own, minutes):
-            says = (
-                f"capacities are of periods of {own:g} minutes, the dataset's periods have {minutes:g}: read the files"
+            says = f"capacities are of periods of {own:g} minutes, the dataset's periods have {minutes:g}: read the files"
+            found.append(
+                FieldIssue(
+                    "/period_minutes", f"{says} again for these (--period-minutes {minutes:g})"
+                )
             )
-            found.append(FieldIssue("/period_minutes", f"{says} again for these (--period-minutes {minutes:g})"))
         if self.nodes < zones:
             says = f"your network has {self.nodes} nodes, the dataset {zones} zones: zones are the first of the nodes"
             found.append(FieldIssue("/nodes", says))
@@ -183,16 +207,30 @@ class RoadNetwork(PublicObject):
             found.append(FieldIssue("/first_through_node", f"the network has {self.nodes} nodes"))
         links = self.links
         mistakes: Sequence[tuple[str, Callable[[Link], bool], Callable[[Link], str]]] = (
-            ("/tail", lambda link: link.tail > self.nodes, lambda link: f"node {link.tail} of {self.nodes} nodes"),
-            ("/head", lambda link: link.head > self.nodes, lambda link: f"node {link.head} of {self.nodes} nodes"),
+            (
+                "/tail",
+                lambda link: link.tail > self.nodes,
+                lambda link: f"node {link.tail} of {self.nodes} nodes",
+            ),
+            (
+                "/head",
+                lambda link: link.head > self.nodes,
+                lambda link: f"node {link.head} of {self.nodes} nodes",
+            ),
             ("/power", lambda link: link.power is not None and 0 < link.power < 1, _below_one),
-            ("", lambda link: link.tail == link.head, lambda link: f"a link from node {link.tail} to itself"),
+            (
+                "",
+                lambda link: link.tail == link.head,
+                lambda link: f"a link from node {link.tail} to itself",
+            ),
         )
         for field, wrong, says in mistakes:
             # One sentence a mistake, or refusing a million links would be an answer of a million sentences.
             if places := [position for position, link in enumerate(links) if wrong(link)]:
                 more = and_more(len(places) - 1, f"/links/{places[-1]}{field}")
-                found.append(FieldIssue(f"/links/{places[0]}{field}", says(links[places[0]]) + more))
+                found.append(
+                    FieldIssue(f"/links/{places[0]}{field}", says(links[places[0]]) + more)
+                )
         for field, names, size, what in (
             ("nodes_xy", self.nodes_xy, self.nodes, "nodes"),
             ("node_names", self.node_names, self.nodes, "nodes"),
@@ -200,19 +238,35 @@ class RoadNetwork(PublicObject):
             ("link_shapes", self.link_shapes, len(self.links), "links"),
         ):
             if names is not None and len(names) != size:
-                found.append(FieldIssue(f"/{field}", f"{size} {what} need as many, not {len(names)}"))
+                found.append(
+                    FieldIssue(f"/{field}", f"{size} {what} need as many, not {len(names)}")
+                )
             elif names is not None and field.endswith("names") and len(set(names)) < size:
-                found.append(FieldIssue(f"/{field}", f"a name stands twice; {what} are told apart by them"))
+                found.append(
+                    FieldIssue(f"/{field}", f"a name stands twice; {what} are told apart by them")
+                )
         if self.link_shapes is not None and self.nodes_xy is None:
-            found.append(FieldIssue("/link_shapes", "only beside nodes_xy: lines begin and end at their nodes"))
+            found.append(
+                FieldIssue(
+                    "/link_shapes", "only beside nodes_xy: lines begin and end at their nodes"
+                )
+            )
         return found
 
     def sizes(self) -> dict[str, Any]:
-        return {"nodes": self.nodes, "links": len(self.links), "coordinates": self.nodes_xy is not None}
+        return {
+            "nodes": self.nodes,
+            "links": len(self.links),
+            "coordinates": self.nodes_xy is not None,
+        }
 
     def places(self) -> NDArray[np.float64] | None:
         """float64[nodes, 2] where coordinates are known."""
-        return None if self.nodes_xy is None else np.array(self.nodes_xy, dtype=np.float64).reshape(-1, 2)
+        return (
+            None
+            if self.nodes_xy is None
+            else np.array(self.nodes_xy, dtype=np.float64).reshape(-1, 2)
+        )
 
     def called(self, node: int) -> str:
         """A node of 1..n as people know it: by its own name, or by its number."""
@@ -245,7 +299,9 @@ class RoadNetwork(PublicObject):
         common = latency.solver_form()
         links = self.links
         return Latency(
-            coefficient=np.array([common.coefficient if link.b is None else link.b for link in links]),
+            coefficient=np.array(
+                [common.coefficient if link.b is None else link.b for link in links]
+            ),
             power=np.array([common.power if link.power is None else link.power for link in links]),
             fixed_cost=np.array([link.fixed_cost for link in links]),
         )
@@ -260,7 +316,8 @@ def _named_or_whole(value: Any) -> str:
 
 
 NetworkOrId = Annotated[
-    Annotated[RoadNetwork, Tag(RoadNetwork.__name__)] | Annotated[str, Field(max_length=64), Tag("id")],
+    Annotated[RoadNetwork, Tag(RoadNetwork.__name__)]
+    | Annotated[str, Field(max_length=64), Tag("id")],
     Discriminator(_named_or_whole),
     Field(description="The network, or the id of a stored one (`POST /v1/networks`)"),
 ]

@@ -46,7 +46,9 @@ class SourceSettings(Frozen):
         description="Which records a block has: those of a day (`2026-10-01`) or month (`2026-10`), by the column "
         "`date` of every record, which is checked; or those that the owner gives a label"
     )
-    cap: Cap = Field(description="What may be spent on each block in all, or on the source with `cap_of: source`")
+    cap: Cap = Field(
+        description="What may be spent on each block in all, or on the source with `cap_of: source`"
+    )
     cap_of: CapOf = Field(
         default="block",
         description="`block`: each block has an account, and a job is charged to every block it reads. `source`: all "
@@ -58,7 +60,8 @@ class SourceSettings(Frozen):
         "reads as many blocks as fit where one content does. Absent: a 32nd of that",
     )
     retention_days: Annotated[int, Field(strict=True, ge=1, le=36500)] | None = Field(
-        default=None, description="The content of each version is erased after so many days; absent: as is usual here"
+        default=None,
+        description="The content of each version is erased after so many days; absent: as is usual here",
     )
 
 
@@ -66,23 +69,31 @@ class SourceBlocks(Frozen):
     """Blocks of a source, as one dataset."""
 
     id: Annotated[str, StringConstraints(min_length=1, max_length=64)]
-    blocks: BlockName | Annotated[tuple[BlockName, ...], InPieces(min_length=1, max_length=MOST_BLOCKS)] | None = Field(
+    blocks: (
+        BlockName
+        | Annotated[tuple[BlockName, ...], InPieces(min_length=1, max_length=MOST_BLOCKS)]
+        | None
+    ) = Field(
         default=None,
         description="One block, a list of them, or `first/last` of days or months: every one of these must be there",
     )
     last: Annotated[int, Field(strict=True, ge=1, le=MOST_BLOCKS)] | None = Field(
         default=None, description="Instead of `blocks`: the newest so many"
     )
-    versions: Annotated[tuple[str, ...], InPieces(min_length=1, max_length=MOST_BLOCKS)] | None = Field(
-        default=None,
-        description="The version of each of `blocks`, in their order; absent: the newest. An accepted job has them all",
+    versions: Annotated[tuple[str, ...], InPieces(min_length=1, max_length=MOST_BLOCKS)] | None = (
+        Field(
+            default=None,
+            description="The version of each of `blocks`, in their order; absent: the newest. An accepted job has them all",
+        )
     )
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if (self.blocks is None) == (self.last is None):
             raise FieldError("blocks", "either `blocks` or `last` is needed")
-        if self.versions is not None and (not isinstance(self.blocks, tuple) or len(self.versions) != len(self.blocks)):
+        if self.versions is not None and (
+            not isinstance(self.blocks, tuple) or len(self.versions) != len(self.blocks)
+        ):
             raise FieldError("versions", "go with `blocks` as a list: one for each")
         return self
 
@@ -93,7 +104,8 @@ class ProblemOnBlocks(ProblemOnData):
     places: ClassVar[tuple[tuple[str, str], ...]] = (*ProblemOnData.places, ("source", "source"))
 
     source: SourceBlocks | None = Field(
-        default=None, description="Instead of `dataset`: blocks of a source, read and charged together"
+        default=None,
+        description="Instead of `dataset`: blocks of a source, read and charged together",
     )
 
 
@@ -129,7 +141,9 @@ def block_name(by: str, name: str) -> str:
     if by == "label":
         # What nobody sees would make two labels of one.
         if LABEL.fullmatch(name) is None or not name.isprintable() or name != name.strip():
-            raise InvalidInput("a label has 1 to 100 printable characters, none of them `/`", pointer="/block")
+            raise InvalidInput(
+                "a label has 1 to 100 printable characters, none of them `/`", pointer="/block"
+            )
         return name
     try:
         if FORMS[by].fullmatch(name) is None:
@@ -137,7 +151,9 @@ def block_name(by: str, name: str) -> str:
         date.fromisoformat(name if by == "day" else f"{name}-01")
     except ValueError:
         form = "2026-10-01" if by == "day" else "2026-10"
-        raise InvalidInput(f"blocks of this source are {by}s, such as {form}", pointer="/block") from None
+        raise InvalidInput(
+            f"blocks of this source are {by}s, such as {form}", pointer="/block"
+        ) from None
     return name
 
 
@@ -204,7 +220,9 @@ def _named(asked: SourceBlocks, by: str, pointer: str) -> list[str]:
     try:
         first, last = (block_name(by, one) for one in (first, last))
     except InvalidInput as error:
-        raise InvalidInput(f"{error.issues[0].detail}; a range is first/last", pointer=pointer) from None
+        raise InvalidInput(
+            f"{error.issues[0].detail}; a range is first/last", pointer=pointer
+        ) from None
     if first > last:
         raise InvalidInput("the first block is after the last", pointer=pointer)
     return _between(by, first, last, pointer)
@@ -215,7 +233,11 @@ def _named(asked: SourceBlocks, by: str, pointer: str) -> list[str]:
 
 def assumptions(source: PlannedSource, unit: str) -> tuple[str, ...]:
     """What a price on blocks of a source says and does not say: the guarantee, and what it rests on."""
-    where = {"day": "the day of its date", "month": "the month of its date", "label": "the label its owner gave it"}
+    where = {
+        "day": "the day of its date",
+        "month": "the month of its date",
+        "label": "the label its owner gave it",
+    }
     claim = (
         f"one {unit} lies in exactly one block, by {where[source.by]}. For every block b read: whatever this source "
         f"has released or will release, P(S) <= e^E P'(S) + D when one {unit} of b is added or removed and all else "

@@ -34,12 +34,16 @@ class Synthesis:
         exact = dataset.relation(public).get("neighbours") == "replaced"
         if units is not None and known is not None and (units > known or (exact and units < known)):
             says = f"by its public part this dataset has {'' if exact else 'at most '}{known:,}"
-            return [FieldIssue("/units", f"{says}: to rehearse another number, give another `public`")]
+            return [
+                FieldIssue("/units", f"{says}: to rehearse another number, give another `public`")
+            ]
         rows = self.rows(public, known if units is None else units)
         if rows <= MOST_ROWS:
             return []
         says = f"made-up data of this shape have about {rows:,} rows, and at most {MOST_ROWS:,} are rehearsed"
-        return [FieldIssue("/units", f"{says}: say fewer units, or rehearse a smaller public shape")]
+        return [
+            FieldIssue("/units", f"{says}: say fewer units, or rehearse a smaller public shape")
+        ]
 
     def content(
         self,

@@ -31,7 +31,9 @@ SIZES = (100, 1_000, 10_000)
 RELEASES = 20
 
 
-def job_body(ensemble: LoadEnsemble, *, mode: str = "private", epsilon: float = 1, **problem: Any) -> dict[str, Any]:
+def job_body(
+    ensemble: LoadEnsemble, *, mode: str = "private", epsilon: float = 1, **problem: Any
+) -> dict[str, Any]:
     """The job on an ensemble, its dataset inside."""
     trajectories = state_sequences(ensemble.power, ensemble.edges)
     states = ensemble.bin_power.size
@@ -64,7 +66,9 @@ def job_body(ensemble: LoadEnsemble, *, mode: str = "private", epsilon: float = 
     }
 
 
-def survival(participants: int, epsilon: float = 1, releases: int = RELEASES, seed: int = 0) -> dict[str, Any]:
+def survival(
+    participants: int, epsilon: float = 1, releases: int = RELEASES, seed: int = 0
+) -> dict[str, Any]:
     """Medians over releases: the share of the saved power, and of the event's net benefit, that is left."""
     ensemble = generate(participants, days=max(2, 20 * 100 // participants), seed=seed)
     body = job_body(ensemble, epsilon=epsilon)
@@ -75,7 +79,11 @@ def survival(participants: int, epsilon: float = 1, releases: int = RELEASES, se
     plan = problem.plan(public, Privacy.model_validate(body["privacy"]).budget)
     P = true_transitions(public, content)
     utility = -np.outer(ensemble.price, ensemble.bin_power)
-    gamma, horizon, initial = ensemble.discomfort_weight, ensemble.price.size, np.array(problem.initial)
+    gamma, horizon, initial = (
+        ensemble.discomfort_weight,
+        ensemble.price.size,
+        np.array(problem.initial),
+    )
 
     def saved(policy: Any) -> float:
         load = lsmdp.expected_power(lsmdp.propagate(initial, policy, horizon), ensemble.bin_power)
@@ -86,14 +94,19 @@ def survival(participants: int, epsilon: float = 1, releases: int = RELEASES, se
         return float(initial @ lsmdp.evaluate(policy, P, utility, gamma)[0])
 
     best = lsmdp.solve(P, utility, gamma)
-    left = [released_policy(problem, public, plan, content, utility, release) for release in range(releases)]
+    left = [
+        released_policy(problem, public, plan, content, utility, release)
+        for release in range(releases)
+    ]
     return {
         "participants": participants,
         "noise": plan.noise[0].standard_deviation,
         "saved": saved(best),
         "benefit": worth(best) - worth(P),
         "saved share": float(np.median([saved(policy) / saved(best) for policy in left])),
-        "benefit share": float(np.median([(worth(policy) - worth(P)) / (worth(best) - worth(P)) for policy in left])),
+        "benefit share": float(
+            np.median([(worth(policy) - worth(P)) / (worth(best) - worth(P)) for policy in left])
+        ),
     }
 
 
@@ -109,7 +122,12 @@ def true_transitions(public: DrEnsemblePublic, content: Content) -> Any:
 
 
 def released_policy(
-    problem: DrEnsemble, public: DrEnsemblePublic, plan: Plan, content: Content, utility: Any, seed: int
+    problem: DrEnsemble,
+    public: DrEnsemblePublic,
+    plan: Plan,
+    content: Content,
+    utility: Any,
+    seed: int,
 ) -> Any:
     """The policy that one release leads to."""
     released = problem.release(public, plan, content, Noise.seeded(seed))

@@ -26,7 +26,13 @@ from discreet.solvers.saddle.convexity import prove_convex, tightened_box, to_cv
 from discreet.solvers.saddle.lipschitz import Sensitivities, jacobian_norm_bound, sensitivities
 from discreet.solvers.saddle.noise_split import equal_split, joint_distance, split
 from discreet.solvers.saddle.saddle_kernels import Outputs
-from discreet.solvers.saddle.saddle_point import SaddleProblem, Schedule, noised_outputs, run, saddle_problem
+from discreet.solvers.saddle.saddle_point import (
+    SaddleProblem,
+    Schedule,
+    noised_outputs,
+    run,
+    saddle_problem,
+)
 from discreet_client.expressions import Expression, parse
 
 Floats = NDArray[np.float64]
@@ -83,14 +89,22 @@ def saddle(terms: dict[str, Expression] | None = None) -> tuple[Floats, Floats]:
     """The saddle point of the paper's objectives, or of `terms`, by CVXPY: states [7] and multipliers [4]."""
     known = variables(BOX)
     rows = [to_cvxpy(constraint, known, BOX) <= 0 for constraint in constraints()]
-    inside = [bound for name, (low, high) in BOX.items() for bound in (known[name] >= low, known[name] <= high)]
+    inside = [
+        bound
+        for name, (low, high) in BOX.items()
+        for bound in (known[name] >= low, known[name] <= high)
+    ]
     total = sum(to_cvxpy(term, known, BOX) for term in (terms or objectives()).values())
-    cp.Problem(cp.Minimize(total), rows + inside).solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10)
+    cp.Problem(cp.Minimize(total), rows + inside).solve(
+        solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10
+    )
     mu = np.array([float(row.dual_value) for row in rows])
     x = np.array([float(known[name].value) for name in NAMES])
     mu[mu < 1e-8] = 0.0
     if terms is None:
-        x[4] = -3.0  # mu_2 = 0 leaves (x5 + 3)^6 alone, which is too flat for a conic solver, and for the paper: -2.863
+        x[
+            4
+        ] = -3.0  # mu_2 = 0 leaves (x5 + 3)^6 alone, which is too flat for a conic solver, and for the paper: -2.863
     return x, mu
 
 
@@ -145,7 +159,10 @@ def variants(tuned: Schedule | None = None) -> list[Variant]:
         for name, scales in (("as printed", printed), ("joint, equal split", equal))
     ]
     tight = tightened_box(g, BOX)
-    cases = [("joint, least-cost split", BOX, PRINTED_SCHEDULE), ("the same, implied box", tight, PRINTED_SCHEDULE)]
+    cases = [
+        ("joint, least-cost split", BOX, PRINTED_SCHEDULE),
+        ("the same, implied box", tight, PRINTED_SCHEDULE),
+    ]
     if tuned is not None:
         cases.append(("the same, implied box, tuned steps", tight, tuned))
     for name, box, schedule in cases:
@@ -166,11 +183,28 @@ def tables() -> list[dict[str, Any]]:
     equal = equal_split(RADII, vector_rows(wide), mu)
     own = np.diag(wide.gradients)
     rows = [
-        {"figure": "kappa (scale per sensitivity)", "paper": PRINTED["kappa"], "as_printed": kappa, "ours": 1 / mu},
-        {"figure": "K_g", "paper": PRINTED["K_g"], "as_printed": norm, "ours": float(wide.values.max())},
+        {
+            "figure": "kappa (scale per sensitivity)",
+            "paper": PRINTED["kappa"],
+            "as_printed": kappa,
+            "ours": 1 / mu,
+        },
+        {
+            "figure": "K_g",
+            "paper": PRINTED["K_g"],
+            "as_printed": norm,
+            "ours": float(wide.values.max()),
+        },
     ]
     for i in range(7):
-        rows.append({"figure": f"K_{i + 1}", "paper": PRINTED["K_i"][i], "as_printed": own[i], "ours": own[i]})  # type: ignore[index]
+        rows.append(
+            {
+                "figure": f"K_{i + 1}",
+                "paper": PRINTED["K_i"][i],
+                "as_printed": own[i],
+                "ours": own[i],
+            }
+        )  # type: ignore[index]
     for i in range(7):
         rows.append(
             {
@@ -195,7 +229,10 @@ def tables() -> list[dict[str, Any]]:
 
 
 def errors(
-    variant: Variant, seeds: Sequence[int], steps: Sequence[int], at: tuple[Floats, Floats] | None = None
+    variant: Variant,
+    seeds: Sequence[int],
+    steps: Sequence[int],
+    at: tuple[Floats, Floats] | None = None,
 ) -> dict[int, Floats]:
     """For each number of steps, float64[seeds, 4]: l2 errors of states and multipliers, last iterates and averages.
 
@@ -225,7 +262,9 @@ def errors(
     return found
 
 
-def tune(seed: int = 2015, stand_ins: int = 6, steps: int = 200_000) -> list[tuple[float, Schedule]]:
+def tune(
+    seed: int = 2015, stand_ins: int = 6, steps: int = 200_000
+) -> list[tuple[float, Schedule]]:
     """Schedules by their mean error, states plus multipliers, averaged iterates, on made-up objectives; best first.
 
     The stand-ins are (x_i - c_i)^2 with c_i uniform in the box: nothing of the agents' own objectives is looked at, so
@@ -237,7 +276,10 @@ def tune(seed: int = 2015, stand_ins: int = 6, steps: int = 200_000) -> list[tup
     cases = []
     for _ in range(stand_ins):
         centres = rng.uniform(-10, 10, len(NAMES)).round(2)
-        terms = {name: parse(f"({name} - {centre})^2", [name]) for name, centre in zip(NAMES, centres, strict=True)}
+        terms = {
+            name: parse(f"({name} - {centre})^2", [name])
+            for name, centre in zip(NAMES, centres, strict=True)
+        }
         cases.append((saddle_problem(terms, constraints(), NAMES, tight), saddle(terms)))
     found = []
     for gamma, alpha, (c1, c2) in itertools.product(
@@ -257,7 +299,10 @@ def tune(seed: int = 2015, stand_ins: int = 6, steps: int = 200_000) -> list[tup
 
 def _scales(outputs: Outputs, problem: SaddleProblem) -> tuple[Floats, Floats]:
     """Scales of outputs as float64[m] and float64[m, n]."""
-    values, gradients = np.zeros(problem.constraints), np.zeros((problem.constraints, len(problem.names)))
+    values, gradients = (
+        np.zeros(problem.constraints),
+        np.zeros((problem.constraints, len(problem.names))),
+    )
     for k, i, scale in zip(outputs.constraint, outputs.agent, outputs.scale, strict=True):
         if i < 0:
             values[k] = scale
@@ -270,7 +315,9 @@ TUNED = Schedule(gamma=0.008, alpha=0.02, c1=0.34, c2=0.33)
 """The best of `tune()`."""
 
 
-def study(seeds: Sequence[int] = range(30), steps: Sequence[int] = (200_000, 500_000)) -> list[dict[str, Any]]:
+def study(
+    seeds: Sequence[int] = range(30), steps: Sequence[int] = (200_000, 500_000)
+) -> list[dict[str, Any]]:
     """One row a variant and number of steps: delta of all outputs at ln 3, and quantiles of the errors over `seeds`."""
     at = saddle()
     rows = []
@@ -300,7 +347,9 @@ def plots(found: list[dict[str, Any]], folder: Path) -> list[Path]:
         for name in names:
             rows = [row for row in found if row["variant"] == name]
             at = [row["steps"] for row in rows]
-            middle, low, high = ([row[key][position] for row in rows] for key in ("q50", "q10", "q90"))
+            middle, low, high = (
+                [row[key][position] for row in rows] for key in ("q50", "q10", "q90")
+            )
             curves.append(Curve(f"{name}, delta {rows[0]['delta']:.3f}", at, middle, low, high))
         printed: dict[int, tuple[float, float]] = PRINTED["errors"]  # type: ignore[assignment]
         theirs = [pair[position] for pair in printed.values()]
@@ -322,7 +371,9 @@ def report(full: bool = False) -> Report:
     found = study(seeds)
     x, mu = saddle()
     printed = {row["figure"]: row for row in tables()}
-    lines = [Line(name, row["paper"], row["as_printed"], row["ours"]) for name, row in printed.items()]
+    lines = [
+        Line(name, row["paper"], row["as_printed"], row["ours"]) for name, row in printed.items()
+    ]
     shown_x, shown_mu = PRINTED["saddle_x"], PRINTED["saddle_mu"]
     lines += [Line(f"saddle point, x_{i + 1}", shown_x[i], float(x[i]), None) for i in range(7)]  # type: ignore[index]
     lines += [Line(f"saddle point, mu_{k + 1}", shown_mu[k], float(mu[k]), None) for k in range(4)]  # type: ignore[index]
@@ -341,7 +392,12 @@ def report(full: bool = False) -> Report:
             )
     served = by["the same, implied box", 200_000]["delta"]
     lines.append(
-        Line("delta of all outputs together at epsilon ln 3", DELTA, by["as printed", 200_000]["delta"], served)
+        Line(
+            "delta of all outputs together at epsilon ln 3",
+            DELTA,
+            by["as printed", 200_000]["delta"],
+            served,
+        )
     )
     more = (20_000, 50_000, 100_000, 200_000, 500_000)
     return Report(
@@ -350,7 +406,10 @@ def report(full: bool = False) -> Report:
         seeds=f"noise 0 to {len(seeds) - 1} (means)",
         lines=tuple(lines),
         unreproduced=(
-            ("the errors of Figure 1", "the paper's own algorithm and noise leave two to twelve times as much"),
+            (
+                "the errors of Figure 1",
+                "the paper's own algorithm and noise leave two to twelve times as much",
+            ),
             (
                 "the saddle point's x_5",
                 "(x_5 + 3)^6 alone decides it, and is least at -3; -2.863 is a solver's tolerance",

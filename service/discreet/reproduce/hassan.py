@@ -21,7 +21,14 @@ from discreet.privacy.pld import QUICK
 from discreet.problems.dr_ensemble.measurements import state_sequences, tariff_utility
 from discreet.reproduce import event_capacity, hassan_figures
 from discreet.reproduce.hassan_figures import drawn
-from discreet.reproduce.load_ensemble import EVENT_PAYMENT, STEP_HOURS, TARIFF, Floats, LoadEnsemble, generate
+from discreet.reproduce.load_ensemble import (
+    EVENT_PAYMENT,
+    STEP_HOURS,
+    TARIFF,
+    Floats,
+    LoadEnsemble,
+    generate,
+)
 from discreet.reproduce.report import Line, Report
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
 from discreet.solvers.control.control_policies import TabulatedPolicy
@@ -100,7 +107,9 @@ def made(P: Floats, utility: Floats, gamma: float, k: float, seed: int) -> dict[
         "taylor": lsmdp.solve(P, utility, gamma, weights="taylor", concentration=k),
         "digamma": lsmdp.solve(P, utility, gamma, weights="digamma", concentration=k),
         "average": lsmdp.average_policy(P, utility, gamma, k),
-        "average, sampled": lsmdp.average_policy(P, utility, gamma, k, samples=DRAWS, generator=rng),
+        "average, sampled": lsmdp.average_policy(
+            P, utility, gamma, k, samples=DRAWS, generator=rng
+        ),
         "average of solves": TabulatedPolicy.of(mean),
     }
 
@@ -112,7 +121,9 @@ def policies(ensemble: LoadEnsemble, P: Floats, seed: int) -> list[dict[str, Any
     other = adjacent(P)
     rows = []
     for k in (50, 200):
-        pairs = [made(matrix, utility, ensemble.discomfort_weight, k, seed) for matrix in (P, other)]
+        pairs = [
+            made(matrix, utility, ensemble.discomfort_weight, k, seed) for matrix in (P, other)
+        ]
         for method in pairs[0]:
             first, second = (pair[method].at(step)[ROW] for pair in pairs)
             to = np.flatnonzero(P[ROW])
@@ -139,12 +150,19 @@ def load_curves(ensemble: LoadEnsemble, P: Floats, k: float, seed: int) -> dict[
     horizon = ensemble.price.size
 
     def load(policy: lsmdp.Policy | Floats) -> Floats:
-        return lsmdp.expected_power(lsmdp.propagate(ensemble.initial, policy, horizon), ensemble.bin_power)
+        return lsmdp.expected_power(
+            lsmdp.propagate(ensemble.initial, policy, horizon), ensemble.bin_power
+        )
 
-    curves = {"default": load(P), **{name: load(policy) for name, policy in made(P, utility, gamma, k, seed).items()}}
+    curves = {
+        "default": load(P),
+        **{name: load(policy) for name, policy in made(P, utility, gamma, k, seed).items()},
+    }
     draws = lsmdp.solve_many(drawn(P, k, 200, np.random.default_rng(seed)), utility, gamma)
     curves["one draw"] = np.mean([load(policy) for policy in draws], axis=0)
-    curves["practice"] = hassan_figures.practice(ensemble, lsmdp.propagate(ensemble.initial, P, horizon))
+    curves["practice"] = hassan_figures.practice(
+        ensemble, lsmdp.propagate(ensemble.initial, P, horizon)
+    )
     return {
         "clock": ensemble.clock.tolist(),
         "event": ensemble.event.tolist(),
@@ -153,7 +171,9 @@ def load_curves(ensemble: LoadEnsemble, P: Floats, k: float, seed: int) -> dict[
     }
 
 
-def cost_row(ensemble: LoadEnsemble, P: Floats, tariff: tuple[float, float], k: float, seed: int) -> dict[str, Any]:
+def cost_row(
+    ensemble: LoadEnsemble, P: Floats, tariff: tuple[float, float], k: float, seed: int
+) -> dict[str, Any]:
     """Expected cost of privacy of each policy from the start of control, in dollars a building.
 
     "one draw": the exact policy of one P~ ~ Dir(k P), mean over 200 draws and its standard error.
@@ -168,7 +188,13 @@ def cost_row(ensemble: LoadEnsemble, P: Floats, tariff: tuple[float, float], k: 
     draws = lsmdp.solve_many(drawn(P, k, 200, np.random.default_rng(seed)), utility, gamma)
     once = np.array([cost(policy) for policy in draws])
     error = float(once.std() / np.sqrt(once.size))
-    return {"tariff": tariff, "k": k, **found, "one draw": float(once.mean()), "one draw, error": error}
+    return {
+        "tariff": tariff,
+        "k": k,
+        **found,
+        "one draw": float(once.mean()),
+        "one draw, error": error,
+    }
 
 
 def epsilons(k: float, rows: int = 20) -> dict[str, Any]:
@@ -176,7 +202,9 @@ def epsilons(k: float, rows: int = 20) -> dict[str, Any]:
     found: dict[str, Any] = {"k": k, "paper": PAPER_EPSILON.get(int(k))}
     for floor in FLOORS:
         found[f"floor {floor}"] = exact_epsilon(draw(k, floor, 1).delta)
-    found[f"floor 0.1, {rows} rows"] = exact_epsilon(lambda e: draw(k, 0.1, rows).composed_delta(e, QUICK))
+    found[f"floor 0.1, {rows} rows"] = exact_epsilon(
+        lambda e: draw(k, 0.1, rows).composed_delta(e, QUICK)
+    )
     return found
 
 
@@ -207,10 +235,13 @@ def orderings(costs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found = []
     for last, row in zip([None, *costs], costs, strict=False):
         other = {
-            name: max(row["taylor"], row["digamma"]) for name in ("average", "average, sampled", "average of solves")
+            name: max(row["taylor"], row["digamma"])
+            for name in ("average", "average, sampled", "average of solves")
         }
         falls = {
-            name: row[name] < last[name] if last is not None and last["tariff"] == row["tariff"] else None
+            name: row[name] < last[name]
+            if last is not None and last["tariff"] == row["tariff"]
+            else None
             for name in ("taylor", "digamma", "average", "one draw")
         }
         found.append(
@@ -227,7 +258,10 @@ def orderings(costs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def plots(found: dict[str, Any], folder: Path) -> list[Path]:
     """The tables of `study` as pictures dr-*.png; the files written."""
-    files = [folder / f"dr-{name}.png" for name in ("event-load", "cost-of-privacy", "epsilon", "adjacent-policies")]
+    files = [
+        folder / f"dr-{name}.png"
+        for name in ("event-load", "cost-of-privacy", "epsilon", "adjacent-policies")
+    ]
     load = found["load"]
     shown = {
         "default": "without control",
@@ -239,7 +273,10 @@ def plots(found: dict[str, Any], folder: Path) -> list[Path]:
         "practice": "a state less in the event (practice)",
     }
     draw_curves(
-        [Curve(label, load["clock"], load[name], dashed=name == "default") for name, label in shown.items()],
+        [
+            Curve(label, load["clock"], load[name], dashed=name == "default")
+            for name, label in shown.items()
+        ],
         files[0],
         x="hour of the day",
         y="expected power of a building, kW",
@@ -264,7 +301,11 @@ def plots(found: dict[str, Any], folder: Path) -> list[Path]:
     draw_curves(
         [
             *(
-                Curve(name, [row["k"] for row in found["epsilon"]], [row[name] for row in found["epsilon"]])
+                Curve(
+                    name,
+                    [row["k"] for row in found["epsilon"]],
+                    [row[name] for row in found["epsilon"]],
+                )
                 for name in found["epsilon"][0]
                 if name.startswith("floor")
             ),
@@ -281,7 +322,9 @@ def plots(found: dict[str, Any], folder: Path) -> list[Path]:
 
     def change(row: dict[str, Any]) -> Floats:
         difference = np.zeros(states.size)
-        difference[np.array(row["to_states"]) - states[0]] = np.subtract(row["adjacent_policy"], row["policy"])
+        difference[np.array(row["to_states"]) - states[0]] = np.subtract(
+            row["adjacent_policy"], row["policy"]
+        )
         return difference
 
     draw_curves(
@@ -334,7 +377,9 @@ def report(full: bool = False) -> Report:
                 f"{row['digamma']:.3g}, average {row['average']:.3g}",
             )
         )
-    lines += hassan_figures.lines(found, {k: PAPER_L1["average", k] for k in hassan_figures.SHOWN_KS})
+    lines += hassan_figures.lines(
+        found, {k: PAPER_L1["average", k] for k in hassan_figures.SHOWN_KS}
+    )
     sizes = event_capacity.SIZES if full else event_capacity.SIZES[:2]
     capacity = [event_capacity.survival(size) for size in sizes]
     lines += [
@@ -350,7 +395,11 @@ def report(full: bool = False) -> Report:
     digamma = all(row["digamma above taylor"] for row in found["orderings"])
     dearest = sum(row["average dearest"] for row in found["orderings"])
     lines += [
-        Line("Figure 8: digamma is dearer than Taylor", "always", "always" if digamma else "not always"),
+        Line(
+            "Figure 8: digamma is dearer than Taylor",
+            "always",
+            "always" if digamma else "not always",
+        ),
         Line(
             "Figure 8: the average is dearest",
             "always",
@@ -373,7 +422,10 @@ def report(full: bool = False) -> Report:
                 "(.88, .05) and (5.45, .05) of Figure 4",
                 "no floor gives both: the exact epsilon grows at most 3.3-fold, not 6.2",
             ),
-            ("the 15 % saving of privacy costs", "it holds only where the closed form is used at k <= 200"),
+            (
+                "the 15 % saving of privacy costs",
+                "it holds only where the closed form is used at k <= 200",
+            ),
         ),
         tables={
             "cost": found["cost"],

@@ -30,7 +30,12 @@ def day(ensemble: LoadEnsemble) -> dict[str, list[float]]:
     """Figure 3 (a): MW of all buildings by the time of day: the mean over the days, the least and the most."""
     total = ensemble.power.sum(axis=0).reshape(-1, STEPS_A_DAY) / 1e3
     clock = np.arange(STEPS_A_DAY) * STEP_HOURS
-    figures = {"clock": clock, "mean": total.mean(axis=0), "least": total.min(axis=0), "most": total.max(axis=0)}
+    figures = {
+        "clock": clock,
+        "mean": total.mean(axis=0),
+        "least": total.min(axis=0),
+        "most": total.max(axis=0),
+    }
     return {name: values.tolist() for name, values in figures.items()}
 
 
@@ -43,7 +48,9 @@ def drawn(P: Floats, k: float, count: int, rng: np.random.Generator) -> Floats:
     return matrices
 
 
-def dots(ensemble: LoadEnsemble, P: Floats, other: Floats, row: int, step: int, seed: int) -> list[dict[str, Any]]:
+def dots(
+    ensemble: LoadEnsemble, P: Floats, other: Floats, row: int, step: int, seed: int
+) -> list[dict[str, Any]]:
     """Figures 4 and 6 by k: draws from Dir(k p) of the row and of the adjacent one, and the policy's row at a step of
     the problem solved for each draw of all rows; each float[DOTS, 3], the probabilities of `NEAREST`. And `apart`, the
     l1 distance of the means of both, of the whole row."""
@@ -118,18 +125,35 @@ def lines(found: dict[str, Any], printed: dict[int, float]) -> list[Line]:
     ]
 
 
-def plots(day_found: dict[str, list[float]], P: Floats, found: list[dict[str, Any]], folder: Path) -> list[Path]:
+def plots(
+    day_found: dict[str, list[float]], P: Floats, found: list[dict[str, Any]], folder: Path
+) -> list[Path]:
     """Pictures dr-day, dr-transitions, dr-draws and dr-policies-of-draws; the files written."""
-    files = [folder / f"dr-{name}.png" for name in ("day", "transitions", "draws", "policies-of-draws")]
+    files = [
+        folder / f"dr-{name}.png" for name in ("day", "transitions", "draws", "policies-of-draws")
+    ]
     draw_curves(
-        [Curve("mean of the days", day_found["clock"], day_found["mean"], day_found["least"], day_found["most"])],
+        [
+            Curve(
+                "mean of the days",
+                day_found["clock"],
+                day_found["mean"],
+                day_found["least"],
+                day_found["most"],
+            )
+        ],
         files[0],
         x="hour of the day",
         y="power of 100 buildings, MW",
         title="Figure 3 (a), synthetic buildings: mean, least and most of 20 working days",
     )
     draw_matrix(
-        P, files[1], x="to state", y="from state", title="Figure 3 (b), synthetic buildings", label="probability"
+        P,
+        files[1],
+        x="to state",
+        y="from state",
+        title="Figure 3 (b), synthetic buildings",
+        label="probability",
     )
     corners = [f"state {state + 1}" for state in NEAREST]
     names = ("row 18", "the adjacent row, h = 0.03")
@@ -138,11 +162,16 @@ def plots(day_found: dict[str, list[float]], P: Floats, found: list[dict[str, An
         files[2],
         corners=corners,
     )
-    panels = [Triangle(f"k = {one['k']}", dict(zip(names, one["policies"], strict=True))) for one in found]
+    panels = [
+        Triangle(f"k = {one['k']}", dict(zip(names, one["policies"], strict=True))) for one in found
+    ]
     panels += [
         Triangle(
             f"means, k = {one['k']}",
-            {name: part.mean(axis=0)[None] for name, part in zip(names, one["policies"], strict=True)},
+            {
+                name: part.mean(axis=0)[None]
+                for name, part in zip(names, one["policies"], strict=True)
+            },
             large=True,
         )
         for one in found

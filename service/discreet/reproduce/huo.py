@@ -52,7 +52,11 @@ def course(steps: Steps | Sequence[Steps], optimum: Solution, iterations: int = 
 
     def watch(agents: Sequence[Participant]) -> None:
         errors.append(
-            float(np.abs(np.concatenate([*(agent.x for agent in agents), agents[0].multipliers]) - exact).max())
+            float(
+                np.abs(
+                    np.concatenate([*(agent.x for agent in agents), agents[0].multipliers]) - exact
+                ).max()
+            )
         )
 
     solve(parts(), C, D, steps=steps, iterations=iterations, watch=watch)
@@ -80,11 +84,18 @@ def report(full: bool = False) -> Report:
         solve(parts(), C, D, steps=PRINTED_STEPS, iterations=1000),
     )
     lines = [
-        Line(f"x_{agent + 1}", str(PRINTED_X[agent]), str(tuple(best.x[agent].round(5).tolist())), None)
+        Line(
+            f"x_{agent + 1}",
+            str(PRINTED_X[agent]),
+            str(tuple(best.x[agent].round(5).tolist())),
+            None,
+        )
         for agent in range(3)
     ]
     lines += [
-        Line("lambda", str(PRINTED_MULTIPLIERS), str(tuple(best.multipliers.round(5).tolist())), None),
+        Line(
+            "lambda", str(PRINTED_MULTIPLIERS), str(tuple(best.multipliers.round(5).tolist())), None
+        ),
         Line("objective without constants", 2.02364, best.objective),
         Line(
             "Figure 2: iterations to 1e-3",
@@ -94,12 +105,22 @@ def report(full: bool = False) -> Report:
             "alpha .016, beta .8; alpha (.1, .016, .1) and tau .99",
         ),
         *(
-            Line(f"Figure 3: gap by rounding to {digits} digits", None, gap, ours, "ours: 32 fraction bits")
+            Line(
+                f"Figure 3: gap by rounding to {digits} digits",
+                None,
+                gap,
+                ours,
+                "ours: 32 fraction bits",
+            )
             for digits, gap in rounded.items()
         ),
     ]
     table = [
-        {"iterations": count, "as printed": float(printed[count - 1]), "shrunken, own steps": float(tuned[count - 1])}
+        {
+            "iterations": count,
+            "as printed": float(printed[count - 1]),
+            "shrunken, own steps": float(tuned[count - 1]),
+        }
         for count in ITERATIONS
     ]
     return Report(
@@ -108,7 +129,10 @@ def report(full: bool = False) -> Report:
         seeds="none: nothing is random",
         lines=tuple(lines),
         unreproduced=(
-            ("200 iterations of Figure 2", "its step sizes need 456; the figure's fits the size of the last step only"),
+            (
+                "200 iterations of Figure 2",
+                "its step sizes need 456; the figure's fits the size of the last step only",
+            ),
             (
                 "the protocol's secrecy",
                 "eight attacks on it succeed (`tests/clients/attacks`): shares of c, one common key, float exponents, "
@@ -128,6 +152,8 @@ def draw(folder: Path, table: list[dict[str, Any]]) -> list[Path]:
     """Figure 2, as a distance from the optimum."""
     path = folder / "huo-convergence.png"
     at = [row["iterations"] for row in table]
-    curves = [Curve(name, at, [row[name] for row in table]) for name in table[0] if name != "iterations"]
+    curves = [
+        Curve(name, at, [row[name] for row in table]) for name in table[0] if name != "iterations"
+    ]
     draw_curves(curves, path, x="iterations", y="largest difference from the optimum", scale="log")
     return [path]

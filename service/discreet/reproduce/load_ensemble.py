@@ -51,7 +51,9 @@ def base_profile() -> Floats:
 
     def between(opens: float, closes: float, ramp: float) -> Floats:
         """0 at night, 1 by day, in between over some `ramp` hours."""
-        return np.asarray(1 / (1 + np.exp((opens - clock) / ramp)) / (1 + np.exp((clock - closes) / ramp)))
+        return np.asarray(
+            1 / (1 + np.exp((opens - clock) / ramp)) / (1 + np.exp((clock - closes) / ramp))
+        )
 
     hvac = 90 * between(6.0, 19.0, 0.6) + 56 * np.exp(-(((clock - 14.5) / 3.5) ** 2))
     lighting = 65 * between(7.0, 19.5, 0.4)
@@ -67,7 +69,9 @@ def generate(participants: int = 100, days: int = 20, seed: int = 0) -> LoadEnse
     Noise is stationary, Gaussian, correlated by .97 from step to step (a building stays above its profile for hours)
     and bent to stay within ±10 %; its standard deviation is some 4 %.
     """
-    rng = np.random.RandomState(seed)  # the one generator that gives the same numbers in every version (NEP 19)
+    rng = np.random.RandomState(
+        seed
+    )  # the one generator that gives the same numbers in every version (NEP 19)
     steps, memory = days * STEPS_A_DAY, 0.97
     noise = rng.standard_normal((steps, participants))
     for step in range(1, steps):
@@ -77,7 +81,9 @@ def generate(participants: int = 100, days: int = 20, seed: int = 0) -> LoadEnse
 
     clock: Floats = np.asarray(10.5 + STEP_HOURS * np.arange(22), np.float64)
     event = (clock >= 11) & (clock < 15)
-    starts = profile[round(clock[0] / STEP_HOURS)] * (1 + 0.1 * np.tanh(0.45 * rng.standard_normal(10_000)))
+    starts = profile[round(clock[0] / STEP_HOURS)] * (
+        1 + 0.1 * np.tanh(0.45 * rng.standard_normal(10_000))
+    )
     return LoadEnsemble(
         power=power,
         edges=EDGES,

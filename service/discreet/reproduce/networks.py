@@ -29,7 +29,9 @@ def sioux_falls() -> tuple[Network, NDArray[np.float64]]:
     """The network, and the trips of an hour float64[24, 24]."""
     figures = sioux_falls_figures()
     tail, head, free_flow_time, capacity = np.array(figures["links"], dtype=float).T
-    network = Network(24, 24, 0, tail.astype(np.int64) - 1, head.astype(np.int64) - 1, free_flow_time, capacity)
+    network = Network(
+        24, 24, 0, tail.astype(np.int64) - 1, head.astype(np.int64) - 1, free_flow_time, capacity
+    )
     return network, np.array(figures["trips"], dtype=float)
 
 

@@ -54,13 +54,19 @@ class Report:
         """The table as `PAPER.csv`, each further one as `PAPER-NAME.csv`, and the pictures; the files written."""
         folder.mkdir(parents=True, exist_ok=True)
         lines = [line.to_json() for line in self.lines]
-        lines += [{"figure": what, "note": f"not reproduced: {why}"} for what, why in self.unreproduced]
-        tables = {self.paper: lines} | {f"{self.paper}-{name}": rows for name, rows in self.tables.items()}
+        lines += [
+            {"figure": what, "note": f"not reproduced: {why}"} for what, why in self.unreproduced
+        ]
+        tables = {self.paper: lines} | {
+            f"{self.paper}-{name}": rows for name, rows in self.tables.items()
+        }
         files = []
         for name, rows in tables.items():
             files.append(folder / f"{name}.csv")
             with files[-1].open("w", newline="") as file:
-                writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)))
+                writer = csv.DictWriter(
+                    file, list(dict.fromkeys(key for row in rows for key in row))
+                )
                 writer.writeheader()
                 writer.writerows(rows)
         return files + self.draw(folder)
@@ -69,7 +75,11 @@ class Report:
         """A section of `docs/reproduction.md`."""
         rows = ["| figure | paper | honest | ours | |", "|---|---|---|---|---|"]
         rows += [
-            "| " + " | ".join([line.quantity, *map(shown, (line.paper, line.honest, line.ours)), line.note]) + " |"
+            "| "
+            + " | ".join(
+                [line.quantity, *map(shown, (line.paper, line.honest, line.ours)), line.note]
+            )
+            + " |"
             for line in self.lines
         ]
         missing = [f"- Not reproduced, **{what}**: {why}." for what, why in self.unreproduced]

@@ -51,7 +51,11 @@ class Row:
 
     def to_json(self) -> dict[str, Any]:
         """Without what there is nothing to say of; `gap` is always there."""
-        return {name: value for name, value in asdict(self).items() if value is not None or name == "gap"}
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if value is not None or name == "gap"
+        }
 
 
 def road_networks(folder: Path, threads: int = 1) -> Iterator[Row]:
@@ -82,10 +86,14 @@ def _row(name: str, path: Path, threads: int) -> Row:
     return Row(name, status, reason, gap, largest, total, seconds, mib)
 
 
-def _solved(name: str, path: Path, threads: int) -> tuple[str | None, float, float | None, float | None]:
+def _solved(
+    name: str, path: Path, threads: int
+) -> tuple[str | None, float, float | None, float | None]:
     """What is to be said of it, the gap and the two differences."""
     if "asym" in f"{path.parent.name} {name}".lower():
-        raise InvalidInput("its costs are asymmetric (a link's depends on other links' flows), which is not modelled")
+        raise InvalidInput(
+            "its costs are asymmetric (a link's depends on other links' flows), which is not modelled"
+        )
     file = read_network(_text(path))
     beside = _beside(path, name, "trips")
     if beside is None:
@@ -108,13 +116,28 @@ def _solved(name: str, path: Path, threads: int) -> tuple[str | None, float, flo
     latency = Latency(latency.coefficient, latency.power, fixed_cost)
     try:
         found = assign(
-            network, latency, demand, "user_equilibrium", gap=GAP, max_iterations=MOST_ITERATIONS, threads=threads
+            network,
+            latency,
+            demand,
+            "user_equilibrium",
+            gap=GAP,
+            max_iterations=MOST_ITERATIONS,
+            threads=threads,
         )
     except NoSolution as error:
         ends = next(
-            ([file.numbers[zone] for zone in pair] for pair in unreachable_pairs(network) if demand[pair]), None
+            (
+                [file.numbers[zone] for zone in pair]
+                for pair in unreachable_pairs(network)
+                if demand[pair]
+            ),
+            None,
         )
-        says = str(error) if ends is None else f"trips, but no path, lead from zone {ends[0]} to zone {ends[1]}"
+        says = (
+            str(error)
+            if ends is None
+            else f"trips, but no path, lead from zone {ends[0]} to zone {ends[1]}"
+        )
         raise InvalidInput(says) from None
     if found.status != "converged":
         says = f"stopped after {found.iterations} iterations"
@@ -142,7 +165,9 @@ def _arrays(file: NetworkFile) -> tuple[Network, Latency]:
         free_flow_time=np.array([row.free_flow_time for row in rows]),
         capacity=np.array([row.capacity for row in rows]),
     )
-    return network, Latency(np.array([row.b for row in rows]), np.array([row.power for row in rows]))
+    return network, Latency(
+        np.array([row.b for row in rows]), np.array([row.power for row in rows])
+    )
 
 
 def _weights(file: NetworkFile, rest: Floats) -> tuple[float, float] | None:
@@ -151,7 +176,9 @@ def _weights(file: NetworkFile, rest: Floats) -> tuple[float, float] | None:
     columns = np.array([(row.toll, row.length) for row in file.links], dtype=np.float64)
     sizes = np.maximum(np.abs(columns).max(axis=0, initial=0.0), np.finfo(float).tiny)
     found = np.linalg.lstsq(columns / sizes, rest, rcond=None)[0] / sizes
-    found = np.round(np.where(np.abs(found) * sizes > EXPLAINED * np.abs(rest).max(initial=1e-9), found, 0.0), 6)
+    found = np.round(
+        np.where(np.abs(found) * sizes > EXPLAINED * np.abs(rest).max(initial=1e-9), found, 0.0), 6
+    )
     enough = EXPLAINED * max(1.0, float(np.abs(rest).max(initial=0.0)))
     if (found < 0).any() or np.abs(rest - columns @ found).max(initial=0.0) > enough:
         return None
@@ -180,8 +207,14 @@ def _published(text: str, file: NetworkFile) -> tuple[tuple[Floats, Floats] | No
 
 def _beside(path: Path, name: str, what: str) -> Path | None:
     """The file of this network of another kind, whatever its letters' case; or the folder's only one of that kind."""
-    files = [one for one in sorted(path.parent.iterdir()) if one.suffix.lower() in (".tntp", ".txt")]
-    same = [one for one in files if one.stem.lower().replace("-", "_") == f"{name}_{what}".lower().replace("-", "_")]
+    files = [
+        one for one in sorted(path.parent.iterdir()) if one.suffix.lower() in (".tntp", ".txt")
+    ]
+    same = [
+        one
+        for one in files
+        if one.stem.lower().replace("-", "_") == f"{name}_{what}".lower().replace("-", "_")
+    ]
     if same:
         return same[0]
     alone = sum(_NETWORK.fullmatch(one.name) is not None for one in files) == 1

@@ -84,7 +84,9 @@ def chain_cell_rewards(states: int = CHAIN_STATES) -> Floats:
     return rewards
 
 
-def chain_moments(discount: float = CHAIN_DISCOUNT, states: int = CHAIN_STATES) -> tuple[Floats, Floats, Floats]:
+def chain_moments(
+    discount: float = CHAIN_DISCOUNT, states: int = CHAIN_STATES
+) -> tuple[Floats, Floats, Floats]:
     """The population's A, b and C of tabular features, each trajectory divided by its length tau.
 
     From k states before absorption tau = G_1 + … + G_k, independent geometric variables (p = 1/2) that are
@@ -116,7 +118,12 @@ CAR_LOW, CAR_HIGH = (-1.2, -0.07), (0.6, 0.07)
 
 
 def mountain_car(
-    m: int, rng: np.random.Generator, *, horizon: int = CAR_HORIZON, followed: float = 0.5, evaluated: float = 0.9
+    m: int,
+    rng: np.random.Generator,
+    *,
+    horizon: int = CAR_HORIZON,
+    followed: float = 0.5,
+    evaluated: float = 0.9,
 ) -> Rows:
     """Mountain Car (Sutton & Barto 1998) with gymnasium's figures: position and velocity, reward -1 a step.
 
@@ -213,7 +220,12 @@ def hiv_advance(x: Floats, transcriptase: float, protease: float, days: float) -
 
 
 def hiv_treatment(
-    m: int, rng: np.random.Generator, *, horizon: int = 40, followed: float = 0.4, evaluated: float = 0.8
+    m: int,
+    rng: np.random.Generator,
+    *,
+    horizon: int = 40,
+    followed: float = 0.4,
+    evaluated: float = 0.8,
 ) -> Rows:
     """HIV treatment (Ernst, Stan, Goncalves & Wehenkel 2006): every five days none, one or both of two drugs.
 
@@ -224,8 +236,16 @@ def hiv_treatment(
     in units of 1e5. Nobody leaves: no transition is terminal.
     """
     x = np.array(HIV_STEADY_STATE) * np.exp(0.1 * rng.standard_normal((m, 6)))
-    taken, policy, chance = rng.random((horizon, m)), rng.integers(0, 4, (horizon, m)), np.empty((horizon, m))
-    states, actions, rewards = np.empty((horizon + 1, m, 6)), np.empty((horizon, m), np.int32), np.empty((horizon, m))
+    taken, policy, chance = (
+        rng.random((horizon, m)),
+        rng.integers(0, 4, (horizon, m)),
+        np.empty((horizon, m)),
+    )
+    states, actions, rewards = (
+        np.empty((horizon + 1, m, 6)),
+        np.empty((horizon, m), np.int32),
+        np.empty((horizon, m)),
+    )
     states[0] = np.log10(x)
     for step in range(horizon):
         preferred = np.where(x[:, 4] > 1000, 3, 0)
@@ -238,7 +258,9 @@ def hiv_treatment(
     by_patient = np.arange(m * horizon)
 
     def column(values: NDArray[Any]) -> NDArray[Any]:
-        return np.ascontiguousarray(np.swapaxes(values, 0, 1)).reshape(m * horizon, *values.shape[2:])
+        return np.ascontiguousarray(np.swapaxes(values, 0, 1)).reshape(
+            m * horizon, *values.shape[2:]
+        )
 
     preferred_taken = column(chance)
     return Rows(

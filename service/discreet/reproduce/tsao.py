@@ -62,14 +62,22 @@ class Setting:
     latency: Latency
 
     @classmethod
-    def of(cls, mornings: int = MORNINGS, alpha: float = ALPHA, factor: float = 1.0, demand: float = 1.0) -> Setting:
+    def of(
+        cls,
+        mornings: int = MORNINGS,
+        alpha: float = ALPHA,
+        factor: float = 1.0,
+        demand: float = 1.0,
+    ) -> Setting:
         """`factor`: of travel time at capacity over free flow, minus 1; `demand`: of the table's trips."""
         network, _ = sioux_falls()
         latency = Latency(factor, 1.0)
         flows = UnitFlows.of_pairs(network)
         trips = poisson_mornings(mornings, demand)[:, flows.origin, flows.destination].astype(float)
         # Public bounds a little above what the mornings hold: a tenth.
-        terms = descent.Terms.of(network, latency, alpha, 1.1 * trips.sum(axis=1).max(), 1.1 * trips.max())
+        terms = descent.Terms.of(
+            network, latency, alpha, 1.1 * trips.sum(axis=1).max(), 1.1 * trips.max()
+        )
         return cls(flows, UnitFlows.of_pairs(network, upper=math.inf), terms, trips, latency)
 
     @property
@@ -96,7 +104,9 @@ class Setting:
     def printed_run(self, seed: int = 0) -> tuple[Floats, list[float]]:
         """x_N by line 6 with the sign that descends and the paper's steps, from a random routing; and the travel time
         after each step."""
-        steps = np.minimum(1 / (self.terms.regularization * np.arange(1, len(self.trips) + 1)), 1 / self.beta)
+        steps = np.minimum(
+            1 / (self.terms.regularization * np.arange(1, len(self.trips) + 1)), 1 / self.beta
+        )
         x = self.flows.project(np.random.default_rng(seed).random((self.flows.pairs, 76))).flow
         course = [self.travel_time(x)]
         for step, trips in zip(steps, self.trips, strict=True):
@@ -109,7 +119,9 @@ class Setting:
         smooth = 2 * self.beta + alpha
         root = math.sqrt(alpha / smooth)
         momentum = (1 - root) / (1 + root)
-        terms = descent.Terms(self.terms.constant, self.terms.slope, alpha, self.terms.max_total, self.terms.max_pair)
+        terms = descent.Terms(
+            self.terms.constant, self.terms.slope, alpha, self.terms.max_total, self.terms.max_pair
+        )
         x = ahead = self.flows.cheapest(self.terms.constant)
         start = None
         for _ in range(OPTIMUM_STEPS):
@@ -127,10 +139,19 @@ def report(full: bool = False) -> Report:
     true_steps = setting.terms.step_sizes(MORNINGS)
     true_s = descent.sensitivity(setting.terms, true_steps, setting.flows.error_bound(1e-11))
     costs = noise_costs(setting, x, printed_s, true_s, best)
-    regularized = {alpha: setting.travel_time(setting.regularized_optimum(alpha)) / best - 1 for alpha in (1e3, 1e4)}
+    regularized = {
+        alpha: setting.travel_time(setting.regularized_optimum(alpha)) / best - 1
+        for alpha in (1e3, 1e4)
+    }
     gap = 100 * (course[-1] / best - 1)
     lines = [
-        Line("pairs with a unit flow", 528.0, 552.0, 552.0, "only the pairs with trips: that tells which have any"),
+        Line(
+            "pairs with a unit flow",
+            528.0,
+            552.0,
+            552.0,
+            "only the pairs with trips: that tells which have any",
+        ),
         Line(
             "beta at the mean demand",
             PRINTED_BETA,
@@ -138,7 +159,13 @@ def report(full: bool = False) -> Report:
             None,
             "twice it is the smoothness, of these data alone",
         ),
-        Line("L of all allowed data", None, setting.terms.smoothness, None, "with public bounds 10 % above the data's"),
+        Line(
+            "L of all allowed data",
+            None,
+            setting.terms.smoothness,
+            None,
+            "with public bounds 10 % above the data's",
+        ),
         Line(
             "C, what one trip does to the gradient",
             PRINTED_BETA,
@@ -160,7 +187,13 @@ def report(full: bool = False) -> Report:
             None,
             "its own formulas; the exact curve on the true sensitivity",
         ),
-        Line("Figure 2: x_50 above the optimum, %", 2.0, gap, 0.0, "from a random routing, before any noise"),
+        Line(
+            "Figure 2: x_50 above the optimum, %",
+            2.0,
+            gap,
+            0.0,
+            "from a random routing, before any noise",
+        ),
         Line(
             "regularized optimum above the optimum, alpha 1e4, %",
             None,
@@ -193,11 +226,17 @@ def report(full: bool = False) -> Report:
         seeds="mornings RandomState(1975), starting routing 0, noise 0 to 4 (median)",
         lines=tuple(lines),
         unreproduced=(
-            ("Table 1", "its formulas give a sigma that costs thousands of per cent, not hundredths of one"),
+            (
+                "Table 1",
+                "its formulas give a sigma that costs thousands of per cent, not hundredths of one",
+            ),
             ("the 2 % of Figure 2", "N = 50 steps of at most 1/beta move a random routing less"),
         ),
         tables={
-            "figure-2": [{"step": step, "above the optimum, %": 100 * (t / best - 1)} for step, t in enumerate(course)],
+            "figure-2": [
+                {"step": step, "above the optimum, %": 100 * (t / best - 1)}
+                for step, t in enumerate(course)
+            ],
             "figure-3": figure_3,
         },
         draw=lambda folder: draw(folder, course, best),
@@ -232,7 +271,12 @@ def served(setting: Setting, method: str, epsilon: float, delta: float, best: fl
     """How far above the optimum the policy of a job is at the true mean demand; median over seeds."""
     network, _ = sioux_falls()
     links = [
-        Link(tail=int(tail) + 1, head=int(head) + 1, free_flow_time=float(time), capacity=float(capacity))
+        Link(
+            tail=int(tail) + 1,
+            head=int(head) + 1,
+            free_flow_time=float(time),
+            capacity=float(capacity),
+        )
         for tail, head, time, capacity in zip(
             network.tail, network.head, network.free_flow_time, network.capacity, strict=True
         )
@@ -272,8 +316,12 @@ def served(setting: Setting, method: str, epsilon: float, delta: float, best: fl
     return float(np.median(found))
 
 
-def _policy_time(job: Routing, public: RoutingPublic, plan: Any, released: Any, demand: Floats) -> float:
-    result = job.finish(public, plan, {**released, "true_trips": demand * public.periods}, lambda *_: None)
+def _policy_time(
+    job: Routing, public: RoutingPublic, plan: Any, released: Any, demand: Floats
+) -> float:
+    result = job.finish(
+        public, plan, {**released, "true_trips": demand * public.periods}, lambda *_: None
+    )
     time: float = result.to_json()["true_total_travel_time"]
     return time
 
@@ -297,14 +345,24 @@ def sensitivities(full: bool) -> list[dict[str, Any]]:
         setting = Setting.of(**changed)  # type: ignore[arg-type]
         _, course = setting.printed_run()
         best = setting.best()
-        rows.append({"case": name, "start, %": 100 * (course[0] / best - 1), "x_50, %": 100 * (course[-1] / best - 1)})
+        rows.append(
+            {
+                "case": name,
+                "start, %": 100 * (course[0] / best - 1),
+                "x_50, %": 100 * (course[-1] / best - 1),
+            }
+        )
     return rows
 
 
 def draw(folder: Path, course: list[float], best: float) -> list[Path]:
     """Figure 2."""
     path = folder / "tsao-convergence.png"
-    curve = Curve("Algorithm 1 before noise, N = 50", np.arange(len(course)), 100 * (np.array(course) / best - 1))
+    curve = Curve(
+        "Algorithm 1 before noise, N = 50",
+        np.arange(len(course)),
+        100 * (np.array(course) / best - 1),
+    )
     draw_curves(
         [curve, Curve("the paper's 2 %", [0, len(course) - 1], [2.0, 2.0], dashed=True)],
         path,

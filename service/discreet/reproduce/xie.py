@@ -93,7 +93,9 @@ def chain_row(m: int, slow: int = 3, fast: int = 9) -> dict[str, Any]:
         setting.problem,
         setting.moments,
     )
-    penalties = [np.median(setting.errors(5, method="dp_lsl", regularization=each)) for each in LSL_PENALTIES]
+    penalties = [
+        np.median(setting.errors(5, method="dp_lsl", regularization=each)) for each in LSL_PENALTIES
+    ]
     found = (
         np.median(setting.errors(20)),
         np.median(unknown.errors(20, method="moments")),
@@ -103,9 +105,14 @@ def chain_row(m: int, slow: int = 3, fast: int = 9) -> dict[str, Any]:
         setting.mspbe(np.ones(CHAIN_STATES)),
         min(penalties),
         np.median(setting.errors(5, method="dp_lsw")),
-        setting.mspbe(lstd.lstd(transitions_of(setting.content, 1.0), Tabular(CHAIN_STATES), CHAIN_DISCOUNT)),
+        setting.mspbe(
+            lstd.lstd(transitions_of(setting.content, 1.0), Tabular(CHAIN_STATES), CHAIN_DISCOUNT)
+        ),
     )
-    return {"m": m, **{name: float(error) for name, error in zip(CHAIN_METHODS, found, strict=True)}}
+    return {
+        "m": m,
+        **{name: float(error) for name, error in zip(CHAIN_METHODS, found, strict=True)},
+    }
 
 
 def step_sizes(
@@ -125,9 +132,15 @@ def step_sizes(
         rows.append(
             {
                 "step size": factor,
-                "minibatch": float(np.median(setting.errors(slow, method="minibatch", step_size=batch))),
-                "GPOPE": float(np.median(setting.errors(fast, method="gradient", step_size=single))),
-                CHAIN_METHODS[4]: float(np.median(setting.errors_as_printed(fast, step_size=single))),
+                "minibatch": float(
+                    np.median(setting.errors(slow, method="minibatch", step_size=batch))
+                ),
+                "GPOPE": float(
+                    np.median(setting.errors(fast, method="gradient", step_size=single))
+                ),
+                CHAIN_METHODS[4]: float(
+                    np.median(setting.errors_as_printed(fast, step_size=single))
+                ),
             }
         )
     return rows
@@ -136,14 +149,18 @@ def step_sizes(
 # Its Figures 2 to 4: Mountain Car and HIV treatment -----------------------------------------------------------------
 
 
-def fourier_setting(rows: Rows, reference: Rows, public: dict[str, Any], problem: dict[str, Any]) -> Setting:
+def fourier_setting(
+    rows: Rows, reference: Rows, public: dict[str, Any], problem: dict[str, Any]
+) -> Setting:
     """A dataset beside the moments of an independent sample."""
     data = registered(rows, public)
     known, other = registered(reference, public)
     features = Setting(known, other, problem, (np.empty(0),) * 3).job().features
     assert isinstance(features, FourierFeatures)
     basis = Fourier(features.order, features.low, features.high)
-    return Setting(*data, problem, lstd.moments_of(transitions_of(other, np.inf), basis, problem["discount"]))
+    return Setting(
+        *data, problem, lstd.moments_of(transitions_of(other, np.inf), basis, problem["discount"])
+    )
 
 
 def car_setting(m: int, off_policy: bool) -> Setting:
@@ -157,26 +174,39 @@ def car_setting(m: int, off_policy: bool) -> Setting:
         rows, reference = (_followed(each) for each in (rows, reference))
     public = {"features": 2, "reward_bound": 1, "horizon": CAR_HORIZON}
     features = {"type": "fourier", "order": CAR_ORDER, "low": CAR_LOW, "high": CAR_HIGH}
-    return fourier_setting(rows, reference, public, {"features": features, "discount": CAR_DISCOUNT})
+    return fourier_setting(
+        rows, reference, public, {"features": features, "discount": CAR_DISCOUNT}
+    )
 
 
 def _followed(rows: Rows) -> Rows:
     """Without probabilities: the policy that was followed is the one to evaluate."""
     return Rows(
-        rows.trajectory, rows.step, rows.state, rows.action, rows.reward, rows.next_state, rows.terminal, None, None
+        rows.trajectory,
+        rows.step,
+        rows.state,
+        rows.action,
+        rows.reward,
+        rows.next_state,
+        rows.terminal,
+        None,
+        None,
     )
 
 
 def hiv_setting(m: int) -> Setting:
     """Fourier features of order 1: 64 of them. Rewards are clipped to ±3, which one in a thousand exceeds."""
     rows, reference = (
-        hiv_treatment(size, np.random.default_rng(seed)) for size, seed in ((m, DATA_SEED), (REFERENCE, REFERENCE_SEED))
+        hiv_treatment(size, np.random.default_rng(seed))
+        for size, seed in ((m, DATA_SEED), (REFERENCE, REFERENCE_SEED))
     )
     for each in (rows, reference):
         np.clip(each.reward, -HIV_REWARD, HIV_REWARD, out=each.reward)
     public = {"features": 6, "reward_bound": HIV_REWARD, "horizon": 40, "continuing": True}
     features = {"type": "fourier", "order": HIV_ORDER, "low": HIV_LOW, "high": HIV_HIGH}
-    return fourier_setting(rows, reference, public, {"features": features, "discount": HIV_DISCOUNT})
+    return fourier_setting(
+        rows, reference, public, {"features": features, "discount": HIV_DISCOUNT}
+    )
 
 
 def dense_rows(name: str, setting: Setting, releases: int = 3) -> list[dict[str, Any]]:
@@ -202,8 +232,12 @@ def dense_rows(name: str, setting: Setting, releases: int = 3) -> list[dict[str,
         methods["constant"] = "constant"
     rows = []
     for epsilon in DENSE_EPSILONS:
-        asked = setting.job(initial=[list(features.low)])  # without `initial` off-policy data are weighed instead
-        auto = asked.plan(setting.public, Privacy(epsilon=epsilon, delta=DELTA).budget).parameters["method"]
+        asked = setting.job(
+            initial=[list(features.low)]
+        )  # without `initial` off-policy data are weighed instead
+        auto = asked.plan(setting.public, Privacy(epsilon=epsilon, delta=DELTA).budget).parameters[
+            "method"
+        ]
         private = {
             label: float(np.median(setting.errors(releases, epsilon, method=method))) / nothing
             for label, method in methods.items()
@@ -214,7 +248,10 @@ def dense_rows(name: str, setting: Setting, releases: int = 3) -> list[dict[str,
                 "m": moved.trajectories,
                 "epsilon": epsilon,
                 "auto": auto,
-                **{label: private.get(label) for label in ("moments", "minibatch", "GPOPE", "constant")},
+                **{
+                    label: private.get(label)
+                    for label in ("moments", "minibatch", "GPOPE", "constant")
+                },
                 "best constant": setting.mspbe(constant) / nothing,
                 "WIS-LSTD, not private": setting.mspbe(exact) / nothing,
             }
@@ -254,14 +291,21 @@ def plots(found: dict[str, list[dict[str, Any]]], folder: Path) -> list[Path]:
     shown = [name for name in CHAIN_METHODS if not name.startswith("DP-")]
     files = [folder / "off-policy-chain.png", folder / "off-policy-step-size.png"]
     draw_curves(
-        [Curve(name, sizes, [row[name] for row in chain_rows], dashed="not private" in name.lower()) for name in shown],
+        [
+            Curve(
+                name, sizes, [row[name] for row in chain_rows], dashed="not private" in name.lower()
+            )
+            for name in shown
+        ],
         files[0],
         x="trajectories",
         y="MSPBE",
         title="40-state chain, epsilon 0.1, delta 1e-5",
         scale="loglog",
     )
-    moments, ones = ([row[CHAIN_METHODS[i]] for row in chain_rows if row["m"] == STEPS_AT] for i in (0, 5))
+    moments, ones = (
+        [row[CHAIN_METHODS[i]] for row in chain_rows if row["m"] == STEPS_AT] for i in (0, 5)
+    )
     factors = [row["step size"] for row in steps]
     draw_curves(
         [
@@ -297,7 +341,14 @@ def plots(found: dict[str, list[dict[str, Any]]], folder: Path) -> list[Path]:
             for method in ("best constant", "WIS-LSTD, not private")
         ]
         files.append(folder / f"off-policy-{name.lower().replace(', ', '-').replace(' ', '-')}.png")
-        draw_curves(curves, files[-1], x="trajectories", y="MSPBE / MSPBE of predicting 0", title=name, scale="loglog")
+        draw_curves(
+            curves,
+            files[-1],
+            x="trajectories",
+            y="MSPBE / MSPBE of predicting 0",
+            title=name,
+            scale="loglog",
+        )
     return files
 
 
@@ -327,7 +378,12 @@ def report(full: bool = False) -> Report:
     m = STEPS_AT
     sigma = lemma_one_sigma(EPSILON, DELTA, m, m)
     event = calibration.one_draw_gaussian(
-        1.0, round(EPSILON * 1e9), round(DELTA * 1e18), population=m, steps=m, neighbours="replace one"
+        1.0,
+        round(EPSILON * 1e9),
+        round(DELTA * 1e18),
+        population=m,
+        steps=m,
+        neighbours="replace one",
     )
     as_printed = event.model_copy(update={"scale": sigma})
     low, high = EPSILON, 20.0
@@ -335,7 +391,13 @@ def report(full: bool = False) -> Report:
         middle = (low + high) / 2
         low, high = (middle, high) if as_printed.delta(middle) > DELTA else (low, middle)
     lines += [
-        Line("sigma of Lemma 1 at (.1, 1e-5), N = m = 1e5", sigma, event.scale, None, "what the guarantee takes"),
+        Line(
+            "sigma of Lemma 1 at (.1, 1e-5), N = m = 1e5",
+            sigma,
+            event.scale,
+            None,
+            "what the guarantee takes",
+        ),
         Line(
             "epsilon of Lemma 1's sigma at delta 1e-5",
             EPSILON,
@@ -361,12 +423,18 @@ def report(full: bool = False) -> Report:
         seeds=f"data {DATA_SEED}, reference {REFERENCE_SEED}, releases 0, 1, … (medians)",
         lines=tuple(lines),
         unreproduced=(
-            ("numbers of Figures 1 to 6", "the paper has curves without a table; only their order can be compared"),
+            (
+                "numbers of Figures 1 to 6",
+                "the paper has curves without a table; only their order can be compared",
+            ),
             (
                 "Lemma 1",
                 "it takes the distance of add/remove for replace-one and drops higher orders: the claim is false",
             ),
-            ("Q-learning policies of Figures 3 and 4", "rule policies stand in: the paper does not give its own"),
+            (
+                "Q-learning policies of Figures 3 and 4",
+                "rule policies stand in: the paper does not give its own",
+            ),
         ),
         tables={"chain": found["chain"], "step-sizes": found["steps"], "features": found["dense"]},
         draw=lambda folder: plots(found, folder),

@@ -57,7 +57,9 @@ class Setting:
 
     def errors_as_printed(self, releases: int, epsilon: float = EPSILON, **fields: Any) -> Floats:
         """float64[releases]: GPOPE with the sigma of Lemma 1. NOT private: its true epsilon is 9.8 at epsilon .1."""
-        plan = self.job(method="gradient", **fields).plan(self.public, Privacy(epsilon=epsilon, delta=DELTA).budget)
+        plan = self.job(method="gradient", **fields).plan(
+            self.public, Privacy(epsilon=epsilon, delta=DELTA).budget
+        )
         steps, clip = plan.parameters["steps"], plan.parameters["clip"]
         moved = transitions_of(self.content, 1.0)
         found = np.empty(releases)
@@ -91,7 +93,10 @@ def registered(rows: Rows, public: dict[str, Any]) -> tuple[OffPolicyPublic, Con
         if values.ndim == 1:
             columns[name] = values
         else:
-            columns |= {f"{name}_{axis}": np.ascontiguousarray(values[:, axis]) for axis in range(values.shape[1])}
+            columns |= {
+                f"{name}_{axis}": np.ascontiguousarray(values[:, axis])
+                for axis in range(values.shape[1])
+            }
     fixed = {"unit": "trajectory", "trajectories": int(rows.trajectory[-1]) + 1}
     read = OffPolicyPublic.model_validate(fixed | public)
     content = OffPolicyDataset.read_table(read, pa.table(columns))

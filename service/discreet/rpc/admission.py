@@ -149,7 +149,9 @@ class Messages:
         self._left = min(self._rate, self._left + (now - self._last) * self._rate)
         self._last = now
         if self._left < 1:
-            raise PayloadTooLarge(f"more than {self._rate:g} messages a second", code="too_many_messages")
+            raise PayloadTooLarge(
+                f"more than {self._rate:g} messages a second", code="too_many_messages"
+            )
         self._left -= 1
         return message
 
@@ -199,11 +201,15 @@ class Seats:
 
 
 def too_long(size: int, most: int) -> PayloadTooLarge:
-    return PayloadTooLarge(f"a message of {size} bytes; {most} are allowed here", code="message_too_large")
+    return PayloadTooLarge(
+        f"a message of {size} bytes; {most} are allowed here", code="message_too_large"
+    )
 
 
 def too_many() -> Unavailable:
-    return Unavailable("this process serves as many streams as it may; try again", code="too_many_streams")
+    return Unavailable(
+        "this process serves as many streams as it may; try again", code="too_many_streams"
+    )
 
 
 @contextmanager

@@ -77,7 +77,10 @@ class Attendance:
         self._broadcast_digest = signing.digest(broadcast)
         self._announcement = self._signed(
             round=pb.Round(
-                number=number, broadcast=broadcast, transcript=transcript, milliseconds=int(min(seconds, 4e6) * 1000)
+                number=number,
+                broadcast=broadcast,
+                transcript=transcript,
+                milliseconds=int(min(seconds, 4e6) * 1000),
             )
         )
         self._number = number
@@ -97,7 +100,9 @@ class Attendance:
 
     def dismiss(self) -> None:
         """Agents shall come back, to whoever runs the session then."""
-        self._dismissed = Unavailable("the session goes to another process; come again", code="session_elsewhere")
+        self._dismissed = Unavailable(
+            "the session goes to another process; come again", code="session_elsewhere"
+        )
         for seat in self._seats.values():
             seat.close(self._dismissed)
 
@@ -107,8 +112,12 @@ class Attendance:
             raise self._dismissed
         seat = Seat(hello.fingerprint, stream.messages)
         before = self._seats.get(seat.fingerprint)
-        if before is not None:  # after a break this side may not have noticed that the old one is dead
-            before.close_now(Conflict("a newer stream of the same agent replaces this one", code="replaced"))
+        if (
+            before is not None
+        ):  # after a break this side may not have noticed that the old one is dead
+            before.close_now(
+                Conflict("a newer stream of the same agent replaces this one", code="replaced")
+            )
             self._seating.stands_up(before)
         if self.held.roster is None:
             self._seating.seat_guest(seat, seat.close_now)
@@ -162,7 +171,10 @@ class Attendance:
         if len(accept.ledger_link) != 32 or not signing.is_signed(
             key, signing.ledger_entry(booked), accept.ledger_signature
         ):
-            raise Forbidden("this is no signed entry of the agent's ledger that holds the charge", code="bad_receipt")
+            raise Forbidden(
+                "this is no signed entry of the agent's ledger that holds the charge",
+                code="bad_receipt",
+            )
         if seat.fingerprint not in held.receipts:
             receipt = {
                 "charge": charge.decode(),
@@ -192,12 +204,16 @@ class Attendance:
         known = self.messages.get(seat.fingerprint)
         if known is not None:
             if known != contribution.body:
-                raise Conflict("another message for this round was accepted before", code="contradiction")
+                raise Conflict(
+                    "another message for this round was accepted before", code="contradiction"
+                )
             return
         if not self._touched:
             async with self._touching:
                 if not self._touched:
-                    await stubbornly(self.held.job_id, lambda: rounds.touch(self._services, self.held))
+                    await stubbornly(
+                        self.held.job_id, lambda: rounds.touch(self._services, self.held)
+                    )
                     self._touched = True
             if number != self._number:
                 return

@@ -76,14 +76,18 @@ class Crowded(Exception):
 class Coordinator:
     """Runs one session while this process holds its lease."""
 
-    def __init__(self, services: Services, zygote: Zygote, held: SessionLease, seating: Seats) -> None:
+    def __init__(
+        self, services: Services, zygote: Zygote, held: SessionLease, seating: Seats
+    ) -> None:
         self._services, self._zygote = services, zygote
         self._seating = seating
         self._agents = Attendance(services, held, seating)
         self._reported = 0.0
         self._reporting: asyncio.Task[None] | None = None
         self._approved = held.roster is not None
-        self._leasing = asyncio.Lock()  # a new fencing token must not come between a renewal and its answer
+        self._leasing = (
+            asyncio.Lock()
+        )  # a new fencing token must not come between a renewal and its answer
 
     @property
     def held(self) -> SessionLease:
@@ -110,7 +114,11 @@ class Coordinator:
         except CancelRequested:  # while it was publishing
             await self._end(Ending("cancelled"))
         except (LostJob, Handover, Crowded) as reason:
-            log.info("session goes to another process", job=self.held.job_id, reason=type(reason).__name__)
+            log.info(
+                "session goes to another process",
+                job=self.held.job_id,
+                reason=type(reason).__name__,
+            )
             if isinstance(reason, (Handover, Crowded)):
                 await rounds.give_back(self._services, self.held)
             self.dismiss()
@@ -162,7 +170,11 @@ class Coordinator:
                 with telemetry.span("round", number=number):
                     messages = await self._round(number, broadcast, transcript)
                 stepped = await self._step(child, number, messages)
-                number, broadcast, transcript = number + 1, stepped.broadcast, chained(transcript, stepped)
+                number, broadcast, transcript = (
+                    number + 1,
+                    stepped.broadcast,
+                    chained(transcript, stepped),
+                )
                 self._agents.close_round()
                 if stepped.done or number == child.rounds:
                     released = await child.release()
@@ -209,7 +221,9 @@ class Coordinator:
             answered = self._agents.messages.keys()
             # Who missed the last round and has not come back is not waited for, while the others are enough.
             if names <= answered or (
-                not self._aborts and len(answered) >= self.held.terms.least and names - self._agents.absent <= answered
+                not self._aborts
+                and len(answered) >= self.held.terms.least
+                and names - self._agents.absent <= answered
             ):
                 break
             await self._agents.wait(left)
@@ -230,7 +244,9 @@ class Coordinator:
         except StepFailed as failure:
             known = failure.code in self.held.problem.failures
             raise Ending("failed", failure.code if known else "session_failed") from None
-        self._agents.absent = names - messages.keys()  # who sent something unusable is there, and harms this round only
+        self._agents.absent = (
+            names - messages.keys()
+        )  # who sent something unusable is there, and harms this round only
         _missing.inc(len(names) - len(stepped.used or {}))
         _rounds.inc()
         return stepped
@@ -302,7 +318,9 @@ class Coordinator:
 
     def _limits(self) -> Limits:
         settings = self._services.settings
-        return Limits(settings.job_memory_bytes, settings.job_cpu_seconds, settings.job_wall_seconds)
+        return Limits(
+            settings.job_memory_bytes, settings.job_cpu_seconds, settings.job_wall_seconds
+        )
 
     async def _stubbornly(self, what: Callable[[], Awaitable[Any]]) -> Any:
         return await stubbornly(self.held.job_id, what)
@@ -311,7 +329,12 @@ class Coordinator:
         state, broadcast = stepped.state, stepped.broadcast
         await self._stubbornly(
             lambda: rounds.keep(
-                self._services, self.held, number=number, state=state, broadcast=broadcast, transcript=transcript
+                self._services,
+                self.held,
+                number=number,
+                state=state,
+                broadcast=broadcast,
+                transcript=transcript,
             )
         )
         faults.point("coordinator.kept")
@@ -319,7 +342,9 @@ class Coordinator:
     def _report(self, number: int, rounds: int) -> None:
         """Say how far the session is, now and then; the agents do not wait for that."""
         now = time.monotonic()
-        if now - self._reported >= PROGRESS_SECONDS and (self._reporting is None or self._reporting.done()):
+        if now - self._reported >= PROGRESS_SECONDS and (
+            self._reporting is None or self._reporting.done()
+        ):
             self._reported = now
             self._reporting = asyncio.create_task(self._write_progress(number, rounds))
 
@@ -333,7 +358,9 @@ class Coordinator:
     async def _read_again(self) -> None:
         """The same session as the database has it now, with a new fencing token."""
         async with self._leasing:
-            held = await self._stubbornly(lambda: rounds.take(self._services, self.held.job_id, self.held.holder))
+            held = await self._stubbornly(
+                lambda: rounds.take(self._services, self.held.job_id, self.held.holder)
+            )
             if held is None:
                 raise LostJob()
             self._agents.held = held

@@ -36,9 +36,13 @@ class Coordinators:
         async with self._starting:
             if job_id in self._running:
                 return self._running[job_id][0]
-            held = None if self._stopping else await rounds.take(self._services, job_id, self._holder)
+            held = (
+                None if self._stopping else await rounds.take(self._services, job_id, self._holder)
+            )
             if held is None:
-                raise Unavailable("another process runs this session; come again", code="session_elsewhere")
+                raise Unavailable(
+                    "another process runs this session; come again", code="session_elsewhere"
+                )
             if held.roster is not None:
                 try:
                     self._seating.reserve(job_id, len(held.members))
@@ -46,7 +50,10 @@ class Coordinators:
                     await rounds.give_back(self._services, held)
                     raise
             coordinator = Coordinator(self._services, self._zygote, held, self._seating)
-            self._running[job_id] = (coordinator, asyncio.create_task(self._run(job_id, coordinator)))
+            self._running[job_id] = (
+                coordinator,
+                asyncio.create_task(self._run(job_id, coordinator)),
+            )
             return coordinator
 
     async def sweep(self) -> None:
@@ -92,7 +99,9 @@ class Coordinators:
             # A child's own trace is there for post-processing only, which sees nothing private.
             child = error.trace if isinstance(error, ChildFailed) else None
             name = error.code if isinstance(error, ChildFailed) else type(error).__name__
-            log.warning("session broke off", job=job_id, error=name, count=count, trace=where, child=child)
+            log.warning(
+                "session broke off", job=job_id, error=name, count=count, trace=where, child=child
+            )
             with contextlib.suppress(Exception):
                 if count >= self._services.settings.max_attempts:
                     await rounds.fail(self._services, coordinator.held, "session_failed")

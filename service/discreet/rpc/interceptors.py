@@ -126,14 +126,25 @@ class Tracing(Interceptor):
                 with telemetry.span(f"{SERVICE}/{method}", kind=telemetry.Kind.SERVER) as span:
                     status, code = grpc.StatusCode.CANCELLED, ""
                     try:
-                        answer, refusal = await _outcome(inner(requests, context), method, self._database)
-                        status, code = (grpc.StatusCode.OK, "") if refusal is None else (refusal.status, refusal.code)
+                        answer, refusal = await _outcome(
+                            inner(requests, context), method, self._database
+                        )
+                        status, code = (
+                            (grpc.StatusCode.OK, "")
+                            if refusal is None
+                            else (refusal.status, refusal.code)
+                        )
                     finally:
                         span.set_attribute("rpc.grpc.status_code", status.value[0])
                         _calls.labels(method, status.name).inc()
                         seconds = round(time.monotonic() - started, 4)
                         log.info(
-                            "call", method=method, peer=context.peer(), status=status.name, code=code, seconds=seconds
+                            "call",
+                            method=method,
+                            peer=context.peer(),
+                            status=status.name,
+                            code=code,
+                            seconds=seconds,
                         )
             if refusal is not None:
                 await context.abort(refusal.status, refusal.detail, ((CODE_KEY, refusal.code),))
@@ -150,7 +161,9 @@ class Refusal(NamedTuple):
     detail: str
 
 
-async def _outcome(call: Awaitable[Any], method: str, database: Database) -> tuple[Any, Refusal | None]:
+async def _outcome(
+    call: Awaitable[Any], method: str, database: Database
+) -> tuple[Any, Refusal | None]:
     """What a call answers, or how it is refused.
 
     The error itself does not leave this function: an exception that gRPC's abort were raised beside would stand in its
@@ -165,7 +178,9 @@ async def _outcome(call: Awaitable[Any], method: str, database: Database) -> tup
     except Exception as error:
         found = trouble(error) or await schema_trouble(database, error)
         if found is not None:
-            log.warning("database trouble", method=method, code=found.code, error=type(error).__name__)
+            log.warning(
+                "database trouble", method=method, code=found.code, error=type(error).__name__
+            )
             return None, Refusal(grpc.StatusCode.UNAVAILABLE, found.code, found.detail)
         # Where, and of which type; not the message, which may carry a value.
         where = "".join(traceback.format_tb(error.__traceback__))
@@ -226,7 +241,9 @@ class Doors(Interceptor):
                 else:
                     await answers
         except TimeoutError:
-            raise Unavailable("this stream has lasted long enough; come again", code="too_many_streams") from None
+            raise Unavailable(
+                "this stream has lasted long enough; come again", code="too_many_streams"
+            ) from None
         finally:
             self._others -= 1
 
@@ -240,7 +257,9 @@ async def _first(messages: Messages, read: Callable[[bytes], Any]) -> Any:
     return _parsed(read, data)
 
 
-async def _again(first: Any, messages: Messages, read: Callable[[bytes], Any]) -> AsyncIterator[Any]:
+async def _again(
+    first: Any, messages: Messages, read: Callable[[bytes], Any]
+) -> AsyncIterator[Any]:
     yield first
     async for data in messages:
         yield _parsed(read, data)
@@ -279,11 +298,18 @@ class Signatures(Interceptor):
         )
 
     async def _enroll(self, inner: Behaviour, request: Any, context: Any) -> Any:
-        statement = signing.enrolment(request.session, request.nonce, max(0, request.timestamp_ms), request.content)
+        statement = signing.enrolment(
+            request.session, request.nonce, max(0, request.timestamp_ms), request.content
+        )
         self._check(request.public_key, statement, request.signature, request.timestamp_ms)
         content = _parsed(pb.Enrolment.FromString, request.content)
         received = Received(
-            request.session, request.public_key, signing.fingerprint(request.public_key), 0, "enrolment", content
+            request.session,
+            request.public_key,
+            signing.fingerprint(request.public_key),
+            0,
+            "enrolment",
+            content,
         )
         answer: pb.Enrolled = await inner(received, context)
         answer.nonce = request.nonce
@@ -313,17 +339,25 @@ class Signatures(Interceptor):
                     raise Unauthenticated("this is the Hello of another stream", code="wrong_nonce")
             elif kind == "hello":
                 raise Conflict("a stream has one Hello", code="replayed")
-            signed_bytes = statement(message.sequence, message.round, max(0, message.timestamp_ms), message.content)
+            signed_bytes = statement(
+                message.sequence, message.round, max(0, message.timestamp_ms), message.content
+            )
             self._check(key, signed_bytes, message.signature, message.timestamp_ms)
             if message.sequence != expected:
-                raise Conflict(f"message {expected} was expected, not {message.sequence}", code="replayed")
+                raise Conflict(
+                    f"message {expected} was expected, not {message.sequence}", code="replayed"
+                )
             expected += 1
             _messages.inc()
-            yield Received(session, key, name, message.round, str(kind), getattr(content, str(kind), None))
+            yield Received(
+                session, key, name, message.round, str(kind), getattr(content, str(kind), None)
+            )
 
     def _check(self, key: bytes, statement: bytes, signature: bytes, timestamp_ms: int) -> None:
         if not signing.is_signed(key, statement, signature):
-            raise Unauthenticated("the signature is not that of this key on this message", code="bad_signature")
+            raise Unauthenticated(
+                "the signature is not that of this key on this message", code="bad_signature"
+            )
         off = timestamp_ms - _now_ms()
         if abs(off) > self._skew_ms:
             raise Unauthenticated(

@@ -57,7 +57,9 @@ class Seat:
                     async with asyncio.timeout(WRITE_SECONDS):
                         await context.write(message)
                 except TimeoutError:
-                    raise Unavailable(f"nothing was read for {WRITE_SECONDS:g} s", code="not_reading") from None
+                    raise Unavailable(
+                        f"nothing was read for {WRITE_SECONDS:g} s", code="not_reading"
+                    ) from None
                 if kind == "end":
                     return
             if self.closing is not None:

@@ -59,7 +59,9 @@ async def _check(host: str, port: int, context: ssl.SSLContext | None) -> None:
 
 def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
     """RFC 9113, 4.1."""
-    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+    return (
+        len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+    )
 
 
 def _headers(authority: str) -> bytes:

@@ -59,7 +59,10 @@ class Federation(rpc.FederationServicer):
         async with self._asking:
             made = await self._enroll(request)
         return pb.Enrolled(
-            session=request.session, job=made["job"], fingerprint=request.fingerprint, account=made["account"]
+            session=request.session,
+            job=made["job"],
+            fingerprint=request.fingerprint,
+            account=made["account"],
         )
 
     async def _enroll(self, request: Received) -> dict[str, str]:
@@ -105,14 +108,20 @@ class Federation(rpc.FederationServicer):
         self._parting.add(agent)
         try:
             async with asyncio.timeout(WRITE_SECONDS):
-                await context.write(signed(self._services.secrets.signer, hello.session, end=end_message(ended)))
+                await context.write(
+                    signed(self._services.secrets.signer, hello.session, end=end_message(ended))
+                )
         except TimeoutError:
-            raise Unavailable(f"nothing was read for {WRITE_SECONDS:g} s", code="not_reading") from None
+            raise Unavailable(
+                f"nothing was read for {WRITE_SECONDS:g} s", code="not_reading"
+            ) from None
         finally:
             self._parting.discard(agent)
 
 
-async def serve(settings: Settings, host: str, port: int, monitor: socket.socket | None = None) -> None:
+async def serve(
+    settings: Settings, host: str, port: int, monitor: socket.socket | None = None
+) -> None:
     """Answer until told to stop (SIGTERM, SIGINT): sessions are given back, and go on elsewhere or later.
 
     Health and metrics are answered on the listening socket `monitor`. WrongSchema when the database is of another
@@ -137,7 +146,9 @@ async def serve(settings: Settings, host: str, port: int, monitor: socket.socket
         zygote = Zygote(settings.least_isolation)
         if settings.least_isolation != "none":  # else it starts with the first session
             await zygote.start()
-        coordinators = Coordinators(services, zygote, f"rpc_{secrets.token_hex(8)}", Seats(settings.rpc_streams))
+        coordinators = Coordinators(
+            services, zygote, f"rpc_{secrets.token_hex(8)}", Seats(settings.rpc_streams)
+        )
         room = WaitingRoom(settings.rpc_waiting)
         server = grpc.aio.server(
             interceptors=(
@@ -150,7 +161,9 @@ async def serve(settings: Settings, host: str, port: int, monitor: socket.socket
         rpc.add_FederationServicer_to_server(Federation(services, coordinators), server)
         checks = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(checks, server)
-        reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+        reflection.enable_server_reflection(
+            (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server
+        )
         bound = _listen(server, settings, host, port)
         await server.start()
         port_of_agents.append(bound)

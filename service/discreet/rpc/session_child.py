@@ -45,14 +45,21 @@ class SessionChild:
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def open(cls, zygote: Zygote, lease: SessionLease, limits: Limits) -> AsyncIterator[SessionChild]:
+    async def open(
+        cls, zygote: Zygote, lease: SessionLease, limits: Limits
+    ) -> AsyncIterator[SessionChild]:
         header = {
             "step": "session",
             "kind": lease.problem.kind,
             "problem": lease.problem.model_dump(mode="json"),
             "plan": lease.plan.model_dump(mode="json"),
             "agents": [
-                {"fingerprint": m.fingerprint, "name": m.name, "key": m.key.hex(), "announcement": m.announcement}
+                {
+                    "fingerprint": m.fingerprint,
+                    "name": m.name,
+                    "key": m.key.hex(),
+                    "announcement": m.announcement,
+                }
                 for m in lease.members
             ],
             "seed": lease.seed,
@@ -61,7 +68,9 @@ class SessionChild:
         }
         async with zygote.converse(header, lease.session_state or b"", limits) as conversation:
             answer, payload = await conversation.receive()
-            opening = Stepped(*_split(answer["state"], payload)) if lease.session_state is None else None
+            opening = (
+                Stepped(*_split(answer["state"], payload)) if lease.session_state is None else None
+            )
             yield cls(conversation, int(answer["rounds"]), opening)
 
     async def step(self, number: int, messages: Mapping[str, bytes], least: int) -> Stepped:

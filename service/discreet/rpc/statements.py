@@ -12,7 +12,9 @@ from discreet_client.federation import signing
 from discreet_client.stubs import federation_pb2 as pb
 
 
-def start_message(lease: SessionLease, signer: Ed25519PrivateKey, fingerprint: str) -> pb.OperatorMessage:
+def start_message(
+    lease: SessionLease, signer: Ed25519PrivateKey, fingerprint: str
+) -> pb.OperatorMessage:
     """The owner's roster, what this agent is charged, and the parameters of the rounds."""
     charge = charge_of(lease, fingerprint)
     start = pb.Start(

@@ -31,7 +31,9 @@ MOST_TOGETHER = 16
 class Submission:
     """What became of an order: `outcome` as `accept_jobs` in `migrations/current/04_jobs.sql` names it."""
 
-    outcome: Literal["accepted", "known", "reused", "in_flight", "dataset_gone", "object_gone", "refused"]
+    outcome: Literal[
+        "accepted", "known", "reused", "in_flight", "dataset_gone", "object_gone", "refused"
+    ]
     job_id: str | None = None
     """When accepted or known."""
     row: Row | None = None
@@ -106,7 +108,9 @@ async def submit(
     if payers.accounts:
         acceptances = _acceptances.get(database)
         if acceptances is None:
-            acceptances = _acceptances[database] = GroupCommit(partial(_accept, ref(database)), MOST_TOGETHER)
+            acceptances = _acceptances[database] = GroupCommit(
+                partial(_accept, ref(database)), MOST_TOGETHER
+            )
         found = await acceptances.call(payers, order)
     else:  # nothing is locked
         (found,) = await _accept(ref(database), payers, [order])
@@ -115,7 +119,9 @@ async def submit(
     return found
 
 
-async def _accept(database: ref[Database], payers: _Payers, orders: Sequence[JobOrder]) -> list[Submission]:
+async def _accept(
+    database: ref[Database], payers: _Payers, orders: Sequence[JobOrder]
+) -> list[Submission]:
     here = database()
     assert here is not None
     seen = here.log_memory.last

@@ -15,22 +15,32 @@ Row = dict[str, Any]
 async def lock_principal(connection: AsyncConnection, tenant_id: str, principal: str) -> None:
     """Hold other requests of the principal until this transaction ends, so that the open ones can be counted."""
     key = f"budget_requests/{tenant_id}/{principal}"
-    await connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))"), {"key": key})
+    await connection.execute(
+        text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))"), {"key": key}
+    )
 
 
 async def count_open(connection: AsyncConnection, tenant_id: str, principal: str) -> int:
     statement = select(func.count()).where(
-        BudgetRequest.tenant_id == tenant_id, BudgetRequest.principal == principal, BudgetRequest.state == "open"
+        BudgetRequest.tenant_id == tenant_id,
+        BudgetRequest.principal == principal,
+        BudgetRequest.state == "open",
     )
     return int((await connection.execute(statement)).scalar_one())
 
 
 async def add(connection: AsyncConnection, **values: Any) -> Row:
-    row = (await connection.execute(insert(BudgetRequest).values(**values).returning(BudgetRequest))).mappings().one()
+    row = (
+        (await connection.execute(insert(BudgetRequest).values(**values).returning(BudgetRequest)))
+        .mappings()
+        .one()
+    )
     return dict(row)
 
 
-async def newest(connection: AsyncConnection, tenant_id: str, account_id: str, size: int) -> list[Row]:
+async def newest(
+    connection: AsyncConnection, tenant_id: str, account_id: str, size: int
+) -> list[Row]:
     """Requests on an account, newest first."""
     statement = (
         select(*BudgetRequest.__table__.columns)
@@ -52,7 +62,9 @@ async def all_open(connection: AsyncConnection, tenant_id: str, size: int) -> li
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
-async def lock(connection: AsyncConnection, tenant_id: str, account_id: str, request_id: str) -> Row | None:
+async def lock(
+    connection: AsyncConnection, tenant_id: str, account_id: str, request_id: str
+) -> Row | None:
     """The request, held until this transaction ends, so that it is answered once."""
     statement = (
         select(*BudgetRequest.__table__.columns)
@@ -67,7 +79,9 @@ async def lock(connection: AsyncConnection, tenant_id: str, account_id: str, req
     return None if row is None else dict(row)
 
 
-async def answer(connection: AsyncConnection, request_id: str, state: str, *, owner: str, says: str) -> Row:
+async def answer(
+    connection: AsyncConnection, request_id: str, state: str, *, owner: str, says: str
+) -> Row:
     """Grant or decline a request that this transaction holds."""
     statement = (
         update(BudgetRequest)

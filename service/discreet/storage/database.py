@@ -40,7 +40,9 @@ def _connects_to(engine: Engine, url: str) -> None:
     """Let an engine of ENGINE_URL connect to `url` as libpq reads it: of several hosts the first that answers and is
     what `target_session_attrs` asks for."""
 
-    def place(dialect: object, record: object, arguments: list[Any], options: dict[str, Any]) -> None:
+    def place(
+        dialect: object, record: object, arguments: list[Any], options: dict[str, Any]
+    ) -> None:
         arguments[:] = [connection_string(url)]
 
     event.listen(engine, "do_connect", place)
@@ -101,7 +103,10 @@ _NOT_DONE = "what this would have changed is as it was"
 _UNKNOWN = "whether a change was made is not known here: look at the object, or send the same Idempotency-Key again"
 _TROUBLES = {
     "53100": ("database_full", f"the disk of the database is full; {_NOT_DONE}"),
-    "25006": ("database_read_only", f"the database takes no changes now (read-only, as a standby is); {_NOT_DONE}"),
+    "25006": (
+        "database_read_only",
+        f"the database takes no changes now (read-only, as a standby is); {_NOT_DONE}",
+    ),
     "DL004": (
         "ledger_rolled_back",
         "the database lacks ledger entries that this installation has signed: it was restored, or another took over"
@@ -112,7 +117,9 @@ _TROUBLES = {
         ("database_busy", f"the database is too busy; {_NOT_DONE}; try again"),
     ),
 }
-_STRANGE_SCHEMA = frozenset({"42P01", "42703", "42883", "42704"})  # undefined table, column, function, object
+_STRANGE_SCHEMA = frozenset(
+    {"42P01", "42703", "42883", "42704"}
+)  # undefined table, column, function, object
 
 
 def trouble(error: BaseException) -> DatabaseTrouble | None:
@@ -162,16 +169,24 @@ class Database:
             isolation_level="AUTOCOMMIT",
             hide_parameters=True,  # an error's text goes to logs, and values may be private
             # A process that was frozen inside a transaction must not hold an account's lock for ever.
-            connect_args={"options": f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_SECONDS}s"},
+            connect_args={
+                "options": f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_SECONDS}s"
+            },
         )
         _connects_to(self.engine.sync_engine, settings.database_url)
         self._news: dict[str, str] = {}
         self._teller: asyncio.Task[None] | None = None
         if faults.planned:
-            event.listen(self.engine.sync_engine, "after_cursor_execute", lambda *_: faults.point("statement"))
+            event.listen(
+                self.engine.sync_engine,
+                "after_cursor_execute",
+                lambda *_: faults.point("statement"),
+            )
 
     @asynccontextmanager
-    async def transaction(self, tenant: str, *, snapshot: bool = False) -> AsyncIterator[AsyncConnection]:
+    async def transaction(
+        self, tenant: str, *, snapshot: bool = False
+    ) -> AsyncIterator[AsyncConnection]:
         """One transaction that sees the rows of `tenant`: committed at the end, rolled back on any error.
 
         With `snapshot` every statement sees the same state, that of the first one, and none can write.

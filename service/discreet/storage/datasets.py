@@ -36,27 +36,38 @@ async def add(connection: AsyncConnection, chunks: Iterable[bytes], **values: An
     row = _one(await connection.execute(insert(Dataset).values(**values).returning(Dataset)))
     assert row is not None
     for index, sealed in enumerate(chunks):
-        await connection.execute(insert(DatasetChunk).values(dataset_id=row["id"], index=index, sealed=sealed))
+        await connection.execute(
+            insert(DatasetChunk).values(dataset_id=row["id"], index=index, sealed=sealed)
+        )
     return row
 
 
-async def find(connection: AsyncConnection, tenant_id: str, dataset_id: str, *, keep: bool = False) -> Row | None:
+async def find(
+    connection: AsyncConnection, tenant_id: str, dataset_id: str, *, keep: bool = False
+) -> Row | None:
     """A dataset that is neither deleted nor past its time.
 
     With `keep` it cannot be deleted before this transaction ends.
     """
-    statement = select(Dataset).where(Dataset.id == dataset_id, Dataset.tenant_id == tenant_id, _offered())
+    statement = select(Dataset).where(
+        Dataset.id == dataset_id, Dataset.tenant_id == tenant_id, _offered()
+    )
     if keep:
         statement = statement.with_for_update(read=True)
     return _one(await connection.execute(statement))
 
 
-async def page(connection: AsyncConnection, tenant_id: str, after: tuple[Any, str] | None, size: int) -> list[Row]:
+async def page(
+    connection: AsyncConnection, tenant_id: str, after: tuple[Any, str] | None, size: int
+) -> list[Row]:
     """Datasets that are neither deleted nor past their time, newest first. Blocks stand with their source."""
-    statement = select(Dataset).where(Dataset.tenant_id == tenant_id, Dataset.source_id.is_(None), _offered())
+    statement = select(Dataset).where(
+        Dataset.tenant_id == tenant_id, Dataset.source_id.is_(None), _offered()
+    )
     if after is not None:
         statement = statement.where(
-            (Dataset.created_at < after[0]) | ((Dataset.created_at == after[0]) & (Dataset.id < after[1]))
+            (Dataset.created_at < after[0])
+            | ((Dataset.created_at == after[0]) & (Dataset.id < after[1]))
         )
     statement = statement.order_by(Dataset.created_at.desc(), Dataset.id.desc()).limit(size)
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
@@ -64,7 +75,9 @@ async def page(connection: AsyncConnection, tenant_id: str, after: tuple[Any, st
 
 async def lock_account(connection: AsyncConnection, account_id: str) -> None:
     """Hold other registrations on the same account until this transaction ends."""
-    await connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:id, 0))"), {"id": account_id})
+    await connection.execute(
+        text("SELECT pg_advisory_xact_lock(hashtextextended(:id, 0))"), {"id": account_id}
+    )
 
 
 async def publics_of_account(connection: AsyncConnection, account_id: str) -> list[Row]:
@@ -75,7 +88,11 @@ async def publics_of_account(connection: AsyncConnection, account_id: str) -> li
 
 async def has_others(connection: AsyncConnection, account_id: str, digest: bytes) -> bool:
     """Whether the account has or had a dataset of another content than this."""
-    statement = select(Dataset.id).where(Dataset.account_id == account_id, Dataset.digest != digest).limit(1)
+    statement = (
+        select(Dataset.id)
+        .where(Dataset.account_id == account_id, Dataset.digest != digest)
+        .limit(1)
+    )
     return (await connection.execute(statement)).first() is not None
 
 
@@ -83,11 +100,18 @@ async def held(connection: AsyncConnection, dataset_id: str | None) -> Row | Non
     """A dataset whose content is still there, for a job that was accepted in time."""
     if dataset_id is None:
         return None
-    return _one(await connection.execute(select(Dataset).where(Dataset.id == dataset_id, Dataset.deleted_at.is_(None))))
+    return _one(
+        await connection.execute(
+            select(Dataset).where(Dataset.id == dataset_id, Dataset.deleted_at.is_(None))
+        )
+    )
 
 
 async def set_retention(
-    connection: AsyncConnection, dataset_id: str, expires_at: datetime | None, delete_after_job: bool
+    connection: AsyncConnection,
+    dataset_id: str,
+    expires_at: datetime | None,
+    delete_after_job: bool,
 ) -> Row:
     """Keep a content that is still there until another time."""
     statement = (
@@ -110,7 +134,9 @@ async def erase(connection: AsyncConnection, tenant_id: str, dataset_id: str) ->
     """
     statement = (
         update(Dataset)
-        .where(Dataset.id == dataset_id, Dataset.tenant_id == tenant_id, Dataset.deleted_at.is_(None))
+        .where(
+            Dataset.id == dataset_id, Dataset.tenant_id == tenant_id, Dataset.deleted_at.is_(None)
+        )
         .values(deleted_at=func.now(), wrapped_key=None)
     )
     if (await connection.execute(statement)).rowcount == 0:
@@ -153,29 +179,40 @@ async def expired(connection: AsyncConnection, most: int = 100) -> list[Row]:
     of_block = (
         select(JobBlock.job_id)
         .where(JobBlock.dataset_id == Dataset.id, JobBlock.job_id == Job.id)
-        .correlate(Dataset, Job)  # said, for two levels out: else any job over blocks would keep every content
+        .correlate(
+            Dataset, Job
+        )  # said, for two levels out: else any job over blocks would keep every content
     )
     active = select(Job.id).where(
-        or_(Job.dataset_id == Dataset.id, of_block.exists()), Job.state.not_in(("succeeded", "failed", "cancelled"))
+        or_(Job.dataset_id == Dataset.id, of_block.exists()),
+        Job.state.not_in(("succeeded", "failed", "cancelled")),
     )
     statement = (
         select(Dataset)
         .where(Dataset.deleted_at.is_(None), ~_offered(), ~active.exists())
         .limit(most)
-        .with_for_update(of=Dataset, skip_locked=True)  # a job that is accepted at this moment holds the row
+        .with_for_update(
+            of=Dataset, skip_locked=True
+        )  # a job that is accepted at this moment holds the row
     )
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
 async def objects_of(connection: AsyncConnection, names: Iterable[str]) -> set[str]:
     """Those of these objects that belong to a dataset whose content is still there."""
-    statement = select(Dataset.object_name).where(Dataset.object_name.in_(list(names)), Dataset.deleted_at.is_(None))
+    statement = select(Dataset.object_name).where(
+        Dataset.object_name.in_(list(names)), Dataset.deleted_at.is_(None)
+    )
     return {str(name) for name in (await connection.execute(statement)).scalars()}
 
 
 async def chunks(connection: AsyncConnection, dataset_id: str) -> AsyncIterator[bytes]:
     """The sealed content in order, one chunk at a time; none when it was erased."""
-    statement = select(DatasetChunk.sealed).where(DatasetChunk.dataset_id == dataset_id).order_by(DatasetChunk.index)
+    statement = (
+        select(DatasetChunk.sealed)
+        .where(DatasetChunk.dataset_id == dataset_id)
+        .order_by(DatasetChunk.index)
+    )
     async with connection.stream(statement) as rows:
         async for row in rows:
             yield bytes(row[0])

@@ -23,7 +23,9 @@ class GroupCommit(Generic[Key, Value, Answer]):
     A caller that goes away stops nothing: what it asked for may be half done together with what others asked for.
     """
 
-    def __init__(self, run: Callable[[Key, list[Value]], Awaitable[Sequence[Answer]]], most: int) -> None:
+    def __init__(
+        self, run: Callable[[Key, list[Value]], Awaitable[Sequence[Answer]]], most: int
+    ) -> None:
         self._run, self._most = run, most
         self._waiting: dict[Key, deque[tuple[Value, asyncio.Future[Answer]]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -44,7 +46,9 @@ class GroupCommit(Generic[Key, Value, Answer]):
         waiting = self._waiting[key]
         try:
             while waiting:
-                await self._settle(key, [waiting.popleft() for _ in range(min(len(waiting), self._most))])
+                await self._settle(
+                    key, [waiting.popleft() for _ in range(min(len(waiting), self._most))]
+                )
         finally:
             del self._waiting[key]
             for _, future in waiting:  # this task was cancelled
@@ -54,7 +58,9 @@ class GroupCommit(Generic[Key, Value, Answer]):
         try:
             answers = await self._run(key, [value for value, _ in batch])
         except Exception as error:
-            if len(batch) > 1:  # all of it was rolled back: whose fault it was shows when each goes alone
+            if (
+                len(batch) > 1
+            ):  # all of it was rolled back: whose fault it was shows when each goes alone
                 for one in batch:
                     await self._settle(key, [one])
             elif not batch[0][1].done():

@@ -63,9 +63,13 @@ async def meet(database: Database, **values: Any) -> Known:
     return Known(row["id"], row["tenant"], row["removed"], row["ended_at"])
 
 
-async def page(connection: AsyncConnection, tenant_id: str | None, subject: str | None) -> list[dict[str, Any]]:
+async def page(
+    connection: AsyncConnection, tenant_id: str | None, subject: str | None
+) -> list[dict[str, Any]]:
     """People of the tenant (None, in the system's scope: of all), who came last first; of this subject, if given."""
-    statement = select(*COLUMNS, Tenant.name.label("tenant")).join(Tenant, Tenant.id == Identity.tenant_id)
+    statement = select(*COLUMNS, Tenant.name.label("tenant")).join(
+        Tenant, Tenant.id == Identity.tenant_id
+    )
     if tenant_id is not None:
         statement = statement.where(Identity.tenant_id == tenant_id)
     if subject is not None:
@@ -88,13 +92,23 @@ async def lock(connection: AsyncConnection, issuer: str, subject: str) -> None:
 
 
 async def remove(
-    connection: AsyncConnection, identity_id: str, tenant_id: str, issuer: str, subject: str, *, everywhere: bool
+    connection: AsyncConnection,
+    identity_id: str,
+    tenant_id: str,
+    issuer: str,
+    subject: str,
+    *,
+    everywhere: bool,
 ) -> str:
     """End all that this person has in the tenant, or everywhere, for good; the id of their row in the tenant.
 
     A person who was never here gets a row that says so. The transaction must see the tenants that it concerns.
     """
-    made = {"removed_at": func.clock_timestamp(), "ended_at": func.clock_timestamp(), "everywhere": everywhere}
+    made = {
+        "removed_at": func.clock_timestamp(),
+        "ended_at": func.clock_timestamp(),
+        "everywhere": everywhere,
+    }
     statement = upsert(Identity).values(
         id=identity_id, tenant_id=tenant_id, issuer=issuer, subject=subject, role="auditor", **made
     )
@@ -111,7 +125,9 @@ async def remove(
     return str(row.scalar_one())
 
 
-async def restore(connection: AsyncConnection, tenant_id: str | None, issuer: str, subject: str) -> int:
+async def restore(
+    connection: AsyncConnection, tenant_id: str | None, issuer: str, subject: str
+) -> int:
     """Let the person in again; how many rows that changed. What they had before the removal stays ended."""
     statement = update(Identity).where(
         Identity.issuer == issuer, Identity.subject == subject, Identity.removed_at.is_not(None)
@@ -124,12 +140,17 @@ async def restore(connection: AsyncConnection, tenant_id: str | None, issuer: st
 async def is_removed_everywhere(connection: AsyncConnection, issuer: str, subject: str) -> bool:
     """In the scope of all tenants."""
     statement = select(Identity.id).where(
-        Identity.issuer == issuer, Identity.subject == subject, Identity.everywhere, Identity.removed_at.is_not(None)
+        Identity.issuer == issuer,
+        Identity.subject == subject,
+        Identity.everywhere,
+        Identity.removed_at.is_not(None),
     )
     return (await connection.execute(statement.limit(1))).first() is not None
 
 
-async def end(connection: AsyncConnection, issuer: str, subject: str, moment: datetime) -> list[Row]:
+async def end(
+    connection: AsyncConnection, issuer: str, subject: str, moment: datetime
+) -> list[Row]:
     """End what this person has from up to the moment, by the provider's clock, in all tenants; their rows there."""
     statement = (
         update(Identity)
@@ -153,16 +174,24 @@ async def subjects_of(connection: AsyncConnection, issuer: str, session: str) ->
 
 
 async def _end_sessions(
-    connection: AsyncConnection, issuer: str, subject: str, tenant_id: str | None, until: datetime | None = None
+    connection: AsyncConnection,
+    issuer: str,
+    subject: str,
+    tenant_id: str | None,
+    until: datetime | None = None,
 ) -> None:
     whose = select(Identity.id).where(Identity.issuer == issuer, Identity.subject == subject)
     if tenant_id is not None:
         whose = whose.where(Identity.tenant_id == tenant_id)
     statement = delete(WebSession).where(WebSession.identity_id.in_(whose))
     if until is not None:
-        statement = statement.where(or_(WebSession.issued_at.is_(None), WebSession.issued_at <= until))
+        statement = statement.where(
+            or_(WebSession.issued_at.is_(None), WebSession.issued_at <= until)
+        )
     await connection.execute(statement)
 
 
-_MEET = text("SELECT id, tenant, removed, ended_at FROM meet_identity(:new, :tenant, :issuer, :subject, :name, :role)")
+_MEET = text(
+    "SELECT id, tenant, removed, ended_at FROM meet_identity(:new, :tenant, :issuer, :subject, :name, :role)"
+)
 _LOCK = text("SELECT pg_advisory_xact_lock(identity_lock(:issuer, :subject))")

@@ -17,7 +17,15 @@ from sqlalchemy.orm import aliased
 from discreet.storage import webhooks
 from discreet.storage.acceptance import CHANNEL, Row
 from discreet.storage.source_tables import JobBlock, Source
-from discreet.storage.tables import Dataset, IdempotentRequest, Job, JobEvent, JobResult, Release, ResultTable
+from discreet.storage.tables import (
+    Dataset,
+    IdempotentRequest,
+    Job,
+    JobEvent,
+    JobResult,
+    Release,
+    ResultTable,
+)
 
 _REPAIR_LOCK = 7_365_208_515
 
@@ -33,16 +41,22 @@ _TOLD: dict[str, WebhookEvent] = {
 }
 
 
-_ended = Counter("discreet_jobs_ended_total", "Jobs that this process brought to their end", ["kind", "state"])
+_ended = Counter(
+    "discreet_jobs_ended_total", "Jobs that this process brought to their end", ["kind", "state"]
+)
 
 
 # Reading ------------------------------------------------------------------------------------------------------------
 
 
-async def find(connection: AsyncConnection, job_id: str, tenant_id: str | None = None) -> Row | None:
+async def find(
+    connection: AsyncConnection, job_id: str, tenant_id: str | None = None
+) -> Row | None:
     """The job, with `dataset_name` and `simulated` of its dataset; `asked_name`: what the first of the jobs that it
     asks again is called, or that one's dataset."""
-    statement = select(Job, *_OF_DATASET).outerjoin(Dataset, Dataset.id == _READS).where(Job.id == job_id)
+    statement = (
+        select(Job, *_OF_DATASET).outerjoin(Dataset, Dataset.id == _READS).where(Job.id == job_id)
+    )
     if tenant_id is not None:
         statement = statement.where(Job.tenant_id == tenant_id)
     row = (await connection.execute(statement)).mappings().one_or_none()
@@ -50,7 +64,12 @@ async def find(connection: AsyncConnection, job_id: str, tenant_id: str | None =
 
 
 async def page(
-    connection: AsyncConnection, tenant_id: str, *, state: str | None, after: tuple[Any, str] | None, size: int
+    connection: AsyncConnection,
+    tenant_id: str,
+    *,
+    state: str | None,
+    after: tuple[Any, str] | None,
+    size: int,
 ) -> list[Row]:
     """Jobs of a tenant, newest first, as `find` gives them, but without problem and plan, which may be large."""
     brief = [column for column in Job.__table__.columns if column.name not in ("problem", "plan")]
@@ -59,7 +78,9 @@ async def page(
     if state is not None:
         statement = statement.where(Job.state == state)
     if after is not None:
-        statement = statement.where(or_(Job.created_at < after[0], and_(Job.created_at == after[0], Job.id < after[1])))
+        statement = statement.where(
+            or_(Job.created_at < after[0], and_(Job.created_at == after[0], Job.id < after[1]))
+        )
     statement = statement.order_by(Job.created_at.desc(), Job.id.desc()).limit(size)
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
@@ -82,7 +103,9 @@ async def certificate(connection: AsyncConnection, job_id: str) -> dict[str, Any
 
 
 async def result_table(connection: AsyncConnection, job_id: str, name: str) -> bytes | None:
-    statement = select(ResultTable.parquet).where(ResultTable.job_id == job_id, ResultTable.name == name)
+    statement = select(ResultTable.parquet).where(
+        ResultTable.job_id == job_id, ResultTable.name == name
+    )
     return (await connection.execute(statement)).scalar_one_or_none()
 
 
@@ -112,7 +135,10 @@ async def claim(connection: AsyncConnection, job_id: str, lease_seconds: float) 
         update(Job)
         .where(
             Job.id == job_id,
-            or_(Job.state == "queued", and_(Job.state == "running", Job.lease_until < func.clock_timestamp())),
+            or_(
+                Job.state == "queued",
+                and_(Job.state == "running", Job.lease_until < func.clock_timestamp()),
+            ),
         )
         .values(
             state="running",
@@ -129,17 +155,27 @@ async def claim(connection: AsyncConnection, job_id: str, lease_seconds: float) 
     return None if row is None else dict(row)
 
 
-async def renew(connection: AsyncConnection, job_id: str, attempt: int, lease_seconds: float) -> bool | None:
+async def renew(
+    connection: AsyncConnection, job_id: str, attempt: int, lease_seconds: float
+) -> bool | None:
     """Extend the lease: True when the job shall be cancelled, None when it is no longer this attempt's."""
-    statement = _own(job_id, attempt).values(lease_until=_in_seconds(lease_seconds)).returning(Job.cancel_requested)
+    statement = (
+        _own(job_id, attempt)
+        .values(lease_until=_in_seconds(lease_seconds))
+        .returning(Job.cancel_requested)
+    )
     return (await connection.execute(statement)).scalar_one_or_none()
 
 
 async def hold(connection: AsyncConnection, job_id: str, attempt: int) -> bool | None:
     """Lock the job for this transaction if it is still this attempt's: whether it is still wanted, which one that shall
     be cancelled is not; None when it is another's."""
-    statement = select(~Job.cancel_requested).where(Job.id == job_id, Job.attempt == attempt, Job.state == "running")
-    return (await connection.execute(statement.with_for_update(key_share=True, of=Job))).scalar_one_or_none()
+    statement = select(~Job.cancel_requested).where(
+        Job.id == job_id, Job.attempt == attempt, Job.state == "running"
+    )
+    return (
+        await connection.execute(statement.with_for_update(key_share=True, of=Job))
+    ).scalar_one_or_none()
 
 
 async def release(connection: AsyncConnection, job_id: str, *, failed: bool) -> Row:
@@ -153,7 +189,9 @@ async def release(connection: AsyncConnection, job_id: str, *, failed: bool) -> 
     return dict((await connection.execute(statement)).mappings().one())
 
 
-async def report(connection: AsyncConnection, job_id: str, attempt: int, step: int, total: int) -> None:
+async def report(
+    connection: AsyncConnection, job_id: str, attempt: int, step: int, total: int
+) -> None:
     done = await connection.execute(_own(job_id, attempt).values(step=step, total=total))
     if done.rowcount:
         await add_event(connection, job_id, "progress", {"step": step, "total": total})
@@ -172,20 +210,30 @@ async def store_release(
 ) -> None:
     """Once: who does not know whether a commit came through says it again, and the first one stays."""
     values = {"job": job_id, "attempt": attempt, "key": key_id, "sealed": sealed}
-    await connection.execute(_STORE_RELEASE, values | {"wrapped": wrapped_key, "terms": terms, "digest": digest})
+    await connection.execute(
+        _STORE_RELEASE, values | {"wrapped": wrapped_key, "terms": terms, "digest": digest}
+    )
 
 
 async def is_released(connection: AsyncConnection, job_id: str) -> bool:
     """Whether a release of the job is stored."""
-    return (await connection.execute(select(Release.job_id).where(Release.job_id == job_id))).first() is not None
+    return (
+        await connection.execute(select(Release.job_id).where(Release.job_id == job_id))
+    ).first() is not None
 
 
 async def find_release(connection: AsyncConnection, job_id: str) -> Row | None:
-    row = (await connection.execute(select(Release).where(Release.job_id == job_id))).mappings().one_or_none()
+    row = (
+        (await connection.execute(select(Release).where(Release.job_id == job_id)))
+        .mappings()
+        .one_or_none()
+    )
     return None if row is None else dict(row)
 
 
-async def to_ask_again(connection: AsyncConnection, tenant_id: str, job_ids: Sequence[str]) -> dict[str, Row]:
+async def to_ask_again(
+    connection: AsyncConnection, tenant_id: str, job_ids: Sequence[str]
+) -> dict[str, Row]:
     """Of these jobs of the tenant by id: what was asked, what was done, whether a release of it is kept, its size, and
     what may be known of its dataset, also when that was erased."""
     rows = await connection.execute(_TO_ASK_AGAIN, {"tenant": tenant_id, "jobs": list(job_ids)})
@@ -226,10 +274,14 @@ async def end(
     )
     tenant_id, kind = ended.one()
     _ended.labels(kind, state).inc()
-    await webhooks.announce(connection, tenant_id, _TOLD[state], job_id, {"job": job_id, "kind": kind, "state": state})
+    await webhooks.announce(
+        connection, tenant_id, _TOLD[state], job_id, {"job": job_id, "kind": kind, "state": state}
+    )
     kept = and_(Release.digest.is_not(None), literal(state) == "succeeded")
     await connection.execute(delete(Release).where(Release.job_id == job_id, ~kept))
-    await add_event(connection, job_id, "state", {"state": state, **({"code": code} if code else {})})
+    await add_event(
+        connection, job_id, "state", {"state": state, **({"code": code} if code else {})}
+    )
 
 
 async def publish(
@@ -239,14 +291,22 @@ async def publish(
     certificate: Mapping[str, Any],
     tables: Mapping[str, bytes],
 ) -> None:
-    await connection.execute(insert(JobResult).values(job_id=job_id, result=result_json, certificate=dict(certificate)))
+    await connection.execute(
+        insert(JobResult).values(job_id=job_id, result=result_json, certificate=dict(certificate))
+    )
     for name, parquet in tables.items():
-        await connection.execute(insert(ResultTable).values(job_id=job_id, name=name, parquet=parquet))
+        await connection.execute(
+            insert(ResultTable).values(job_id=job_id, name=name, parquet=parquet)
+        )
 
 
-async def add_event(connection: AsyncConnection, job_id: str, event: str, details: Mapping[str, Any]) -> None:
+async def add_event(
+    connection: AsyncConnection, job_id: str, event: str, details: Mapping[str, Any]
+) -> None:
     """Append to the job's event stream and wake who listens. Writers of one job are serialized by its row."""
-    await connection.execute(_ADD_EVENT, {"job": job_id, "event": event, "details": json.dumps(dict(details))})
+    await connection.execute(
+        _ADD_EVENT, {"job": job_id, "event": event, "details": json.dumps(dict(details))}
+    )
     await connection.execute(select(func.pg_notify(CHANNEL, job_id)))
 
 
@@ -255,7 +315,11 @@ async def add_event(connection: AsyncConnection, job_id: str, event: str, detail
 
 async def lock(connection: AsyncConnection, job_id: str, tenant_id: str) -> Row | None:
     """The job, held until this transaction ends; rows that refer to it can be written meanwhile."""
-    statement = select(Job).where(Job.id == job_id, Job.tenant_id == tenant_id).with_for_update(key_share=True)
+    statement = (
+        select(Job)
+        .where(Job.id == job_id, Job.tenant_id == tenant_id)
+        .with_for_update(key_share=True)
+    )
     row = (await connection.execute(statement)).mappings().one_or_none()
     return None if row is None else dict(row)
 
@@ -265,17 +329,25 @@ async def request_cancel(connection: AsyncConnection, job_id: str) -> bool:
     statement = update(Job).where(
         Job.id == job_id,
         Job.state == "running",
-        or_(Job.lease_until.is_(None), Job.lease_until >= func.clock_timestamp()),  # a session's lease is its own
+        or_(
+            Job.lease_until.is_(None), Job.lease_until >= func.clock_timestamp()
+        ),  # a session's lease is its own
     )
     return bool((await connection.execute(statement.values(cancel_requested=True))).rowcount)
 
 
 async def hold_repair(connection: AsyncConnection) -> bool:
     """False when another process repairs now."""
-    return bool((await connection.execute(select(func.pg_try_advisory_xact_lock(_REPAIR_LOCK)))).scalar_one())
+    return bool(
+        (
+            await connection.execute(select(func.pg_try_advisory_xact_lock(_REPAIR_LOCK)))
+        ).scalar_one()
+    )
 
 
-async def stranded(connection: AsyncConnection, queued_seconds: float, most: int = 100) -> list[tuple[str, int]]:
+async def stranded(
+    connection: AsyncConnection, queued_seconds: float, most: int = 100
+) -> list[tuple[str, int]]:
     """Jobs that no worker will come for: lease run out, or queued for long with no entry on the queue."""
     rows = await connection.execute(_STRANDED, {"queued_seconds": queued_seconds, "most": most})
     return [(row[0], row[1]) for row in rows]
@@ -313,12 +385,16 @@ _ASKED = (
     .scalar_subquery()
 )
 _READS = func.coalesce(Job.dataset_id, Job.problem["source"]["versions"][0].as_string())
-_SOURCE_NAME = select(Source.name).where(Source.id == Dataset.source_id).correlate(Dataset).scalar_subquery()
+_SOURCE_NAME = (
+    select(Source.name).where(Source.id == Dataset.source_id).correlate(Dataset).scalar_subquery()
+)
 # A job on no dataset says in its problem what it is; one that asks others again is what these were.
 _OF_DATASET = (
     _ASKED.label("asked_name"),
     func.coalesce(_SOURCE_NAME, Dataset.name).label("dataset_name"),
-    (func.coalesce(Dataset.mode, Job.problem["mode"].as_string()) == "simulation").label("simulated"),
+    (func.coalesce(Dataset.mode, Job.problem["mode"].as_string()) == "simulation").label(
+        "simulated"
+    ),
 )
 # A job with a stored release touches nothing any more, nor does one that asks others again: that is post-processing.
 _COULD_TOUCH = text(

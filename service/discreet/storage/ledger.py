@@ -55,7 +55,9 @@ class BudgetRow:
     @property
     def balance(self) -> AccountBalance:
         amounts = {name: json.loads(getattr(self, name)) for name in ("totals", "reserved", "cap")}
-        return account_balance({"account_id": self.id, "scope": self.scope, "subject": self.subject, **amounts})
+        return account_balance(
+            {"account_id": self.id, "scope": self.scope, "subject": self.subject, **amounts}
+        )
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,13 @@ async def grant(
     reason: str,
 ) -> bool:
     """False, and nothing written, when what is spent or reserved would pass the new cap."""
-    values = {"account": account_id, "cap": dict(cap), "filters": dict(filters), "actor": actor, "reason": reason}
+    values = {
+        "account": account_id,
+        "cap": dict(cap),
+        "filters": dict(filters),
+        "actor": actor,
+        "reason": reason,
+    }
     return bool((await connection.execute(_GRANT, values)).scalar_one())
 
 
@@ -142,7 +150,9 @@ async def settle(connection: AsyncConnection, job_id: str, actor: str) -> list[S
     return [Settlement(row[0], row[1], row[2], bytes(row[3])) for row in rows]
 
 
-async def balances(connection: AsyncConnection, account_ids: Sequence[str]) -> dict[str, AccountBalance]:
+async def balances(
+    connection: AsyncConnection, account_ids: Sequence[str]
+) -> dict[str, AccountBalance]:
     """The state of accounts, without a lock."""
     last = (
         select(LedgerEntry)
@@ -152,12 +162,22 @@ async def balances(connection: AsyncConnection, account_ids: Sequence[str]) -> d
         .lateral()
     )
     statement = select(
-        Account.id.label("account_id"), Account.scope, Account.subject, last.c.totals, last.c.reserved, last.c.cap
+        Account.id.label("account_id"),
+        Account.scope,
+        Account.subject,
+        last.c.totals,
+        last.c.reserved,
+        last.c.cap,
     ).where(Account.id.in_(list(account_ids)))
-    return {row["account_id"]: account_balance(row) for row in (await connection.execute(statement)).mappings()}
+    return {
+        row["account_id"]: account_balance(row)
+        for row in (await connection.execute(statement)).mappings()
+    }
 
 
-async def budget_rows(database: Database, tenant_id: str, account_id: str | None = None) -> list[BudgetRow]:
+async def budget_rows(
+    database: Database, tenant_id: str, account_id: str | None = None
+) -> list[BudgetRow]:
     """All accounts of a tenant in the order they were opened, or one; one statement, hence one round trip."""
     rows = await database.ask(_READ_BUDGETS, {"tenant": tenant_id, "account": account_id})
     return [BudgetRow(**row) for row in rows]
@@ -165,13 +185,18 @@ async def budget_rows(database: Database, tenant_id: str, account_id: str | None
 
 async def caps(connection: AsyncConnection, tenant_id: str, principal: str) -> list[str]:
     """The accounts of the caps that stand on the tenant and on the principal."""
-    return list((await connection.execute(_CAPS, {"tenant": tenant_id, "principal": principal})).scalar_one())
+    return list(
+        (
+            await connection.execute(_CAPS, {"tenant": tenant_id, "principal": principal})
+        ).scalar_one()
+    )
 
 
 async def lock_caps(connection: AsyncConnection, tenant_id: str) -> None:
     """Hold other changes of the tenant's caps until this transaction ends."""
     await connection.execute(
-        text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))"), {"key": f"caps/{tenant_id}"}
+        text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))"),
+        {"key": f"caps/{tenant_id}"},
     )
 
 
@@ -184,7 +209,11 @@ async def accounts(
     account_id: str | None = None,
 ) -> list[dict[str, Any]]:
     """Accounts of a tenant in the order they were opened."""
-    statement = select(Account).where(Account.tenant_id == tenant_id).order_by(Account.created_at, Account.id)
+    statement = (
+        select(Account)
+        .where(Account.tenant_id == tenant_id)
+        .order_by(Account.created_at, Account.id)
+    )
     if scope is not None:
         statement = statement.where(Account.scope == scope)
     if subject is not None:
@@ -194,7 +223,9 @@ async def accounts(
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
-async def entries(connection: AsyncConnection, account_id: str, *, after: int, size: int) -> list[dict[str, Any]]:
+async def entries(
+    connection: AsyncConnection, account_id: str, *, after: int, size: int
+) -> list[dict[str, Any]]:
     """Entries of one account in the order of their chain."""
     columns = (LedgerEntry.seq, LedgerEntry.body, LedgerEntry.hash, LedgerEntry.previous_hash)
     statement = (
@@ -234,9 +265,18 @@ async def search(
     if after is not None:
         place = tuple_(LedgerEntry.at, LedgerEntry.account_id, LedgerEntry.seq)
         wanted.append(place < tuple_(*after))
-    newest = select(LedgerEntry).where(*wanted).order_by(LedgerEntry.seq.desc()).limit(size).lateral()
+    newest = (
+        select(LedgerEntry).where(*wanted).order_by(LedgerEntry.seq.desc()).limit(size).lateral()
+    )
     statement = (
-        select(newest.c.account_id, newest.c.seq, newest.c.at, newest.c.body, newest.c.hash, newest.c.previous_hash)
+        select(
+            newest.c.account_id,
+            newest.c.seq,
+            newest.c.at,
+            newest.c.body,
+            newest.c.hash,
+            newest.c.previous_hash,
+        )
         .select_from(Account)
         .join(newest, true())
         .where(Account.tenant_id == tenant_id)
@@ -251,7 +291,11 @@ async def search(
 async def reservation(connection: AsyncConnection, job_id: str) -> list[dict[str, Any]]:
     """Every entry that names the job."""
     columns = (LedgerEntry.account_id, LedgerEntry.seq, LedgerEntry.kind, LedgerEntry.hash)
-    statement = select(*columns).where(LedgerEntry.job_id == job_id).order_by(LedgerEntry.account_id, LedgerEntry.seq)
+    statement = (
+        select(*columns)
+        .where(LedgerEntry.job_id == job_id)
+        .order_by(LedgerEntry.account_id, LedgerEntry.seq)
+    )
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
@@ -280,9 +324,16 @@ async def of_job(connection: AsyncConnection, job_id: str) -> list[dict[str, Any
 
 def account_balance(row: Any) -> AccountBalance:
     """The balance of a row, or from the JSON of one."""
-    amounts = {name: {key: int(value) for key, value in row[name].items()} for name in ("totals", "reserved", "cap")}
+    amounts = {
+        name: {key: int(value) for key, value in row[name].items()}
+        for name in ("totals", "reserved", "cap")
+    }
     return AccountBalance(
-        row["account_id"], row["scope"], row["subject"], **amounts, admitted=bool(row.get("admitted", True))
+        row["account_id"],
+        row["scope"],
+        row["subject"],
+        **amounts,
+        admitted=bool(row.get("admitted", True)),
     )
 
 
@@ -292,10 +343,12 @@ _OPEN = text(
 _GRANT = text("SELECT ledger_grant(:account, :cap, :filters, :actor, :reason)").bindparams(
     bindparam("cap", type_=JSONB), bindparam("filters", type_=JSONB)
 )
-_RESERVE = text("SELECT * FROM ledger_reserve(:job, :accounts, :price, :events, :actor)").bindparams(
-    bindparam("accounts", type_=ARRAY(Text)), bindparam("price", type_=JSONB)
+_RESERVE = text(
+    "SELECT * FROM ledger_reserve(:job, :accounts, :price, :events, :actor)"
+).bindparams(bindparam("accounts", type_=ARRAY(Text)), bindparam("price", type_=JSONB))
+_READ_BUDGETS = text("SELECT * FROM read_budgets(:tenant, :account)").bindparams(
+    bindparam("account", type_=Text)
 )
-_READ_BUDGETS = text("SELECT * FROM read_budgets(:tenant, :account)").bindparams(bindparam("account", type_=Text))
 _CAPS = text("SELECT ledger_caps(:tenant, :principal)")
 _TOUCH = text("SELECT ledger_touch(:job, :actor)")
 _SETTLE = text("SELECT account_id, seq, kind, hash FROM ledger_settle(:job, :actor)")

@@ -13,7 +13,14 @@ from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.ledger.tree import TILE, Tile, leaf_hash, width
-from discreet.storage.log_tables import LogCheckpoint, LogCosignature, LogLeaf, LogNode, LogOrigin, LogPending
+from discreet.storage.log_tables import (
+    LogCheckpoint,
+    LogCosignature,
+    LogLeaf,
+    LogNode,
+    LogOrigin,
+    LogPending,
+)
 
 _APPEND = text("SELECT log_append(:salts)").bindparams(bindparam("salts", type_=ARRAY(BYTEA)))
 _SIGN = text("SELECT log_sign(:size, :root, :note)")
@@ -53,17 +60,26 @@ async def sign(connection: AsyncConnection, size: int, root: bytes, note: str) -
 
 async def newest(connection: AsyncConnection) -> tuple[int, str] | None:
     """Size and note of the newest checkpoint."""
-    query = select(LogCheckpoint.size, LogCheckpoint.note).order_by(LogCheckpoint.size.desc()).limit(1)
+    query = (
+        select(LogCheckpoint.size, LogCheckpoint.note).order_by(LogCheckpoint.size.desc()).limit(1)
+    )
     row = (await connection.execute(query)).one_or_none()
     return None if row is None else (row.size, row.note)
 
 
-async def checkpoint(connection: AsyncConnection, least: int, cosigned: int = 0) -> tuple[int, str] | None:
+async def checkpoint(
+    connection: AsyncConnection, least: int, cosigned: int = 0
+) -> tuple[int, str] | None:
     """Size and note of the smallest checkpoint of at least so many leaves that so many witnesses have signed."""
     counted = (
-        select(func.count()).where(LogCosignature.size == LogCheckpoint.size).correlate(LogCheckpoint).scalar_subquery()
+        select(func.count())
+        .where(LogCosignature.size == LogCheckpoint.size)
+        .correlate(LogCheckpoint)
+        .scalar_subquery()
     )
-    query = select(LogCheckpoint.size, LogCheckpoint.note).where(LogCheckpoint.size >= least, counted >= cosigned)
+    query = select(LogCheckpoint.size, LogCheckpoint.note).where(
+        LogCheckpoint.size >= least, counted >= cosigned
+    )
     row = (await connection.execute(query.order_by(LogCheckpoint.size).limit(1))).one_or_none()
     return None if row is None else (row.size, row.note)
 
@@ -77,7 +93,9 @@ async def cosignatures(connection: AsyncConnection, size: int) -> list[tuple[str
 
 async def last_cosigned(connection: AsyncConnection, witness: str) -> int:
     """Size of the largest checkpoint that this witness has signed, 0 for none."""
-    query = select(func.coalesce(func.max(LogCosignature.size), 0)).where(LogCosignature.witness == witness)
+    query = select(func.coalesce(func.max(LogCosignature.size), 0)).where(
+        LogCosignature.witness == witness
+    )
     return int((await connection.execute(query)).scalar_one())
 
 
@@ -98,7 +116,9 @@ async def leaves_of(connection: AsyncConnection, entries: Iterable[tuple[str, in
 async def commitments(connection: AsyncConnection, first: int, most: int) -> list[bytes]:
     """What the log shows of up to `most` entries from number `first`; in the scope of the whole installation."""
     query = select(LogLeaf.commitment).where(LogLeaf.number.between(first, first + most - 1))
-    return [bytes(one) for one in (await connection.execute(query.order_by(LogLeaf.number))).scalars()]
+    return [
+        bytes(one) for one in (await connection.execute(query.order_by(LogLeaf.number))).scalars()
+    ]
 
 
 async def tile(connection: AsyncConnection, place: Tile, most: int = TILE) -> list[bytes]:
@@ -109,9 +129,13 @@ async def tile(connection: AsyncConnection, place: Tile, most: int = TILE) -> li
     query = select(LogNode.hash).where(
         LogNode.level == level, LogNode.number.between(TILE * number, TILE * number + most - 1)
     )
-    return [bytes(one) for one in (await connection.execute(query.order_by(LogNode.number))).scalars()]
+    return [
+        bytes(one) for one in (await connection.execute(query.order_by(LogNode.number))).scalars()
+    ]
 
 
-async def tiles(connection: AsyncConnection, places: Collection[Tile], size: int) -> dict[Tile, list[bytes]]:
+async def tiles(
+    connection: AsyncConnection, places: Collection[Tile], size: int
+) -> dict[Tile, list[bytes]]:
     """These tiles of the log as it was with `size` leaves."""
     return {place: await tile(connection, place, width(place, size)) for place in sorted(places)}

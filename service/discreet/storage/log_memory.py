@@ -73,7 +73,9 @@ class LogMemory:
             file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 size_now = os.fstat(file).st_size
-                torn = size_now > 0 and os.pread(file, 1, size_now - 1) != b"\n"  # a death in the middle of a line
+                torn = (
+                    size_now > 0 and os.pread(file, 1, size_now - 1) != b"\n"
+                )  # a death in the middle of a line
                 os.write(file, b"\n" * torn + line.encode())
                 os.fsync(file)
             finally:
@@ -92,7 +94,9 @@ class LogMemory:
     def _last_line(self, size: int) -> Seen:
         with self._path.open("rb") as file:
             file.seek(max(0, size - _TAIL_BYTES))
-            lines = file.read().split(b"\n")[:-1]  # behind the last line break: nothing, or a line cut off by a death
+            lines = file.read().split(b"\n")[
+                :-1
+            ]  # behind the last line break: nothing, or a line cut off by a death
         for line in reversed(lines):
             number, _, root = line.partition(b" ")
             try:
@@ -102,7 +106,9 @@ class LogMemory:
             if len(seen.root) == 32:
                 return seen
         if size:
-            raise DiscreetError(f"{self._path} holds no checkpoint: it was changed, or is another file")
+            raise DiscreetError(
+                f"{self._path} holds no checkpoint: it was changed, or is another file"
+            )
         return Seen()
 
 

@@ -56,7 +56,9 @@ class LogCosignature(Base):
     """A witness's signature of a checkpoint."""
 
     __tablename__ = "log_cosignatures"
-    size: Mapped[int] = mapped_column(ForeignKey("log_checkpoints.size"), primary_key=True, autoincrement=False)
+    size: Mapped[int] = mapped_column(
+        ForeignKey("log_checkpoints.size"), primary_key=True, autoincrement=False
+    )
     witness: Mapped[str] = mapped_column(primary_key=True)
     line: Mapped[str]
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)

@@ -32,12 +32,20 @@ async def add_session(connection: AsyncConnection, **values: Any) -> None:
 async def find_session(connection: AsyncConnection, mac: bytes) -> Login | None:
     """The login of a session that counts now: neither it nor the key or the person that it came from has ended."""
     statement = (
-        select(WebSession.expires_at, Tenant.name.label("tenant"), WebSession.tenant_id, WebSession.role, *_HOLDERS)
+        select(
+            WebSession.expires_at,
+            Tenant.name.label("tenant"),
+            WebSession.tenant_id,
+            WebSession.role,
+            *_HOLDERS,
+        )
         .join_from(WebSession, Tenant, Tenant.id == WebSession.tenant_id)
         .outerjoin(Key, Key.id == WebSession.key_id)
         .outerjoin(Identity, Identity.id == WebSession.identity_id)
         .where(WebSession.mac == mac, WebSession.expires_at > func.now())
-        .where(or_(and_(Key.id.is_not(None), *_living()), and_(Identity.id.is_not(None), *_welcome())))
+        .where(
+            or_(and_(Key.id.is_not(None), *_living()), and_(Identity.id.is_not(None), *_welcome()))
+        )
     )
     row = (await connection.execute(statement)).one_or_none()
     if row is None:

@@ -43,13 +43,17 @@ async def figures(database: Database, witnesses: Sequence[str] = ()) -> Figures:
     return Figures(
         jobs={(kind, state): count for kind, state, count, _ in active},
         queued=row["queued"],
-        oldest_queued_seconds=max((age for _, state, _, age in active if state == "queued"), default=0.0),
+        oldest_queued_seconds=max(
+            (age for _, state, _, age in active if state == "queued"), default=0.0
+        ),
         ledger_entries=row["entries"],
         workers=row["workers"],
         leases_over=row["leases_over"],
         log_pending=pending,
         witnesses_behind_seconds=tuple(one["behind_seconds"] for one in behind),
-        backup_age_seconds=None if backup is None else (datetime.now(UTC) - backup["made_at"]).total_seconds(),
+        backup_age_seconds=None
+        if backup is None
+        else (datetime.now(UTC) - backup["made_at"]).total_seconds(),
     )
 
 

@@ -36,7 +36,9 @@ STATEMENT_SECONDS = 900
 Pause = Callable[[float], None]
 
 
-def migrate(settings: Settings, revision: str = "head", *, down: bool = False, pause: Pause = time.sleep) -> str:
+def migrate(
+    settings: Settings, revision: str = "head", *, down: bool = False, pause: Pause = time.sleep
+) -> str:
     """Bring the database to `revision` with the owner role, all or nothing; returns the number that it has then.
 
     Safe to start anywhere, any number of times at once, beside running processes of this version and the one before.
@@ -46,10 +48,14 @@ def migrate(settings: Settings, revision: str = "head", *, down: bool = False, p
     """
     owner = settings.migration_database_url or settings.database_url
     if owner is None or settings.database_url is None:
-        raise Unavailable("no database: set DISCREET_DATABASE_URL, and DISCREET_MIGRATION_DATABASE_URL for its owner")
+        raise Unavailable(
+            "no database: set DISCREET_DATABASE_URL, and DISCREET_MIGRATION_DATABASE_URL for its owner"
+        )
     wanted = revisions()[-1] if revision == "head" else revision
     if wanted not in revisions():
-        raise WrongSchema(f"there is no schema {wanted}; this version knows {', '.join(revisions())}")
+        raise WrongSchema(
+            f"there is no schema {wanted}; this version knows {', '.join(revisions())}"
+        )
     application_role = user_of(settings.database_url)
     engine = sync_engine(owner)
     config = Config()
@@ -59,7 +65,9 @@ def migrate(settings: Settings, revision: str = "head", *, down: bool = False, p
             _hold(connection, pause)
             config.attributes["connection"] = connection
             current = connection.execute(text("SELECT current_user")).scalar_one()
-            config.attributes["application_role"] = None if application_role == current else application_role
+            config.attributes["application_role"] = (
+                None if application_role == current else application_role
+            )
             _check_direction(_present(connection), wanted, down)
             _stubbornly(connection, config, wanted, down, pause)
     except OperationalError as error:
@@ -72,10 +80,14 @@ def migrate(settings: Settings, revision: str = "head", *, down: bool = False, p
 def _hold(connection: Connection, pause: Pause) -> None:
     """Take the lock of migrations, which falls with the connection."""
     deadline = time.monotonic() + WAIT_SECONDS
-    while not connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": _MIGRATION_LOCK}).scalar_one():
+    while not connection.execute(
+        text("SELECT pg_try_advisory_lock(:key)"), {"key": _MIGRATION_LOCK}
+    ).scalar_one():
         connection.rollback()
         if time.monotonic() > deadline:
-            raise Unavailable(f"another process has been migrating this database for more than {WAIT_SECONDS:.0f} s")
+            raise Unavailable(
+                f"another process has been migrating this database for more than {WAIT_SECONDS:.0f} s"
+            )
         pause(0.2)
     connection.commit()
 
@@ -94,10 +106,14 @@ def _check_direction(present: str | None, wanted: str, down: bool) -> None:
             " use that version"
         )
     if present is not None and wanted < present and not down:
-        raise WrongSchema(f"the database has schema {present}; going back to {wanted} needs --down and loses data")
+        raise WrongSchema(
+            f"the database has schema {present}; going back to {wanted} needs --down and loses data"
+        )
 
 
-def _stubbornly(connection: Connection, config: Config, wanted: str, down: bool, pause: Pause) -> None:
+def _stubbornly(
+    connection: Connection, config: Config, wanted: str, down: bool, pause: Pause
+) -> None:
     """Migrate in one transaction, again while others hold the tables."""
     for left in range(LOCK_TRIES - 1, -1, -1):
         try:
@@ -109,7 +125,9 @@ def _stubbornly(connection: Connection, config: Config, wanted: str, down: bool,
                 command.downgrade(config, wanted)
             else:
                 command.upgrade(config, wanted)
-            connection.exec_driver_sql(f"COMMENT ON TABLE alembic_version IS '{oldest_code(wanted)}'")
+            connection.exec_driver_sql(
+                f"COMMENT ON TABLE alembic_version IS '{oldest_code(wanted)}'"
+            )
             connection.commit()
         except (DBAPIError, psycopg.errors.LockNotAvailable) as error:
             connection.rollback()

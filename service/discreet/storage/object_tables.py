@@ -31,7 +31,9 @@ class JobObject(Base):
 
     __tablename__ = "job_objects"
     __table_args__ = (
-        ForeignKeyConstraint(["tenant_id", "object_id"], ["public_objects.tenant_id", "public_objects.id"]),
+        ForeignKeyConstraint(
+            ["tenant_id", "object_id"], ["public_objects.tenant_id", "public_objects.id"]
+        ),
         Index("job_objects_object", "tenant_id", "object_id"),
     )
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)

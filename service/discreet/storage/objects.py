@@ -61,7 +61,9 @@ class Objects:
         try:
             self._files, self._root = fsspec.url_to_fs(url, **_impatience(url.partition("://")[0]))
         except (ImportError, ValueError) as error:
-            raise Unavailable(f"object storage {url.partition(':')[0]}: cannot be used ({error})") from error
+            raise Unavailable(
+                f"object storage {url.partition(':')[0]}: cannot be used ({error})"
+            ) from error
         self._local = "file" in _protocols(self._files)
         self._impatience = Impatience("object-storage")
 
@@ -69,7 +71,11 @@ class Objects:
         """Store an object, durably: when this returns it survives a power cut."""
         path = self._path(name)
         self._ask(lambda: self._files.makedirs(self._root, exist_ok=True))
-        file = self._ask(lambda: self._files.open(path, "wb", **({} if self._local else {"block_size": BLOCK_BYTES})))
+        file = self._ask(
+            lambda: self._files.open(
+                path, "wb", **({} if self._local else {"block_size": BLOCK_BYTES})
+            )
+        )
         try:
             for part in parts:
                 self._ask(partial(file.write, part))
@@ -102,8 +108,16 @@ class Objects:
         limit = datetime.now(UTC) - timedelta(seconds=seconds)
         try:
             found = self._ask(lambda: self._files.ls(self._root, detail=True, refresh=True))
-            files = ((str(entry["name"]).rpartition("/")[2], entry) for entry in found if entry["type"] == "file")
-            return [name for name, entry in files if _NAME.fullmatch(name) and self._written(entry) <= limit]
+            files = (
+                (str(entry["name"]).rpartition("/")[2], entry)
+                for entry in found
+                if entry["type"] == "file"
+            )
+            return [
+                name
+                for name, entry in files
+                if _NAME.fullmatch(name) and self._written(entry) <= limit
+            ]
         except FileNotFoundError:  # nothing was ever stored
             return []
 
@@ -121,7 +135,9 @@ class Objects:
         steps: list[Callable[[], object]] = []
         if self._local:
             steps = [file.close, lambda: self._files.rm_file(path)]
-        elif (discard := getattr(file, "discard", None)) is not None:  # closing would finish the object
+        elif (
+            discard := getattr(file, "discard", None)
+        ) is not None:  # closing would finish the object
             steps = [discard]
         for step in steps:
             with suppress(DiscreetError, OSError):
@@ -137,16 +153,25 @@ class Objects:
             found = _trouble(error)
             # Its name and where it is from, not its words: they may hold an address or a key of the storage.
             named = f"{type(error).__module__}.{type(error).__qualname__}"
-            log.warning("object storage failed", code=found.code, error=named, errno=getattr(error, "errno", None))
+            log.warning(
+                "object storage failed",
+                code=found.code,
+                error=named,
+                errno=getattr(error, "errno", None),
+            )
             raise found from error
 
     def _within_time(self, call: Callable[[], Answer]) -> Answer:
         try:
             return self._impatience.within(SILENT_SECONDS, call)
         except Crowded:
-            raise StorageTrouble("the object storage is silent, and enough calls wait for it; try again") from None
+            raise StorageTrouble(
+                "the object storage is silent, and enough calls wait for it; try again"
+            ) from None
         except Silent:
-            raise StorageTrouble(f"the object storage said nothing for {SILENT_SECONDS:g} s; try again") from None
+            raise StorageTrouble(
+                f"the object storage said nothing for {SILENT_SECONDS:g} s; try again"
+            ) from None
 
     def _path(self, name: str) -> str:
         if not _NAME.fullmatch(name):
@@ -160,7 +185,11 @@ def _impatience(protocol: str) -> dict[str, Any]:
     if protocol not in ("s3", "s3a"):
         return {}
     own = fsspec.config.conf.get(protocol, {}).get("config_kwargs", {})
-    patience = {"connect_timeout": SILENT_SECONDS, "read_timeout": SILENT_SECONDS, "retries": {"total_max_attempts": 1}}
+    patience = {
+        "connect_timeout": SILENT_SECONDS,
+        "read_timeout": SILENT_SECONDS,
+        "retries": {"total_max_attempts": 1},
+    }
     return {"config_kwargs": {**patience, **own}}
 
 
@@ -169,7 +198,9 @@ def _trouble(error: Exception) -> StorageTrouble:
     if number in _FULL:
         return StorageTrouble("the object storage has no room for more", code="storage_full")
     if isinstance(error, PermissionError) or number in _DENIED:
-        return StorageTrouble("the object storage does not let this service in", code="storage_denied")
+        return StorageTrouble(
+            "the object storage does not let this service in", code="storage_denied"
+        )
     return StorageTrouble("the object storage does not answer, or with an error; try again")
 
 

@@ -37,7 +37,9 @@ class Backup(Base):
     """A backup that was made, as far as anybody has said so."""
 
     __tablename__ = "backups"
-    __table_args__ = (CheckConstraint("made_with IN ('discreet', 'other')", name="backups_made_with"),)
+    __table_args__ = (
+        CheckConstraint("made_with IN ('discreet', 'other')", name="backups_made_with"),
+    )
     id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
     made_at: Mapped[datetime]
     made_with: Mapped[str]

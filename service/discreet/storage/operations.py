@@ -51,7 +51,9 @@ async def queue(connection: AsyncConnection) -> dict[str, Any]:
 
 async def waiting_tenants(connection: AsyncConnection) -> list[dict[str, Any]]:
     """The tenants whose jobs have waited longest in all: `share` is that of all waiting time until now, in 0..1."""
-    return [dict(row) for row in (await connection.execute(_TENANTS, {"most": MOST_TENANTS})).mappings()]
+    return [
+        dict(row) for row in (await connection.execute(_TENANTS, {"most": MOST_TENANTS})).mappings()
+    ]
 
 
 # The log ------------------------------------------------------------------------------------------------------------
@@ -73,7 +75,9 @@ async def witnesses(connection: AsyncConnection, names: Sequence[str]) -> list[d
 # Backups and versions -----------------------------------------------------------------------------------------------
 
 
-async def add_backup(connection: AsyncConnection, made_at: datetime, made_with: MadeWith, schema: str) -> None:
+async def add_backup(
+    connection: AsyncConnection, made_at: datetime, made_with: MadeWith, schema: str
+) -> None:
     """Note a backup that holds the state of `made_at`."""
     values = {"made_at": made_at, "made_with": made_with, "schema": schema}
     await connection.execute(insert(Backup).values(**values))
@@ -82,7 +86,11 @@ async def add_backup(connection: AsyncConnection, made_at: datetime, made_with: 
 async def last_backup(connection: AsyncConnection) -> dict[str, Any] | None:
     """The newest backup that is known."""
     columns = Backup.made_at, Backup.made_with, Backup.schema.label("schema_version")
-    row = (await connection.execute(select(*columns).order_by(Backup.made_at.desc()).limit(1))).mappings().one_or_none()
+    row = (
+        (await connection.execute(select(*columns).order_by(Backup.made_at.desc()).limit(1)))
+        .mappings()
+        .one_or_none()
+    )
     return None if row is None else dict(row)
 
 
@@ -90,7 +98,9 @@ async def archive(connection: AsyncConnection) -> dict[str, Any] | None:
     """When the server last put a segment of its write-ahead log into an archive, and last failed to; None where it
     archives nothing."""
     row = (await connection.execute(_ARCHIVE)).mappings().one()
-    return {name: row[name] for name in ("archived_at", "failed_at")} if row["mode"] != "off" else None
+    return (
+        {name: row[name] for name in ("archived_at", "failed_at")} if row["mode"] != "off" else None
+    )
 
 
 async def versions(connection: AsyncConnection) -> dict[str, Any]:
@@ -137,7 +147,9 @@ _TENANTS = text(
     WHERE w.queued > 0 ORDER BY w.waited DESC, t.name LIMIT :most
     """
 )
-_CHECKPOINT = text("SELECT size, created_at AS signed_at FROM log_checkpoints ORDER BY size DESC LIMIT 1")
+_CHECKPOINT = text(
+    "SELECT size, created_at AS signed_at FROM log_checkpoints ORDER BY size DESC LIMIT 1"
+)
 _WITNESSES = text(
     """
     SELECT n.name, last.size, last.created_at AS signed_at,

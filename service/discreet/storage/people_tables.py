@@ -5,7 +5,16 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, Integer, UniqueConstraint, func, text
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    ForeignKey,
+    Index,
+    Integer,
+    UniqueConstraint,
+    func,
+    text,
+)
 from sqlalchemy import Identity as Generated
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -17,7 +26,9 @@ class Identity(Base):
 
     __tablename__ = "identities"
     __table_args__ = (
-        CheckConstraint("role IN ('operator', 'owner', 'analyst', 'auditor')", name="identities_role"),
+        CheckConstraint(
+            "role IN ('operator', 'owner', 'analyst', 'auditor')", name="identities_role"
+        ),
         UniqueConstraint("issuer", "subject", "tenant_id", name="identities_person"),
     )
     id: Mapped[str] = mapped_column(primary_key=True)

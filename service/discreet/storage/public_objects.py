@@ -25,7 +25,8 @@ _SHOWN = (
 async def lock_tenant(connection: AsyncConnection, tenant_id: str) -> None:
     """Hold other additions of the tenant until this transaction ends, so that what it has can be counted."""
     await connection.execute(
-        text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))"), {"key": f"public_objects/{tenant_id}"}
+        text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))"),
+        {"key": f"public_objects/{tenant_id}"},
     )
 
 
@@ -37,20 +38,30 @@ async def taken(connection: AsyncConnection, tenant_id: str) -> tuple[int, int]:
 
 
 async def add(connection: AsyncConnection, **values: Any) -> Row:
-    row = (await connection.execute(insert(PublicObject).values(**values).returning(*_SHOWN))).mappings().one()
+    row = (
+        (await connection.execute(insert(PublicObject).values(**values).returning(*_SHOWN)))
+        .mappings()
+        .one()
+    )
     return dict(row)
 
 
-async def find(connection: AsyncConnection, tenant_id: str, object_id: str, type_: str) -> Row | None:
+async def find(
+    connection: AsyncConnection, tenant_id: str, object_id: str, type_: str
+) -> Row | None:
     """An object without its content."""
     statement = select(*_SHOWN).where(
-        PublicObject.tenant_id == tenant_id, PublicObject.id == object_id, PublicObject.type == type_
+        PublicObject.tenant_id == tenant_id,
+        PublicObject.id == object_id,
+        PublicObject.type == type_,
     )
     row = (await connection.execute(statement)).mappings().one_or_none()
     return None if row is None else dict(row)
 
 
-async def contents(connection: AsyncConnection, tenant_id: str, ids: Iterable[str]) -> dict[str, tuple[str, bytes]]:
+async def contents(
+    connection: AsyncConnection, tenant_id: str, ids: Iterable[str]
+) -> dict[str, tuple[str, bytes]]:
     """Type and content of those of these objects that the tenant has, by id."""
     statement = select(PublicObject.id, PublicObject.type, PublicObject.content).where(
         PublicObject.tenant_id == tenant_id, PublicObject.id.in_(list(ids))
@@ -59,16 +70,24 @@ async def contents(connection: AsyncConnection, tenant_id: str, ids: Iterable[st
 
 
 async def page(
-    connection: AsyncConnection, tenant_id: str, type_: str, after: tuple[Any, str] | None, size: int
+    connection: AsyncConnection,
+    tenant_id: str,
+    type_: str,
+    after: tuple[Any, str] | None,
+    size: int,
 ) -> list[Row]:
     """Objects of a type, newest first."""
-    statement = select(*_SHOWN).where(PublicObject.tenant_id == tenant_id, PublicObject.type == type_)
+    statement = select(*_SHOWN).where(
+        PublicObject.tenant_id == tenant_id, PublicObject.type == type_
+    )
     if after is not None:
         statement = statement.where(
             (PublicObject.created_at < after[0])
             | ((PublicObject.created_at == after[0]) & (PublicObject.id < after[1]))
         )
-    statement = statement.order_by(PublicObject.created_at.desc(), PublicObject.id.desc()).limit(size)
+    statement = statement.order_by(PublicObject.created_at.desc(), PublicObject.id.desc()).limit(
+        size
+    )
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
@@ -76,7 +95,11 @@ async def lock(connection: AsyncConnection, tenant_id: str, object_id: str, type
     """Hold an object, so that no job that names it is accepted meanwhile; False when there is none."""
     statement = (
         select(PublicObject.id)
-        .where(PublicObject.tenant_id == tenant_id, PublicObject.id == object_id, PublicObject.type == type_)
+        .where(
+            PublicObject.tenant_id == tenant_id,
+            PublicObject.id == object_id,
+            PublicObject.type == type_,
+        )
         .with_for_update()
     )
     return (await connection.execute(statement)).one_or_none() is not None
@@ -84,13 +107,17 @@ async def lock(connection: AsyncConnection, tenant_id: str, object_id: str, type
 
 async def is_named(connection: AsyncConnection, tenant_id: str, object_id: str) -> str | None:
     """A job that names the object."""
-    statement = select(JobObject.job_id).where(JobObject.tenant_id == tenant_id, JobObject.object_id == object_id)
+    statement = select(JobObject.job_id).where(
+        JobObject.tenant_id == tenant_id, JobObject.object_id == object_id
+    )
     return (await connection.execute(statement.limit(1))).scalar_one_or_none()
 
 
 async def remove(connection: AsyncConnection, tenant_id: str, object_id: str) -> None:
     await connection.execute(
-        delete(PublicObject).where(PublicObject.tenant_id == tenant_id, PublicObject.id == object_id)
+        delete(PublicObject).where(
+            PublicObject.tenant_id == tenant_id, PublicObject.id == object_id
+        )
     )
 
 
@@ -98,7 +125,11 @@ async def of_job(connection: AsyncConnection, tenant_id: str, job_id: str) -> li
     """What a job names, without contents."""
     statement = (
         select(PublicObject.id, PublicObject.type, PublicObject.name, PublicObject.sizes)
-        .join(JobObject, (JobObject.tenant_id == PublicObject.tenant_id) & (JobObject.object_id == PublicObject.id))
+        .join(
+            JobObject,
+            (JobObject.tenant_id == PublicObject.tenant_id)
+            & (JobObject.object_id == PublicObject.id),
+        )
         .where(JobObject.tenant_id == tenant_id, JobObject.job_id == job_id)
         .order_by(PublicObject.id)
     )

@@ -16,7 +16,8 @@ LONG_QUEUE = "jobs-long"
 """Of jobs planned to take more than a minute, as `queue_of` in the database says: see `worker.places`."""
 
 WAKE_WORKERS = dict.fromkeys(
-    (f"procrastinate_queue_v1#{QUEUE}", "procrastinate_any_queue_v1"), '{"type": "job_inserted", "job_id": 0}'
+    (f"procrastinate_queue_v1#{QUEUE}", "procrastinate_any_queue_v1"),
+    '{"type": "job_inserted", "job_id": 0}',
 )
 """What procrastinate's workers listen for, by channel: there is something to fetch. They read no more than the type,
 and look at both queues."""
@@ -29,7 +30,11 @@ async def enqueue(connection: AsyncConnection, job_id: str, priority: int) -> No
     """Put a job on its queue in this transaction. Higher priority runs first."""
     name = (await connection.execute(_QUEUE_OF, {"queue": QUEUE, "job": job_id})).scalar_one()
     task = _deferrer.configure_task(
-        RUN_JOB, queue=name, priority=priority, queueing_lock=job_id, connection=await raw(connection)
+        RUN_JOB,
+        queue=name,
+        priority=priority,
+        queueing_lock=job_id,
+        connection=await raw(connection),
     )
     await task.defer_async(job_id=job_id)
 
@@ -56,4 +61,6 @@ _FORGET_DEAD = text(
     """
 )
 _QUEUE_OF = text("SELECT queue_of(:queue, plan) FROM jobs WHERE id = :job")
-_WAITS = text("SELECT EXISTS (SELECT FROM procrastinate_jobs WHERE queueing_lock = :job AND status = 'todo')")
+_WAITS = text(
+    "SELECT EXISTS (SELECT FROM procrastinate_jobs WHERE queueing_lock = :job AND status = 'todo')"
+)

@@ -24,7 +24,9 @@ from discreet.storage.tables import (
 Row = dict[str, Any]
 
 
-async def datasets_by_others(connection: AsyncConnection, key_id: str, most: int = 100) -> list[Row]:
+async def datasets_by_others(
+    connection: AsyncConnection, key_id: str, most: int = 100
+) -> list[Row]:
     """Datasets with content whose key is under another master key than this one; locked."""
     statement = (
         select(Dataset)
@@ -37,7 +39,11 @@ async def datasets_by_others(connection: AsyncConnection, key_id: str, most: int
 
 
 async def rewrapped_dataset(
-    connection: AsyncConnection, dataset_id: str, key_id: str, wrapped: bytes, sealed: tuple[int, list[bytes]] | None
+    connection: AsyncConnection,
+    dataset_id: str,
+    key_id: str,
+    wrapped: bytes,
+    sealed: tuple[int, list[bytes]] | None,
 ) -> None:
     """Note the new wrapped key; with `sealed` (size and chunks) the content itself was sealed anew."""
     values: dict[str, Any] = {"content_key_id": key_id, "wrapped_key": wrapped}
@@ -45,11 +51,15 @@ async def rewrapped_dataset(
         values["sealed_bytes"], new = sealed
         await connection.execute(delete(DatasetChunk).where(DatasetChunk.dataset_id == dataset_id))
         for index, part in enumerate(new):
-            await connection.execute(insert(DatasetChunk).values(dataset_id=dataset_id, index=index, sealed=part))
+            await connection.execute(
+                insert(DatasetChunk).values(dataset_id=dataset_id, index=index, sealed=part)
+            )
     await connection.execute(update(Dataset).where(Dataset.id == dataset_id).values(**values))
 
 
-async def releases_by_others(connection: AsyncConnection, key_id: str, most: int = 1000) -> list[Row]:
+async def releases_by_others(
+    connection: AsyncConnection, key_id: str, most: int = 1000
+) -> list[Row]:
     """Releases under another master key: their own keys, and what was released where there is no such key."""
     sealed = case((Release.wrapped_key.is_(None), Release.sealed)).label("sealed")
     statement = (
@@ -61,12 +71,18 @@ async def releases_by_others(connection: AsyncConnection, key_id: str, most: int
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
-async def moved_release(connection: AsyncConnection, job_id: str, key_id: str, **values: bytes) -> None:
+async def moved_release(
+    connection: AsyncConnection, job_id: str, key_id: str, **values: bytes
+) -> None:
     """Note the new `wrapped_key`, or what was `sealed` anew."""
-    await connection.execute(update(Release).where(Release.job_id == job_id).values(content_key_id=key_id, **values))
+    await connection.execute(
+        update(Release).where(Release.job_id == job_id).values(content_key_id=key_id, **values)
+    )
 
 
-async def sessions_by_others(connection: AsyncConnection, key_id: str, most: int = 100) -> list[Row]:
+async def sessions_by_others(
+    connection: AsyncConnection, key_id: str, most: int = 100
+) -> list[Row]:
     statement = (
         select(FederatedSession.job_id, FederatedSession.content_key_id, FederatedSession.sealed)
         .where(FederatedSession.sealed.is_not(None), FederatedSession.content_key_id != key_id)
@@ -76,20 +92,32 @@ async def sessions_by_others(connection: AsyncConnection, key_id: str, most: int
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
-async def resealed_session(connection: AsyncConnection, job_id: str, key_id: str, sealed: bytes) -> None:
+async def resealed_session(
+    connection: AsyncConnection, job_id: str, key_id: str, sealed: bytes
+) -> None:
     await connection.execute(
-        update(FederatedSession).where(FederatedSession.job_id == job_id).values(content_key_id=key_id, sealed=sealed)
+        update(FederatedSession)
+        .where(FederatedSession.job_id == job_id)
+        .values(content_key_id=key_id, sealed=sealed)
     )
 
 
-async def webhooks_by_others(connection: AsyncConnection, key_id: str, most: int = 100) -> list[Row]:
-    statement = select(Webhook).where(Webhook.content_key_id != key_id).limit(most).with_for_update()
+async def webhooks_by_others(
+    connection: AsyncConnection, key_id: str, most: int = 100
+) -> list[Row]:
+    statement = (
+        select(Webhook).where(Webhook.content_key_id != key_id).limit(most).with_for_update()
+    )
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
-async def resealed_webhook(connection: AsyncConnection, webhook_id: str, key_id: str, sealed: bytes) -> None:
+async def resealed_webhook(
+    connection: AsyncConnection, webhook_id: str, key_id: str, sealed: bytes
+) -> None:
     await connection.execute(
-        update(Webhook).where(Webhook.id == webhook_id).values(content_key_id=key_id, sealed_secret=sealed)
+        update(Webhook)
+        .where(Webhook.id == webhook_id)
+        .values(content_key_id=key_id, sealed_secret=sealed)
     )
 
 
@@ -101,7 +129,9 @@ async def needing(connection: AsyncConnection, key_id: str) -> int:
     """How many rows cannot be read without this master key. Those that are being written are waited for, and no others
     come until this transaction ends; a DBAPIError (55P03) where that takes too long."""
     await connection.execute(text(f"SET LOCAL lock_timeout = '{HOLD_SECONDS}s'"))
-    names = ", ".join(table.__tablename__ for table in (Dataset, FederatedSession, Release, Webhook))
+    names = ", ".join(
+        table.__tablename__ for table in (Dataset, FederatedSession, Release, Webhook)
+    )
     await connection.execute(text(f"LOCK TABLE {names} IN SHARE MODE"))
     count = 0
     for table, live in (
@@ -120,20 +150,31 @@ async def needing(connection: AsyncConnection, key_id: str) -> int:
 async def sealed_jobs(connection: AsyncConnection, key_id: str) -> int:
     """How many jobs that have not ended this key has sealed; `secrets.DIGEST` names the key of contents."""
     seal = Job.tamper_seal
-    by_this = ~seal.contains(":") if key_id == DIGEST else seal.startswith(f"{key_id}:", autoescape=True)
+    by_this = (
+        ~seal.contains(":") if key_id == DIGEST else seal.startswith(f"{key_id}:", autoescape=True)
+    )
     statement = select(func.count()).select_from(Job).where(Job.state.not_in(FINAL), by_this)
     return int((await connection.execute(statement)).scalar_one())
 
 
 async def signed_results(connection: AsyncConnection, public_key: str) -> int:
     """How many certificates this signing key has signed."""
-    statement = select(func.count()).where(JobResult.certificate["public_key"].as_string() == public_key)
+    statement = select(func.count()).where(
+        JobResult.certificate["public_key"].as_string() == public_key
+    )
     return int((await connection.execute(statement)).scalar_one())
 
 
 async def is_read_only(connection: AsyncConnection) -> bool:
     """Whether this server is a standby, or refuses changes for another reason."""
-    return str((await connection.execute(select(func.current_setting("transaction_read_only")))).scalar_one()) == "on"
+    return (
+        str(
+            (
+                await connection.execute(select(func.current_setting("transaction_read_only")))
+            ).scalar_one()
+        )
+        == "on"
+    )
 
 
 async def keys_without_pepper(connection: AsyncConnection, known: str) -> int:

@@ -16,7 +16,9 @@ from sqlalchemy import text
 from discreet.errors import Unavailable
 from discreet.storage.database import SYSTEM, Database, may_be_other_schema
 
-_STATUS = text("SELECT version_num, obj_description('alembic_version'::regclass) FROM alembic_version")
+_STATUS = text(
+    "SELECT version_num, obj_description('alembic_version'::regclass) FROM alembic_version"
+)
 
 
 class WrongSchema(Unavailable):
@@ -33,9 +35,13 @@ def scripts() -> Path:
 
 def revisions() -> tuple[str, ...]:
     """The numbers of the revisions that this version knows, oldest first. WrongSchema where its files are not there."""
-    found = sorted(path.name.partition("_")[0] for path in (scripts() / "versions").glob("[0-9]*.py"))
+    found = sorted(
+        path.name.partition("_")[0] for path in (scripts() / "versions").glob("[0-9]*.py")
+    )
     if not found:
-        raise WrongSchema("this installation is not whole: its migrations are missing; install it again")
+        raise WrongSchema(
+            "this installation is not whole: its migrations are missing; install it again"
+        )
     return tuple(found)
 
 
@@ -56,7 +62,9 @@ def oldest_code(applied: str) -> str:
 async def check_schema(database: Database) -> None:
     """`WrongSchema` unless this process may work on the database as it is."""
     async with database.transaction(SYSTEM) as connection:
-        there = (await connection.execute(text("SELECT to_regclass('alembic_version') IS NOT NULL"))).scalar_one()
+        there = (
+            await connection.execute(text("SELECT to_regclass('alembic_version') IS NOT NULL"))
+        ).scalar_one()
         if not there:
             raise WrongSchema("the database has no tables of discreet: run `discreet migrate`")
         row = (await connection.execute(_STATUS)).one_or_none()

@@ -99,7 +99,9 @@ class SealedWriter(io.RawIOBase):
         view = memoryview(data).cast("B")
         for start in range(0, len(view), CHUNK_BYTES):
             self._buffer += view[start : start + CHUNK_BYTES]
-            while len(self._buffer) > CHUNK_BYTES:  # what stays is never empty, so it can be the last chunk
+            while (
+                len(self._buffer) > CHUNK_BYTES
+            ):  # what stays is never empty, so it can be the last chunk
                 self._put(bytes(self._buffer[:CHUNK_BYTES]), last=False)
                 del self._buffer[:CHUNK_BYTES]
         self.plain_bytes += len(view)
@@ -123,7 +125,9 @@ class SealedReader(io.RawIOBase):
     open at all.
     """
 
-    def __init__(self, cipher: ChunkCipher, read_at: Callable[[int, int], bytes], sealed_bytes: int) -> None:
+    def __init__(
+        self, cipher: ChunkCipher, read_at: Callable[[int, int], bytes], sealed_bytes: int
+    ) -> None:
         super().__init__()
         self._cipher = cipher
         self._read_at = read_at
@@ -237,7 +241,11 @@ def unseal(secrets: Secrets, key_id: str, name: str, chunks: Iterable[bytes]) ->
     try:
         cipher = AESGCM(secrets.content_keys[key_id])
         return b"".join(
-            cipher.decrypt(part[:_NONCE_BYTES], part[_NONCE_BYTES:], _place(name, index, index == len(parts) - 1))
+            cipher.decrypt(
+                part[:_NONCE_BYTES],
+                part[_NONCE_BYTES:],
+                _place(name, index, index == len(parts) - 1),
+            )
             for index, part in enumerate(parts)
         )
     except (InvalidTag, KeyError, ValueError) as error:
@@ -252,7 +260,12 @@ def seal_whole(secrets: Secrets, name: str, plain: bytes) -> bytes:
 def unseal_whole(secrets: Secrets, key_id: str, name: str, sealed: bytes) -> bytes:
     """The plain bytes of what `seal_whole` made."""
     size = CHUNK_BYTES + _OVERHEAD
-    return unseal(secrets, key_id, name, (sealed[start : start + size] for start in range(0, len(sealed), size)))
+    return unseal(
+        secrets,
+        key_id,
+        name,
+        (sealed[start : start + size] for start in range(0, len(sealed), size)),
+    )
 
 
 def _place(name: str, index: int, last: bool) -> bytes:

@@ -166,7 +166,9 @@ def load(path: Path) -> Secrets:
             pepper=_key(body["pepper"]),
             signing_key=_key(body["signing_key"]),
             other_peppers=tuple(_key(entry["key"]) for entry in body.get("other_peppers", [])),
-            other_signing_keys=tuple(str(entry["public_key"]) for entry in body.get("other_signing_keys", [])),
+            other_signing_keys=tuple(
+                str(entry["public_key"]) for entry in body.get("other_signing_keys", [])
+            ),
             job_keys={entry["id"]: _key(entry["key"]) for entry in job_keys},
             job_key_id=next((entry["id"] for entry in job_keys if not entry.get("staged")), None),
             digest_seals=body.get("digest_seals", True) is not False,
@@ -263,7 +265,10 @@ def trust(path: Path, public_key: str) -> None:
         raise SecretsError("this is no public key: 32 bytes in base64 are needed") from error
     with _changing(path) as body:
         entries = body.setdefault("other_signing_keys", [])
-        if public_key not in (_public(load(path).signer), *(entry["public_key"] for entry in entries)):
+        if public_key not in (
+            _public(load(path).signer),
+            *(entry["public_key"] for entry in entries),
+        ):
             entries.append({"public_key": public_key})
 
 
@@ -274,7 +279,11 @@ def overview(path: Path) -> list[dict[str, str]]:
         {
             "kind": "content",
             "id": entry["id"],
-            "state": "used" if entry["id"] == loaded.content_key_id else "staged" if entry.get("staged") else "old",
+            "state": "used"
+            if entry["id"] == loaded.content_key_id
+            else "staged"
+            if entry.get("staged")
+            else "old",
         }
         for entry in body["content_keys"]
     ]
@@ -282,12 +291,18 @@ def overview(path: Path) -> list[dict[str, str]]:
         {
             "kind": "jobs",
             "id": entry["id"],
-            "state": "used" if entry["id"] == loaded.job_key_id else "staged" if entry.get("staged") else "old",
+            "state": "used"
+            if entry["id"] == loaded.job_key_id
+            else "staged"
+            if entry.get("staged")
+            else "old",
         }
         for entry in body.get("job_keys", [])
     ]
     if loaded.digest_seals:
-        rows.append({"kind": "jobs", "id": DIGEST, "state": "used" if loaded.job_key_id is None else "old"})
+        rows.append(
+            {"kind": "jobs", "id": DIGEST, "state": "used" if loaded.job_key_id is None else "old"}
+        )
     rows.append({"kind": "pepper", "id": loaded.pepper_id, "state": "used"})
     rows += [
         {"kind": "pepper", "id": entry["id"], "state": "staged" if entry.get("staged") else "old"}
@@ -308,7 +323,9 @@ def _body(path: Path) -> dict[str, Any]:
         mode = path.stat().st_mode
         body = json.loads(path.read_text())
     except FileNotFoundError as error:
-        raise SecretsError(f"there is no secrets file at {path}; `discreet up` makes one") from error
+        raise SecretsError(
+            f"there is no secrets file at {path}; `discreet up` makes one"
+        ) from error
     except ValueError as error:
         raise SecretsError(f"{path} is not JSON") from error
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
@@ -333,7 +350,11 @@ def _changing(path: Path) -> Iterator[dict[str, Any]]:
         if body != before:
             owner = path.stat()
             # Root rotates for a service that must still be able to read the file.
-            write_private(path, json.dumps(body, indent=1), (owner.st_uid, owner.st_gid) if os.geteuid() == 0 else None)
+            write_private(
+                path,
+                json.dumps(body, indent=1),
+                (owner.st_uid, owner.st_gid) if os.geteuid() == 0 else None,
+            )
     finally:
         os.close(folder)
 

@@ -11,7 +11,12 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.database import SYSTEM, Database
-from discreet.storage.session_tables import FederatedSession, GroupMember, SessionAgent, SessionToken
+from discreet.storage.session_tables import (
+    FederatedSession,
+    GroupMember,
+    SessionAgent,
+    SessionToken,
+)
 from discreet.storage.tables import Job
 
 Row = dict[str, Any]
@@ -25,27 +30,37 @@ OPEN = ("awaiting_agents", "running")
 
 async def find(connection: AsyncConnection, job_id: str) -> Row | None:
     """The session of a job."""
-    return _one(await connection.execute(select(FederatedSession).where(FederatedSession.job_id == job_id)))
+    return _one(
+        await connection.execute(select(FederatedSession).where(FederatedSession.job_id == job_id))
+    )
 
 
 async def find_by_id(connection: AsyncConnection, session_id: str) -> Row | None:
-    return _one(await connection.execute(select(FederatedSession).where(FederatedSession.id == session_id)))
+    return _one(
+        await connection.execute(select(FederatedSession).where(FederatedSession.id == session_id))
+    )
 
 
 async def agents(connection: AsyncConnection, job_id: str) -> list[Row]:
     """Enrolled agents, sorted by fingerprint."""
-    statement = select(SessionAgent).where(SessionAgent.job_id == job_id).order_by(SessionAgent.fingerprint)
+    statement = (
+        select(SessionAgent).where(SessionAgent.job_id == job_id).order_by(SessionAgent.fingerprint)
+    )
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
 async def agent(connection: AsyncConnection, job_id: str, fingerprint: str) -> Row | None:
-    statement = select(SessionAgent).where(SessionAgent.job_id == job_id, SessionAgent.fingerprint == fingerprint)
+    statement = select(SessionAgent).where(
+        SessionAgent.job_id == job_id, SessionAgent.fingerprint == fingerprint
+    )
     return _one(await connection.execute(statement))
 
 
 async def tokens(connection: AsyncConnection, job_id: str) -> dict[str, int]:
     """How many tokens are open and used."""
-    statement = select(func.count(SessionToken.used_by), func.count()).where(SessionToken.job_id == job_id)
+    statement = select(func.count(SessionToken.used_by), func.count()).where(
+        SessionToken.job_id == job_id
+    )
     used, all_of_them = (await connection.execute(statement)).one()
     return {"used": used, "open": all_of_them - used}
 
@@ -64,20 +79,31 @@ async def lock(connection: AsyncConnection, job_id: str) -> Row | None:
 
 
 async def set_owner(connection: AsyncConnection, job_id: str, owner: str) -> None:
-    await connection.execute(update(FederatedSession).where(FederatedSession.job_id == job_id).values(owner=owner))
+    await connection.execute(
+        update(FederatedSession).where(FederatedSession.job_id == job_id).values(owner=owner)
+    )
 
 
 async def add_tokens(
-    connection: AsyncConnection, job_id: str, macs: Iterable[tuple[bytes, str | None]], expires_at: datetime
+    connection: AsyncConnection,
+    job_id: str,
+    macs: Iterable[tuple[bytes, str | None]],
+    expires_at: datetime,
 ) -> None:
     """Tokens by their MAC, each with the name that it is for, or None."""
-    rows = [{"mac": mac, "job_id": job_id, "expires_at": expires_at, "name": name} for mac, name in macs]
+    rows = [
+        {"mac": mac, "job_id": job_id, "expires_at": expires_at, "name": name} for mac, name in macs
+    ]
     await connection.execute(insert(SessionToken), rows)
 
 
 async def use_token(connection: AsyncConnection, job_id: str, mac: bytes, fingerprint: str) -> str:
     """`used`: it was free and is this agent's now, or was before; else why not: `unknown`, `expired`, `taken`."""
-    statement = select(SessionToken).where(SessionToken.mac == mac, SessionToken.job_id == job_id).with_for_update()
+    statement = (
+        select(SessionToken)
+        .where(SessionToken.mac == mac, SessionToken.job_id == job_id)
+        .with_for_update()
+    )
     row = _one(await connection.execute(statement))
     if row is None:
         return "unknown"
@@ -90,7 +116,9 @@ async def use_token(connection: AsyncConnection, job_id: str, mac: bytes, finger
 
 async def invited_as(connection: AsyncConnection, job_id: str, fingerprint: str) -> str | None:
     """The name that this agent's token is for; None: any."""
-    statement = select(SessionToken.name).where(SessionToken.job_id == job_id, SessionToken.used_by == fingerprint)
+    statement = select(SessionToken.name).where(
+        SessionToken.job_id == job_id, SessionToken.used_by == fingerprint
+    )
     return (await connection.execute(statement.limit(1))).scalar_one_or_none()
 
 
@@ -98,7 +126,9 @@ async def remove_agent(connection: AsyncConnection, job_id: str, fingerprint: st
     """Whether it was there. Its token lets nobody in again."""
     mine = SessionToken.job_id == job_id, SessionToken.used_by == fingerprint
     await connection.execute(update(SessionToken).where(*mine).values(used_by="removed"))
-    gone = delete(SessionAgent).where(SessionAgent.job_id == job_id, SessionAgent.fingerprint == fingerprint)
+    gone = delete(SessionAgent).where(
+        SessionAgent.job_id == job_id, SessionAgent.fingerprint == fingerprint
+    )
     return bool((await connection.execute(gone)).rowcount)
 
 
@@ -106,12 +136,16 @@ async def put_agent(connection: AsyncConnection, **values: Any) -> None:
     """Add an agent, or replace what it announced."""
     statement = upsert(SessionAgent).values(**values)
     changed = {name: values[name] for name in ("name", "account_id", "unit", "announcement")}
-    await connection.execute(statement.on_conflict_do_update(index_elements=["job_id", "fingerprint"], set_=changed))
+    await connection.execute(
+        statement.on_conflict_do_update(index_elements=["job_id", "fingerprint"], set_=changed)
+    )
 
 
 async def group(connection: AsyncConnection, tenant_id: str, name: str) -> list[Row]:
     """The members of a standing group."""
-    statement = select(GroupMember).where(GroupMember.tenant_id == tenant_id, GroupMember.group_name == name)
+    statement = select(GroupMember).where(
+        GroupMember.tenant_id == tenant_id, GroupMember.group_name == name
+    )
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
@@ -120,11 +154,15 @@ async def save_group(
 ) -> None:
     """Make a standing group of exactly these agents."""
     await connection.execute(
-        delete(GroupMember).where(GroupMember.tenant_id == tenant_id, GroupMember.group_name == name)
+        delete(GroupMember).where(
+            GroupMember.tenant_id == tenant_id, GroupMember.group_name == name
+        )
     )
     columns = ("fingerprint", "name", "public_key", "account_id", "unit", "announcement")
     rows = [{column: one[column] for column in columns} for one in members]
-    await connection.execute(insert(GroupMember), [{"tenant_id": tenant_id, "group_name": name, **row} for row in rows])
+    await connection.execute(
+        insert(GroupMember), [{"tenant_id": tenant_id, "group_name": name, **row} for row in rows]
+    )
 
 
 async def approve(
@@ -142,7 +180,12 @@ async def approve(
     await connection.execute(
         update(FederatedSession)
         .where(FederatedSession.job_id == job_id)
-        .values(roster=roster, roster_signature=signature, owner_key=owner_key, approved_at=func.clock_timestamp())
+        .values(
+            roster=roster,
+            roster_signature=signature,
+            owner_key=owner_key,
+            approved_at=func.clock_timestamp(),
+        )
     )
     await connection.execute(
         update(Job).where(Job.id == job_id).values(plan=dict(plan), price=dict(price), total=steps)
@@ -152,10 +195,14 @@ async def approve(
 # The coordinator's steps --------------------------------------------------------------------------------------------
 
 
-async def take(connection: AsyncConnection, job_id: str, holder: str, lease_seconds: float) -> tuple[Row, Row] | None:
+async def take(
+    connection: AsyncConnection, job_id: str, holder: str, lease_seconds: float
+) -> tuple[Row, Row] | None:
     """Session and job when `holder` has the lease now, with a new fencing token in the job's `attempt`; None when
     another holds it (which is asked for it) or the job has ended. Job before session, as everybody locks them."""
-    locked = select(Job.id).where(Job.id == job_id, Job.state.in_(OPEN)).with_for_update(key_share=True)
+    locked = (
+        select(Job.id).where(Job.id == job_id, Job.state.in_(OPEN)).with_for_update(key_share=True)
+    )
     if (await connection.execute(locked)).first() is None:
         return None
     free = or_(
@@ -206,7 +253,9 @@ async def renew(
 
 async def give_back(connection: AsyncConnection, job_id: str, holder: str) -> None:
     """End the lease: the next one to ask has the session."""
-    statement = update(FederatedSession).where(FederatedSession.job_id == job_id, FederatedSession.holder == holder)
+    statement = update(FederatedSession).where(
+        FederatedSession.job_id == job_id, FederatedSession.holder == holder
+    )
     await connection.execute(statement.values(lease_until=None, holder=None, wanted=None))
 
 
@@ -225,18 +274,33 @@ async def begin(connection: AsyncConnection, job_id: str) -> None:
 
 
 async def keep_round(
-    database: Database, job_id: str, attempt: int, *, number: int, key_id: str, sealed: bytes, transcript: bytes
+    database: Database,
+    job_id: str,
+    attempt: int,
+    *,
+    number: int,
+    key_id: str,
+    sealed: bytes,
+    transcript: bytes,
 ) -> bool:
     """`hold` and `keep` as a transaction of their own, in one round trip: the agents wait for it in every round.
 
     False when the job is no longer this fencing token's or has ended.
     """
     values = {"number": number, "key_id": key_id, "sealed": sealed, "transcript": transcript}
-    return bool(await database.change(SYSTEM, _KEEP_ROUND, {"job": job_id, "attempt": attempt, **values}))
+    return bool(
+        await database.change(SYSTEM, _KEEP_ROUND, {"job": job_id, "attempt": attempt, **values})
+    )
 
 
 async def keep(
-    connection: AsyncConnection, job_id: str, *, number: int, key_id: str, sealed: bytes, transcript: bytes
+    connection: AsyncConnection,
+    job_id: str,
+    *,
+    number: int,
+    key_id: str,
+    sealed: bytes,
+    transcript: bytes,
 ) -> None:
     """The state after `number` steps and the broadcast that follows from it."""
     await connection.execute(
@@ -246,7 +310,9 @@ async def keep(
     )
 
 
-async def keep_receipt(connection: AsyncConnection, job_id: str, fingerprint: str, receipt: Mapping[str, Any]) -> None:
+async def keep_receipt(
+    connection: AsyncConnection, job_id: str, fingerprint: str, receipt: Mapping[str, Any]
+) -> None:
     await connection.execute(
         update(SessionAgent)
         .where(SessionAgent.job_id == job_id, SessionAgent.fingerprint == fingerprint)
@@ -260,7 +326,9 @@ async def abandoned(connection: AsyncConnection, most: int = 100) -> list[str]:
     return [row[0] for row in rows]
 
 
-async def overdue(connection: AsyncConnection, default_seconds: float, most: int = 100) -> list[str]:
+async def overdue(
+    connection: AsyncConnection, default_seconds: float, most: int = 100
+) -> list[str]:
     """Jobs whose roster nobody has signed in the time that their terms give; terms of older jobs do not say."""
     rows = await connection.execute(_OVERDUE, {"most": most, "default": default_seconds})
     return [row[0] for row in rows]
@@ -268,7 +336,11 @@ async def overdue(connection: AsyncConnection, default_seconds: float, most: int
 
 async def seconds_since_approval(connection: AsyncConnection, job_id: str) -> float:
     seconds = func.extract("epoch", func.clock_timestamp() - FederatedSession.approved_at)
-    return float((await connection.execute(select(seconds).where(FederatedSession.job_id == job_id))).scalar_one())
+    return float(
+        (
+            await connection.execute(select(seconds).where(FederatedSession.job_id == job_id))
+        ).scalar_one()
+    )
 
 
 def _in_seconds(seconds: float) -> Any:

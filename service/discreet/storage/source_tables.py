@@ -20,7 +20,8 @@ class Source(Base):
         CheckConstraint("mode IN ('private', 'simulation')", name="sources_mode"),
         CheckConstraint("block_by IN ('day', 'month', 'label')", name="sources_block_by"),
         CheckConstraint(
-            "cap_of IN ('block', 'source') AND (cap_of = 'source') = (account_id IS NOT NULL)", name="sources_cap_of"
+            "cap_of IN ('block', 'source') AND (cap_of = 'source') = (account_id IS NOT NULL)",
+            name="sources_cap_of",
         ),
         Index("sources_page", "tenant_id", "created_at", "id"),
     )

@@ -15,7 +15,11 @@ Row = dict[str, Any]
 
 
 async def add(connection: AsyncConnection, **values: Any) -> Row:
-    row = (await connection.execute(insert(Source).values(**values).returning(Source))).mappings().one()
+    row = (
+        (await connection.execute(insert(Source).values(**values).returning(Source)))
+        .mappings()
+        .one()
+    )
     return dict(row)
 
 
@@ -44,12 +48,15 @@ async def called(connection: AsyncConnection, tenant_id: str, name: str) -> Row 
     return _one(await connection.execute(statement))
 
 
-async def page(connection: AsyncConnection, tenant_id: str, after: tuple[Any, str] | None, size: int) -> list[Row]:
+async def page(
+    connection: AsyncConnection, tenant_id: str, after: tuple[Any, str] | None, size: int
+) -> list[Row]:
     """Sources, newest first."""
     statement = select(Source).where(Source.tenant_id == tenant_id)
     if after is not None:
         statement = statement.where(
-            (Source.created_at < after[0]) | ((Source.created_at == after[0]) & (Source.id < after[1]))
+            (Source.created_at < after[0])
+            | ((Source.created_at == after[0]) & (Source.id < after[1]))
         )
     statement = statement.order_by(Source.created_at.desc(), Source.id.desc()).limit(size)
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
@@ -62,9 +69,13 @@ async def blocks(connection: AsyncConnection, source_id: str) -> list[Row]:
     return [dict(row) for row in rows.mappings()]
 
 
-async def versions(connection: AsyncConnection, source_id: str, version_ids: Sequence[str]) -> dict[str, Row]:
+async def versions(
+    connection: AsyncConnection, source_id: str, version_ids: Sequence[str]
+) -> dict[str, Row]:
     """These versions of blocks of a source, by their ids. `offered` as of `blocks`."""
-    rows = await connection.execute(text(_VERSIONS), {"source": source_id, "ids": list(version_ids)})
+    rows = await connection.execute(
+        text(_VERSIONS), {"source": source_id, "ids": list(version_ids)}
+    )
     return {row["id"]: dict(row) for row in rows.mappings()}
 
 
@@ -81,13 +92,19 @@ async def newest(connection: AsyncConnection, source_id: str, block: str) -> Row
 
 async def accounts(connection: AsyncConnection, tenant_id: str) -> set[str]:
     """All accounts of blocks, or of sources."""
-    statement = select(Dataset.account_id).where(Dataset.tenant_id == tenant_id, Dataset.source_id.is_not(None))
+    statement = select(Dataset.account_id).where(
+        Dataset.tenant_id == tenant_id, Dataset.source_id.is_not(None)
+    )
     found = set((await connection.execute(statement.distinct())).scalars())
-    own = select(Source.account_id).where(Source.tenant_id == tenant_id, Source.account_id.is_not(None))
+    own = select(Source.account_id).where(
+        Source.tenant_id == tenant_id, Source.account_id.is_not(None)
+    )
     return found | {str(account) for account in (await connection.execute(own)).scalars()}
 
 
-async def blocks_of_accounts(connection: AsyncConnection, account_ids: Sequence[str]) -> dict[str, tuple[str, str]]:
+async def blocks_of_accounts(
+    connection: AsyncConnection, account_ids: Sequence[str]
+) -> dict[str, tuple[str, str]]:
     """Of these accounts those of one block each: the source's name and the block's."""
     statement = (
         select(Dataset.account_id, func.min(Source.name), func.min(Dataset.block))
@@ -95,7 +112,10 @@ async def blocks_of_accounts(connection: AsyncConnection, account_ids: Sequence[
         .where(Dataset.account_id.in_(list(account_ids)), Source.cap_of == "block")
         .group_by(Dataset.account_id)
     )
-    return {account: (source, str(block)) for account, source, block in await connection.execute(statement)}
+    return {
+        account: (source, str(block))
+        for account, source, block in await connection.execute(statement)
+    }
 
 
 async def of_job(connection: AsyncConnection, job: Mapping[str, Any]) -> list[Row]:

@@ -59,7 +59,9 @@ class Key(Base):
     """An API key of a principal: its public part and a MAC of the whole, never the key."""
 
     __tablename__ = "keys"
-    __table_args__ = (CheckConstraint("role IN ('operator', 'owner', 'analyst', 'auditor')", name="keys_role"),)
+    __table_args__ = (
+        CheckConstraint("role IN ('operator', 'owner', 'analyst', 'auditor')", name="keys_role"),
+    )
     id: Mapped[str] = mapped_column(primary_key=True)
     tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"), index=True)
     principal: Mapped[str]
@@ -83,7 +85,9 @@ class WebSession(Base):
         CheckConstraint("(key_id IS NULL) <> (identity_id IS NULL)", name="web_sessions_whose"),
         CheckConstraint("(identity_id IS NULL) = (role IS NULL)", name="web_sessions_role"),
         Index("web_sessions_age", "expires_at"),
-        Index("web_sessions_identity", "identity_id", postgresql_where=text("identity_id IS NOT NULL")),
+        Index(
+            "web_sessions_identity", "identity_id", postgresql_where=text("identity_id IS NOT NULL")
+        ),
     )
     mac: Mapped[bytes] = mapped_column(primary_key=True)
     tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
@@ -131,7 +135,8 @@ class LedgerEntry(Base):
     __tablename__ = "ledger_entries"
     __table_args__ = (
         CheckConstraint(
-            "kind IN ('open', 'grant', 'reserve', 'data_touched', 'commit', 'release')", name="ledger_entries_kind"
+            "kind IN ('open', 'grant', 'reserve', 'data_touched', 'commit', 'release')",
+            name="ledger_entries_kind",
         ),
         UniqueConstraint("job_id", "account_id", "kind", name="ledger_entries_once"),
     )
@@ -168,7 +173,13 @@ class Dataset(Base):
             unique=True,
             postgresql_where=text("source_id IS NOT NULL"),
         ),
-        Index("datasets_live", "tenant_id", "digest", unique=True, postgresql_where=text("deleted_at IS NULL")),
+        Index(
+            "datasets_live",
+            "tenant_id",
+            "digest",
+            unique=True,
+            postgresql_where=text("deleted_at IS NULL"),
+        ),
         Index("datasets_page", "tenant_id", "created_at", "id"),
         Index("datasets_expiry", "expires_at", postgresql_where=text("deleted_at IS NULL")),
     )
@@ -266,7 +277,12 @@ class BudgetRequest(Base):
     __tablename__ = "budget_requests"
     __table_args__ = (
         Index("budget_requests_account", "account_id", "created_at", "id"),
-        Index("budget_requests_open", "tenant_id", "principal", postgresql_where=text("state = 'open'")),
+        Index(
+            "budget_requests_open",
+            "tenant_id",
+            "principal",
+            postgresql_where=text("state = 'open'"),
+        ),
     )
     id: Mapped[str] = mapped_column(primary_key=True)
     tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
@@ -358,7 +374,12 @@ class WebhookDelivery(Base):
 
     __tablename__ = "webhook_deliveries"
     __table_args__ = (
-        Index("webhook_deliveries_due", "webhook_id", "next_at", postgresql_where=text("next_at IS NOT NULL")),
+        Index(
+            "webhook_deliveries_due",
+            "webhook_id",
+            "next_at",
+            postgresql_where=text("next_at IS NOT NULL"),
+        ),
         Index("webhook_deliveries_subject", "webhook_id", "event", "subject", "created_at"),
         Index("webhook_deliveries_age", "created_at"),
     )

@@ -84,7 +84,9 @@ def _seal(secrets: Secrets, said: str) -> str:
 
 def _digest_seal(secrets: Secrets, said: str) -> str:
     """As older versions sealed: by the key that names contents, which the reader of uploads is given too."""
-    return hmac.digest(secrets.digest_key, b"discreet/job/v1\0" + said.encode(), hashlib.sha256).hex()
+    return hmac.digest(
+        secrets.digest_key, b"discreet/job/v1\0" + said.encode(), hashlib.sha256
+    ).hex()
 
 
 def _own_seal(key: bytes, said: str) -> str:

@@ -32,19 +32,25 @@ class Principal:
 
 async def add_tenant(connection: AsyncConnection, tenant_id: str, name: str) -> bool:
     """False when the name is taken."""
-    statement = upsert(Tenant).values(id=tenant_id, name=name).on_conflict_do_nothing().returning(Tenant.id)
+    statement = (
+        upsert(Tenant).values(id=tenant_id, name=name).on_conflict_do_nothing().returning(Tenant.id)
+    )
     return (await connection.execute(statement)).first() is not None
 
 
 async def find_tenant(connection: AsyncConnection, tenant: str) -> str | None:
     """The id of the tenant with this name or, where none is called so, with this id."""
     statement = select(Tenant.id).where((Tenant.name == tenant) | (Tenant.id == tenant))
-    return (await connection.execute(statement.order_by(Tenant.name != tenant).limit(1))).scalar_one_or_none()
+    return (
+        await connection.execute(statement.order_by(Tenant.name != tenant).limit(1))
+    ).scalar_one_or_none()
 
 
 async def name_of(connection: AsyncConnection, tenant_id: str) -> str | None:
     """What the tenant with this id is called."""
-    return (await connection.execute(select(Tenant.name).where(Tenant.id == tenant_id))).scalar_one_or_none()
+    return (
+        await connection.execute(select(Tenant.name).where(Tenant.id == tenant_id))
+    ).scalar_one_or_none()
 
 
 async def all_ids(connection: AsyncConnection) -> list[str]:
@@ -54,7 +60,9 @@ async def all_ids(connection: AsyncConnection) -> list[str]:
 
 async def list_tenants(connection: AsyncConnection) -> list[dict[str, Any]]:
     """All tenants, oldest first; the transaction must be the system's."""
-    statement = select(Tenant.id, Tenant.name, Tenant.created_at).order_by(Tenant.created_at, Tenant.id)
+    statement = select(Tenant.id, Tenant.name, Tenant.created_at).order_by(
+        Tenant.created_at, Tenant.id
+    )
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
@@ -64,7 +72,9 @@ async def add_key(connection: AsyncConnection, **values: Any) -> None:
 
 async def revoke_key(connection: AsyncConnection, key_id: str, tenant_id: str | None) -> str | None:
     """The key's tenant; None when there is no such living key (of this tenant, if one is given)."""
-    statement = update(Key).where(Key.id == key_id, Key.revoked_at.is_(None)).values(revoked_at=func.now())
+    statement = (
+        update(Key).where(Key.id == key_id, Key.revoked_at.is_(None)).values(revoked_at=func.now())
+    )
     if tenant_id is not None:
         statement = statement.where(Key.tenant_id == tenant_id)
     return (await connection.execute(statement.returning(Key.tenant_id))).scalar_one_or_none()
@@ -72,15 +82,27 @@ async def revoke_key(connection: AsyncConnection, key_id: str, tenant_id: str | 
 
 async def set_mac(connection: AsyncConnection, key_id: str, mac: bytes, pepper_id: str) -> None:
     """The key's MAC under another pepper."""
-    await connection.execute(update(Key).where(Key.id == key_id).values(mac=mac, pepper_id=pepper_id))
+    await connection.execute(
+        update(Key).where(Key.id == key_id).values(mac=mac, pepper_id=pepper_id)
+    )
 
 
 async def has_keys(connection: AsyncConnection, tenant_id: str) -> bool:
-    return (await connection.execute(select(Key.id).where(Key.tenant_id == tenant_id).limit(1))).first() is not None
+    return (
+        await connection.execute(select(Key.id).where(Key.tenant_id == tenant_id).limit(1))
+    ).first() is not None
 
 
 async def list_keys(connection: AsyncConnection, tenant_id: str) -> list[dict[str, Any]]:
-    columns = (Key.id, Key.principal, Key.role, Key.created_at, Key.expires_at, Key.revoked_at, Key.last_used_at)
+    columns = (
+        Key.id,
+        Key.principal,
+        Key.role,
+        Key.created_at,
+        Key.expires_at,
+        Key.revoked_at,
+        Key.last_used_at,
+    )
     statement = select(*columns).where(Key.tenant_id == tenant_id).order_by(Key.created_at, Key.id)
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
@@ -117,5 +139,9 @@ async def take_requests(
     return row["granted"], row["taken"], row["seconds_left"]
 
 
-_FIND_KEY = text("SELECT tenant_id, principal, role, id, mac, revoked, seconds_left FROM open_key(:lookup)")
-_TAKE_REQUESTS = text("SELECT granted, taken, seconds_left FROM take_requests(:key, :seconds, :quota, :block)")
+_FIND_KEY = text(
+    "SELECT tenant_id, principal, role, id, mac, revoked, seconds_left FROM open_key(:lookup)"
+)
+_TAKE_REQUESTS = text(
+    "SELECT granted, taken, seconds_left FROM take_requests(:key, :seconds, :quota, :block)"
+)

@@ -24,7 +24,11 @@ KEPT_DAYS = 7
 
 
 async def add(connection: AsyncConnection, **values: Any) -> Row:
-    row = (await connection.execute(insert(Webhook).values(**values).returning(Webhook))).mappings().one()
+    row = (
+        (await connection.execute(insert(Webhook).values(**values).returning(Webhook)))
+        .mappings()
+        .one()
+    )
     return dict(row)
 
 
@@ -34,7 +38,11 @@ async def count(connection: AsyncConnection, tenant_id: str) -> int:
 
 
 async def all_of(connection: AsyncConnection, tenant_id: str) -> list[Row]:
-    statement = select(Webhook).where(Webhook.tenant_id == tenant_id).order_by(Webhook.created_at, Webhook.id)
+    statement = (
+        select(Webhook)
+        .where(Webhook.tenant_id == tenant_id)
+        .order_by(Webhook.created_at, Webhook.id)
+    )
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
@@ -65,7 +73,8 @@ async def announce(
             WebhookDelivery.webhook_id == Webhook.id,
             WebhookDelivery.event == event,
             WebhookDelivery.subject == subject,
-            WebhookDelivery.created_at > func.now() - text(f"interval '{int(quiet_seconds)} seconds'"),
+            WebhookDelivery.created_at
+            > func.now() - text(f"interval '{int(quiet_seconds)} seconds'"),
         )
         statement = statement.where(~told.exists())
     wanting = list((await connection.execute(statement)).scalars())
@@ -101,7 +110,9 @@ async def take(connection: AsyncConnection, most: int, lease_seconds: float) -> 
 
 async def _hold(connection: AsyncConnection, webhook_id: str) -> None:
     """Lock a webhook before its messages, as its removal does: no two of them wait for each other."""
-    await connection.execute(select(Webhook.id).where(Webhook.id == webhook_id).with_for_update(key_share=True))
+    await connection.execute(
+        select(Webhook.id).where(Webhook.id == webhook_id).with_for_update(key_share=True)
+    )
 
 
 async def delivered(connection: AsyncConnection, delivery: Row) -> None:
@@ -119,7 +130,13 @@ async def delivered(connection: AsyncConnection, delivery: Row) -> None:
 
 
 async def failed(
-    connection: AsyncConnection, delivery: Row, *, why: str, wait_seconds: float, give_up_seconds: float, gone: bool
+    connection: AsyncConnection,
+    delivery: Row,
+    *,
+    why: str,
+    wait_seconds: float,
+    give_up_seconds: float,
+    gone: bool,
 ) -> bool:
     """Note a failed delivery and when the next one is due; True when the webhook is disabled now.
 
@@ -143,10 +160,15 @@ async def failed(
     ).scalar_one_or_none()
     if not (gone or since):
         return False
-    await connection.execute(update(Webhook).where(Webhook.id == delivery["webhook_id"]).values(disabled_at=func.now()))
+    await connection.execute(
+        update(Webhook).where(Webhook.id == delivery["webhook_id"]).values(disabled_at=func.now())
+    )
     await connection.execute(
         update(WebhookDelivery)
-        .where(WebhookDelivery.webhook_id == delivery["webhook_id"], WebhookDelivery.next_at.is_not(None))
+        .where(
+            WebhookDelivery.webhook_id == delivery["webhook_id"],
+            WebhookDelivery.next_at.is_not(None),
+        )
         .values(next_at=None)
     )
     return True
@@ -155,7 +177,9 @@ async def failed(
 async def forget_old(connection: AsyncConnection) -> None:
     """Drop messages that are older than anybody asks for, delivered or not."""
     await connection.execute(
-        delete(WebhookDelivery).where(WebhookDelivery.created_at < func.now() - text(f"interval '{KEPT_DAYS} days'"))
+        delete(WebhookDelivery).where(
+            WebhookDelivery.created_at < func.now() - text(f"interval '{KEPT_DAYS} days'")
+        )
     )
 
 

@@ -87,7 +87,9 @@ async def opens(services: Services, key: str, holder: Principal, mac: bytes) -> 
     secrets = services.secrets
     if hmac.compare_digest(mac, mac_of(secrets, key)):
         return True
-    if not any(hmac.compare_digest(mac, mac_of(secrets, key, pepper)) for pepper in secrets.other_peppers):
+    if not any(
+        hmac.compare_digest(mac, mac_of(secrets, key, pepper)) for pepper in secrets.other_peppers
+    ):
         return False
     async with services.database.transaction(holder.tenant_id) as connection:
         await tenants.set_mac(connection, holder.key_id, mac_of(secrets, key), secrets.pepper_id)
@@ -98,7 +100,9 @@ def require(principal: Principal, *roles: str) -> None:
     """Forbidden unless the principal has one of these roles."""
     if principal.role not in roles:
         holder = "this key has" if principal.issuer is None else "this person has"
-        raise Forbidden(f"this needs the role {' or '.join(roles)}; {holder} the role {principal.role}")
+        raise Forbidden(
+            f"this needs the role {' or '.join(roles)}; {holder} the role {principal.role}"
+        )
 
 
 async def create_tenant(services: Services, principal: Principal, name: str) -> dict[str, Any]:
@@ -107,7 +111,9 @@ async def create_tenant(services: Services, principal: Principal, name: str) -> 
     async with services.database.transaction(SYSTEM) as connection:
         if not await tenants.add_tenant(connection, tenant_id, name):
             raise Conflict(f"there is a tenant {name} already", code="name_taken")
-        await audit_log.note(connection, principal, "tenant.create", tenant_id, tenant_id=tenant_id, name=name)
+        await audit_log.note(
+            connection, principal, "tenant.create", tenant_id, tenant_id=tenant_id, name=name
+        )
     return {"id": tenant_id, "name": name}
 
 
@@ -133,10 +139,19 @@ async def create_key(
     if role not in ROLES:
         raise InvalidInput([FieldIssue("/role", f"one of {', '.join(ROLES)}")])
     if is_a_persons_name(name):
-        raise InvalidInput("the form of this name is that of people of an identity provider", pointer="/principal")
-    if expires_at is not None and (expires_at.tzinfo is None or not _now() < expires_at < _now() + MOST_LIFE):
-        raise InvalidInput("a time with its offset, in the future and less than ten years away", pointer="/expires_at")
-    async with services.database.transaction(principal.tenant_id if tenant is None else SYSTEM) as connection:
+        raise InvalidInput(
+            "the form of this name is that of people of an identity provider", pointer="/principal"
+        )
+    if expires_at is not None and (
+        expires_at.tzinfo is None or not _now() < expires_at < _now() + MOST_LIFE
+    ):
+        raise InvalidInput(
+            "a time with its offset, in the future and less than ten years away",
+            pointer="/expires_at",
+        )
+    async with services.database.transaction(
+        principal.tenant_id if tenant is None else SYSTEM
+    ) as connection:
         tenant_id: str | None = principal.tenant_id
         if tenant is not None:
             tenant_id = await tenants.find_tenant(connection, tenant)
@@ -144,7 +159,9 @@ async def create_key(
             raise NotFound(f"there is no tenant with the name or id {tenant}", pointer="/tenant")
         key, key_id = await _add_key(services, connection, tenant_id, role, name, expires_at)
         known = {"whose": name, "role": role}
-        await audit_log.note(connection, principal, "key.create", key_id, tenant_id=tenant_id, **known)
+        await audit_log.note(
+            connection, principal, "key.create", key_id, tenant_id=tenant_id, **known
+        )
     return {
         "id": key_id,
         "key": key,

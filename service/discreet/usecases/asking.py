@@ -50,15 +50,26 @@ class Asked:
 
 
 async def find(
-    database: Database, principal: Principal, problem: ProblemOnData, privacy: Privacy | None, seed: int | None
+    database: Database,
+    principal: Principal,
+    problem: ProblemOnData,
+    privacy: Privacy | None,
+    seed: int | None,
 ) -> Asked:
     """NotFound for jobs that this tenant has not, Conflict for those that have no release, ReleaseDiffers with pointers
     to what these fixed otherwise, InvalidInput for what a question that costs nothing has not."""
     given = []
     if privacy is not None:
-        given.append(FieldIssue("/privacy", "leave privacy out: what was released is paid for, and this costs nothing"))
+        given.append(
+            FieldIssue(
+                "/privacy",
+                "leave privacy out: what was released is paid for, and this costs nothing",
+            )
+        )
     if seed is not None:
-        given.append(FieldIssue("/seed", "no noise is drawn: it was drawn when the first job released"))
+        given.append(
+            FieldIssue("/seed", "no noise is drawn: it was drawn when the first job released")
+        )
     if given:
         raise InvalidInput(given)
     async with database.transaction(principal.tenant_id) as connection:
@@ -67,7 +78,11 @@ async def find(
             if job_id not in named:
                 raise NotFound(f"there is no job {job_id}", pointer=_pointer(problem, place))
         # Whoever asked again has released nothing: meant are those whom it asked. Each once, or it would count twice.
-        roots = list(dict.fromkeys(one for name in problem.first_jobs for one in named[name]["released_by"] or [name]))
+        roots = list(
+            dict.fromkeys(
+                one for name in problem.first_jobs for one in named[name]["released_by"] or [name]
+            )
+        )
         if len(roots) > MOST_RELEASES:  # before their rows are read, which may be large
             says = f"these are {len(roots)} releases, at most {MOST_RELEASES} are combined"
             raise InvalidInput(says, pointer=POINTER)
@@ -76,7 +91,9 @@ async def find(
         if (why := nothing_released(found[job_id])) is not None:
             raise Conflict(f"{job_id} {why}", code="no_release")
     kinds = [FieldIssue("/problem/kind", f"{one} is of kind {found[one]['kind']}") for one in roots]
-    if issues := [issue for issue, one in zip(kinds, roots, strict=True) if found[one]["kind"] != problem.kind]:
+    if issues := [
+        issue for issue, one in zip(kinds, roots, strict=True) if found[one]["kind"] != problem.kind
+    ]:
         raise ReleaseDiffers(issues)
     first = found[roots[0]]
     if others := [one for one in roots if found[one]["dataset_id"] != first["dataset_id"]]:
@@ -87,8 +104,12 @@ async def find(
         says = "two of these are simulations of one seed, so their noise is the same: combined it would not be less"
         raise InvalidInput(says, pointer=POINTER)
     if (size := sum(one["bytes"] for one in found.values())) > MOST_BYTES:
-        raise InvalidInput(f"these releases have {size} bytes, at most {MOST_BYTES} are combined", pointer=POINTER)
-    return await anyio.to_thread.run_sync(_compared, problem, {job_id: found[job_id] for job_id in roots})
+        raise InvalidInput(
+            f"these releases have {size} bytes, at most {MOST_BYTES} are combined", pointer=POINTER
+        )
+    return await anyio.to_thread.run_sync(
+        _compared, problem, {job_id: found[job_id] for job_id in roots}
+    )
 
 
 async def free(database: Database, principal: Principal, row: Row) -> tuple[frozenset[str], Any]:
@@ -122,7 +143,9 @@ async def _kept(database: Database, principal: Principal, row: Row) -> tuple[Pro
 def _compared(problem: ProblemOnData, firsts: Mapping[str, Row]) -> Asked:
     public = read_as_one(problem.kind, next(iter(firsts.values()))["publics"])
     for job_id, row in firsts.items():
-        if issues := differences(KINDS[problem.kind].model_validate(row["problem"]), problem, public, job_id):
+        if issues := differences(
+            KINDS[problem.kind].model_validate(row["problem"]), problem, public, job_id
+        ):
             raise ReleaseDiffers(issues)
     plans = tuple(Plan.model_validate(row["plan"]) for row in firsts.values())
     if len(plans) > 1 and not problem.noised_sums(plans[0]):

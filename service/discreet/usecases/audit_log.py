@@ -30,5 +30,11 @@ async def page(
     tenant_id = None if principal.role == "operator" else principal.tenant_id
     async with services.database.transaction(tenant_id or SYSTEM) as connection:
         return await audit_log.page(
-            connection, tenant_id, before=before, action=action, principal=by, since=since, size=size
+            connection,
+            tenant_id,
+            before=before,
+            action=action,
+            principal=by,
+            since=since,
+            size=size,
         )

@@ -40,20 +40,28 @@ class Audited:
         return {**asdict(self.row), "planted": self.planted, "as_expected": self.as_expected}
 
 
-def run_audits(names: Sequence[str], *, short: bool = False, faults: bool = False) -> Iterator[Audited]:
+def run_audits(
+    names: Sequence[str], *, short: bool = False, faults: bool = False
+) -> Iterator[Audited]:
     """The lines whose name holds one of `names` (all when there are none), as they are found."""
     events = [event for event in examples().values() if _chosen(event.mechanism, names)]
-    cases = [case for kind in KINDS.values() for case in kind.worst_cases() if _chosen(case.name, names)]
+    cases = [
+        case for kind in KINDS.values() for case in kind.worst_cases() if _chosen(case.name, names)
+    ]
     planted = [fault for fault in FAULTS if _chosen(fault.name, names)] if faults else []
     halves, weaker = (events, cases) if faults else ([], [])
     # The risk of a false alarm is split over all verdicts.
-    split = 1 - (1 - CONFIDENCE) / max(1, len(events) + len(cases) + len(planted) + len(halves) + len(weaker))
+    split = 1 - (1 - CONFIDENCE) / max(
+        1, len(events) + len(cases) + len(planted) + len(halves) + len(weaker)
+    )
     samples = audit.SHORT if short else audit.LONG
     for event in events:
         yield Audited(audit.audit_event(event, samples=samples, confidence=split), planted=False)
     for case in cases:
         release_samples = releases.SAMPLES if short else 5 * releases.SAMPLES
-        yield Audited(releases.audit_release(case, samples=release_samples, confidence=split), planted=False)
+        yield Audited(
+            releases.audit_release(case, samples=release_samples, confidence=split), planted=False
+        )
     for fault in planted:
         yield Audited(fault.audit(confidence=split), planted=True)
     for event in halves:

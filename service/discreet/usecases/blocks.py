@@ -19,11 +19,17 @@ MOST_NAMED = 20
 
 def gone() -> NotFound:
     """A block went between the look and the acceptance."""
-    return NotFound("the content of a block that is asked for was erased just now", pointer=f"{POINTER}/blocks")
+    return NotFound(
+        "the content of a block that is asked for was erased just now", pointer=f"{POINTER}/blocks"
+    )
 
 
 async def pinned(
-    database: Database, principal: Principal, problem: ProblemOnBlocks, asked: SourceBlocks, content_bytes: int
+    database: Database,
+    principal: Principal,
+    problem: ProblemOnBlocks,
+    asked: SourceBlocks,
+    content_bytes: int,
 ) -> tuple[ProblemOnBlocks, DatasetFacts]:
     """The problem with the versions of the blocks that it names, and what is public of them as one dataset.
 
@@ -48,7 +54,9 @@ async def pinned(
             read = [found[given[name]] for name in names]
     # By what a block may take at most: to find it out from contents would tell how large they are.
     if len(read) > (most := content_bytes // source["block_bytes"]):
-        says = f"{len(read)} blocks of up to {source['block_bytes']} bytes (block_bytes of the source)"
+        says = (
+            f"{len(read)} blocks of up to {source['block_bytes']} bytes (block_bytes of the source)"
+        )
         raise InvalidInput(f"{says}: at most {most} blocks are read at once here", pointer=POINTER)
     if erased := [row["block"] for row in read if not row["offered"]]:
         says = f"the content is erased of {', '.join(erased[:MOST_NAMED])}"

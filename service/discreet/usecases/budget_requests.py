@@ -30,13 +30,18 @@ MOST_OPEN = 3
 SHOWN = 100
 
 
-async def ask(services: Services, principal: Principal, account_id: str, more: Cap, reason: str) -> dict[str, Any]:
+async def ask(
+    services: Services, principal: Principal, account_id: str, more: Cap, reason: str
+) -> dict[str, Any]:
     """Ask for `more` on an account. Conflict when this principal has MOST_OPEN open requests already."""
     require(principal, *ASKERS)
     async with services.database.transaction(principal.tenant_id) as connection:
         await _require_account(connection, principal, account_id)
         await budget_requests.lock_principal(connection, principal.tenant_id, principal.name)
-        if await budget_requests.count_open(connection, principal.tenant_id, principal.name) >= MOST_OPEN:
+        if (
+            await budget_requests.count_open(connection, principal.tenant_id, principal.name)
+            >= MOST_OPEN
+        ):
             says = f"{MOST_OPEN} requests of yours wait for an owner’s answer; no further one before that"
             raise Conflict(says, code="too_many_open_requests")
         row = await budget_requests.add(
@@ -52,19 +57,29 @@ async def ask(services: Services, principal: Principal, account_id: str, more: C
     return view(row)
 
 
-async def of_account(services: Services, principal: Principal, account_id: str) -> list[dict[str, Any]]:
+async def of_account(
+    services: Services, principal: Principal, account_id: str
+) -> list[dict[str, Any]]:
     """Requests on an account, newest first."""
     require(principal, *READERS)
     async with services.database.transaction(principal.tenant_id) as connection:
         await _require_account(connection, principal, account_id)
-        return [view(row) for row in await budget_requests.newest(connection, principal.tenant_id, account_id, SHOWN)]
+        return [
+            view(row)
+            for row in await budget_requests.newest(
+                connection, principal.tenant_id, account_id, SHOWN
+            )
+        ]
 
 
 async def unanswered(services: Services, principal: Principal) -> list[dict[str, Any]]:
     """Open requests on all accounts, oldest first: what an owner has to answer."""
     require(principal, "owner")
     async with services.database.transaction(principal.tenant_id) as connection:
-        return [view(row) for row in await budget_requests.all_open(connection, principal.tenant_id, SHOWN)]
+        return [
+            view(row)
+            for row in await budget_requests.all_open(connection, principal.tenant_id, SHOWN)
+        ]
 
 
 async def decline(
@@ -74,30 +89,49 @@ async def decline(
     require(principal, "owner")
     async with services.database.transaction(principal.tenant_id) as connection:
         await held(connection, principal, account_id, request_id)
-        row = await budget_requests.answer(connection, request_id, "declined", owner=principal.name, says=answer)
-        await audit_log.note(connection, principal, "budget_request.decline", request_id, account=account_id)
+        row = await budget_requests.answer(
+            connection, request_id, "declined", owner=principal.name, says=answer
+        )
+        await audit_log.note(
+            connection, principal, "budget_request.decline", request_id, account=account_id
+        )
     log.info("budget declined", request=request_id, account=account_id)
     return view(row)
 
 
-async def held(connection: AsyncConnection, principal: Principal, account_id: str, request_id: str) -> dict[str, Any]:
+async def held(
+    connection: AsyncConnection, principal: Principal, account_id: str, request_id: str
+) -> dict[str, Any]:
     """An open request on this account, held until the transaction ends. NotFound, or Conflict when it was answered."""
     row = await budget_requests.lock(connection, principal.tenant_id, account_id, request_id)
     if row is None:
         raise NotFound("there is no such request on this budget")
     if row["state"] != "open":
-        raise Conflict(f"{row['answered_by']} has {row['state']} this request already", code="request_answered")
+        raise Conflict(
+            f"{row['answered_by']} has {row['state']} this request already", code="request_answered"
+        )
     return row
 
 
-async def granted(connection: AsyncConnection, principal: Principal, request_id: str, says: str) -> None:
+async def granted(
+    connection: AsyncConnection, principal: Principal, request_id: str, says: str
+) -> None:
     """Note with a grant, in its transaction, that it answers a request which `held` has given."""
     await budget_requests.answer(connection, request_id, "granted", owner=principal.name, says=says)
 
 
 def view(row: Mapping[str, Any]) -> dict[str, Any]:
     """A request as it is published."""
-    names = ("id", "principal", "reason", "state", "created_at", "answered_by", "answer", "answered_at")
+    names = (
+        "id",
+        "principal",
+        "reason",
+        "state",
+        "created_at",
+        "answered_by",
+        "answer",
+        "answered_at",
+    )
     more = {
         "epsilon": float(to_decimal(int(row["more"]["epsilon"]), EPSILON_UNIT)),
         "delta": float(to_decimal(int(row["more"]["delta"]), DELTA_UNIT)),
@@ -105,6 +139,8 @@ def view(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**{name: row[name] for name in names}, "account": row["account_id"], "more": more}
 
 
-async def _require_account(connection: AsyncConnection, principal: Principal, account_id: str) -> None:
+async def _require_account(
+    connection: AsyncConnection, principal: Principal, account_id: str
+) -> None:
     if not await ledger.accounts(connection, principal.tenant_id, account_id=account_id):
         raise NotFound("there is no such budget")

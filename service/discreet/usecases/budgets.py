@@ -17,7 +17,14 @@ from discreet.errors import BudgetExhausted, Conflict, InvalidInput, NotFound
 from discreet.ledger.entries import limits
 from discreet.privacy import filters
 from discreet.privacy.filters import FILTERS, Cap, Filter
-from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price, delta_units, epsilon_units, to_decimal
+from discreet.privacy.units import (
+    DELTA_UNIT,
+    EPSILON_UNIT,
+    Price,
+    delta_units,
+    epsilon_units,
+    to_decimal,
+)
 from discreet.storage import audit_log, ledger
 from discreet.storage.identifiers import new_id
 from discreet.storage.ledger import AccountBalance, BudgetRow
@@ -26,7 +33,9 @@ from discreet.usecases import budget_requests
 from discreet.usecases.access import require
 from discreet.usecases.services import Services
 
-BlockOf = Mapping[str, tuple[str, str]]  # of an account of a block: the source's name and the block's
+BlockOf = Mapping[
+    str, tuple[str, str]
+]  # of an account of a block: the source's name and the block's
 READERS = ("owner", "analyst", "auditor")
 HISTORY_ENTRIES = 20_000
 """More entries than this are not drawn; the export has them all."""
@@ -84,7 +93,9 @@ def balance_under(one: Filter, account: AccountBalance) -> FilterBalance | None:
     A reservation counts as spent until it is released, so `reserved` is what the figure would fall by.
     """
     cap = cap_of(account)
-    committed = {name: units - account.reserved.get(name, 0) for name, units in account.totals.items()}
+    committed = {
+        name: units - account.reserved.get(name, 0) for name, units in account.totals.items()
+    }
     spent, total = one.spent(committed, cap), one.spent(account.totals, cap)
     if spent is None or total is None:
         return None
@@ -138,7 +149,9 @@ def text(row: BudgetRow, delta: int) -> bytes:
 def left_by(account: AccountBalance, price: Price) -> dict[str, Any]:
     """What is left of a cap now, and after one more request of this price."""
     added = price.columns()
-    after = replace(account, totals={name: account.totals.get(name, 0) + units for name, units in added.items()})
+    after = replace(
+        account, totals={name: account.totals.get(name, 0) + units for name, units in added.items()}
+    )
     return {
         "account": account.account_id,
         "scope": account.scope,
@@ -149,7 +162,9 @@ def left_by(account: AccountBalance, price: Price) -> dict[str, Any]:
     }
 
 
-def binding(account: AccountBalance, price: Price, block: tuple[str, str] | None = None) -> dict[str, Any]:
+def binding(
+    account: AccountBalance, price: Price, block: tuple[str, str] | None = None
+) -> dict[str, Any]:
     """Why a cap does not let this price pass, with the largest request that would."""
     cap = cap_of(account)
     held = best_balance(account).to_json()
@@ -182,8 +197,15 @@ def refusal(balances: Sequence[AccountBalance], price: Price, blocks: BlockOf) -
     """The refusal that names the cap that binds."""
     _refusals.inc()
     bound = binding_of(balances, price, blocks)
-    whose = {"tenant": "the cap on the tenant binds: ", "principal": f"the cap on {bound.get('subject')} binds: "}
-    block = f"the cap of block {bound['block']} of {bound['source']} binds: " if "block" in bound else ""
+    whose = {
+        "tenant": "the cap on the tenant binds: ",
+        "principal": f"the cap on {bound.get('subject')} binds: ",
+    }
+    block = (
+        f"the cap of block {bound['block']} of {bound['source']} binds: "
+        if "block" in bound
+        else ""
+    )
     return BudgetExhausted(
         bound,
         f"{whose.get(bound.get('scope', ''), block)}"
@@ -201,13 +223,17 @@ def _who_grants(bound: Mapping[str, Any]) -> str:
     return f"An owner can raise this cap: {command}, POST {path}, or the dashboard; ask one: POST {asking}"
 
 
-async def all_budgets(services: Services, principal: Principal, delta: Decimal = Decimal(0)) -> list[dict[str, Any]]:
+async def all_budgets(
+    services: Services, principal: Principal, delta: Decimal = Decimal(0)
+) -> list[dict[str, Any]]:
     require(principal, *READERS)
     rows = await ledger.budget_rows(services.database, principal.tenant_id)
     return [json.loads(text(row, delta_units(delta, "down"))) for row in rows]
 
 
-async def budget_text(services: Services, principal: Principal, account_id: str, delta: Decimal = Decimal(0)) -> bytes:
+async def budget_text(
+    services: Services, principal: Principal, account_id: str, delta: Decimal = Decimal(0)
+) -> bytes:
     """One budget as JSON text, as the ledger is now: `GET /v1/budgets/{id}`."""
     require(principal, *READERS)
     rows = await ledger.budget_rows(services.database, principal.tenant_id, account_id)
@@ -227,7 +253,11 @@ async def largest_request(services: Services, principal: Principal, account_id: 
     """The largest epsilon, at delta 0, that this account and every cap on who asks still let pass."""
     own = {principal.tenant_id, principal.name}
     found = await all_budgets(services, principal)
-    binding = (one for one in found if one["id"] == account_id or (one["scope"] in CAPS and one["subject"] in own))
+    binding = (
+        one
+        for one in found
+        if one["id"] == account_id or (one["scope"] in CAPS and one["subject"] in own)
+    )
     return min((float(one["largest_request"]["epsilon"]) for one in binding), default=0.0)
 
 
@@ -285,7 +315,9 @@ async def set_cap(
     if scope not in CAPS:
         raise InvalidInput(f"one of {', '.join(CAPS)}", pointer="/scope")
     if (name is None) == (scope == "principal"):
-        raise InvalidInput("a cap on a principal names it, a cap on the tenant does not", pointer="/principal")
+        raise InvalidInput(
+            "a cap on a principal names it, a cap on the tenant does not", pointer="/principal"
+        )
     subject = principal.tenant_id if name is None else name
     async with services.database.transaction(principal.tenant_id) as connection:
         await ledger.lock_caps(connection, principal.tenant_id)
@@ -304,7 +336,9 @@ async def set_cap(
                 actor=principal.name,
                 reason=reason,
             )
-            await audit_log.note(connection, principal, "cap.set", account_id, scope=scope, whose=subject)
+            await audit_log.note(
+                connection, principal, "cap.set", account_id, scope=scope, whose=subject
+            )
     if known:
         return await grant(services, principal, known[0]["id"], cap, reason), False
     return await one_budget(services, principal, account_id), True
@@ -388,7 +422,11 @@ async def history(
 def entry(row: Mapping[str, Any]) -> dict[str, Any]:
     """A ledger entry as it is published: its hashed body, with the hashes."""
     body = json.loads(row["body"])
-    return {**body, "hash": bytes(row["hash"]).hex(), "previous_hash": bytes(row["previous_hash"]).hex()}
+    return {
+        **body,
+        "hash": bytes(row["hash"]).hex(),
+        "previous_hash": bytes(row["previous_hash"]).hex(),
+    }
 
 
 async def _account(connection: Any, principal: Principal, account_id: str) -> dict[str, Any]:

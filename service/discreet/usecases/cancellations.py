@@ -19,9 +19,21 @@ CANCELLATIONS = {
     (one.cancel, one.charge): one
     for one in (
         Cancellation("done", "none", "the job is cancelled; nothing was charged"),
-        Cancellation("done", "full", "the job is cancelled; data were touched before, so it was charged in full"),
-        Cancellation("requested", "none", "the job is being stopped; no data were touched: nothing will be charged"),
-        Cancellation("requested", "full", "the job is being stopped; data were touched, so it is charged in full"),
+        Cancellation(
+            "done",
+            "full",
+            "the job is cancelled; data were touched before, so it was charged in full",
+        ),
+        Cancellation(
+            "requested",
+            "none",
+            "the job is being stopped; no data were touched: nothing will be charged",
+        ),
+        Cancellation(
+            "requested",
+            "full",
+            "the job is being stopped; data were touched, so it is charged in full",
+        ),
         Cancellation(
             "requested",
             "undecided",

@@ -46,7 +46,9 @@ def addresses(settings: Settings) -> list[Address]:
         except BadNote as error:
             raise DiscreetError(f"DISCREET_WITNESSES: {error}") from None
         if not verifier.witness or not url.strip().startswith(("http://", "https://")):
-            raise DiscreetError("DISCREET_WITNESSES: each is a witness's key, a blank and the URL of that witness")
+            raise DiscreetError(
+                "DISCREET_WITNESSES: each is a witness's key, a blank and the URL of that witness"
+            )
         found.append(Address(verifier, url.strip().rstrip("/")))
     if len({one.verifier.name for one in found}) < len(found):
         raise DiscreetError("DISCREET_WITNESSES names a witness twice")
@@ -89,10 +91,19 @@ async def _ask(services: Services, http: httpx.AsyncClient, witness: Address) ->
     checkpoint = read_checkpoint(newest[1])
     try:
         status, kind, text = await _post(services, http, witness, old, checkpoint)
-        if status == httpx.codes.CONFLICT and kind.startswith(SIZE_TYPE) and text.strip().isdecimal():
+        if (
+            status == httpx.codes.CONFLICT
+            and kind.startswith(SIZE_TYPE)
+            and text.strip().isdecimal()
+        ):
             known = int(text)  # it has signed more than was heard of here
             if known > checkpoint.size:
-                log.error("a witness has seen a larger log", witness=name, seen=known, size=checkpoint.size)
+                log.error(
+                    "a witness has seen a larger log",
+                    witness=name,
+                    seen=known,
+                    size=checkpoint.size,
+                )
                 return False
             status, _, text = await _post(services, http, witness, known, checkpoint)
         if status != httpx.codes.OK:
@@ -116,7 +127,9 @@ async def _post(
     """Status, media type and text of the answer of a witness that has signed the first `old` leaves."""
     places = tiles_of(checkpoint.size, [max(old - 1, 0), old])
     async with services.database.transaction(SYSTEM, snapshot=True) as connection:
-        path = Tree(checkpoint.size, await leaves.tiles(connection, places, checkpoint.size)).consistency(old)
+        path = Tree(
+            checkpoint.size, await leaves.tiles(connection, places, checkpoint.size)
+        ).consistency(old)
     content = request_text(old, path, checkpoint)
     body = b""
     async with http.stream("POST", f"{witness.url}/add-checkpoint", content=content) as answer:

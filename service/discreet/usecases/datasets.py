@@ -11,7 +11,15 @@ from typing import Any
 
 import anyio.to_thread
 
-from discreet.errors import Conflict, DiscreetError, FieldIssue, InvalidInput, NotFound, PayloadTooLarge, Unavailable
+from discreet.errors import (
+    Conflict,
+    DiscreetError,
+    FieldIssue,
+    InvalidInput,
+    NotFound,
+    PayloadTooLarge,
+    Unavailable,
+)
 from discreet.observability import faults
 from discreet.privacy.filters import Cap
 from discreet.problems import DATASETS
@@ -69,7 +77,9 @@ class SealedContent:
     parts: Callable[[], Iterator[bytes]]
 
 
-async def register(services: Services, principal: Principal, request: Registration) -> tuple[dict[str, Any], bool]:
+async def register(
+    services: Services, principal: Principal, request: Registration
+) -> tuple[dict[str, Any], bool]:
     """The dataset and whether it is new.
 
     The same content of the same tenant is the same dataset on the same account, in whatever order or format it comes,
@@ -85,7 +95,9 @@ async def register(services: Services, principal: Principal, request: Registrati
         if isinstance(request.source, Located):
             request = replace(request, source=await fetch(services, principal, request.source.text))
         async with sealed_content(services, principal, request) as sealed:
-            return await keep(services, sealed, partial(_store, services, principal, request, sealed))
+            return await keep(
+                services, sealed, partial(_store, services, principal, request, sealed)
+            )
     finally:
         if isinstance(request.source, Upload):
             request.source.close()
@@ -96,7 +108,9 @@ Store = Callable[[str | None], Awaitable[tuple[dict[str, Any], bool]]]
 is new."""
 
 
-async def keep(services: Services, sealed: SealedContent, store: Store) -> tuple[dict[str, Any], bool]:
+async def keep(
+    services: Services, sealed: SealedContent, store: Store
+) -> tuple[dict[str, Any], bool]:
     """Store the content where it belongs by its size, with its row."""
     objects = services.objects if sealed.sealed_bytes > services.settings.object_bytes else None
     if objects is None:
@@ -106,8 +120,12 @@ async def keep(services: Services, sealed: SealedContent, store: Store) -> tuple
     faults.point("object.written")
     try:
         row, new = await store(sealed.dataset_id)
-    except DiscreetError:  # refused, so not committed; after any other error that is open, and the sweep decides
-        with suppress(StorageTrouble):  # the sweep does it then, and the refusal is what the owner must hear
+    except (
+        DiscreetError
+    ):  # refused, so not committed; after any other error that is open, and the sweep decides
+        with suppress(
+            StorageTrouble
+        ):  # the sweep does it then, and the refusal is what the owner must hear
             await anyio.to_thread.run_sync(objects.erase, sealed.dataset_id)
         raise
     if not new:
@@ -132,10 +150,14 @@ async def sealed_content(
             "name": dataset_id,
             "data_key": data_key.hex(),
             "digest_key": digest_key.hex(),
-            "content_bytes": min(settings.content_bytes, request.most_bytes or settings.content_bytes),
+            "content_bytes": min(
+                settings.content_bytes, request.most_bytes or settings.content_bytes
+            ),
             "block": request.block,
         }
-        read = await services.reader.read(request.source, settings.spool_folder, job, settings.job_memory_bytes)
+        read = await services.reader.read(
+            request.source, settings.spool_folder, job, settings.job_memory_bytes
+        )
         request.source.close()  # its room on the disk is not needed any more
         with read.file as file:
             yield SealedContent(
@@ -158,7 +180,9 @@ async def sealed_content(
             raise PayloadTooLarge(f"the content takes {size} bytes in memory, of at most {most}")
         digest = content_digest(digest_key, principal.tenant_id, canonical_bytes(content))
         kind = DATASETS[request.kind]
-        kind.check_sizes(request.public, content, "simulation" if request.mode == "simulation" else "private")
+        kind.check_sizes(
+            request.public, content, "simulation" if request.mode == "simulation" else "private"
+        )
         described = kind.describe(request.public, content)
         chunks: list[bytes] = []
         writer = sealing.SealedWriter(sealing.ChunkCipher(data_key, dataset_id), chunks.append)
@@ -183,12 +207,20 @@ def _what_to_do(name: str, known: Mapping[str, Any], value: Any) -> str:
         return ""
     before = known["public"]
     fields = sorted(field for field in {*before, *value} if before.get(field) != value.get(field))
-    use = "register it with the public part that it had" if known["deleted_at"] else "ask of that dataset"
+    use = (
+        "register it with the public part that it had"
+        if known["deleted_at"]
+        else "ask of that dataset"
+    )
     return f"; they differ in {', '.join(fields)}: {use}, or undo the difference here"
 
 
 async def _store(
-    services: Services, principal: Principal, request: Registration, sealed: SealedContent, object_name: str | None
+    services: Services,
+    principal: Principal,
+    request: Registration,
+    sealed: SealedContent,
+    object_name: str | None,
 ) -> tuple[dict[str, Any], bool]:
     expires_at = expiry(services, request)
     secrets = services.secrets
@@ -196,7 +228,11 @@ async def _store(
         await datasets.lock_digest(connection, sealed.digest)
         known = await datasets.find_digest(connection, principal.tenant_id, sealed.digest)
         if known is not None:
-            for name, value in (("kind", request.kind), ("public", sealed.public), ("mode", request.mode)):
+            for name, value in (
+                ("kind", request.kind),
+                ("public", sealed.public),
+                ("mode", request.mode),
+            ):
                 if known[name] != value:
                     other = f"mode, {known['mode']}," if name == "mode" else name
                     where = f"as {known['name']} ({known['id']}{', erased' if known['deleted_at'] else ''})"
@@ -256,7 +292,12 @@ async def _store(
         )
         still_known(services, secrets)
         await audit_log.note(
-            connection, principal, "dataset.register", row["id"], account=account_id, kind=request.kind
+            connection,
+            principal,
+            "dataset.register",
+            row["id"],
+            account=account_id,
+            kind=request.kind,
         )
         faults.point("dataset.written")
     return row, True
@@ -264,7 +305,11 @@ async def _store(
 
 def expiry(services: Services, request: Registration) -> datetime | None:
     """When the content is erased; None: when somebody deletes it."""
-    days = services.settings.retention_days if request.retention_days is None else request.retention_days
+    days = (
+        services.settings.retention_days
+        if request.retention_days is None
+        else request.retention_days
+    )
     return None if days is None else datetime.now(UTC) + timedelta(days=days)
 
 
@@ -275,16 +320,26 @@ async def open_content(services: Services, dataset_id: str) -> bytes | bytearray
         row = await datasets.held(connection, dataset_id)
         if row is None:
             raise sealing.SealBroken("the content is not there")
-        chunks = [] if row["object_name"] else [part async for part in datasets.chunks(connection, dataset_id)]
+        chunks = (
+            []
+            if row["object_name"]
+            else [part async for part in datasets.chunks(connection, dataset_id)]
+        )
     secrets = services.secrets
-    if row["content_key_id"] not in secrets.content_keys:  # in a rotation that has not reached this machine
+    if (
+        row["content_key_id"] not in secrets.content_keys
+    ):  # in a rotation that has not reached this machine
         raise MasterKeyUnknown()
     if row["wrapped_key"] is None:
-        return await anyio.to_thread.run_sync(sealing.unseal, secrets, row["content_key_id"], dataset_id, chunks)
+        return await anyio.to_thread.run_sync(
+            sealing.unseal, secrets, row["content_key_id"], dataset_id, chunks
+        )
     parts: Iterator[bytes] = iter(chunks)
     if row["object_name"] is not None:
         if services.objects is None:
-            raise sealing.SealBroken("the content lies in object storage, and DISCREET_OBJECT_URL is not set")
+            raise sealing.SealBroken(
+                "the content lies in object storage, and DISCREET_OBJECT_URL is not set"
+            )
         parts = services.objects.read(row["object_name"])
 
     def opened() -> bytearray:
@@ -307,7 +362,9 @@ async def _require_movable(connection: Any, known: Mapping[str, Any]) -> None:
         raise Conflict(says, code="content_known")
     await require_unspent(connection, known)
     if await datasets.has_others(connection, known["account_id"], known["digest"]):
-        raise Conflict(f"{_elsewhere(known)}, together with other data of these people", code="content_known")
+        raise Conflict(
+            f"{_elsewhere(known)}, together with other data of these people", code="content_known"
+        )
 
 
 async def require_unspent(connection: Any, known: Mapping[str, Any]) -> None:
@@ -316,7 +373,9 @@ async def require_unspent(connection: Any, known: Mapping[str, Any]) -> None:
     await datasets.lock_account(connection, account_id)
     balances = await ledger.balances(connection, [account_id])
     if any(balances[account_id].totals.values()):
-        raise Conflict(f"{_elsewhere(known)}, where something was spent on it already", code="content_known")
+        raise Conflict(
+            f"{_elsewhere(known)}, where something was spent on it already", code="content_known"
+        )
 
 
 def _elsewhere(known: Mapping[str, Any]) -> str:
@@ -328,12 +387,15 @@ async def _check_account(
 ) -> None:
     """Conflict unless all entries of the account then speak of the same neighbours: their prices add up."""
     unit = public["unit"]
-    found = await ledger.accounts(connection, principal.tenant_id, scope="data", account_id=account_id)
+    found = await ledger.accounts(
+        connection, principal.tenant_id, scope="data", account_id=account_id
+    )
     if not found:
         raise NotFound("there is no such account", pointer="/account")
     if found[0]["unit"] != unit:
         raise Conflict(
-            f"this account counts in the unit {found[0]['unit']}, the dataset in {unit}", code="unit_differs"
+            f"this account counts in the unit {found[0]['unit']}, the dataset in {unit}",
+            code="unit_differs",
         )
     await datasets.lock_account(connection, account_id)
     ours = DATASETS[kind].relation(DATASETS[kind].read_public(public))

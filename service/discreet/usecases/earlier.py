@@ -32,7 +32,9 @@ async def of_accuracy(
     return await find(services, principal, privacy.accuracy.around, problem.kind, POINTER)
 
 
-async def find(services: Services, principal: Principal, job_id: str, kind: str, pointer: str) -> Around:
+async def find(
+    services: Services, principal: Principal, job_id: str, kind: str, pointer: str
+) -> Around:
     """NotFound for a job that this tenant has not, Conflict for one without a release, InvalidInput for one of another
     kind, or whose release tells no figures. Of a job that asked others again the first of these is meant."""
     async with services.database.transaction(principal.tenant_id) as connection:
@@ -40,13 +42,20 @@ async def find(services: Services, principal: Principal, job_id: str, kind: str,
         if named is None:
             raise NotFound(f"there is no job {job_id}", pointer=pointer)
         root = (named["released_by"] or [job_id])[0]
-        row = named if root == job_id else (await jobs.to_ask_again(connection, principal.tenant_id, [root]))[root]
+        row = (
+            named
+            if root == job_id
+            else (await jobs.to_ask_again(connection, principal.tenant_id, [root]))[root]
+        )
     if row["kind"] != kind:
         raise InvalidInput(f"{job_id} is of kind {row['kind']}, not {kind}", pointer=pointer)
     if (why := nothing_released(row)) is not None:
         raise Conflict(f"{root} {why}", code="no_release")
     if row["bytes"] > MOST_BYTES:
-        raise InvalidInput(f"what {root} released has {row['bytes']} bytes, at most {MOST_BYTES} are", pointer=pointer)
+        raise InvalidInput(
+            f"what {root} released has {row['bytes']} bytes, at most {MOST_BYTES} are",
+            pointer=pointer,
+        )
     try:
         ((first,), _) = await releases.firsts(services, principal.tenant_id, [root])
     except releases.NotAsked as error:

@@ -19,12 +19,16 @@ from discreet.usecases.datasets import find
 from discreet.usecases.services import Services
 
 
-async def would_remain(services: Services, principal: Principal, dataset_id: str) -> tuple[str, ...]:
+async def would_remain(
+    services: Services, principal: Principal, dataset_id: str
+) -> tuple[str, ...]:
     """What `erase` would return."""
     row = await find(services, principal, dataset_id)
     async with services.database.transaction(principal.tenant_id) as connection:
         traces = await datasets.traces(connection)
-    return remains(traces, services.settings.expiry_seconds, in_objects=row["object_name"] is not None)
+    return remains(
+        traces, services.settings.expiry_seconds, in_objects=row["object_name"] is not None
+    )
 
 
 async def erase(services: Services, principal: Principal, dataset_id: str) -> tuple[str, ...]:
@@ -47,10 +51,14 @@ async def erase(services: Services, principal: Principal, dataset_id: str) -> tu
         # Its key is gone with the row, so it is erased; bytes that nobody can read are swept when the storage answers.
         with suppress(StorageTrouble):
             await anyio.to_thread.run_sync(services.objects.erase, found["object_name"])
-    return remains(traces, services.settings.expiry_seconds, in_objects=found["object_name"] is not None)
+    return remains(
+        traces, services.settings.expiry_seconds, in_objects=found["object_name"] is not None
+    )
 
 
-def remains(traces: Mapping[str, Any], expiry_seconds: float, *, in_objects: bool) -> tuple[str, ...]:
+def remains(
+    traces: Mapping[str, Any], expiry_seconds: float, *, in_objects: bool
+) -> tuple[str, ...]:
     """Where the sealed bytes of an erased content are still found, and until when. `traces` is that of the storage."""
     vacuumed = (
         f"a worker vacuums the table within {_lasting(expiry_seconds)}"
@@ -63,10 +71,14 @@ def remains(traces: Mapping[str, Any], expiry_seconds: float, *, in_objects: boo
         f"in the write-ahead log: until its segments are recycled, {checkpoints} of writing or more from now",
     ]
     if traces["archived"]:
-        found.append("in the archive or on the standbys of the write-ahead log: as long as these keep it")
+        found.append(
+            "in the archive or on the standbys of the write-ahead log: as long as these keep it"
+        )
     found.append("in backups from before: as long as these are kept")
     if in_objects:
-        found.append("in the object storage, where it keeps versions: as long as it keeps the old ones")
+        found.append(
+            "in the object storage, where it keeps versions: as long as it keeps the old ones"
+        )
     found.append(
         "all of these are sealed: they open with the master key alone, so rotating and retiring it "
         "(`discreet secrets rotate content`, `retire`) makes them unreadable at once"
@@ -109,7 +121,9 @@ async def remove_orphans(services: Services) -> int:
     """
     if services.objects is None:
         return 0
-    names = await anyio.to_thread.run_sync(services.objects.older_than, services.settings.orphan_seconds)
+    names = await anyio.to_thread.run_sync(
+        services.objects.older_than, services.settings.orphan_seconds
+    )
     async with services.database.transaction(SYSTEM) as connection:
         orphans = set(names) - await datasets.objects_of(connection, names)
     for name in sorted(orphans):

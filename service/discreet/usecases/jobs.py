@@ -36,7 +36,11 @@ SUBMITTERS = ("owner", "analyst")
 
 
 async def price(
-    services: Services, principal: Principal, problem: Problem, privacy: Privacy | None, seed: int | None
+    services: Services,
+    principal: Principal,
+    problem: Problem,
+    privacy: Privacy | None,
+    seed: int | None,
 ) -> dict[str, Any]:
     """The plan, its price, and whether it would be admitted now; spends nothing."""
     body, _, _ = await priced(services, principal, problem, privacy, seed)
@@ -44,17 +48,25 @@ async def price(
 
 
 async def priced(
-    services: Services, principal: Principal, problem: Problem, privacy: Privacy | None, seed: int | None
+    services: Services,
+    principal: Principal,
+    problem: Problem,
+    privacy: Privacy | None,
+    seed: int | None,
 ) -> tuple[dict[str, Any], list[AccountBalance], Price]:
     """What `price` answers; the accounts that would be charged, as they stand; the price."""
     require(principal, *SUBMITTERS)
     around = await earlier.of_accuracy(services, principal, problem, privacy)
-    planned = await services.planner.plan(services.database, principal, problem, privacy, seed, around=around)
+    planned = await services.planner.plan(
+        services.database, principal, problem, privacy, seed, around=around
+    )
     total = planned.plan.total
     balances, reusable, noisy, key = [], [], frozenset[str](), planned.texts.release_key
     if key is not None or planned.accounts:
         async with services.database.transaction(principal.tenant_id) as connection:
-            reusable = [] if key is None else await jobs.reusable(connection, principal.tenant_id, key)
+            reusable = (
+                [] if key is None else await jobs.reusable(connection, principal.tenant_id, key)
+            )
             noisy = await jobs.mostly_noise(connection, reusable)
             caps = await ledger.caps(connection, principal.tenant_id, principal.name)
             found = await ledger.balances(connection, [*planned.accounts, *caps])
@@ -115,7 +127,9 @@ async def submit(
                 large=len(request) > planning.SMALL_CHARACTERS,
                 around=around,
             )
-    except DiscreetError:  # what was accepted before is answered so, also when its dataset is gone by now
+    except (
+        DiscreetError
+    ):  # what was accepted before is answered so, also when its dataset is gone by now
         known = await _known_request(services, principal, idempotency_key, digest)
         if known is None:
             raise
@@ -135,9 +149,13 @@ async def submit(
         "seed": seed,
     }
     seal = None
-    if terms is None:  # a federated job gets another plan with its roster, which agents check for themselves
+    if (
+        terms is None
+    ):  # a federated job gets another plan with its roster, which agents check for themselves
         if large:
-            seal = await anyio.to_thread.run_sync(tamper_seals.seal_text, services.secrets, accepted)
+            seal = await anyio.to_thread.run_sync(
+                tamper_seals.seal_text, services.secrets, accepted
+            )
         else:
             seal = tamper_seals.seal_text(services.secrets, accepted)
     order = JobOrder(
@@ -223,14 +241,21 @@ async def find(services: Services, principal: Principal, job_id: str) -> dict[st
 
 
 async def page(
-    services: Services, principal: Principal, *, state: str | None, after: tuple[Any, str] | None, size: int
+    services: Services,
+    principal: Principal,
+    *,
+    state: str | None,
+    after: tuple[Any, str] | None,
+    size: int,
 ) -> list[dict[str, Any]]:
     require(principal, "owner", "analyst", "auditor")
     async with services.database.transaction(principal.tenant_id) as connection:
         return await jobs.page(connection, principal.tenant_id, state=state, after=after, size=size)
 
 
-async def result(services: Services, principal: Principal, job_id: str) -> tuple[dict[str, Any], bytes, dict[str, Any]]:
+async def result(
+    services: Services, principal: Principal, job_id: str
+) -> tuple[dict[str, Any], bytes, dict[str, Any]]:
     """The job, its result as JSON text, its certificate. Conflict until it has one, ResultAltered when what is stored
     is not what was published."""
     require(principal, *SUBMITTERS)
@@ -269,7 +294,9 @@ async def events(
     return rows, row["state"] in jobs.FINAL
 
 
-async def cancel(services: Services, principal: Principal, job_id: str) -> tuple[dict[str, Any], Cancellation]:
+async def cancel(
+    services: Services, principal: Principal, job_id: str
+) -> tuple[dict[str, Any], Cancellation]:
     """Cancel a job: the job as it is now, and what comes of the request.
 
     What has not touched data is released in full; what has is charged in full. A job whose release is stored is paid
@@ -295,12 +322,17 @@ async def cancel(services: Services, principal: Principal, job_id: str) -> tuple
         return found, await _cancellation(connection, found)
 
 
-async def cancellation(services: Services, principal: Principal, job_id: str) -> Cancellation | None:
+async def cancellation(
+    services: Services, principal: Principal, job_id: str
+) -> Cancellation | None:
     """What has come, or will come, of a cancellation; None where nobody asked for one, or the job ended otherwise."""
     require(principal, "owner", "analyst", "auditor")
     async with services.database.transaction(principal.tenant_id) as connection:
         row = await jobs.find(connection, job_id, principal.tenant_id)
-        if row is None or (row["state"] != "cancelled" and (row["state"] in jobs.FINAL or not row["cancel_requested"])):
+        if row is None or (
+            row["state"] != "cancelled"
+            and (row["state"] in jobs.FINAL or not row["cancel_requested"])
+        ):
             return None
         return await _cancellation(connection, row)
 
@@ -371,13 +403,24 @@ def price_view(price: Price) -> dict[str, float]:
 
 def plan_view(plan: Plan) -> dict[str, Any]:
     """A plan as it is published."""
-    shown = {"events", "noise", "iterations", "resources", "unit", "neighbours", "assumptions", "advice"}
+    shown = {
+        "events",
+        "noise",
+        "iterations",
+        "resources",
+        "unit",
+        "neighbours",
+        "assumptions",
+        "advice",
+    }
     body = plan.model_dump(mode="json", include=shown | {"released_by", "exposure", "source"})
     # What was charged before stands in the plans and certificates of the jobs that were charged.
     return {**body, "events": [] if plan.released_by else body["events"]}
 
 
-async def _known_request(services: Services, principal: Principal, key: str, digest: bytes) -> dict[str, Any] | None:
+async def _known_request(
+    services: Services, principal: Principal, key: str, digest: bytes
+) -> dict[str, Any] | None:
     """The job of a request that was accepted under this key."""
     async with services.database.transaction(principal.tenant_id) as connection:
         found = await acceptance.find_request(connection, principal.tenant_id, principal.name, key)
@@ -389,4 +432,6 @@ async def _known_request(services: Services, principal: Principal, key: str, dig
 
 
 def _key_reused() -> InvalidInput:
-    return InvalidInput("this Idempotency-Key was used with another body", code="idempotency_key_reused")
+    return InvalidInput(
+        "this Idempotency-Key was used with another body", code="idempotency_key_reused"
+    )

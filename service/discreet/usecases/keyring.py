@@ -116,7 +116,9 @@ class Keyring:
             return kept.principal
         generation = self._generation
         found = await access.find(self._services, key)
-        if generation == self._generation and now < self._trusted_until:  # no news of any key meanwhile
+        if (
+            generation == self._generation and now < self._trusted_until
+        ):  # no news of any key meanwhile
             expires = math.inf if found.seconds_left is None else now + found.seconds_left
             self._keep(lookup, Kept(found.principal, found.mac, expires))
         return found.principal
@@ -131,7 +133,9 @@ class Keyring:
         generation = self._generation
         principal, vouched = await people.bearer(self._services, provider, token)
         if generation == self._generation and now < self._trusted_until:
-            left = vouched.expires_at.timestamp() + provider.configuration.skew_seconds - time.time()
+            left = (
+                vouched.expires_at.timestamp() + provider.configuration.skew_seconds - time.time()
+            )
             self._keep(digest.hex(), Kept(principal, digest, now + min(left, TOKEN_SECONDS)))
         return principal
 
@@ -152,7 +156,9 @@ class Keyring:
     def forget(self, key_id: str) -> None:
         """Something about this key, or person, has changed."""
         self._generation += 1
-        for lookup in [name for name, kept in self._kept.items() if kept.principal.key_id == key_id]:
+        for lookup in [
+            name for name, kept in self._kept.items() if kept.principal.key_id == key_id
+        ]:
             del self._kept[lookup]
         self._on_change()
 
@@ -176,7 +182,9 @@ class Keyring:
                 asked = time.monotonic()
                 async with asyncio.timeout(TRUST_SECONDS):
                     await connection.execute("SELECT")
-                    async for news in connection.notifies(timeout=0):  # what came before that answer
+                    async for news in connection.notifies(
+                        timeout=0
+                    ):  # what came before that answer
                         self.forget(news.payload)
                 self._trusted_until = asked + TRUST_SECONDS
                 async for news in connection.notifies(timeout=BEAT_SECONDS):
@@ -196,11 +204,17 @@ class Keyring:
                 now = time.monotonic()
                 if now >= allowance.until or (not allowance.left and allowance.taken < quota):
                     granted, taken, seconds = await tenants.take_requests(
-                        self._services.database, key_id, seconds=window, quota=quota, block=max(1, quota // BLOCKS)
+                        self._services.database,
+                        key_id,
+                        seconds=window,
+                        quota=quota,
+                        block=max(1, quota // BLOCKS),
                     )
                     allowance.left, allowance.taken, allowance.until = granted, taken, now + seconds
         seconds_left = max(1, math.ceil(allowance.until - now))
         if not allowance.left:
-            raise TooManyRequests(Limit("rate_limit_requests", "requests", quota, quota + 1), window, seconds_left)
+            raise TooManyRequests(
+                Limit("rate_limit_requests", "requests", quota, quota + 1), window, seconds_left
+            )
         allowance.left -= 1
         return Rate(quota, window, max(0, quota - allowance.taken) + allowance.left, seconds_left)

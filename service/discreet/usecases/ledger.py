@@ -60,7 +60,9 @@ async def check_certificate(
     keys = (certificates.public_key(secrets.signer), *secrets.other_signing_keys)
     checks = await anyio.to_thread.run_sync(certificates.check, body, keys)
     if isinstance(body, Mapping):
-        digest = None if result is None else await anyio.to_thread.run_sync(canonical.digest, result)
+        digest = (
+            None if result is None else await anyio.to_thread.run_sync(canonical.digest, result)
+        )
         checks += certificates.check_result(body, digest=digest, tables=tables)
     job = body.get("job") if isinstance(body, dict) else None
     if isinstance(job, str):
@@ -94,8 +96,13 @@ async def _lines(services: Services, principal: Principal) -> AsyncGenerator[byt
     for account, seq, _ in last:
         for after in range(0, seq, PAGE):
             async with services.database.transaction(principal.tenant_id) as connection:
-                rows = await ledger.entries(connection, account, after=after, size=min(PAGE, seq - after))
-            yield b"".join(entry_line(row["body"], bytes(row["hash"]), bytes(row["previous_hash"])) for row in rows)
+                rows = await ledger.entries(
+                    connection, account, after=after, size=min(PAGE, seq - after)
+                )
+            yield b"".join(
+                entry_line(row["body"], bytes(row["hash"]), bytes(row["previous_hash"]))
+                for row in rows
+            )
 
 
 async def _chain(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:

@@ -70,8 +70,12 @@ async def open_for_person(
 async def create_link(services: Services, principal: Principal) -> Opened:
     """A link that logs this principal in, once, within ten minutes."""
     if principal.issuer is not None:
-        raise Forbidden("a login link is made with an API key; log in by the identity provider instead")
-    made = Opened(random.token_urlsafe(TOKEN_BYTES), datetime.now(UTC) + timedelta(minutes=LINK_MINUTES))
+        raise Forbidden(
+            "a login link is made with an API key; log in by the identity provider instead"
+        )
+    made = Opened(
+        random.token_urlsafe(TOKEN_BYTES), datetime.now(UTC) + timedelta(minutes=LINK_MINUTES)
+    )
     async with services.database.transaction(principal.tenant_id) as connection:
         await logins.forget_expired(connection)
         await logins.add_link(
@@ -138,7 +142,9 @@ async def _open_session(services: Services, principal: Principal, how: audit_log
 
 
 def _opened() -> Opened:
-    return Opened(random.token_urlsafe(TOKEN_BYTES), datetime.now(UTC) + timedelta(hours=SESSION_HOURS))
+    return Opened(
+        random.token_urlsafe(TOKEN_BYTES), datetime.now(UTC) + timedelta(hours=SESSION_HOURS)
+    )
 
 
 def _sealed(services: Services, token: str, text: str) -> bytes:
@@ -157,4 +163,6 @@ def _unsealed(services: Services, token: str, sealed: bytes) -> str | None:
 
 def mac(services: Services, use: str, token: str) -> bytes:
     """What this installation alone can make of a token, for one use: it tells nothing of it for another."""
-    return hmac.digest(services.secrets.pepper, f"discreet/{use}/v1\0{token}".encode(), hashlib.sha256)
+    return hmac.digest(
+        services.secrets.pepper, f"discreet/{use}/v1\0{token}".encode(), hashlib.sha256
+    )

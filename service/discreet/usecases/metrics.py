@@ -54,7 +54,9 @@ def checks(services: Services) -> dict[str, Check]:
         except DiscreetError:
             raise
         except Exception as error:
-            raise trouble(error) or Unavailable("cannot be known while the database does not answer") from error
+            raise trouble(error) or Unavailable(
+                "cannot be known while the database does not answer"
+            ) from error
 
     return {"database": database, "schema": schema, "ledger": ledger}
 
@@ -102,7 +104,9 @@ class InstallationMetrics(Collector):
         build.add_metric([version("discreet"), revisions()[-1]], 1)
         yield build
         pool = GaugeMetricFamily(
-            "discreet_database_connections", "Pooled connections of this process; `most` is the limit", labels=["state"]
+            "discreet_database_connections",
+            "Pooled connections of this process; `most` is the limit",
+            labels=["state"],
         )
         for state, count in self._services.database.connections.items():
             pool.add_metric([state], count)
@@ -116,7 +120,9 @@ class InstallationMetrics(Collector):
             yield self._passed()
         if self._figures is None:
             return
-        jobs = GaugeMetricFamily("discreet_jobs", "Jobs that have not ended", labels=["kind", "state"])
+        jobs = GaugeMetricFamily(
+            "discreet_jobs", "Jobs that have not ended", labels=["kind", "state"]
+        )
         for (kind, state), count in sorted(self._figures.jobs.items()):
             jobs.add_metric([kind, state], count)
         yield jobs
@@ -150,14 +156,18 @@ class InstallationMetrics(Collector):
             ),
         ):
             yield GaugeMetricFamily(name, text_, value=value)
-        backup = GaugeMetricFamily("discreet_backup_age_seconds", "Age of the last backup that is known; none: none is")
+        backup = GaugeMetricFamily(
+            "discreet_backup_age_seconds", "Age of the last backup that is known; none: none is"
+        )
         if self._figures.backup_age_seconds is not None:
             backup.add_metric([], self._figures.backup_age_seconds)
         yield backup
 
     def _passed(self) -> Metric:
         passed = GaugeMetricFamily(
-            "discreet_check_passed", "Whether a check of /readyz passed at this scrape, by check", labels=["check"]
+            "discreet_check_passed",
+            "Whether a check of /readyz passed at this scrape, by check",
+            labels=["check"],
         )
         for name, answer in self._checks.items():
             passed.add_metric([name], int(answer == "ok"))

@@ -41,13 +41,17 @@ async def filled(database: Database, tenant_id: str, problem: SomeProblem) -> So
     if not named:
         return problem
     async with database.transaction(tenant_id) as connection:
-        found = await public_objects.contents(connection, tenant_id, {name for name, _ in named.values()})
+        found = await public_objects.contents(
+            connection, tenant_id, {name for name, _ in named.values()}
+        )
     for field, (name, model) in named.items():
         if name not in found or found[name][0] != model.type:
             raise no_object(field, name, model)
 
     def opened() -> SomeProblem:
-        return problem.with_objects({name: _opened(name, model, found[name][1]) for name, model in named.values()})
+        return problem.with_objects(
+            {name: _opened(name, model, found[name][1]) for name, model in named.values()}
+        )
 
     return await anyio.to_thread.run_sync(opened)
 
@@ -78,7 +82,9 @@ def gone(problem: Problem) -> NotFound:
 
 def no_object(field: str, name: str, model: type[PublicObject]) -> NotFound:
     """The tenant has no object of this id, which may be any text: its beginning is said."""
-    says = f"there is no {model.type} {name if len(name) <= LONGEST_ID else name[:LONGEST_ID] + '…'}"
+    says = (
+        f"there is no {model.type} {name if len(name) <= LONGEST_ID else name[:LONGEST_ID] + '…'}"
+    )
     if not name.startswith(f"{model.prefix}_"):
         says += f": an id is needed, which begins with {model.prefix}_; GET /v1/{model.type}s has those of all names"
     return NotFound(says, pointer=f"/problem/{field}")
@@ -97,7 +103,10 @@ async def opened(
 
     def digests() -> dict[str, dict[str, str]]:
         return {
-            field: {**({"id": named[field][0]} if field in named else {}), "sha256": one.digest().hex()}
+            field: {
+                **({"id": named[field][0]} if field in named else {}),
+                "sha256": one.digest().hex(),
+            }
             for field, one in whole.held().items()
         }
 
@@ -112,4 +121,6 @@ def _opened(object_id: str, model: type[Object], content: bytes) -> Object:
 def require_unaltered(object_id: str, model: type[PublicObject], content: bytes) -> None:
     if id_of(model.prefix, hashlib.sha256(content).digest()) != object_id:
         log.error("a stored object is not the one of its id", object=object_id)
-        raise ObjectAltered(f"what is stored as {object_id} is not what was stored first: it was changed")
+        raise ObjectAltered(
+            f"what is stored as {object_id} is not what was stored first: it was changed"
+        )

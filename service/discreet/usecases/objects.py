@@ -27,7 +27,9 @@ READERS = ("owner", "analyst", "auditor")
 Object = TypeVar("Object", bound=PublicObject)
 
 
-async def add(services: Services, principal: Principal, name: str, made: PublicObject) -> tuple[dict[str, Any], bool]:
+async def add(
+    services: Services, principal: Principal, name: str, made: PublicObject
+) -> tuple[dict[str, Any], bool]:
     """The stored object and whether it is new. The same content of the same tenant is the same object, and keeps the
     name that it had. Conflict when the tenant has as many, or as much, as it may."""
     require(principal, "owner")
@@ -44,7 +46,9 @@ async def add(services: Services, principal: Principal, name: str, made: PublicO
             return row, False
         count, size = await public_objects.taken(connection, principal.tenant_id)
         if count >= MOST or size + len(content) > MOST_BYTES:
-            says = f"a tenant may store {MOST} networks and the like, of {MOST_BYTES} bytes together"
+            says = (
+                f"a tenant may store {MOST} networks and the like, of {MOST_BYTES} bytes together"
+            )
             raise Conflict(f"{says}; delete some that no job names", code="too_many_objects")
         row = await public_objects.add(
             connection,
@@ -56,7 +60,9 @@ async def add(services: Services, principal: Principal, name: str, made: PublicO
             content=content,
             created_by=principal.name,
         )
-        await audit_log.note(connection, principal, "object.add", object_id, type=made.type, name=name)
+        await audit_log.note(
+            connection, principal, "object.add", object_id, type=made.type, name=name
+        )
     return row, True
 
 
@@ -76,21 +82,29 @@ async def find(
 
 
 async def page(
-    services: Services, principal: Principal, model: type[PublicObject], after: tuple[Any, str] | None, size: int
+    services: Services,
+    principal: Principal,
+    model: type[PublicObject],
+    after: tuple[Any, str] | None,
+    size: int,
 ) -> list[dict[str, Any]]:
     require(principal, *READERS)
     async with services.database.transaction(principal.tenant_id) as connection:
         return await public_objects.page(connection, principal.tenant_id, model.type, after, size)
 
 
-async def remove(services: Services, principal: Principal, object_id: str, model: type[PublicObject]) -> None:
+async def remove(
+    services: Services, principal: Principal, object_id: str, model: type[PublicObject]
+) -> None:
     """Delete an object that no job has ever named: what jobs name stays, so that their certificates can be checked."""
     require(principal, "owner")
     async with services.database.transaction(principal.tenant_id) as connection:
         # Locked first, so that no job that names it is accepted between the look and the end.
         if not await public_objects.lock(connection, principal.tenant_id, object_id, model.type):
             raise NotFound(f"there is no such {model.type}")
-        if (job := await public_objects.is_named(connection, principal.tenant_id, object_id)) is not None:
+        if (
+            job := await public_objects.is_named(connection, principal.tenant_id, object_id)
+        ) is not None:
             says = f"{job} names this {model.type}: it stays, so that what its certificate names can be looked at"
             raise Conflict(says, code="object_in_use")
         await public_objects.remove(connection, principal.tenant_id, object_id)
@@ -121,10 +135,15 @@ def names_any(stored: Mapping[str, Any]) -> bool:
     return kind is not None and any(isinstance(stored.get(field), str) for field in kind.objects)
 
 
-async def filled_text(services: Services, principal: Principal, stored: dict[str, Any]) -> dict[str, Any]:
+async def filled_text(
+    services: Services, principal: Principal, stored: dict[str, Any]
+) -> dict[str, Any]:
     """A problem as it is stored with its job, with what it names in the place of the ids: what draws it needs it so."""
     kind = JOBS.get(stored["kind"])
     if kind is None or not names_any(stored):
         return stored
     problem = await filled(services.database, principal.tenant_id, kind.model_validate(stored))
-    return {**stored, **{field: one.model_dump(mode="json") for field, one in problem.held().items()}}
+    return {
+        **stored,
+        **{field: one.model_dump(mode="json") for field, one in problem.held().items()},
+    }

@@ -36,7 +36,9 @@ async def state(services: Services, principal: Principal) -> dict[str, Any]:
                 "checkpoint": await operations.checkpoint(connection),
                 "pending": await log.pending(connection, MOST_PENDING),
                 "witnesses_needed": cosigning.needed(services.settings),
-                "witnesses": [_witness(one) for one in await operations.witnesses(connection, witnesses)],
+                "witnesses": [
+                    _witness(one) for one in await operations.witnesses(connection, witnesses)
+                ],
             },
             "backup": {
                 "last": await operations.last_backup(connection),
@@ -58,7 +60,11 @@ async def state(services: Services, principal: Principal) -> dict[str, Any]:
 
 def _process(row: Mapping[str, Any]) -> dict[str, Any]:
     told = dict(row)
-    walls = {"level": told.pop("isolation"), "reached": told.pop("reached"), "walls": told.pop("walls")}
+    walls = {
+        "level": told.pop("isolation"),
+        "reached": told.pop("reached"),
+        "walls": told.pop("walls"),
+    }
     return {
         **told,
         "alive": row["silent_seconds"] < SILENT_SECONDS,
@@ -70,8 +76,12 @@ def _witness(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, "signed_newest": row["size"] is not None and row["behind_seconds"] == 0}
 
 
-async def note_backup(services: Services, made_at: datetime, made_with: operations.MadeWith) -> None:
+async def note_backup(
+    services: Services, made_at: datetime, made_with: operations.MadeWith
+) -> None:
     """Keep that a backup with the state of `made_at` was made, for operators to see."""
     async with services.database.transaction(SYSTEM) as connection:
         present = await operations.versions(connection)
-        await operations.add_backup(connection, made_at, made_with, present["database_schema_version"])
+        await operations.add_backup(
+            connection, made_at, made_with, present["database_schema_version"]
+        )

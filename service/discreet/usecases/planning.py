@@ -123,9 +123,13 @@ class Planner:
     content_bytes: int = 1 << 30
     """The most that is read at once: of a dataset, or of blocks of a source together."""
     _facts: _Kept[tuple[str, str], DatasetFacts] = field(default_factory=_Kept)
-    _texts: _Kept[tuple[str, str | None, bytes, Privacy | None], Texts] = field(default_factory=_Kept)
+    _texts: _Kept[tuple[str, str | None, bytes, Privacy | None], Texts] = field(
+        default_factory=_Kept
+    )
 
-    _turns: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(PLANS_AT_ONCE))
+    _turns: anyio.CapacityLimiter = field(
+        default_factory=lambda: anyio.CapacityLimiter(PLANS_AT_ONCE)
+    )
     _searches: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
     """Of accuracies, which take several plans each: no other plan waits for them."""
 
@@ -158,19 +162,32 @@ class Planner:
         problem.budget(privacy)  # refused before the dataset is looked for
         if problem.Dataset is None:
             if seed is not None:
-                raise InvalidInput("a seed is for datasets of mode simulation only", pointer="/seed")
-            return Planned(problem, None, await self._made(database, principal, problem, None, privacy, large), seed)
+                raise InvalidInput(
+                    "a seed is for datasets of mode simulation only", pointer="/seed"
+                )
+            return Planned(
+                problem,
+                None,
+                await self._made(database, principal, problem, None, privacy, large),
+                seed,
+            )
         problem, dataset = await self.data(database, principal, problem, offered)
         issues = []
         if dataset.kind != problem.kind:
-            issues.append(FieldIssue(dataset.pointer, f"data of kind {dataset.kind}, not {problem.kind}"))
+            issues.append(
+                FieldIssue(dataset.pointer, f"data of kind {dataset.kind}, not {problem.kind}")
+            )
         if privacy is not None and privacy.unit not in (None, dataset.unit):
-            issues.append(FieldIssue("/privacy/unit", f"the privacy unit of this dataset is {dataset.unit}"))
+            issues.append(
+                FieldIssue("/privacy/unit", f"the privacy unit of this dataset is {dataset.unit}")
+            )
         if seed is not None and dataset.mode != "simulation":
             issues.append(FieldIssue("/seed", "a seed is for datasets of mode simulation only"))
         if issues:
             raise InvalidInput(issues)
-        profile = None if around is None else around.shaped(dataset.public, "/privacy/accuracy/around")
+        profile = (
+            None if around is None else around.shaped(dataset.public, "/privacy/accuracy/around")
+        )
         if offered:
             await naming.require_there(database, principal.tenant_id, problem)
         texts = await self._made(database, principal, problem, dataset, privacy, large, profile)
@@ -192,10 +209,14 @@ class Planner:
             says = "agents agree on an epsilon, and what their answers rest on is known when they have joined"
             raise InvalidInput(says, pointer="/privacy/accuracy")
         if privacy is not None and privacy.rho is not None:
-            raise InvalidInput("agents agree on an epsilon: a federated job has no rho", pointer="/privacy/rho")
+            raise InvalidInput(
+                "agents agree on an epsilon: a federated job has no rho", pointer="/privacy/rho"
+            )
         texts = await self._made(database, principal, problem, None, privacy, large)
         if privacy is not None and privacy.unit not in (None, texts.plan.unit):
-            raise InvalidInput(f"the privacy unit of this kind is {texts.plan.unit}", pointer="/privacy/unit")
+            raise InvalidInput(
+                f"the privacy unit of this kind is {texts.plan.unit}", pointer="/privacy/unit"
+            )
         return Planned(problem, None, texts, seed)
 
     async def data(
@@ -204,15 +225,23 @@ class Planner:
         """What is public of the data that a problem names, and the problem with the versions of blocks that are read.
         NotFound for others."""
         if isinstance(problem, ProblemOnBlocks) and problem.source is not None:
-            return await blocks.pinned(database, principal, problem, problem.source, self.content_bytes)
-        found = await self._dataset(database, principal, str(getattr(problem, "dataset", None)), offered)
+            return await blocks.pinned(
+                database, principal, problem, problem.source, self.content_bytes
+            )
+        found = await self._dataset(
+            database, principal, str(getattr(problem, "dataset", None)), offered
+        )
         return problem, found
 
-    async def dataset(self, database: Database, principal: Principal, dataset_id: str) -> DatasetFacts:
+    async def dataset(
+        self, database: Database, principal: Principal, dataset_id: str
+    ) -> DatasetFacts:
         """What is public of a dataset that is still offered. NotFound for any other."""
         return await self._dataset(database, principal, dataset_id, offered=True)
 
-    async def _dataset(self, database: Database, principal: Principal, dataset_id: str, offered: bool) -> DatasetFacts:
+    async def _dataset(
+        self, database: Database, principal: Principal, dataset_id: str, offered: bool
+    ) -> DatasetFacts:
         key = (principal.tenant_id, dataset_id)
         if not offered and (facts := self._facts.get(key)) is not None:
             return facts
@@ -221,12 +250,17 @@ class Planner:
         if row is None:
             raise no_dataset(dataset_id)
         if row["source_id"] is not None:
-            says = (
-                f"this is block {row['block']} of a source: name them, `source: {{id: {row['source_id']}, blocks: …}}`"
-            )
+            says = f"this is block {row['block']} of a source: name them, `source: {{id: {row['source_id']}, blocks: …}}`"
             raise InvalidInput(says, pointer="/problem/dataset")
         public = DATASETS[row["kind"]].read_public(row["public"])
-        facts = DatasetFacts(dataset_id, row["kind"], row["mode"], (row["account_id"],), row["public"]["unit"], public)
+        facts = DatasetFacts(
+            dataset_id,
+            row["kind"],
+            row["mode"],
+            (row["account_id"],),
+            row["public"]["unit"],
+            public,
+        )
         if len(str(row["public"])) <= SMALL_CHARACTERS:
             self._facts.keep(key, facts)
         return facts
@@ -254,7 +288,9 @@ class Planner:
             # What a problem names is opened when it is its turn: by a hundred bytes one asks for hundreds of megabytes.
             async with self._searches if searched else self._turns:
                 whole = await naming.filled(database, principal.tenant_id, problem)
-                texts = await anyio.to_thread.run_sync(_make, problem, whole, dataset, asked, text, around)
+                texts = await anyio.to_thread.run_sync(
+                    _make, problem, whole, dataset, asked, text, around
+                )
                 del whole
             if len(text) + len(texts.plan_text) <= SMALL_CHARACTERS:
                 self._texts.keep(key, texts)
@@ -272,7 +308,10 @@ def _make(
     """`whole` is the problem with the public objects that it names, of which the plan is made; ids are stored."""
     made = budgeted(whole, None if dataset is None else dataset.public, privacy, around)
     if dataset is not None and dataset.source is not None:
-        made = replace(made, plan=made.plan.on_blocks(dataset.source, assumptions(dataset.source, dataset.unit)))
+        made = replace(
+            made,
+            plan=made.plan.on_blocks(dataset.source, assumptions(dataset.source, dataset.unit)),
+        )
     events = rfc8785.dumps([event.model_dump(mode="json") for event in made.plan.events]).decode()
     key = None if dataset is None else release_key(problem, dataset.identity, dataset.public)
     return _texts(text, made, events, key)

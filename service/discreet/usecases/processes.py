@@ -54,12 +54,19 @@ async def present(
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         with contextlib.suppress(Exception):
-            async with asyncio.timeout(GOODBYE_SECONDS), services.database.transaction(SYSTEM) as connection:
+            async with (
+                asyncio.timeout(GOODBYE_SECONDS),
+                services.database.transaction(SYSTEM) as connection,
+            ):
                 await operations.gone(connection, process)
 
 
 async def _say(
-    services: Services, process: str, about: dict[str, Any], children: Zygote, queue_worker: Callable[[], int | None]
+    services: Services,
+    process: str,
+    about: dict[str, Any],
+    children: Zygote,
+    queue_worker: Callable[[], int | None],
 ) -> None:
     last: object = None
     pause = 0.0
@@ -73,7 +80,11 @@ async def _say(
                 if isolation is None
                 else (isolation.level, list(isolation.reached), list(isolation.walls))
             )
-            said = {**about, "queue_worker": number, **dict(zip(("isolation", "reached", "walls"), walls, strict=True))}
+            said = {
+                **about,
+                "queue_worker": number,
+                **dict(zip(("isolation", "reached", "walls"), walls, strict=True)),
+            }
             try:
                 async with services.database.transaction(SYSTEM) as connection:
                     await operations.say(connection, process, said)

@@ -58,7 +58,9 @@ routing, fc00::/7 unique local, fe80::/10 link-local, fec0::/10 site-local, ff00
 
 CARRIERS = (
     IPv6Network("::ffff:0:0/96"),  # IPv4-mapped: the kernel itself speaks IPv4 then (RFC 4291)
-    IPv6Network("64:ff9b::/96"),  # NAT64: where a network has IPv6 alone every IPv4 name leads here (RFC 6052)
+    IPv6Network(
+        "64:ff9b::/96"
+    ),  # NAT64: where a network has IPv6 alone every IPv4 name leads here (RFC 6052)
 )
 """Networks whose last 32 bits are the IPv4 address that packets go to."""
 

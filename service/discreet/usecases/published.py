@@ -34,7 +34,10 @@ async def require_unaltered(
         if not certificates.is_signed(certificate):
             return "the certificate's signature is not that of its content"
         digest = None if result is None else hashlib.sha256(result).hexdigest()
-        given = {name: "" if one is None else hashlib.sha256(one).hexdigest() for name, one in tables.items()}
+        given = {
+            name: "" if one is None else hashlib.sha256(one).hexdigest()
+            for name, one in tables.items()
+        }
         checks = certificates.check_result(certificate, digest=digest, tables=given, job=job_id)
         return next((one.detail for one in checks if one.holds is False), None)
 
@@ -43,7 +46,11 @@ async def require_unaltered(
         log.error("a stored result is not what was published", job=job_id, what=wrong)
         raise ResultAltered(f"what is stored is not what was published: {wrong}")
     if certificate["public_key"] not in keys:
-        log.error("a stored certificate is signed by an unknown key", job=job_id, key=certificate["public_key"])
+        log.error(
+            "a stored certificate is signed by an unknown key",
+            job=job_id,
+            key=certificate["public_key"],
+        )
         raise Unavailable(
             f"the certificate of this job is signed by {certificate['public_key']}, which is no key of this"
             " installation: a rotation has not reached this machine, the key was retired (`discreet secrets trust`"

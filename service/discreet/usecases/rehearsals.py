@@ -25,14 +25,21 @@ async def rehearsal(services: Services, principal: Principal, asked: RehearsalRe
     require(principal, *jobs.SUBMITTERS)
     public = asked.public
     if getattr(asked.problem, "protocol", "job") != "job":
-        raise InvalidInput("a rehearsal runs in one process: protocol `job`", pointer="/problem/protocol")
+        raise InvalidInput(
+            "a rehearsal runs in one process: protocol `job`", pointer="/problem/protocol"
+        )
     if public is None and asked.problem.kind in DATASETS:
-        if getattr(asked.problem, "dataset", None) is None and getattr(asked.problem, "source", None) is None:
+        if (
+            getattr(asked.problem, "dataset", None) is None
+            and getattr(asked.problem, "source", None) is None
+        ):
             says = "a rehearsal needs the dataset whose public shape is rehearsed, or `public`"
             raise InvalidInput(says, pointer="/problem/dataset")
         _, found = await services.planner.data(services.database, principal, asked.problem)
         if found.kind != asked.problem.kind:
-            raise InvalidInput(f"data of kind {found.kind}, not {asked.problem.kind}", pointer=found.pointer)
+            raise InvalidInput(
+                f"data of kind {found.kind}, not {asked.problem.kind}", pointer=found.pointer
+            )
         public = found.public.model_dump(mode="json")
     around = None
     if asked.around is not None:
@@ -40,7 +47,9 @@ async def rehearsal(services: Services, principal: Principal, asked: RehearsalRe
     return made(asked, public or {}, around)
 
 
-def made(asked: RehearsalRequest, public: dict[str, Any], around: Around | None = None) -> Rehearsal:
+def made(
+    asked: RehearsalRequest, public: dict[str, Any], around: Around | None = None
+) -> Rehearsal:
     """The rehearsal of a request on this public part. InvalidInput where that is none of its kind."""
     if asked.problem.kind in DATASETS:
         try:
@@ -62,12 +71,19 @@ def made(asked: RehearsalRequest, public: dict[str, Any], around: Around | None 
 
 
 def _stored(around: Around) -> Earlier:
-    problem, public, plan = (one.model_dump(mode="json") for one in (around.problem, around.public, around.plan))
+    problem, public, plan = (
+        one.model_dump(mode="json") for one in (around.problem, around.public, around.plan)
+    )
     return Earlier(job=around.job_id, problem=problem, public=public, plan=plan)
 
 
 async def submit(
-    services: Services, principal: Principal, *, idempotency_key: str, request: bytes, asked: RehearsalRequest
+    services: Services,
+    principal: Principal,
+    *,
+    idempotency_key: str,
+    request: bytes,
+    asked: RehearsalRequest,
 ) -> dict[str, Any]:
     """Accept a rehearsal as a job: it waits its turn as others do, costs nothing and is certified as `none`."""
     return await jobs.submit(

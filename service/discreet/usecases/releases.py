@@ -43,7 +43,9 @@ class First:
     released: bytes
 
 
-def seal(keys: Secrets, job_id: str, terms: bytes, released: bytes, *, kept: bool) -> dict[str, Any]:
+def seal(
+    keys: Secrets, job_id: str, terms: bytes, released: bytes, *, kept: bool
+) -> dict[str, Any]:
     """The columns of a release; with `kept` it outlives its job."""
     name, data_key = _name(job_id), sealing.new_data_key()
     return {
@@ -95,18 +97,25 @@ async def firsts(
         known.add(tuple(one["id"] for one in data))
         if len(known) > 1:
             raise NotAsked(code="first_release_altered")
-        found.append(await anyio.to_thread.run_sync(_first, services.secrets, job, row, result, data))
+        found.append(
+            await anyio.to_thread.run_sync(_first, services.secrets, job, row, result, data)
+        )
     return found, data
 
 
-def _first(keys: Secrets, job: Row, row: Row, certificate: Mapping[str, Any], data: Sequence[Row]) -> First:
+def _first(
+    keys: Secrets, job: Row, row: Row, certificate: Mapping[str, Any], data: Sequence[Row]
+) -> First:
     known = {certificates.public_key(keys.signer), *keys.other_signing_keys}
     try:
         released = unseal(keys, row, tamper_seals.release_terms(tamper_seals.said_of(job), data))
     except sealing.SealBroken as error:
         raise NotAsked(code="first_release_altered") from error
     named = (certificate.get("job"), certificate.get("release_digest"))
-    if not certificates.is_signed(certificate) or named != (job["id"], hashlib.sha256(released).hexdigest()):
+    if not certificates.is_signed(certificate) or named != (
+        job["id"],
+        hashlib.sha256(released).hexdigest(),
+    ):
         raise NotAsked(code="first_release_altered")
     if certificate["public_key"] not in known:
         raise NotAsked(code="first_signing_key_unknown")

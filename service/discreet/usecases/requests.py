@@ -52,8 +52,12 @@ class NetworkRequest(Frozen):
 class SourceRequest(SourceSettings):
     """A source to make: data that will come in blocks."""
 
-    kind: Annotated[str, StringConstraints(max_length=100)] = Field(description="Of problem, as of a dataset")
-    public: dict[str, Any] = Field(description="The public part of each block, as of a dataset of this kind")
+    kind: Annotated[str, StringConstraints(max_length=100)] = Field(
+        description="Of problem, as of a dataset"
+    )
+    public: dict[str, Any] = Field(
+        description="The public part of each block, as of a dataset of this kind"
+    )
 
 
 class BlockRequest(Frozen):
@@ -72,12 +76,15 @@ class JobRequest(Frozen):
 
     problem: AnyProblem
     privacy: Privacy | None = Field(
-        default=None, description="The budget; left out where the guarantee is cryptographic, needed elsewhere"
+        default=None,
+        description="The budget; left out where the guarantee is cryptographic, needed elsewhere",
     )
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] | None = Field(
         default=None, description="For datasets of mode simulation only"
     )
-    name: Name | None = Field(default=None, description="What you call it, in lists and on its page")
+    name: Name | None = Field(
+        default=None, description="What you call it, in lists and on its page"
+    )
 
 
 class RehearsalRequest(Frozen):
@@ -85,9 +92,12 @@ class RehearsalRequest(Frozen):
 
     problem: AnyProblem
     public: dict[str, Any] | None = Field(
-        default=None, description="The public part that a dataset would have; absent: that of the problem's dataset"
+        default=None,
+        description="The public part that a dataset would have; absent: that of the problem's dataset",
     )
-    privacy: Privacy | None = Field(default=None, description="Of which only a `delta` counts, for all epsilons")
+    privacy: Privacy | None = Field(
+        default=None, description="Of which only a `delta` counts, for all epsilons"
+    )
     epsilons: Annotated[tuple[Epsilon, ...], Field(min_length=1, max_length=MOST_STEPS)] = Field(
         default=LADDER, description="The ladder"
     )
@@ -100,8 +110,12 @@ class RehearsalRequest(Frozen):
         description="A job of this kind that has released: the synthetic data are made of what it released "
         "instead of public figures alone",
     )
-    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = Field(default=0, description="Of data and noise")
-    name: Name | None = Field(default=None, description="What you call it; absent: by the kind that is rehearsed")
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = Field(
+        default=0, description="Of data and noise"
+    )
+    name: Name | None = Field(
+        default=None, description="What you call it; absent: by the kind that is rehearsed"
+    )
 
 
 RequestId = Annotated[str, StringConstraints(min_length=1, max_length=100)]
@@ -113,7 +127,8 @@ class GrantRequest(Frozen):
     cap: Cap
     reason: Annotated[str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True)]
     request: RequestId | None = Field(
-        default=None, description="The request that this answers; the ledger's reason then names who asked, and why"
+        default=None,
+        description="The request that this answers; the ledger's reason then names who asked, and why",
     )
 
 
@@ -134,7 +149,9 @@ class CapRequest(Frozen):
     """A cap over all data of the tenant, for everybody or for one principal."""
 
     scope: Literal["tenant", "principal"]
-    principal: Name | None = Field(default=None, description="With scope `principal`: whose cap; outlives its keys")
+    principal: Name | None = Field(
+        default=None, description="With scope `principal`: whose cap; outlives its keys"
+    )
     cap: Cap
     reason: Annotated[str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True)]
 
@@ -143,9 +160,13 @@ class CertificateRequest(Frozen):
     """A certificate to check, alone or with the result that it shall bind."""
 
     certificate: dict[str, Any]
-    result: dict[str, Any] | None = Field(default=None, description="As `GET /v1/jobs/{id}/result` gave it")
+    result: dict[str, Any] | None = Field(
+        default=None, description="As `GET /v1/jobs/{id}/result` gave it"
+    )
     tables: dict[str, Digest] = Field(
-        default_factory=dict, max_length=1000, description="SHA-256 of its Parquet files by name, hexadecimal"
+        default_factory=dict,
+        max_length=1000,
+        description="SHA-256 of its Parquet files by name, hexadecimal",
     )
 
 
@@ -162,7 +183,8 @@ class KeyRequest(Frozen):
     principal: Name
     tenant: Name | None = Field(default=None, description="Operators only: the tenant's name or id")
     expires_at: datetime | None = Field(
-        default=None, description="RFC 3339 with its offset; in the future, less than ten years away"
+        default=None,
+        description="RFC 3339 with its offset; in the future, less than ten years away",
     )
 
 
@@ -181,7 +203,9 @@ class PersonRequest(Frozen):
 class WebhookRequest(Frozen):
     """An address to tell of events."""
 
-    url: Annotated[str, StringConstraints(min_length=9, max_length=2000)] = Field(description="https://…")
+    url: Annotated[str, StringConstraints(min_length=9, max_length=2000)] = Field(
+        description="https://…"
+    )
     events: Annotated[list[WebhookEvent], InPieces(min_length=1, max_length=20)]
     secret: Annotated[str, StringConstraints(max_length=100)] | None = Field(
         default=None,
@@ -196,20 +220,30 @@ Fingerprint = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 class SessionTokensRequest(Frozen):
     """Agents to invite to a federated job."""
 
-    owner: Fingerprint = Field(description="SHA-256 of the Ed25519 key that will sign the roster; every link pins it")
+    owner: Fingerprint = Field(
+        description="SHA-256 of the Ed25519 key that will sign the roster; every link pins it"
+    )
     count: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
     names: Annotated[list[Name], InPieces(min_length=1, max_length=1000)] | None = Field(
-        default=None, description="One link for each, and for an agent of that name alone; instead of `count`"
+        default=None,
+        description="One link for each, and for an agent of that name alone; instead of `count`",
     )
-    group: Name | None = Field(default=None, description="A standing group instead: its members need no token")
+    group: Name | None = Field(
+        default=None, description="A standing group instead: its members need no token"
+    )
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if self.names is not None and (self.group is not None or "count" in self.model_fields_set):
-            raise FieldError("names", "names are one link each: give no `count` and no `group` beside them")
+            raise FieldError(
+                "names", "names are one link each: give no `count` and no `group` beside them"
+            )
         for place, name in enumerate(self.names or ()):
             if not name.isprintable():
-                raise FieldError(f"names/{place}", "a name has printable characters: people compare it in a terminal")
+                raise FieldError(
+                    f"names/{place}",
+                    "a name has printable characters: people compare it in a terminal",
+                )
         if self.names is not None and len(set(self.names)) < len(self.names):
             raise FieldError("names", "names differ from each other")
         return self
@@ -218,7 +252,15 @@ class SessionTokensRequest(Frozen):
 class RosterRequest(Frozen):
     """Who takes part, signed by the owner's key, which the server never holds."""
 
-    roster: Annotated[str, StringConstraints(max_length=1 << 22)] = Field(description="JSON text, exactly as signed")
-    signature: Annotated[str, StringConstraints(max_length=100)] = Field(description="Ed25519, base64")
-    owner_key: Annotated[str, StringConstraints(max_length=100)] = Field(description="32 bytes in base64")
-    save_as: Name | None = Field(default=None, description="Keep these agents as a standing group of this name")
+    roster: Annotated[str, StringConstraints(max_length=1 << 22)] = Field(
+        description="JSON text, exactly as signed"
+    )
+    signature: Annotated[str, StringConstraints(max_length=100)] = Field(
+        description="Ed25519, base64"
+    )
+    owner_key: Annotated[str, StringConstraints(max_length=100)] = Field(
+        description="32 bytes in base64"
+    )
+    save_as: Name | None = Field(
+        default=None, description="Keep these agents as a standing group of this name"
+    )

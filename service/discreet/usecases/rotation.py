@@ -37,7 +37,9 @@ def still_known(services: Services, keys: Secrets) -> None:
         raise MasterKeyRetired()
 
 
-def sealing_step(step: Callable[Arguments, Awaitable[Answer]]) -> Callable[Arguments, Awaitable[Answer]]:
+def sealing_step(
+    step: Callable[Arguments, Awaitable[Answer]],
+) -> Callable[Arguments, Awaitable[Answer]]:
     """The step, taken anew under the key in use where the one that it had sealed with was retired meanwhile."""
 
     @wraps(step)
@@ -51,7 +53,9 @@ def sealing_step(step: Callable[Arguments, Awaitable[Answer]]) -> Callable[Argum
     return again
 
 
-async def rotate(services: Services, path: Path, kind: Kind, *, force: bool = False) -> dict[str, Any]:
+async def rotate(
+    services: Services, path: Path, kind: Kind, *, force: bool = False
+) -> dict[str, Any]:
     """Use the staged key of this kind, or a new one; for master keys, wrap everything under it."""
     if kind == "signing" and not force:
         async with services.database.transaction(SYSTEM) as connection:
@@ -98,12 +102,20 @@ async def rewrap(services: Services) -> int:
     return moved
 
 
-async def retire(services: Services, path: Path, kind: Kind, key_id: str, *, force: bool = False) -> dict[str, Any]:
+async def retire(
+    services: Services, path: Path, kind: Kind, key_id: str, *, force: bool = False
+) -> dict[str, Any]:
     """Forget an old key. Refused while a row needs it, or while API keys would stop to count."""
     async with services.database.transaction(SYSTEM) as connection:
         if kind == "content" and (number := await _needing(connection, key_id)):
-            raise Conflict(f"{number} rows cannot be read without this key; `discreet secrets rewrap` moves them")
-        if kind == "jobs" and not force and (number := await rotation.sealed_jobs(connection, key_id)):
+            raise Conflict(
+                f"{number} rows cannot be read without this key; `discreet secrets rewrap` moves them"
+            )
+        if (
+            kind == "jobs"
+            and not force
+            and (number := await rotation.sealed_jobs(connection, key_id))
+        ):
             raise Conflict(
                 f"{number} jobs that have not ended were sealed with this key and would fail; --force does it"
             )
@@ -113,7 +125,11 @@ async def retire(services: Services, path: Path, kind: Kind, key_id: str, *, for
                 raise Conflict(
                     f"{waiting} API keys were not used since the rotation and would stop to count; --force does it"
                 )
-        if kind == "signing" and not force and (number := await rotation.signed_results(connection, key_id)):
+        if (
+            kind == "signing"
+            and not force
+            and (number := await rotation.signed_results(connection, key_id))
+        ):
             raise Conflict(
                 f"{number} results were certified with this key and would not be given out any more; --force does it,"
                 " `discreet secrets trust` takes it back"
@@ -128,7 +144,9 @@ async def _needing(connection: AsyncConnection, key_id: str) -> int:
     except DBAPIError as error:
         if not isinstance(error.orig, psycopg.errors.LockNotAvailable):
             raise
-        raise Conflict("contents are being written, perhaps under this key; try again when they are stored") from None
+        raise Conflict(
+            "contents are being written, perhaps under this key; try again when they are stored"
+        ) from None
 
 
 async def _datasets(services: Services) -> int:

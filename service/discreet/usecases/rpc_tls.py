@@ -25,7 +25,9 @@ YEARS = 10
 
 def uses_tls(settings: Settings, host: str) -> bool:
     """Whether gRPC on this address is encrypted: always beyond this machine."""
-    return settings.rpc_tls != "auto" or settings.rpc_certificate is not None or not is_loopback(host)
+    return (
+        settings.rpc_tls != "auto" or settings.rpc_certificate is not None or not is_loopback(host)
+    )
 
 
 def certificate_paths(settings: Settings) -> tuple[Path, Path]:

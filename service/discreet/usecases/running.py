@@ -69,7 +69,9 @@ async def claim(services: Services, job_id: str) -> Claim | None:
             return None
         try:
             known, said = True, tamper_seals.said_of(row)
-            accepted = tamper_seals.is_accepted(services.secrets, row, row["tamper_seal"], data, said=said)
+            accepted = tamper_seals.is_accepted(
+                services.secrets, row, row["tamper_seal"], data, said=said
+            )
         except tamper_seals.JobKeyUnknown:  # the attempt is counted, as for a master key
             known = accepted = False
         if row["problem"].get("release") and row["tamper_seal"] is None:
@@ -79,7 +81,10 @@ async def claim(services: Services, job_id: str) -> Claim | None:
             await endings.fail(connection, job_id, "job_altered", ACTOR)
             return None
         try:
-            problem, plan = JOBS[row["kind"]].model_validate(row["problem"]), Plan.model_validate(row["plan"])
+            problem, plan = (
+                JOBS[row["kind"]].model_validate(row["problem"]),
+                Plan.model_validate(row["plan"]),
+            )
         except (KeyError, ValidationError) as error:
             log.error("the job is not one of this version", job=job_id, error=type(error).__name__)
             await endings.fail(connection, job_id, "job_outdated", ACTOR)
@@ -98,7 +103,9 @@ async def claim(services: Services, job_id: str) -> Claim | None:
         elif isinstance(problem, ProblemOnData) and problem.first_jobs:
             firsts, data = await releases.firsts(services, row["tenant_id"], problem.first_jobs)
             released = b"".join(first.released for first in firsts)
-        elif isinstance(problem, Rehearsal) and problem.around is not None:  # of which nothing but figures is made
+        elif (
+            isinstance(problem, Rehearsal) and problem.around is not None
+        ):  # of which nothing but figures is made
             (first,), _ = await releases.firsts(services, row["tenant_id"], [problem.around.job])
             released = first.released
     except releases.MasterKeyAbsent:
@@ -134,7 +141,9 @@ async def claim(services: Services, job_id: str) -> Claim | None:
 async def renew(services: Services, held: Claim) -> bool:
     """Extend the lease; True when the job shall be cancelled. LostJob when it is no longer ours."""
     async with services.database.transaction(SYSTEM) as connection:
-        cancel = await jobs.renew(connection, held.job_id, held.attempt, services.settings.lease_seconds)
+        cancel = await jobs.renew(
+            connection, held.job_id, held.attempt, services.settings.lease_seconds
+        )
     if cancel is None:
         raise LostJob()
     return cancel
@@ -176,7 +185,9 @@ async def keep_release(services: Services, held: Claim, released: bytes) -> Clai
     columns = releases.seal(keys, held.job_id, held.terms, released, kept=held.keeps_release)
     async with services.database.transaction(SYSTEM) as connection:
         await _hold_wanted(connection, held)
-        await jobs.store_release(connection, held.job_id, held.attempt, keys.content_key_id, **columns)
+        await jobs.store_release(
+            connection, held.job_id, held.attempt, keys.content_key_id, **columns
+        )
         still_known(services, keys)
         faults.point("release.written")
     faults.point("release.committed")
@@ -204,7 +215,11 @@ async def publish(
     digests = await anyio.to_thread.run_sync(_digests, result, tables)
     release_digest = await anyio.to_thread.run_sync(_release_digest, held)
     problem_digest = await anyio.to_thread.run_sync(_problem_digest, held)
-    said = None if headline is None else await anyio.to_thread.run_sync(digest_of_headline, headline, result)
+    said = (
+        None
+        if headline is None
+        else await anyio.to_thread.run_sync(digest_of_headline, headline, result)
+    )
     async with services.database.transaction(SYSTEM) as connection:
         await _hold_wanted(connection, held)
         passed = await _filters_passed(connection, held)
@@ -215,12 +230,18 @@ async def publish(
             price=held.plan.total,
             unit=held.plan.unit,
             neighbours=held.plan.neighbours,
-            events=[] if held.firsts else [event.model_dump(mode="json") for event in held.plan.events],
+            events=[]
+            if held.firsts
+            else [event.model_dump(mode="json") for event in held.plan.events],
             filters=passed,
-            assumptions=[*held.plan.assumptions, *(_release_assumptions(held) if assumptions is None else assumptions)],
+            assumptions=[
+                *held.plan.assumptions,
+                *(_release_assumptions(held) if assumptions is None else assumptions),
+            ],
             versions={name: version(name) for name in ("discreet", "numpy", "scipy")},
             ledger_entries=[
-                {"account": entry.account_id, "seq": entry.seq, "hash": entry.hash.hex()} for entry in settled
+                {"account": entry.account_id, "seq": entry.seq, "hash": entry.hash.hex()}
+                for entry in settled
             ],
             job=held.job_id,
             result_digest=digests[0],
@@ -233,11 +254,21 @@ async def publish(
             federation=federation,
             cryptographic=held.problem.evidence(held.plan, result),
             source=None if held.plan.source is None else held.plan.source.model_dump(mode="json"),
-            exposure=None if held.plan.exposure is None else held.plan.exposure.model_dump(mode="json"),
+            exposure=None
+            if held.plan.exposure is None
+            else held.plan.exposure.model_dump(mode="json"),
         )
-        await jobs.publish(connection, held.job_id, result, sign(body, services.secrets.signer), tables)
+        await jobs.publish(
+            connection, held.job_id, result, sign(body, services.secrets.signer), tables
+        )
         faults.point("publish.written")
-        await jobs.end(connection, held.job_id, "succeeded", mostly_noise=_MOSTLY_NOISE in result, headline=headline)
+        await jobs.end(
+            connection,
+            held.job_id,
+            "succeeded",
+            mostly_noise=_MOSTLY_NOISE in result,
+            headline=headline,
+        )
         faults.point("publish.ended")
     faults.point("publish.committed")
 
@@ -300,17 +331,27 @@ async def repair(services: Services) -> int:
 
 def _one_block(kind: str, data: Sequence[Mapping[str, Any]]) -> Any:
     """The public part of one of the blocks that a job reads; None where it reads none."""
-    return DATASETS[kind].read_public(data[0]["public"]) if data and data[0]["source_id"] is not None else None
+    return (
+        DATASETS[kind].read_public(data[0]["public"])
+        if data and data[0]["source_id"] is not None
+        else None
+    )
 
 
 def _release_digest(held: Claim) -> str | None:
     """SHA-256, hexadecimal, of what this job released, where that is kept; of these bytes, whatever a row says."""
-    return sha256(held.released).hexdigest() if held.released is not None and held.keeps_release else None
+    return (
+        sha256(held.released).hexdigest()
+        if held.released is not None and held.keeps_release
+        else None
+    )
 
 
 def _digests(result: bytes, tables: Mapping[str, bytes]) -> tuple[str, dict[str, str]]:
     """SHA-256 of the result and of each table, hexadecimal."""
-    return sha256(result).hexdigest(), {name: sha256(parquet).hexdigest() for name, parquet in tables.items()}
+    return sha256(result).hexdigest(), {
+        name: sha256(parquet).hexdigest() for name, parquet in tables.items()
+    }
 
 
 async def _hold(connection: Any, held: Claim | KeyUnknown) -> None:
@@ -342,12 +383,18 @@ def _release_assumptions(held: Claim) -> tuple[str, ...]:
     if held.firsts:  # nothing was released
         return ()
     timing = TIMING_ASSUMPTION.format(quantum=held.plan.resources.release_quantum_seconds)
-    return (FAILURE_ASSUMPTION,) if held.simulation else (ACCOUNTS_ASSUMPTION, FAILURE_ASSUMPTION, timing)
+    return (
+        (FAILURE_ASSUMPTION,)
+        if held.simulation
+        else (ACCOUNTS_ASSUMPTION, FAILURE_ASSUMPTION, timing)
+    )
 
 
 async def _lost_code(connection: Any, row: Mapping[str, Any]) -> str:
     """The code of a job whose last worker was lost. While it worked on the data, what ended it may depend on them."""
-    touched = any(entry["kind"] == "data_touched" for entry in await ledger.reservation(connection, row["id"]))
+    touched = any(
+        entry["kind"] == "data_touched" for entry in await ledger.reservation(connection, row["id"])
+    )
     hidden = touched and await jobs.find_release(connection, row["id"]) is None
     return "solver_failed" if hidden else "worker_lost"
 
@@ -357,7 +404,9 @@ async def _filters_passed(connection: Any, held: Claim) -> list[str]:
     if held.simulation:
         return []
     accounts = [
-        row["account_id"] for row in await ledger.reservation(connection, held.job_id) if row["kind"] == "reserve"
+        row["account_id"]
+        for row in await ledger.reservation(connection, held.job_id)
+        if row["kind"] == "reserve"
     ]
     if not accounts:
         return []

@@ -34,14 +34,18 @@ USUAL_BLOCKS = 32
 Row = dict[str, Any]
 
 
-async def create(services: Services, principal: Principal, asked: SourceRequest) -> tuple[Row, bool]:
+async def create(
+    services: Services, principal: Principal, asked: SourceRequest
+) -> tuple[Row, bool]:
     """The source and whether it is new: the same one again is the same, by its name. InvalidInput for data of which no
     source can be made, Conflict for a name that another source has."""
     require(principal, "owner")
     public = _public_part(asked)
     cap = cap_amounts(units_of(asked.cap))
     most = services.settings.content_bytes
-    block_bytes = max(1024, most // USUAL_BLOCKS) if asked.block_bytes is None else asked.block_bytes
+    block_bytes = (
+        max(1024, most // USUAL_BLOCKS) if asked.block_bytes is None else asked.block_bytes
+    )
     if block_bytes > most:
         raise InvalidInput(f"a content takes at most {most} bytes here", pointer="/block_bytes")
     said = {
@@ -60,7 +64,9 @@ async def create(services: Services, principal: Principal, asked: SourceRequest)
         if known is not None:
             if different := sorted(name for name, value in said.items() if known[name] != value):
                 says = f"there is a source {asked.name} already ({known['id']}), with another {', '.join(different)}"
-                raise Conflict(f"{says}: what a source says of its blocks is for good", code="name_taken")
+                raise Conflict(
+                    f"{says}: what a source says of its blocks is for good", code="name_taken"
+                )
             return known, False
         account = None
         if asked.cap_of == "source":
@@ -75,14 +81,18 @@ async def create(services: Services, principal: Principal, asked: SourceRequest)
             created_by=principal.name,
             **said,
         )
-        await audit_log.note(connection, principal, "source.create", source_id, name=asked.name, kind=asked.kind)
+        await audit_log.note(
+            connection, principal, "source.create", source_id, name=asked.name, kind=asked.kind
+        )
     return row, True
 
 
 def _public_part(asked: SourceRequest) -> dict[str, Any]:
     kind = DATASETS.get(asked.kind)
     if kind is None or not issubclass(kind, DatasetInBlocks):
-        possible = ", ".join(name for name, one in DATASETS.items() if issubclass(one, DatasetInBlocks))
+        possible = ", ".join(
+            name for name, one in DATASETS.items() if issubclass(one, DatasetInBlocks)
+        )
         raise InvalidInput(f"sources are made of data of the kinds {possible}", pointer="/kind")
     try:
         public = kind.read_public(asked.public)
@@ -112,13 +122,17 @@ async def accounts(services: Services, principal: Principal) -> set[str]:
         return await sources.accounts(connection, principal.tenant_id)
 
 
-async def page(services: Services, principal: Principal, after: tuple[Any, str] | None, size: int) -> list[Row]:
+async def page(
+    services: Services, principal: Principal, after: tuple[Any, str] | None, size: int
+) -> list[Row]:
     require(principal, *READERS)
     async with services.database.transaction(principal.tenant_id) as connection:
         return await sources.page(connection, principal.tenant_id, after, size)
 
 
-async def blocks_of(services: Services, principal: Principal, source: Mapping[str, Any]) -> list[Row]:
+async def blocks_of(
+    services: Services, principal: Principal, source: Mapping[str, Any]
+) -> list[Row]:
     """The blocks of a source as they are published: days and months in their order, labels as they came."""
     require(principal, *READERS)
     async with services.database.transaction(principal.tenant_id) as connection:
@@ -164,9 +178,13 @@ async def add_block(
         )
         async with datasets.sealed_content(services, principal, request) as sealed:
             if sealed.public != source["public"]:
-                raise InvalidInput("the content says otherwise of itself than the public part of the source")
+                raise InvalidInput(
+                    "the content says otherwise of itself than the public part of the source"
+                )
             return await datasets.keep(
-                services, sealed, partial(_store, services, principal, source, block, request, sealed)
+                services,
+                sealed,
+                partial(_store, services, principal, source, block, request, sealed),
             )
     finally:
         upload.close()
@@ -192,11 +210,18 @@ async def _store(
             if newest is not None and newest["id"] == known["id"]:
                 # Its owner has it still: from now on as long as a new one.
                 await audit_log.note(connection, principal, "dataset.retention", known["id"])
-                return await dataset_rows.set_retention(connection, known["id"], expires_at, False), False
+                return await dataset_rows.set_retention(
+                    connection, known["id"], expires_at, False
+                ), False
             which = (
-                f"block {known['block']}" if known["block"] != block else f"version {known['version']} of this block"
+                f"block {known['block']}"
+                if known["block"] != block
+                else f"version {known['version']} of this block"
             )
-            raise Conflict(f"this content is registered as {which} already ({known['id']})", code="content_known")
+            raise Conflict(
+                f"this content is registered as {which} already ({known['id']})",
+                code="content_known",
+            )
         if newest is not None:
             account = newest["account_id"]
         elif source["account_id"] is not None:
@@ -207,7 +232,9 @@ async def _store(
             # Erased, it had another label: on another account what was spent on it would not count any more.
             await datasets.require_unspent(connection, known)
         if account is None:
-            account = await _open_account(connection, principal, source["cap"], source["public"]["unit"])
+            account = await _open_account(
+                connection, principal, source["cap"], source["public"]["unit"]
+            )
             faults.point("block.opened")
         decided = {
             "id": sealed.dataset_id,
@@ -235,14 +262,22 @@ async def _store(
         )
         still_known(services, secrets)
         await audit_log.note(
-            connection, principal, "dataset.register", row["id"], account=account, kind=source["kind"], block=block
+            connection,
+            principal,
+            "dataset.register",
+            row["id"],
+            account=account,
+            kind=source["kind"],
+            block=block,
         )
         faults.point("block.written")
     faults.point("block.committed")
     return row, True
 
 
-async def _open_account(connection: Any, principal: Principal, cap: Mapping[str, str], unit: str) -> str:
+async def _open_account(
+    connection: Any, principal: Principal, cap: Mapping[str, str], unit: str
+) -> str:
     account_id = new_id("acc")
     await ledger.open_account(
         connection,
@@ -262,7 +297,10 @@ def view(row: Mapping[str, Any]) -> dict[str, Any]:
     """A source as it is published."""
     cap = {name: int(units) for name, units in row["cap"].items()}
     return {
-        **{name: row[name] for name in ("id", "name", "kind", "public", "mode", "cap_of", "block_bytes")},
+        **{
+            name: row[name]
+            for name in ("id", "name", "kind", "public", "mode", "cap_of", "block_bytes")
+        },
         "by": row["block_by"],
         "cap": figures(cap["epsilon"], cap["delta"]),
         "retention_days": row["retention_days"],

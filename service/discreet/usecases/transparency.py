@@ -45,7 +45,9 @@ async def _integrate(services: Services) -> bool:
         await log_memory.require(connection, services.database.log_memory.last)
         size = await leaves.append(connection, [os.urandom(SALT_BYTES) for _ in range(count)])
         root = Tree(size, await leaves.tiles(connection, tiles_of(size), size)).root()
-        signed = sign_checkpoint(await leaves.origin(connection), size, root, services.secrets.signer)
+        signed = sign_checkpoint(
+            await leaves.origin(connection), size, root, services.secrets.signer
+        )
         await leaves.sign(connection, size, root, signed.note)
     return count == BATCH
 
@@ -59,7 +61,10 @@ async def keep(services: Services) -> None:
             await remember(services)
         except Exception as error:
             found = trouble(error)
-            log.warning("the log takes nothing in", error=type(error).__name__ if found is None else found.code)
+            log.warning(
+                "the log takes nothing in",
+                error=type(error).__name__ if found is None else found.code,
+            )
             pause = AFTER_TROUBLE_SECONDS
         await asyncio.sleep(pause)
 
@@ -82,7 +87,10 @@ async def keep_memory(services: Services) -> None:
             await remember(services)
         except Exception as error:
             found = trouble(error)
-            log.warning("nothing is remembered of the log", error=type(error).__name__ if found is None else found.code)
+            log.warning(
+                "nothing is remembered of the log",
+                error=type(error).__name__ if found is None else found.code,
+            )
         await asyncio.sleep(AFTER_TROUBLE_SECONDS)
 
 
@@ -91,7 +99,9 @@ async def checkpoint(services: Services) -> str:
     async with services.database.transaction(SYSTEM, snapshot=True) as connection:
         found = await leaves.newest(connection)
         if found is None:
-            raise NotFound("nothing was signed of the log yet; it is within a second or two of the first start")
+            raise NotFound(
+                "nothing was signed of the log yet; it is within a second or two of the first start"
+            )
         return await _cosigned(connection, *found)
 
 
@@ -101,7 +111,9 @@ async def tile(services: Services, path: str) -> bytes:
     such tile, or not as wide a one yet."""
     asked = read_tile_path(path)
     if asked is None:
-        raise NotFound("a tile is `<level>/<number>` or `entries/<number>`, as C2SP tlog-tiles writes numbers")
+        raise NotFound(
+            "a tile is `<level>/<number>` or `entries/<number>`, as C2SP tlog-tiles writes numbers"
+        )
     level, number, count = asked
     async with services.database.transaction(SYSTEM, snapshot=True) as connection:
         if level == ENTRIES:
@@ -114,7 +126,9 @@ async def tile(services: Services, path: str) -> bytes:
     return b"".join(found)
 
 
-async def proofs(services: Services, tenant_id: str, certificate: Mapping[str, Any]) -> dict[str, Any] | None:
+async def proofs(
+    services: Services, tenant_id: str, certificate: Mapping[str, Any]
+) -> dict[str, Any] | None:
     """That the log holds the ledger entries that a certificate of this tenant names: a checkpoint, and for each entry
     its number, its salt and the path from its leaf to the checkpoint's root. None when the certificate names none, or
     when the database takes no changes and the log does not hold them yet.
@@ -141,7 +155,9 @@ async def proofs(services: Services, tenant_id: str, certificate: Mapping[str, A
     async with services.database.transaction(SYSTEM, snapshot=True) as connection:
         least = max(numbers) + 1
         needed = cosigning.needed(services.settings)
-        enough = await leaves.checkpoint(connection, least, needed) or await leaves.checkpoint(connection, least)
+        enough = await leaves.checkpoint(connection, least, needed) or await leaves.checkpoint(
+            connection, least
+        )
         if enough is None:
             return None
         size, note = enough
@@ -168,7 +184,9 @@ async def proven(services: Services, tenant_id: str, certificate: dict[str, Any]
     return certificate if found is None else {**certificate, "proofs": found}
 
 
-async def _leaves(services: Services, tenant_id: str, named: set[tuple[str, int]]) -> list[leaves.Leaf]:
+async def _leaves(
+    services: Services, tenant_id: str, named: set[tuple[str, int]]
+) -> list[leaves.Leaf]:
     async with services.database.transaction(tenant_id) as connection:
         return await leaves.leaves_of(connection, named)
 

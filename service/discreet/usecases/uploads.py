@@ -48,9 +48,15 @@ class NoRoom(Unavailable):
     code = "spool_unavailable"
 
     def __init__(self, error: OSError) -> None:
-        log.error("no room for an upload", error=errno.errorcode.get(error.errno or 0), path=error.filename)
+        log.error(
+            "no room for an upload",
+            error=errno.errorcode.get(error.errno or 0),
+            path=error.filename,
+        )
         why = os.strerror(error.errno or 0)
-        super().__init__(f"the upload cannot be kept while it is read (DISCREET_SPOOL): {why}; nothing was registered")
+        super().__init__(
+            f"the upload cannot be kept while it is read (DISCREET_SPOOL): {why}; nothing was registered"
+        )
 
 
 class NoReader(Unavailable):
@@ -192,7 +198,9 @@ class Reader:
         self._children, self._at_once = children, at_once
         self._slots: asyncio.Semaphore | None = None
 
-    async def read(self, upload: Upload, folder: Path, job: dict[str, Any], memory_bytes: int) -> Read:
+    async def read(
+        self, upload: Upload, folder: Path, job: dict[str, Any], memory_bytes: int
+    ) -> Read:
         """The content of an upload. InvalidInput and PayloadTooLarge as the owner shall see them; Unavailable, with
         the true cause or the word that it is not known, where the upload could not be read.
 
@@ -208,17 +216,27 @@ class Reader:
             ANSWER_BYTES,
             json_bytes(upload.plain_bytes) if upload.format == "json" else 0,
         )
-        given = {"format": upload.format, "upload_key": upload.key.hex(), "upload_bytes": upload.sealed_bytes}
+        given = {
+            "format": upload.format,
+            "upload_key": upload.key.hex(),
+            "upload_bytes": upload.sealed_bytes,
+        }
         given |= {"upload_parts": upload.parts}
         async with self._slots:
             target = SealedFile(folder)
             try:
                 found, _ = await self._children.call(
-                    "read", {**job, **given}, b"", limits, (upload.file.descriptor, target.descriptor)
+                    "read",
+                    {**job, **given},
+                    b"",
+                    limits,
+                    (upload.file.descriptor, target.descriptor),
                 )
                 if "no_room" in found:
                     raise NoRoom(OSError(found["no_room"], ""))
-                read = Read(bytes.fromhex(found["digest"]), found["public"], target, found["sealed_bytes"])
+                read = Read(
+                    bytes.fromhex(found["digest"]), found["public"], target, found["sealed_bytes"]
+                )
             except ChildFailed as failure:
                 target.close()
                 raise _refused(failure, limits) from failure
@@ -234,14 +252,18 @@ def _refused(failure: ChildFailed, limits: Limits) -> DiscreetError:
         case MemoryLimit():
             return PayloadTooLarge(f"reading the file takes more memory than {limits.most_memory}")
         case CpuLimit():
-            return PayloadTooLarge(f"reading the file takes longer than {limits.cpu_seconds} s of processor time")
+            return PayloadTooLarge(
+                f"reading the file takes longer than {limits.cpu_seconds} s of processor time"
+            )
         case WallLimit():
             return PayloadTooLarge(f"reading the file takes longer than {limits.wall_seconds:g} s")
         case NotIsolated():
             return Unavailable(failure.detail, code="not_isolated")
         case NotStarted():
             return NoReader(f"the upload cannot be read: {failure.detail}; nothing was registered")
-    log.error("an upload's reader ended without an answer", cause=failure.code, detail=failure.detail)
+    log.error(
+        "an upload's reader ended without an answer", cause=failure.code, detail=failure.detail
+    )
     why = failure.detail if isinstance(failure, Crashed | Raised) else "why is not known"
     detail = f"the reader of the upload ended without an answer: {why}; nothing was registered"
     return Unavailable(detail, code="not_read")

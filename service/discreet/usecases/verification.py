@@ -64,7 +64,9 @@ class Verifier:
     def __init__(self) -> None:
         self._tenants: OrderedDict[str, _Tenant] = OrderedDict()
 
-    async def look(self, services: Services, principal: Principal, *, again: bool = False) -> Verification:
+    async def look(
+        self, services: Services, principal: Principal, *, again: bool = False
+    ) -> Verification:
         """Check up to STEP entries more and say how far the ledger holds. `again`: everything from the first entry."""
         require(principal, *READERS)
         if again:
@@ -87,13 +89,21 @@ async def _look(services: Services, tenant_id: str, chains: dict[str, Chain]) ->
             for account, seq, digest in heads:
                 chain = chains.setdefault(account, Chain(tenant_id, account))
                 while chain.seq < seq and left > 0:
-                    rows = await ledger.entries(connection, account, after=chain.seq, size=min(PAGE, left))
+                    rows = await ledger.entries(
+                        connection, account, after=chain.seq, size=min(PAGE, left)
+                    )
                     if not rows:
-                        raise Broken("the entry is missing: the head names it", account, chain.seq + 1)
+                        raise Broken(
+                            "the entry is missing: the head names it", account, chain.seq + 1
+                        )
                     left -= len(rows)
                     await anyio.to_thread.run_sync(_follow, chain, rows)
                 if chain.seq == seq and chain.hash != digest:
-                    raise Broken("its hash is not the one that was verified before: it was changed", account, seq)
+                    raise Broken(
+                        "its hash is not the one that was verified before: it was changed",
+                        account,
+                        seq,
+                    )
         except Broken as found:
             broken = found
     entries = sum(chain.seq for chain in chains.values())
@@ -103,12 +113,16 @@ async def _look(services: Services, tenant_id: str, chains: dict[str, Chain]) ->
     return Verification(entries, head, datetime.now(UTC), broken)
 
 
-def _check_nothing_is_gone(chains: dict[str, Chain], heads: Sequence[tuple[str, int, bytes]]) -> None:
+def _check_nothing_is_gone(
+    chains: dict[str, Chain], heads: Sequence[tuple[str, int, bytes]]
+) -> None:
     """Broken when entries that were verified before are no longer there."""
     last = {account: seq for account, seq, _ in heads}
     for account, chain in chains.items():
         if chain.seq > last.get(account, 0):
-            raise Broken("the entry is missing: it was verified before", account, last.get(account, 0) + 1)
+            raise Broken(
+                "the entry is missing: it was verified before", account, last.get(account, 0) + 1
+            )
 
 
 def _follow(chain: Chain, rows: Sequence[dict[str, Any]]) -> None:

@@ -129,7 +129,9 @@ def signing_key(secret: str) -> bytes:
 
 def signature(secret: str, message_id: str, timestamp: int, body: str) -> str:
     """`v1,` and base64 of HMAC-SHA256 over `id.timestamp.body` (Standard Webhooks)."""
-    mac = hmac.digest(signing_key(secret), f"{message_id}.{timestamp}.{body}".encode(), hashlib.sha256)
+    mac = hmac.digest(
+        signing_key(secret), f"{message_id}.{timestamp}.{body}".encode(), hashlib.sha256
+    )
     return "v1," + base64.b64encode(mac).decode()
 
 
@@ -149,13 +151,22 @@ async def resolve(settings: Settings, url: str) -> tuple[SplitResult, list[str]]
         raise Refused("this is not an address") from error
     if parts.scheme != "https" and not (parts.scheme == "http" and settings.webhook_allow_http):
         raise Refused("an address that begins with https:// is needed")
-    if not parts.hostname or parts.username is not None or parts.password is not None or parts.fragment:
+    if (
+        not parts.hostname
+        or parts.username is not None
+        or parts.password is not None
+        or parts.fragment
+    ):
         raise Refused("an address with a host, without user and fragment is needed")
     if not url.isascii() or any(character.isspace() or ord(character) < 32 for character in url):
-        raise Refused("an address of printable ASCII is needed; write other letters percent-encoded or as punycode")
+        raise Refused(
+            "an address of printable ASCII is needed; write other letters percent-encoded or as punycode"
+        )
     port = port if port is not None else 443 if parts.scheme == "https" else 80
     if not is_allowed_port(settings.webhook_ports, port):
-        raise Refused(f"webhooks go to port {settings.webhook_ports} only (DISCREET_WEBHOOK_PORTS), not to {port}")
+        raise Refused(
+            f"webhooks go to port {settings.webhook_ports} only (DISCREET_WEBHOOK_PORTS), not to {port}"
+        )
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(settings.webhook_seconds):
@@ -164,7 +175,9 @@ async def resolve(settings: Settings, url: str) -> tuple[SplitResult, list[str]]
         raise Refused("this is not the name of a host") from error
     addresses = [str(entry[4][0]) for entry in found]
     if not settings.webhook_allow_private and not all(is_public(address) for address in addresses):
-        raise Refused("this address leads into a network that is not the public internet: loopback, private or special")
+        raise Refused(
+            "this address leads into a network that is not the public internet: loopback, private or special"
+        )
     if not addresses:
         raise OSError("no address")
     return parts, addresses
@@ -218,7 +231,9 @@ class Sender:
             return 0
         services = self._services
         async with services.database.transaction(SYSTEM) as connection:
-            due = await webhooks.take(connection, room, lease_seconds=3 * services.settings.webhook_seconds)
+            due = await webhooks.take(
+                connection, room, lease_seconds=3 * services.settings.webhook_seconds
+            )
         for delivery in due:
             task = asyncio.create_task(self._deliver(delivery))
             self._under_way.add(task)
@@ -245,7 +260,10 @@ class Sender:
             if why is None:
                 await webhooks.delivered(connection, delivery)
                 return
-            wait = min(settings.webhook_backoff_seconds * 2.0 ** (delivery["attempts"] - 1), LONGEST_WAIT_SECONDS)
+            wait = min(
+                settings.webhook_backoff_seconds * 2.0 ** (delivery["attempts"] - 1),
+                LONGEST_WAIT_SECONDS,
+            )
             disabled = await webhooks.failed(
                 connection,
                 delivery,
@@ -259,9 +277,14 @@ class Sender:
     async def _send(self, delivery: dict[str, Any]) -> int:
         """The status that the address answers."""
         parts, addresses = await resolve(self._services.settings, delivery["url"])
-        address = addresses[(delivery["attempts"] - 1) % len(addresses)]  # one that is dead costs one attempt
+        address = addresses[
+            (delivery["attempts"] - 1) % len(addresses)
+        ]  # one that is dead costs one attempt
         secret = sealing.unseal_whole(
-            self._services.secrets, delivery["content_key_id"], delivery["webhook_id"], bytes(delivery["sealed_secret"])
+            self._services.secrets,
+            delivery["content_key_id"],
+            delivery["webhook_id"],
+            bytes(delivery["sealed_secret"]),
         ).decode()
         timestamp = int(time.time())
         host = f"[{address}]" if ":" in address else address

@@ -46,7 +46,9 @@ def validate(adapter: TypeAdapter[Model], value: Any) -> Model:
     try:
         return adapter.validate_python(value)
     except ValidationError as error:
-        raise InvalidInput(issues_of(error.errors(include_url=False), value, _schema(adapter))) from error
+        raise InvalidInput(
+            issues_of(error.errors(include_url=False), value, _schema(adapter))
+        ) from error
 
 
 @lru_cache(maxsize=64)
@@ -113,7 +115,9 @@ async def parts(request: Request, most: Limit) -> AsyncIterator[bytes]:
     """The body as it comes, refused as soon as it is known to be over the limit."""
     encoding = request.headers.get("content-encoding", "identity")
     if encoding != "identity":
-        raise InvalidInput(f"a compressed body ({encoding[:40]}): send it as it is", code="invalid_json")
+        raise InvalidInput(
+            f"a compressed body ({encoding[:40]}): send it as it is", code="invalid_json"
+        )
     if request.headers.get("content-type", "").lower().startswith("multipart/"):
         raise InvalidInput("a form with parts: this call takes JSON", code="invalid_json")
     declared = request.headers.get("content-length", "")
@@ -127,7 +131,9 @@ async def parts(request: Request, most: Limit) -> AsyncIterator[bytes]:
                 raise PayloadTooLarge(limit=most)
             yield part
     except ClientDisconnect as error:
-        raise InvalidInput("the client went away before its body had come", code="invalid_json") from error
+        raise InvalidInput(
+            "the client went away before its body had come", code="invalid_json"
+        ) from error
 
 
 async def parse(adapter: TypeAdapter[Model], body: bytes) -> Model:
@@ -152,7 +158,9 @@ async def apart(work: Callable[[], Answer], size: int) -> Answer:
     return await anyio.to_thread.run_sync(work, limiter=limiter)
 
 
-def json_body(model: Any, most: int | None = SMALL_BYTES) -> Callable[[Request], AsyncIterator[Any]]:
+def json_body(
+    model: Any, most: int | None = SMALL_BYTES
+) -> Callable[[Request], AsyncIterator[Any]]:
     """A dependency that gives the validated JSON body of at most so many bytes; None: as many as a job may have.
 
     It stands after that on the principal, whose tenant's turn a large body takes.
@@ -161,7 +169,11 @@ def json_body(model: Any, most: int | None = SMALL_BYTES) -> Callable[[Request],
 
     async def dependency(request: Request) -> AsyncIterator[Any]:
         settings = request.app.state.services.settings
-        limit = of_job(settings) if most is None else _least(settings, Limit("body_bytes", "bytes", most))
+        limit = (
+            of_job(settings)
+            if most is None
+            else _least(settings, Limit("body_bytes", "bytes", most))
+        )
         async with held(request, limit) as body:
             yield await parse(adapter, body)
 

@@ -59,13 +59,19 @@ _POINTED = {"errors": [{"pointer": "/privacy/epsilon", "detail": "must be greate
 CODES: dict[str, Code] = {
     # Requests that cannot be read at all
     "invalid_http": Code(400, "The request is no HTTP", "this is no request of HTTP/1.1"),
-    "invalid_json": Code(400, "The body is no strict JSON", "not JSON at line 1, column 2: Expecting property name"),
+    "invalid_json": Code(
+        400, "The body is no strict JSON", "not JSON at line 1, column 2: Expecting property name"
+    ),
     "invalid_multipart": Code(400, "The body is no multipart form", "not a multipart form"),
     "idempotency_key_missing": Code(
-        400, "An idempotency key is needed", "send the header Idempotency-Key with 1 to 255 characters"
+        400,
+        "An idempotency key is needed",
+        "send the header Idempotency-Key with 1 to 255 characters",
     ),
     # Keys
-    "unauthenticated": Code(401, "An API key is needed", "send an API key: `Authorization: Bearer dsc_…`"),
+    "unauthenticated": Code(
+        401, "An API key is needed", "send an API key: `Authorization: Bearer dsc_…`"
+    ),
     "key_malformed": Code(
         401,
         "This is no API key",
@@ -75,7 +81,9 @@ CODES: dict[str, Code] = {
     "key_revoked": Code(401, "The API key was revoked", "this API key was revoked"),
     "key_expired": Code(401, "The API key has expired", "this API key has expired"),
     "forbidden": Code(
-        403, "The key's role does not allow this", "this needs the role owner; this key has the role analyst"
+        403,
+        "The key's role does not allow this",
+        "this needs the role owner; this key has the role analyst",
     ),
     "token_invalid": Code(
         401,
@@ -104,13 +112,22 @@ CODES: dict[str, Code] = {
         "the identity provider gives this person roles in several tenants; one is needed",
     ),
     "provider_unavailable": Code(
-        503, "The identity provider does not answer", "the identity provider does not answer; try again"
+        503,
+        "The identity provider does not answer",
+        "the identity provider does not answer; try again",
     ),
     "rate_limited": Code(
         429,
         "The key has used up its requests for now",
         "this key may ask 30000 times in 60 s (rate_limit_requests); again in 12 s",
-        {"limit": {"setting": "rate_limit_requests", "unit": "requests", "allowed": 30000, "came": 30001}},
+        {
+            "limit": {
+                "setting": "rate_limit_requests",
+                "unit": "requests",
+                "allowed": 30000,
+                "came": 30001,
+            }
+        },
     ),
     "too_many_uploads": Code(
         429,
@@ -126,7 +143,9 @@ CODES: dict[str, Code] = {
         {"limit": {"setting": "tenant_bodies", "unit": "bodies", "allowed": 4, "came": 5}},
     ),
     # Fields
-    "invalid_input": Code(422, "A field is not valid", "/privacy/epsilon: must be greater than 0", _POINTED),
+    "invalid_input": Code(
+        422, "A field is not valid", "/privacy/epsilon: must be greater than 0", _POINTED
+    ),
     "invalid_parameter": Code(
         422,
         "A parameter is not valid",
@@ -139,23 +158,39 @@ CODES: dict[str, Code] = {
         "/query/page_token: not a page token that this service gave for this list",
         {
             "errors": [
-                {"pointer": "/query/page_token", "detail": "not a page token that this service gave for this list"}
+                {
+                    "pointer": "/query/page_token",
+                    "detail": "not a page token that this service gave for this list",
+                }
             ]
         },
     ),
     "idempotency_key_reused": Code(
-        422, "The idempotency key was used with another body", "this Idempotency-Key was used with another body"
+        422,
+        "The idempotency key was used with another body",
+        "this Idempotency-Key was used with another body",
     ),
     "payload_too_large": Code(
         413,
         "The request is too large",
         "a request may have 32000000 bytes (json_body_bytes), this one has 40000000",
-        {"limit": {"setting": "json_body_bytes", "unit": "bytes", "allowed": 32000000, "came": 40000000}},
+        {
+            "limit": {
+                "setting": "json_body_bytes",
+                "unit": "bytes",
+                "allowed": 32000000,
+                "came": 40000000,
+            }
+        },
     ),
     "not_found": Code(404, "There is no such object", "there is no such job"),
-    "method_not_allowed": Code(405, "Method not allowed", "PUT is not possible here; possible: GET, POST"),
+    "method_not_allowed": Code(
+        405, "Method not allowed", "PUT is not possible here; possible: GET, POST"
+    ),
     # States
-    "too_many_webhooks": Code(409, "The tenant has as many webhooks as it may", "a tenant may have 20 webhooks"),
+    "too_many_webhooks": Code(
+        409, "The tenant has as many webhooks as it may", "a tenant may have 20 webhooks"
+    ),
     "too_many_objects": Code(
         409,
         "The tenant stores as many public objects as it may",
@@ -185,14 +220,23 @@ CODES: dict[str, Code] = {
         },
     ),
     "request_in_flight": Code(
-        409, "The same request is being answered", "a request with this Idempotency-Key is in flight"
+        409,
+        "The same request is being answered",
+        "a request with this Idempotency-Key is in flight",
     ),
     "no_result": Code(409, "The job has no result", "this job is queued and has no result"),
     "release_differs": Code(
         409,
         "The first job released something else",
         '/problem/method: fixed when job_1DkLuJ3mW4pS released: "counts" there',
-        {"errors": [{"pointer": "/problem/method", "detail": 'fixed when job_1DkLuJ3mW4pS released: "counts" there'}]},
+        {
+            "errors": [
+                {
+                    "pointer": "/problem/method",
+                    "detail": 'fixed when job_1DkLuJ3mW4pS released: "counts" there',
+                }
+            ]
+        },
     ),
     "exposed": Code(
         409,
@@ -201,7 +245,9 @@ CODES: dict[str, Code] = {
         {"errors": [{"pointer": "/problem/exposure", "detail": "3 agents, 40 opened numbers"}]},
     ),
     "no_release": Code(
-        409, "The job has released nothing that can be asked again", "job_1DkLuJ3mW4pS is running: it has no result yet"
+        409,
+        "The job has released nothing that can be asked again",
+        "job_1DkLuJ3mW4pS is running: it has no result yet",
     ),
     "job_ended": Code(409, "The job has ended", "this job has succeeded already"),
     "content_known": Code(
@@ -214,30 +260,52 @@ CODES: dict[str, Code] = {
         "The privacy units differ",
         "this account counts in the unit request, the dataset in person",
     ),
-    "dataset_in_use": Code(409, "A job needs the dataset", "a job still needs this dataset; cancel it first"),
-    "cap_below_spent": Code(409, "The cap is below what is spent", "more than this cap is spent or reserved already"),
+    "dataset_in_use": Code(
+        409, "A job needs the dataset", "a job still needs this dataset; cancel it first"
+    ),
+    "cap_below_spent": Code(
+        409, "The cap is below what is spent", "more than this cap is spent or reserved already"
+    ),
     "too_many_open_requests": Code(
         409,
         "Too many requests wait for an answer",
         "3 requests of yours wait for an owner’s answer; no further one before that",
     ),
-    "request_answered": Code(409, "The request was answered", "ada has declined this request already"),
+    "request_answered": Code(
+        409, "The request was answered", "ada has declined this request already"
+    ),
     "content_changed": Code(
-        409, "The content changed while it was read", "the content changed while it was read; nothing was registered"
+        409,
+        "The content changed while it was read",
+        "the content changed while it was read; nothing was registered",
     ),
     "name_taken": Code(409, "The name is taken", "there is a tenant north already"),
     "conflict": Code(
-        409, "The object's state does not allow this", "the object is in a state that does not allow this"
+        409,
+        "The object's state does not allow this",
+        "the object is in a state that does not allow this",
     ),
     # Sessions of agents
     "not_awaiting_agents": Code(409, "The job waits for no agents", "this job is running"),
-    "owner_pinned": Code(409, "The links pin another owner", "the links of this session pin another owner's key"),
-    "owner_differs": Code(403, "Another owner's key", "the links of this session pin another owner's key"),
-    "roster_signature": Code(403, "The roster's signature is wrong", "the roster is not signed by this key"),
+    "owner_pinned": Code(
+        409, "The links pin another owner", "the links of this session pin another owner's key"
+    ),
+    "owner_differs": Code(
+        403, "Another owner's key", "the links of this session pin another owner's key"
+    ),
+    "roster_signature": Code(
+        403, "The roster's signature is wrong", "the roster is not signed by this key"
+    ),
     "roster_signed": Code(409, "The roster is signed", "the roster is signed already"),
-    "roster_stale": Code(409, "The roster is out of date", "an agent announced something else meanwhile"),
-    "session_full": Code(409, "The session is full", "as many agents as the job's terms allow have joined"),
-    "no_rpc": Code(503, "gRPC is not set up", "this API does not know where gRPC is: set DISCREET_RPC_ADDRESS"),
+    "roster_stale": Code(
+        409, "The roster is out of date", "an agent announced something else meanwhile"
+    ),
+    "session_full": Code(
+        409, "The session is full", "as many agents as the job's terms allow have joined"
+    ),
+    "no_rpc": Code(
+        503, "gRPC is not set up", "this API does not know where gRPC is: set DISCREET_RPC_ADDRESS"
+    ),
     "not_read": Code(
         503,
         "The upload could not be read",
@@ -250,7 +318,11 @@ CODES: dict[str, Code] = {
         "docs/security.md)",
     ),
     # The service
-    "unavailable": Code(503, "The service cannot answer now", "a part that discreet needs does not answer; try again"),
+    "unavailable": Code(
+        503,
+        "The service cannot answer now",
+        "a part that discreet needs does not answer; try again",
+    ),
     "database_unavailable": Code(
         503,
         "The database does not answer",
@@ -289,18 +361,28 @@ CODES: dict[str, Code] = {
         "The object storage does not answer",
         "the object storage said nothing for 10 s; try again",
     ),
-    "storage_full": Code(503, "The object storage is full", "the object storage has no room for more"),
+    "storage_full": Code(
+        503, "The object storage is full", "the object storage has no room for more"
+    ),
     "storage_denied": Code(
-        503, "The object storage refuses this service", "the object storage does not let this service in"
+        503,
+        "The object storage refuses this service",
+        "the object storage does not let this service in",
     ),
     "place_refused": Code(
         422,
         "Nothing is read from this address",
         "/content_from: no content is read from this address: the operator allows places and who may use them, and this"
         " is in none of yours (DISCREET_CONTENT_PLACES)",
-        {"errors": [{"pointer": "/content_from", "detail": "no content is read from this address"}]},
+        {
+            "errors": [
+                {"pointer": "/content_from", "detail": "no content is read from this address"}
+            ]
+        },
     ),
-    "place_unavailable": Code(503, "The place of the content does not answer", "the server does not answer in time"),
+    "place_unavailable": Code(
+        503, "The place of the content does not answer", "the server does not answer in time"
+    ),
     "places_unreadable": Code(
         503,
         "The operator's file of places cannot be read",
@@ -312,7 +394,9 @@ CODES: dict[str, Code] = {
         "no room for the upload while it is read (DISCREET_SPOOL): No space left on device; nothing was registered",
     ),
     "reader_not_started": Code(
-        503, "Uploads cannot be read now", "the reader of uploads does not start; nothing was registered"
+        503,
+        "Uploads cannot be read now",
+        "the reader of uploads does not start; nothing was registered",
     ),
     "not_ready": Code(503, "The process is not ready", "database: the database does not answer"),
     "object_altered": Code(
@@ -342,6 +426,10 @@ NOTHING_HERE = "there is nothing at this address; /docs lists the calls"
 
 
 HEADERS: dict[str, dict[str, str]] = {
-    **{code: {"Retry-After": "2"} for code, known in CODES.items() if known.status == HTTPStatus.SERVICE_UNAVAILABLE},
+    **{
+        code: {"Retry-After": "2"}
+        for code, known in CODES.items()
+        if known.status == HTTPStatus.SERVICE_UNAVAILABLE
+    },
     "request_in_flight": {"Retry-After": "1"},
 }

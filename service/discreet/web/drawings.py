@@ -56,7 +56,9 @@ async def drawn(services: Services, principal: Principal, job_id: str) -> Drawn:
             if job_id not in _kept:  # nobody has drawn it while this one waited
                 async with turns():
                     problem = await objects.filled_text(services, principal, row["problem"])
-                    _kept[job_id] = await anyio.to_thread.run_sync(_draw, {**row, "problem": problem}, text)
+                    _kept[job_id] = await anyio.to_thread.run_sync(
+                        _draw, {**row, "problem": problem}, text
+                    )
     known = _kept[job_id]
     _kept.move_to_end(job_id)
     while len(_kept) > KEPT_RESULTS:
@@ -67,7 +69,8 @@ async def drawn(services: Services, principal: Principal, job_id: str) -> Drawn:
 def charts_text(charts: Sequence[Chart]) -> bytes:
     """Charts as clients of the API read them, JSON."""
     listed = [
-        {"name": one.name, "title": one.title, "caption": one.caption, "figure": one.standalone()} for one in charts
+        {"name": one.name, "title": one.title, "caption": one.caption, "figure": one.standalone()}
+        for one in charts
     ]
     return json.dumps({"charts": listed}, allow_nan=False, separators=(",", ":")).encode()
 

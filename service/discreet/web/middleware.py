@@ -13,7 +13,9 @@ from discreet.observability import telemetry
 from discreet.web import problem_details
 from discreet.web.codes import NOTHING_HERE
 
-UNTIMED = frozenset(("POST", path) for path in ("/v1/datasets", "/datasets/upload", "/datasets/content"))
+UNTIMED = frozenset(
+    ("POST", path) for path in ("/v1/datasets", "/datasets/upload", "/datasets/content")
+)
 """How long content takes to register may depend on it, so no figure and no trace says it."""
 UNTRACED = frozenset({"/healthz", "/readyz", "/metrics"})
 
@@ -25,8 +27,12 @@ OF_PAGES = {
     "Referrer-Policy": "same-origin",
 }
 
-_requests = Counter("discreet_http_requests_total", "Requests that were answered", ["method", "route", "status"])
-_seconds = Histogram("discreet_http_request_seconds", "Time to answer", ["method", "route", "status"])
+_requests = Counter(
+    "discreet_http_requests_total", "Requests that were answered", ["method", "route", "status"]
+)
+_seconds = Histogram(
+    "discreet_http_request_seconds", "Time to answer", ["method", "route", "status"]
+)
 _METHODS = frozenset({"GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"})
 
 
@@ -57,15 +63,21 @@ class Envelope:
         try:
             with _traced(method, scope) as span:
                 if "\0" in scope["path"]:
-                    await problem_details.document(404, "not_found", NOTHING_HERE)(scope, receive, sending)
+                    await problem_details.document(404, "not_found", NOTHING_HERE)(
+                        scope, receive, sending
+                    )
                 else:
                     await self._app(scope, receive, sending)
                 span.update_name(f"{method} {_route(scope)}")
-                span.set_attributes({"http.route": _route(scope), "http.response.status_code": status})
+                span.set_attributes(
+                    {"http.route": _route(scope), "http.response.status_code": status}
+                )
         finally:
             _requests.labels(method, _route(scope), status).inc()
             if (method, _route(scope)) not in UNTIMED:
-                _seconds.labels(method, _route(scope), status).observe(time.perf_counter() - started)
+                _seconds.labels(method, _route(scope), status).observe(
+                    time.perf_counter() - started
+                )
 
 
 def _route(scope: Scope) -> str:

@@ -56,9 +56,13 @@ class Binding(BaseModel):
     reserved: dict[str, float]
     requested: dict[str, float]
     largest: dict[str, float] = Field(description="The largest request that would pass")
-    scope: str | None = Field(default=None, description="`tenant` or `principal` where such a cap binds")
+    scope: str | None = Field(
+        default=None, description="`tenant` or `principal` where such a cap binds"
+    )
     subject: str | None = Field(default=None, description="Whose cap it is")
-    source: str | None = Field(default=None, description="The name of the source, where the cap is that of a block")
+    source: str | None = Field(
+        default=None, description="The name of the source, where the cap is that of a block"
+    )
     block: str | None = Field(default=None, description="The block")
 
 
@@ -85,7 +89,11 @@ class ProblemDocument(BaseModel):
 
 
 def body_of(
-    status: int, code: str, detail: str, issues: Iterable[FieldIssue] = (), extra: Mapping[str, Any] | None = None
+    status: int,
+    code: str,
+    detail: str,
+    issues: Iterable[FieldIssue] = (),
+    extra: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """A problem document."""
     body: dict[str, Any] = {
@@ -116,7 +124,11 @@ def document(
     extra: Mapping[str, Any] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
-    sent = {**HEADERS.get(code, {}), **({"WWW-Authenticate": "Bearer"} if status == 401 else {}), **(headers or {})}
+    sent = {
+        **HEADERS.get(code, {}),
+        **({"WWW-Authenticate": "Bearer"} if status == 401 else {}),
+        **(headers or {}),
+    }
     return JSONResponse(
         body_of(status, code, detail, issues, extra),
         status_code=status,
@@ -128,16 +140,24 @@ def document(
 def of_error(error: DiscreetError) -> JSONResponse:
     """The problem document of a refusal."""
     known = CODES.get(error.code)
-    status = next(s for kind, s in STATUS if isinstance(error, kind)) if known is None else known.status
+    status = (
+        next(s for kind, s in STATUS if isinstance(error, kind)) if known is None else known.status
+    )
     extra: dict[str, Any] = {}
     if isinstance(error, BudgetExhausted):
         extra["binding"] = error.binding
     if error.limit is not None:
         extra["limit"] = asdict(error.limit)
-    issues = error.issues if isinstance(error, InvalidInput | NotFound | Exposed | ReleaseDiffers) else ()
+    issues = (
+        error.issues
+        if isinstance(error, InvalidInput | NotFound | Exposed | ReleaseDiffers)
+        else ()
+    )
     headers = None
     if isinstance(error, TooManyRequests):
-        spent = Rate(error.limit.allowed if error.limit else 0, error.window_seconds, 0, error.seconds_left)
+        spent = Rate(
+            error.limit.allowed if error.limit else 0, error.window_seconds, 0, error.seconds_left
+        )
         headers = {"Retry-After": str(error.seconds_left), **rate_headers(spent)}
     if isinstance(error, TooManyUploads | TooManyBodies):
         headers = {"Retry-After": str(error.seconds_left)}
@@ -146,8 +166,14 @@ def of_error(error: DiscreetError) -> JSONResponse:
 
 def _methods(request: Request) -> str:
     """What the address of this request can be asked for. The framework names only the first route that it finds."""
-    routes = (route for route in request.app.router.routes if route.matches(request.scope)[0] is not Match.NONE)
-    return ", ".join(sorted({method for route in routes for method in getattr(route, "methods", None) or ()}))
+    routes = (
+        route
+        for route in request.app.router.routes
+        if route.matches(request.scope)[0] is not Match.NONE
+    )
+    return ", ".join(
+        sorted({method for route in routes for method in getattr(route, "methods", None) or ()})
+    )
 
 
 def rate_headers(rate: Rate) -> dict[str, str]:
@@ -169,7 +195,9 @@ def install(app: FastAPI) -> None:
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         # Bodies are validated by `bodies`; what FastAPI itself refuses are parameters of path, query and header.
         issues = [FieldIssue(pointer(issue["loc"]), sentence(issue)) for issue in error.errors()]
-        return document(422, "invalid_parameter", f"{issues[0].pointer}: {issues[0].detail}", issues)
+        return document(
+            422, "invalid_parameter", f"{issues[0].pointer}: {issues[0].detail}", issues
+        )
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> JSONResponse:
@@ -200,5 +228,7 @@ def install(app: FastAPI) -> None:
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
         # Where, and of which type; not the message, which may carry a value of private content.
         trace = "".join(traceback.format_tb(error.__traceback__))
-        log.error("unexpected error", error=type(error).__name__, path=request.url.path, trace=trace)
+        log.error(
+            "unexpected error", error=type(error).__name__, path=request.url.path, trace=trace
+        )
         return document(500, "internal", INTERNAL)

@@ -27,7 +27,9 @@ def beside(fields: Any, content: bool | None) -> dict[str, Any]:
     `content`: whether the body has one; None for a form, where it is a part of its own.
     """
     if not isinstance(fields, dict):
-        raise InvalidInput("a JSON object is needed", pointer="/metadata" if content is None else "")
+        raise InvalidInput(
+            "a JSON object is needed", pointer="/metadata" if content is None else ""
+        )
     if content is not None:
         if not content:
             raise InvalidInput("this field is needed", pointer="/content")

@@ -42,7 +42,11 @@ def answer(body: Any, status: int = 200, headers: dict[str, str] | None = None) 
 
 def joined(body: dict[str, Any], **texts: bytes) -> bytes:
     """`body` as JSON with further fields whose JSON text is there already."""
-    return _text(body).encode()[:-1] + b"".join(b',"%s":%s' % (k.encode(), text) for k, text in texts.items()) + b"}"
+    return (
+        _text(body).encode()[:-1]
+        + b"".join(b',"%s":%s' % (k.encode(), text) for k, text in texts.items())
+        + b"}"
+    )
 
 
 def resource(request: Request, body: Any, kind: str = "application/json") -> Response:
@@ -81,7 +85,9 @@ class Pages:
         if token is None:
             return None
         try:
-            sealed = base64.b64decode(token.encode("ascii") + b"=" * (-len(token) % 4), altchars=b"-_", validate=True)
+            sealed = base64.b64decode(
+                token.encode("ascii") + b"=" * (-len(token) % 4), altchars=b"-_", validate=True
+            )
         except ValueError:
             sealed = b""
         mac, text = sealed[:_MAC_BYTES], sealed[_MAC_BYTES:]

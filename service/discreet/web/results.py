@@ -24,6 +24,8 @@ async def envelope_text(services: Services, principal: Principal, job_id: str) -
     Conflict for a certificate that binds no result."""
     _, _, certificate = await jobs.result(services, principal, job_id)
     if not {"result_digest", "tables"} <= certificate.keys():
-        raise Conflict("the certificate is of an older version and binds no result", code="no_result")
+        raise Conflict(
+            "the certificate is of an older version and binds no result", code="no_result"
+        )
     shown = await transparency.proven(services, principal.tenant_id, certificate)
     return canonical.dumps(envelopes.seal(shown, services.secrets.signer))

@@ -55,7 +55,9 @@ async def register(request: Request, principal: Principal) -> tuple[dict[str, An
         return await datasets.register(services, principal, await registration(request))
 
 
-async def add_block(request: Request, principal: Principal, source_id: str) -> tuple[dict[str, Any], bool]:
+async def add_block(
+    request: Request, principal: Principal, source_id: str
+) -> tuple[dict[str, Any], bool]:
     """Register the block that the request brings: its row, and whether it is new. Errors: `sources.add_block`."""
     services: Services = request.app.state.services
     source = await sources.find(services, principal, source_id)
@@ -64,7 +66,9 @@ async def add_block(request: Request, principal: Principal, source_id: str) -> t
         if _is_form(request):
             given, upload = await _multipart(request, services.settings, block_of)
         else:
-            coming = bodies.parts(request, Limit("json_body_bytes", "bytes", services.settings.json_body_bytes))
+            coming = bodies.parts(
+                request, Limit("json_body_bytes", "bytes", services.settings.json_body_bytes)
+            )
             given, upload = await _large(services.settings, b"", coming, block_of)
         return await sources.add_block(services, principal, source, given.block, upload)
 
@@ -145,7 +149,9 @@ class _Body(Generic[Given]):
             given = self._settled(bytes(self._metadata), self._contents > 0)
         except InvalidInput as error:
             if error.code == "invalid_json" and error.issues[0].pointer == "" and self._contents:
-                raise InvalidInput(f"beside the content, {error.issues[0].detail}", code=error.code) from None
+                raise InvalidInput(
+                    f"beside the content, {error.issues[0].detail}", code=error.code
+                ) from None
             raise
         self._upload.finish()
         return given, self._upload
@@ -156,7 +162,9 @@ class _Body(Generic[Given]):
     def _part(self, part: bytes) -> None:
         codes, levels = self._structure.take(part)
         # Where a member of the outermost object begins, has its colon, or ends.
-        places = np.flatnonzero(((levels == 1) & _BETWEEN[codes]) | ((levels == 0) & (codes == _END)))
+        places = np.flatnonzero(
+            ((levels == 1) & _BETWEEN[codes]) | ((levels == 0) & (codes == _END))
+        )
         begun = 0
         for place in places.tolist():
             self._keep(part[begun:place])
@@ -183,7 +191,12 @@ class _Body(Generic[Given]):
         self._metadata += part
         if len(self._metadata) > METADATA_BYTES:
             raise PayloadTooLarge(
-                limit=Limit("metadata_bytes", "bytes beside its content", METADATA_BYTES, len(self._metadata))
+                limit=Limit(
+                    "metadata_bytes",
+                    "bytes beside its content",
+                    METADATA_BYTES,
+                    len(self._metadata),
+                )
             )
 
 
@@ -195,7 +208,9 @@ def _is_content(member: bytearray) -> bool:
         return False
 
 
-async def _multipart(request: Request, settings: Settings, settled: Settled[Given]) -> tuple[Given, Upload]:
+async def _multipart(
+    request: Request, settings: Settings, settled: Settled[Given]
+) -> tuple[Given, Upload]:
     most = settings.upload_bytes
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > most:
@@ -213,7 +228,9 @@ async def _multipart(request: Request, settings: Settings, settled: Settled[Give
                     await anyio.to_thread.run_sync(form.take, bytes(piece))
                     piece.clear()
         except ClientDisconnect as error:
-            raise InvalidInput("the client went away before its body had come", code="invalid_multipart") from error
+            raise InvalidInput(
+                "the client went away before its body had come", code="invalid_multipart"
+            ) from error
         return await anyio.to_thread.run_sync(form.end, bytes(piece))
     except BaseException:
         form.close()
@@ -302,11 +319,18 @@ class _Form(Generic[Given]):
         elif self._into == "content" and self._upload is None and b"filename" in options:
             self._upload = Upload(self._settings.spool_folder)
             filename = options[b"filename"].decode("latin-1")
-            self._upload.format = format_of(filename, self._headers.get(b"content-type", b"").decode("latin-1"))
+            self._upload.format = format_of(
+                filename, self._headers.get(b"content-type", b"").decode("latin-1")
+            )
         elif self._into in ("metadata", "content"):
-            raise InvalidInput(f"one part `{self._into}` is needed, the content as a file", pointer=f"/{self._into}")
+            raise InvalidInput(
+                f"one part `{self._into}` is needed, the content as a file",
+                pointer=f"/{self._into}",
+            )
         else:
-            raise InvalidInput("the form has the parts `metadata` and `content`", pointer=f"/{self._into[:100]}")
+            raise InvalidInput(
+                "the form has the parts `metadata` and `content`", pointer=f"/{self._into[:100]}"
+            )
 
     def _data(self, data: bytes, start: int, end: int) -> None:
         if self._into == "metadata":
@@ -337,7 +361,9 @@ def _broken() -> InvalidInput:
     return InvalidInput("not a multipart form", code="invalid_multipart")
 
 
-def _registration(given: Beside, source: Callable[[], Content] | Upload | None = None) -> Registration:
+def _registration(
+    given: Beside, source: Callable[[], Content] | Upload | None = None
+) -> Registration:
     """Of a content that came (`source`), or that lies where `given` says."""
     kind, public, chosen, where = given
     if where is not None and isinstance(source, Upload):

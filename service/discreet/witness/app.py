@@ -40,6 +40,11 @@ def create_app(witness: Witness) -> Starlette:
 def serve(witness: Witness, *, host: str, port: int) -> None:
     """Answer until told to stop."""
     config = uvicorn.Config(
-        create_app(witness), host=host, port=port, log_level="warning", access_log=False, server_header=False
+        create_app(witness),
+        host=host,
+        port=port,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
     )
     uvicorn.Server(config).run()

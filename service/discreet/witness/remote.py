@@ -23,13 +23,18 @@ class RemoteLog:
     """The log of a service at a URL."""
 
     def __init__(self, url: str) -> None:
-        self._http = httpx.Client(base_url=f"{url.rstrip('/')}/v1/log", timeout=SECONDS, trust_env=False)
+        self._http = httpx.Client(
+            base_url=f"{url.rstrip('/')}/v1/log", timeout=SECONDS, trust_env=False
+        )
 
     def __enter__(self) -> RemoteLog:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._http.close()
 
@@ -42,12 +47,20 @@ class RemoteLog:
 
     def tree(self, size: int, leaves: list[int]) -> Tree:
         """As much of the tree of `size` leaves as proofs of what these leaves are in need."""
-        return Tree(size, {place: self._tile(place, width(place, size)) for place in sorted(tiles_of(size, leaves))})
+        return Tree(
+            size,
+            {
+                place: self._tile(place, width(place, size))
+                for place in sorted(tiles_of(size, leaves))
+            },
+        )
 
     def _tile(self, place: Tile, count: int) -> list[bytes]:
         content = self._get(f"/tile/{tile_path(place, count)}", 32 * count)
         if len(content) != 32 * count:
-            raise LogUnreadable(f"tile {tile_path(place, count)} has {len(content)} bytes where {32 * count} are due")
+            raise LogUnreadable(
+                f"tile {tile_path(place, count)} has {len(content)} bytes where {32 * count} are due"
+            )
         return [content[at : at + 32] for at in range(0, 32 * count, 32)]
 
     def _get(self, path: str, most: int) -> bytes:

@@ -16,7 +16,14 @@ import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.errors import DiscreetError
-from discreet.ledger.checkpoints import BadNote, Checkpoint, Verifier, cosign, public_bytes, read_checkpoint
+from discreet.ledger.checkpoints import (
+    BadNote,
+    Checkpoint,
+    Verifier,
+    cosign,
+    public_bytes,
+    read_checkpoint,
+)
 from discreet.ledger.witnessing import AnotherTree, judge
 from discreet.private_files import private_folder, write_private
 
@@ -69,9 +76,14 @@ class Witness:
     def _read_key(self) -> Ed25519PrivateKey:
         place = self._folder / _KEY
         if not place.exists():
-            write_private(place, base64.b64encode(Ed25519PrivateKey.generate().private_bytes_raw()).decode() + "\n")
+            write_private(
+                place,
+                base64.b64encode(Ed25519PrivateKey.generate().private_bytes_raw()).decode() + "\n",
+            )
         try:
-            return Ed25519PrivateKey.from_private_bytes(base64.b64decode(place.read_text().strip(), validate=True))
+            return Ed25519PrivateKey.from_private_bytes(
+                base64.b64decode(place.read_text().strip(), validate=True)
+            )
         except ValueError:
             raise DiscreetError(f"{place} holds no key of a witness: 32 bytes in base64") from None
 

@@ -22,14 +22,22 @@ def require_growth(log: RemoteLog, newest: Checkpoint, known: Iterable[Checkpoin
     """Forked unless the tree of `newest` begins with that of every other checkpoint. LogUnreadable."""
     for before in known:
         if before.origin != newest.origin:
-            raise Forked(f"the log is called {newest.origin} now, and was {before.origin}", before, newest)
+            raise Forked(
+                f"the log is called {newest.origin} now, and was {before.origin}", before, newest
+            )
         if before.size > newest.size:
-            raise Forked(f"the log has {newest.size} entries, and had {before.size}: it was taken back", before, newest)
+            raise Forked(
+                f"the log has {newest.size} entries, and had {before.size}: it was taken back",
+                before,
+                newest,
+            )
         if before.size == newest.size:
             path = []
         else:
             # The last leaf of the old tree and the first behind it: both sides of where one ends in the other.
-            path = log.tree(newest.size, [max(before.size - 1, 0), before.size]).consistency(before.size)
+            path = log.tree(newest.size, [max(before.size - 1, 0), before.size]).consistency(
+                before.size
+            )
         try:
             check_consistency(before.size, newest.size, before.root, newest.root, path)
         except Unproven:

@@ -48,10 +48,16 @@ class ClusterFinisher:
 
     def takes(self, held: Claim) -> bool:
         """Huge, and not a simulation: what a simulation adds to its result is not worked on in blocks."""
-        return not held.simulation and held.problem.pairs_to_assign(held.public) >= self._least_pairs
+        return (
+            not held.simulation and held.problem.pairs_to_assign(held.public) >= self._least_pairs
+        )
 
     async def run(
-        self, header: dict[str, Any], payload: bytes, limits: Limits, on_progress: OnProgress | None = None
+        self,
+        header: dict[str, Any],
+        payload: bytes,
+        limits: Limits,
+        on_progress: OnProgress | None = None,
     ) -> Output:
         """As `Zygote.run` of a step `finish`. ChildFailed when the cluster did not bring a result."""
         ours, theirs = socket.socketpair()
@@ -75,7 +81,9 @@ class ClusterFinisher:
         except TimeoutError as error:
             raise WallLimit(f"the cluster was not done within {limits.wall_seconds:g} s") from error
         except (EOFError, OSError, ValueError) as error:
-            raise ChildFailed("the helper that talks to the cluster ended without a result") from error
+            raise ChildFailed(
+                "the helper that talks to the cluster ended without a result"
+            ) from error
         finally:
             writer.close()
             with contextlib.suppress(ProcessLookupError):
@@ -93,7 +101,9 @@ class Cluster:
 
     def open(self, parts: Sequence[Part]) -> None:
         made = [
-            self._client.submit(Block, part, actor=True, pure=False, workers=[worker], allow_other_workers=False)
+            self._client.submit(
+                Block, part, actor=True, pure=False, workers=[worker], allow_other_workers=False
+            )
             for part, worker in zip(parts, self.workers, strict=False)
         ]
         self._actors = self._client.gather(made)
@@ -109,7 +119,9 @@ def main(channel: socket.socket, address: str) -> None:
 
     header, payload = receive(channel)
     connect: Any = distributed.Client  # it has no types
-    with connect(address, timeout=CONNECT_SECONDS) as client:  # the default one, which actors look for
+    with connect(
+        address, timeout=CONNECT_SECONDS
+    ) as client:  # the default one, which actors look for
         places = Cluster(client)
         assert places.workers, "the cluster has no workers"
         traffic_assignment.elsewhere.set(partial(assign_in_blocks, places, len(places.workers)))

@@ -25,7 +25,9 @@ from discreet.worker.runner import Runner
 
 log = structlog.get_logger()
 
-_repaired = Counter("discreet_jobs_repaired_total", "Jobs put back on the queue that no worker would have come for")
+_repaired = Counter(
+    "discreet_jobs_repaired_total", "Jobs put back on the queue that no worker would have come for"
+)
 
 GRACE_SECONDS = 8.0
 """Running jobs get so long to end when the worker is told to stop; then they go back on the queue."""
@@ -50,7 +52,9 @@ def queue_app(services: Services, runner: Runner) -> App:
     async def tidy(timestamp: int) -> None:
         await running.repair(services)
         await webhooks.forget_old(services)
-        if count := await erasure.remove_orphans(services):  # last: it may wait for an object storage in vain
+        if count := await erasure.remove_orphans(
+            services
+        ):  # last: it may wait for an object storage in vain
             log.info("objects without a dataset removed", count=count)
 
     return app
@@ -87,7 +91,11 @@ async def _serve(settings: Settings, services: Services, zygote: Zygote) -> None
     placed = app.job_manager
     assert isinstance(placed, PlacedJobs)
     seen = processes.present(
-        services, "worker", zygote, places=settings.worker_concurrency, queue_worker=lambda: placed.worker
+        services,
+        "worker",
+        zygote,
+        places=settings.worker_concurrency,
+        queue_worker=lambda: placed.worker,
     )
     try:
         async with app.open_async(), beating(settings.watchdog_seconds), settling(), seen:

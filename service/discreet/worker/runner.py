@@ -59,17 +59,23 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
 
 _attempts = Counter("discreet_attempts_total", "Attempts at jobs that began", ["kind"])
 _child_failures = Counter(
-    "discreet_child_failures_total", "Children that ended without a result, by why", ["kind", "step", "cause"]
+    "discreet_child_failures_total",
+    "Children that ended without a result, by why",
+    ["kind", "step", "cause"],
 )
 _database_waits = Counter(
-    "discreet_worker_database_waits_total", "Steps of jobs that the database did not take at once", ["code"]
+    "discreet_worker_database_waits_total",
+    "Steps of jobs that the database did not take at once",
+    ["code"],
 )
 _overdue = Counter(
     "discreet_releases_overdue_total",
     "Releases that took longer than their plan gives them, so that the time shown was doubled",
     ["kind", "part"],
 )
-_leases_lost = Counter("discreet_leases_lost_total", "Jobs that were given to another worker while this one had them")
+_leases_lost = Counter(
+    "discreet_leases_lost_total", "Jobs that were given to another worker while this one had them"
+)
 _child_seconds = Histogram(
     "discreet_child_seconds",
     "Time of a step in a child process; a release's is what its plan gives it",
@@ -113,7 +119,9 @@ class Runner:
         settings = services.settings
         self._cluster: ClusterFinisher | None = None
         if settings.routing_cluster is not None:
-            self._cluster = ClusterFinisher(settings.routing_cluster, settings.routing_cluster_pairs)
+            self._cluster = ClusterFinisher(
+                settings.routing_cluster, settings.routing_cluster_pairs
+            )
 
     async def run(self, job_id: str) -> None:
         """Attempt the job until it ends, is lost to another worker, or may not be attempted again."""
@@ -143,10 +151,17 @@ class Runner:
             except SealBroken:
                 log.error("content does not open", datasets=held.data)
                 with contextlib.suppress(LostJob):
-                    await self._stubbornly(partial(running.fail, self._services, held, "content_unreadable"))
+                    await self._stubbornly(
+                        partial(running.fail, self._services, held, "content_unreadable")
+                    )
                 return
             except Unavailable as error:
-                log.warning("content does not come", attempt=held.attempt, code=error.code, detail=error.detail)
+                log.warning(
+                    "content does not come",
+                    attempt=held.attempt,
+                    code=error.code,
+                    detail=error.detail,
+                )
                 await asyncio.sleep(STORAGE_SECONDS)
                 code = error.code if isinstance(error, MasterKeyUnknown) else "content_unavailable"
                 await self._count_failure(held, code)
@@ -170,7 +185,9 @@ class Runner:
             try:
                 return await self._stubbornly(lambda: running.claim(self._services, job_id))
             except KeyUnknown as error:
-                log.warning("what was released is sealed under an unknown key", attempt=error.attempt)
+                log.warning(
+                    "what was released is sealed under an unknown key", attempt=error.attempt
+                )
                 await asyncio.sleep(STORAGE_SECONDS)
                 await self._count_failure(error, error.code)
 
@@ -217,7 +234,9 @@ class Runner:
             faults.point("runner.released")
             await release.wait()
             with telemetry.span("keep release"):
-                held = await self._stubbornly(lambda: running.keep_release(self._services, claimed, released))
+                held = await self._stubbornly(
+                    lambda: running.keep_release(self._services, claimed, released)
+                )
         started = time.monotonic()
         with telemetry.span("finish", problem=held.problem.kind):
             try:
@@ -228,7 +247,9 @@ class Runner:
         faults.point("runner.finished")
         with telemetry.span("publish"):
             await self._stubbornly(
-                lambda: running.publish(self._services, held, output.payload, output.tables, headline=output.headline)
+                lambda: running.publish(
+                    self._services, held, output.payload, output.tables, headline=output.headline
+                )
             )
         log.info("job published", attempt=held.attempt)
 
@@ -238,7 +259,9 @@ class Runner:
         parent = held.traceparent or ""  # not below whatever this worker does else
         if held.attempt == 1 and held.queued_at is not None:
             queued = round(held.queued_at.timestamp() * 1e9)
-            telemetry.note("queue", queued, time.time_ns(), parent=parent, problem=held.problem.kind)
+            telemetry.note(
+                "queue", queued, time.time_ns(), parent=parent, problem=held.problem.kind
+            )
         with telemetry.span(
             "job",
             parent=parent,
@@ -260,7 +283,9 @@ class Runner:
                 return output
             except ChildFailed as failure:
                 _child_failures.labels(held.problem.kind, "cluster", failure.code).inc()
-                log.warning("the cluster failed, finishing here", cause=failure.code, trace=failure.trace)
+                log.warning(
+                    "the cluster failed, finishing here", cause=failure.code, trace=failure.trace
+                )
         return await self._zygote.run(header, released, limits, self._progress(held))
 
     def _header(self, held: Claim, step: str) -> dict[str, object]:
@@ -273,7 +298,10 @@ class Runner:
             "block": None if held.block is None else held.block.model_dump(mode="json"),
             "simulation": held.simulation,
             "seed": held.seed,
-            "parts": [[weight, len(one.released)] for weight, one in zip(held.weights, held.firsts, strict=True)],
+            "parts": [
+                [weight, len(one.released)]
+                for weight, one in zip(held.weights, held.firsts, strict=True)
+            ],
         }
 
     def _limits(self, held: Claim, seconds: float = 0.0) -> Limits:
@@ -308,7 +336,9 @@ class Runner:
         async def renew() -> Exception | None:
             return CancelRequested() if await running.renew(self._services, held) else None
 
-        return leases.kept(held.job_id, renew, lambda: leases.pause_seconds(self._services.settings.lease_seconds))
+        return leases.kept(
+            held.job_id, renew, lambda: leases.pause_seconds(self._services.settings.lease_seconds)
+        )
 
 
 class Pad:
@@ -333,7 +363,11 @@ class Pad:
         await asyncio.sleep(padded - elapsed)
         if not self._held.simulation and padded > self.seconds:
             _overdue.labels(kind, self._part).inc()
-            log.info("a release took longer than its plan gives it", part=self._part, planned=self.seconds)
+            log.info(
+                "a release took longer than its plan gives it",
+                part=self._part,
+                planned=self.seconds,
+            )
         if self._part == "release":
             _child_seconds.labels(kind, "release").observe(padded)
             telemetry.note("release", self._began, self._began + round(padded * 1e9), problem=kind)

@@ -44,7 +44,10 @@ class Printed:
             wire.shares.append([self.public.encrypt(float(share * c), precision) for c in self.c])
             own = [self.private.decrypt(e) for e in wire.shares[-1]]
             wire.messages.append(
-                [self.public.encrypt(float(v + o), precision) for v, o in zip(value, own, strict=True)]
+                [
+                    self.public.encrypt(float(v + o), precision)
+                    for v, o in zip(value, own, strict=True)
+                ]
             )
         wire.broadcast = self.combine(wire.messages)
         return wire

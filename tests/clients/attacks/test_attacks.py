@@ -51,7 +51,9 @@ class Ours:
     log: list[bytes]
     contributions: list[bytes]
 
-    def known_to(self, sender: int, agents: Sequence[int], operator: bool) -> tuple[list[bytes], list[bytes]]:
+    def known_to(
+        self, sender: int, agents: Sequence[int], operator: bool
+    ) -> tuple[list[bytes], list[bytes]]:
         """Keys of the masks in `sender`'s message that the corrupted know: added ones, subtracted ones."""
         plus, minus = [], []
         if operator:
@@ -62,7 +64,11 @@ class Ours:
         return plus, minus
 
     def peeled(
-        self, senders: Sequence[int], plus: Iterable[bytes], minus: Iterable[bytes], key_holder: int = 0
+        self,
+        senders: Sequence[int],
+        plus: Iterable[bytes],
+        minus: Iterable[bytes],
+        key_holder: int = 0,
     ) -> Floats:
         """The sum of these messages, decrypted with an agent's key, less the masks. NotPacked when some are left."""
         scheme: Any = self.agents[key_holder]._scheme
@@ -71,7 +77,9 @@ class Ours:
         if hasattr(scheme, "public"):
             n = scheme.public.n
             words = scheme.private.decrypt(scheme.public.product(messages))
-            left = [(word - mask + n // 2) % n - n // 2 for word, mask in zip(words, masks, strict=True)]
+            left = [
+                (word - mask + n // 2) % n - n // 2 for word, mask in zip(words, masks, strict=True)
+            ]
             return np.ldexp(scheme.packing.unpack(left).astype(float), -32)
         pads = scheme.masks(self.agents[key_holder]._pads(senders), [])
         total = (sum(messages) - masks - pads).view(np.int64)
@@ -90,7 +98,11 @@ class Ours:
 
 
 def ours(
-    scheme: Scheme, values: Floats = VALUES, c: Floats = C, seen: list[Floats] | None = None, **changes: Any
+    scheme: Scheme,
+    values: Floats = VALUES,
+    c: Floats = C,
+    seen: list[Floats] | None = None,
+    **changes: Any,
 ) -> Ours:
     parameters = Parameters(3, 5, 1000.0, scheme, BITS, **changes)
 
@@ -102,7 +114,9 @@ def ours(
 
         return contribute
 
-    operator, agents = assemble([update(v) for v in values], c, parameters, window=4, _smallest_key_bits=BITS)
+    operator, agents = assemble(
+        [update(v) for v in values], c, parameters, window=4, _smallest_key_bits=BITS
+    )
     log = [operator.open()]
     while True:
         answers = [agent.answer(log[-1]) for agent in agents]
@@ -148,7 +162,9 @@ def test_operator_and_one_agent_open_every_message() -> None:
     printed = Printed(C, seed=2)
     wire = printed.round(VALUES)
     for value, message, share in zip(VALUES, wire.messages, wire.shares, strict=True):
-        np.testing.assert_allclose(printed.opened(message) - printed.opened(share), value, atol=1e-6)
+        np.testing.assert_allclose(
+            printed.opened(message) - printed.opened(share), value, atol=1e-6
+        )
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -162,15 +178,23 @@ def test_operator_and_one_agent_open_no_message(scheme: Scheme, allow_dropout: b
     for pair in ([1, 2], [1, 3], [2, 3]):
         known = [run.known_to(sender, [0], operator=True) for sender in pair]
         with pytest.raises(NotPacked):
-            run.peeled(pair, [k for plus, _ in known for k in plus], [k for _, minus in known for k in minus])
+            run.peeled(
+                pair,
+                [k for plus, _ in known for k in plus],
+                [k for _, minus in known for k in minus],
+            )
     if allow_dropout:
         return
     # What they do have is the sum over all honest ones, which each round opens anyway: the tool works.
     known = [run.known_to(sender, [0], operator=True) for sender in honest]
-    total = run.peeled(honest, [k for plus, _ in known for k in plus], [k for _, minus in known for k in minus])
+    total = run.peeled(
+        honest, [k for plus, _ in known for k in plus], [k for _, minus in known for k in minus]
+    )
     np.testing.assert_allclose(total, VALUES[honest].sum(axis=0), atol=4 * GRID)
     # And n - 1 corrupted agents with the operator open the last one, in any sum whatever: t stands in the certificate.
-    np.testing.assert_allclose(run.peeled([1], *run.known_to(1, [0, 2, 3], operator=True)), VALUES[1], atol=4 * GRID)
+    np.testing.assert_allclose(
+        run.peeled([1], *run.known_to(1, [0, 2, 3], operator=True)), VALUES[1], atol=4 * GRID
+    )
 
 
 def test_the_operator_alone_has_no_key() -> None:
@@ -199,7 +223,9 @@ def test_a_key_holder_on_the_wire_reads_all() -> None:
     wire = printed.round(VALUES)
     c = sum(printed.opened(share) for share in wire.shares)
     np.testing.assert_allclose(c, C, atol=1e-6)
-    np.testing.assert_allclose(printed.opened(wire.messages[2]) - printed.opened(wire.shares[2]), VALUES[2], atol=1e-6)
+    np.testing.assert_allclose(
+        printed.opened(wire.messages[2]) - printed.opened(wire.shares[2]), VALUES[2], atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -212,7 +238,9 @@ def test_a_key_holder_on_the_wire_reads_nothing(scheme: Scheme) -> None:
     with pytest.raises(NotPacked):
         run.peeled([0, 1, 2, 3], [], [])
     links = [run.operator._mask_key(OPERATOR, agent) for agent in range(4)]
-    np.testing.assert_allclose(run.peeled([0, 1, 2, 3], links, []), VALUES.sum(axis=0), atol=4 * GRID)
+    np.testing.assert_allclose(
+        run.peeled([0, 1, 2, 3], links, []), VALUES.sum(axis=0), atol=4 * GRID
+    )
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -252,7 +280,9 @@ def test_an_outsider_gets_no_quotient(scheme: Scheme) -> None:
     run.operator.round -= 1
     if scheme == "paillier":
         n, square = machine.public.n, machine.public.square
-        for total, parts in zip(machine.accept(broadcast), zip(*messages, strict=True), strict=True):
+        for total, parts in zip(
+            machine.accept(broadcast), zip(*messages, strict=True), strict=True
+        ):
             quotient = total
             for part in parts:
                 quotient = quotient * invert(part, square) % square
@@ -262,7 +292,9 @@ def test_an_outsider_gets_no_quotient(scheme: Scheme) -> None:
     assert not np.any(np.abs(difference[:-2] / 2**32 - C) < 1)
     run.operator._previous = run.operator._who.hash
     links = machine.masks([run.operator._mask_key(OPERATOR, agent) for agent in range(4)], [])
-    np.testing.assert_allclose((difference.view(np.uint64) + links).view(np.int64)[:-2] / 2**32, C, atol=GRID)
+    np.testing.assert_allclose(
+        (difference.view(np.uint64) + links).view(np.int64)[:-2] / 2**32, C, atol=GRID
+    )
 
 
 # 5. Float exponents -------------------------------------------------------------------------------------------------
@@ -384,4 +416,6 @@ def test_an_agent_declared_gone_falsely_stays_closed(scheme: Scheme) -> None:
     with pytest.raises(NotPacked):
         run.peeled([3], [link], pairwise)
     np.testing.assert_allclose(run.peeled([3], [link, seed], pairwise), VALUES[3], atol=4 * GRID)
-    assert not any(seed in frame for frame in (*releases, *run.log, *run.contributions)), "it was never sent"
+    assert not any(seed in frame for frame in (*releases, *run.log, *run.contributions)), (
+        "it was never sent"
+    )

@@ -52,7 +52,9 @@ def problem(count: int, **changes: Any) -> CoupledQp:
 class Party:
     """One agent as its process has it: identity, data, and what lies on its disk between two answers."""
 
-    def __init__(self, seed: int, folder: Path | None = None, demands: Demands | None = None) -> None:
+    def __init__(
+        self, seed: int, folder: Path | None = None, demands: Demands | None = None
+    ) -> None:
         random = np.random.default_rng(seed)
         self.identity, self.demands = Identity.generate(), demands or Demands(exposure="accepted")
         self.A_u, self.A_g = random.uniform(0.5, 1, (2, 2)), random.uniform(0.5, 1, (1, 2))
@@ -70,10 +72,22 @@ class Party:
     def stop(self) -> None:
         self.run.leave()
 
-    def answer(self, number: int, broadcast: bytes, roster: dict[str, Any], price: dict[str, str]) -> bytes:
+    def answer(
+        self, number: int, broadcast: bytes, roster: dict[str, Any], price: dict[str, str]
+    ) -> bytes:
         """As `discreet_client.agent.agent` does it: decide, save, then send."""
         current = Round(
-            number, 99, broadcast, self.state, 1.0, self.identity.fingerprint, roster, {}, b"", b"", price=price
+            number,
+            99,
+            broadcast,
+            self.state,
+            1.0,
+            self.identity.fingerprint,
+            roster,
+            {},
+            b"",
+            b"",
+            price=price,
         )
         body = self.run.step(current)
         self.state = current.state
@@ -93,11 +107,18 @@ class Together:
         names = [party.identity.fingerprint for party in self.parties]
         members = [Member(name, "", key, {}) for name, key in zip(names, keys, strict=True)]
         listed = [
-            {"name": "", "fingerprint": name, "key": base64.b64encode(key).decode(), "announcement": {}}
+            {
+                "name": "",
+                "fingerprint": name,
+                "key": base64.b64encode(key).decode(),
+                "announcement": {},
+            }
             for name, key in zip(names, keys, strict=True)
         ]
         parameters = plan.model_dump(mode="json")["parameters"]
-        self.roster = json.loads(roster_document("ses_1", "job_1", "coupled_qp", listed, parameters))
+        self.roster = json.loads(
+            roster_document("ses_1", "job_1", "coupled_qp", listed, parameters)
+        )
         self.price = dict(plan.price)
         self.session = asked.open_session(plan, members)
         self.broadcast = self.session.opening(Noise.secure())
@@ -110,7 +131,9 @@ class Together:
         while self.number < end:
             before = self.broadcast
             answers = {
-                party.identity.fingerprint: party.answer(self.number, before, self.roster, self.price)
+                party.identity.fingerprint: party.answer(
+                    self.number, before, self.roster, self.price
+                )
                 for party in self.parties
             }
             assert all(self.session.accepts(self.number, *one) for one in answers.items())
@@ -158,7 +181,9 @@ def test_a_start_is_anywhere_in_the_box_and_the_same_after_a_restart() -> None:
     drawn = np.array([_somewhere(Box(low, high), np.full(5, 7.0)) for _ in range(400)])
     assert np.all((low[:3] <= drawn[:, :3]) & (drawn[:, :3] <= high[:3]))
     # Uniform: mean and deviation of 400 draws within seven standard errors, beyond which they are with 1e-11.
-    np.testing.assert_allclose(drawn[:, :2].mean(axis=0), [0.0, 3.5], atol=7 * 3 / math.sqrt(12 * 400))
+    np.testing.assert_allclose(
+        drawn[:, :2].mean(axis=0), [0.0, 3.5], atol=7 * 3 / math.sqrt(12 * 400)
+    )
     np.testing.assert_allclose(drawn[:, :2].std(axis=0), [2 / 12**0.5, 3 / 12**0.5], rtol=0.16)
     assert np.all(drawn[:, 2] == 3)
     assert np.all(drawn[:, 3:] == 7)  # a side without an end
@@ -177,7 +202,9 @@ def test_a_start_is_anywhere_in_the_box_and_the_same_after_a_restart() -> None:
 
 
 @pytest.mark.parametrize("exchange", [0, 1, 3, 5])
-def test_an_answer_is_not_decided_again_from_the_files_before_it(tmp_path: Path, exchange: int) -> None:
+def test_an_answer_is_not_decided_again_from_the_files_before_it(
+    tmp_path: Path, exchange: int
+) -> None:
     """The state is exactly one answer older than its journal: HELLO, DEAL, the first contribution, a later one.
 
     Decided again, with other data or noise, an answer would differ from the first one under the very same masks.
@@ -238,13 +265,17 @@ def test_agents_restart_at_every_exchange(tmp_path: Path) -> None:
         (Demands(noise=True), "no noise"),
     ],
 )
-def test_parameters_below_an_agents_demands_are_refused_before_anything_is_sent(demands: Demands, says: str) -> None:
+def test_parameters_below_an_agents_demands_are_refused_before_anything_is_sent(
+    demands: Demands, says: str
+) -> None:
     parties = [Party(0, demands=demands), Party(1), Party(2)]
     run = Together(parties)
     with pytest.raises(AgentError, match=says):
         parties[0].answer(0, run.broadcast, run.roster, run.price)
     assert parties[0].state == b""
-    Together([Party(seed, demands=Demands(3, 1, 5, exposure="accepted")) for seed in range(3)]).go(2)
+    Together([Party(seed, demands=Demands(3, 1, 5, exposure="accepted")) for seed in range(3)]).go(
+        2
+    )
 
 
 def test_an_agent_takes_part_beside_agents_that_it_knows() -> None:
@@ -275,13 +306,16 @@ def test_an_agent_takes_part_beside_agents_that_it_knows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("owner", "agent", "missing"), [(None, "accepted", "the owner"), ("accepted", None, "this agent")]
+    ("owner", "agent", "missing"),
+    [(None, "accepted", "the owner"), ("accepted", None, "this agent")],
 )
 def test_few_agents_take_part_only_where_owner_and_agent_accept_it(
     monkeypatch: pytest.MonkeyPatch, owner: Any, agent: Any, missing: str
 ) -> None:
     """The agent counts for itself: a server that does not refuse, of an older version say, changes nothing."""
-    monkeypatch.setattr("discreet.problems.coupled_qp.exposure.refuse_exposed", lambda *arguments: None)
+    monkeypatch.setattr(
+        "discreet.problems.coupled_qp.exposure.refuse_exposed", lambda *arguments: None
+    )
     party = Party(0, demands=Demands(exposure=agent))
     run = Together([party, Party(1), Party(2)], exposure=owner)
     with pytest.raises(AgentError, match=f"and {missing} has not accepted"):
@@ -316,7 +350,10 @@ def test_a_cap_on_rounds_holds_over_restarts(tmp_path: Path) -> None:
     assert Demands().rounds == 1000
 
 
-NOISE = {"noise": {"epsilon": 30, "delta": 1e-6, "clip": 1.2}, "steps": {"primal": 0.05, "dual": 0.05, "iterations": 3}}
+NOISE = {
+    "noise": {"epsilon": 30, "delta": 1e-6, "clip": 1.2},
+    "steps": {"primal": 0.05, "dual": 0.05, "iterations": 3},
+}
 
 
 def test_a_price_below_what_the_signed_noise_costs_is_refused() -> None:
@@ -331,9 +368,13 @@ def test_a_price_below_what_the_signed_noise_costs_is_refused() -> None:
     run.go(5)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-5), (1, 1e-6), (8, 1e-10), (100, 1e-6), (900, 1e-12)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.1, 1e-5), (1, 1e-6), (8, 1e-10), (100, 1e-6), (900, 1e-12)]
+)
 def test_plans_are_never_cheaper_than_the_agents_bound(epsilon: float, delta: float) -> None:
-    asked = problem(1000, noise={"epsilon": epsilon, "delta": delta, "clip": 1e-3}, federation={"agents": 1000})
+    asked = problem(
+        1000, noise={"epsilon": epsilon, "delta": delta, "clip": 1e-3}, federation={"agents": 1000}
+    )
     plan = asked.plan_federation((), asked.budget(None))
     sums = secure_sum.Parameters(**plan.parameters["sums"])
     check_price(sums, plan.price)

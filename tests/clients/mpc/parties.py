@@ -45,11 +45,16 @@ class Instance:
     tolerance: float | None = 1e-3
 
     @classmethod
-    def draw(cls, seed: int, agents: int, hours: int, *, cost: bool = True, limit: bool = True) -> Instance:
+    def draw(
+        cls, seed: int, agents: int, hours: int, *, cost: bool = True, limit: bool = True
+    ) -> Instance:
         """Boxes with either sign, some of them a point; agents that a sum takes with a factor, some not at all."""
         rng = np.random.default_rng(seed)
         shape = agents, hours
-        lower, width = rng.uniform(-2, 1, shape), rng.uniform(0, 3, shape) * (rng.random(shape) < 0.9)
+        lower, width = (
+            rng.uniform(-2, 1, shape),
+            rng.uniform(0, 3, shape) * (rng.random(shape) < 0.9),
+        )
         effect = rng.choice([1.0, 1.0, 0.5, -1.0, 0.0], shape)
         ends = np.sort([lower * effect, (lower + width) * effect], axis=0).sum(axis=1)
         share = rng.uniform(0.1, 1.1, hours)
@@ -120,7 +125,9 @@ class Instance:
 
     def hourly(self, x: Floats) -> Floats:
         own = (self.bend * x**2 / 2 + self.slope * x).sum(axis=0)
-        return own if self.cost is None else own + ((self.effect * x).sum(axis=0) + self.cost) ** 2 / 2
+        return (
+            own if self.cost is None else own + ((self.effect * x).sum(axis=0) + self.cost) ** 2 / 2
+        )
 
     def violation(self, x: Floats) -> float:
         assert self.limit is not None
@@ -155,8 +162,15 @@ class Parties:
         self.keys = [Ed25519PrivateKey.generate() for _ in range(count)]
         self.certificates = [keys.certificate(one, self.session) for one in self.keys]
         self.ports = [free_port() for _ in range(count)]
-        figures = [one / terms.reach for one in (self.instance.cost, self.instance.limit) if one is not None]
-        parts = [keys.summands([round(v * 2**terms.fraction_bits) for v in row.tolist()], count) for row in figures]
+        figures = [
+            one / terms.reach
+            for one in (self.instance.cost, self.instance.limit)
+            if one is not None
+        ]
+        parts = [
+            keys.summands([round(v * 2**terms.fraction_bits) for v in row.tolist()], count)
+            for row in figures
+        ]
         responses = self.instance.responses()
         self.orders = [
             party.order_of(
@@ -174,9 +188,13 @@ class Parties:
 
     def places(self) -> list[party.Place]:
         shown = [base64.b64encode(one).decode() for one in self.certificates]
-        return [party.Place("127.0.0.1", port, one) for port, one in zip(self.ports, shown, strict=True)]
+        return [
+            party.Place("127.0.0.1", port, one) for port, one in zip(self.ports, shown, strict=True)
+        ]
 
-    def start(self, which: Sequence[int] | None = None, program: Sequence[str] = party.ENGINE) -> None:
+    def start(
+        self, which: Sequence[int] | None = None, program: Sequence[str] = party.ENGINE
+    ) -> None:
         for place in range(len(self.orders)) if which is None else which:
             self.processes.append(party.start(self.orders[place], program))
 
@@ -199,7 +217,9 @@ class Parties:
     def x(self) -> Floats:
         """[agents, hours], of a computation that came to its end."""
         rows = []
-        for place, (one, own) in enumerate(zip(self.answers(), self.instance.responses(), strict=True)):
+        for place, (one, own) in enumerate(
+            zip(self.answers(), self.instance.responses(), strict=True)
+        ):
             assert isinstance(one, party.Computed), (place, one)
             rows.append(own.x_of(one.quantities))
         return np.stack(rows)

@@ -47,14 +47,17 @@ def test_twenty_random_instances_against_clarabel(parties: list[Parties]) -> Non
     ran = run(parties, instance)
     x = ran.x()
     oracle = instance.by_clarabel()
-    mine, best = (instance.hourly(one).reshape(20, HOURS_OF_AN_INSTANCE).sum(axis=1) for one in (x, oracle))
+    mine, best = (
+        instance.hourly(one).reshape(20, HOURS_OF_AN_INSTANCE).sum(axis=1) for one in (x, oracle)
+    )
     assert np.all(np.abs(mine - best) <= 1e-3 * np.abs(best))
     assert instance.violation(x) <= 1e-4 * instance.terms.reach
     assert np.all((x >= instance.lower) & (x <= instance.upper))
 
 
 @pytest.mark.parametrize(
-    ("agents", "threshold", "cost", "limit"), [(5, 2, False, True), (4, 1, True, False), (7, 3, True, True)]
+    ("agents", "threshold", "cost", "limit"),
+    [(5, 2, False, True), (4, 1, True, False), (7, 3, True, True)],
 )
 def test_more_agents_and_thresholds(
     parties: list[Parties], agents: int, threshold: int, cost: bool, limit: bool
@@ -79,7 +82,9 @@ def test_a_limit_that_cannot_be_kept_is_one_bit_to_all(parties: list[Parties]) -
 # What one party sees
 
 
-def test_what_a_party_receives_tells_nothing_of_others_data(parties: list[Parties], tmp_path: Path) -> None:
+def test_what_a_party_receives_tells_nothing_of_others_data(
+    parties: list[Parties], tmp_path: Path
+) -> None:
     """The same agent among others with quite different data receives as many numbers, and numbers that are uniform in
     the field both times. A false alarm once in 10^5 runs."""
     seen = []
@@ -141,7 +146,9 @@ def test_a_member_in_anothers_place_ends_the_computation(parties: list[Parties])
 
 
 @pytest.mark.parametrize("size", [0, 4000])
-def test_a_member_that_sends_without_end_ends_the_computation(parties: list[Parties], size: int) -> None:
+def test_a_member_that_sends_without_end_ends_the_computation(
+    parties: list[Parties], size: int
+) -> None:
     """Whole messages that nobody asks for, in place of a computation: they filled the memory of who received them."""
     ran = Parties(Instance.draw(2, 3, 1))
     parties.append(ran)
@@ -197,7 +204,9 @@ def test_mpyc_itself_uses_these_words() -> None:
     import subprocess
     import sys
 
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -225,10 +234,14 @@ class Tampering(threading.Thread):
         except OSError:
             writer.close()
             return
-        await asyncio.gather(self.pass_on(reader, there[1], True), self.pass_on(there[0], writer, False))
+        await asyncio.gather(
+            self.pass_on(reader, there[1], True), self.pass_on(there[0], writer, False)
+        )
         self.done.set()
 
-    async def pass_on(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, flips: bool) -> None:
+    async def pass_on(
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, flips: bool
+    ) -> None:
         passed = 0
         try:
             while data := await source.read(4096):
@@ -335,7 +348,11 @@ def test_parts_are_sealed_to_one_agent_of_one_session() -> None:
     assert keys.unseal(key, b"context", sealed) == [5, -(2**200)]
     other = keys.exchange_key(Ed25519PrivateKey.generate(), "ses_a")
     flipped = sealed[:-1] + bytes([sealed[-1] ^ 1])
-    for opener, context, box in ((other, b"context", sealed), (key, b"another", sealed), (key, b"context", flipped)):
+    for opener, context, box in (
+        (other, b"context", sealed),
+        (key, b"another", sealed),
+        (key, b"context", flipped),
+    ):
         with pytest.raises(keys.NotSealed):
             keys.unseal(opener, context, box)
 
@@ -346,6 +363,7 @@ def test_summands_add_up_and_all_but_one_do_not_tell() -> None:
     assert [sum(column) for column in zip(*parts, strict=True)] == figures
     for missing in range(5):
         rest = [
-            sum(row[0] for place, row in enumerate(keys.summands(figures, 5)) if place != missing) for _ in range(2)
+            sum(row[0] for place, row in enumerate(keys.summands(figures, 5)) if place != missing)
+            for _ in range(2)
         ]
         assert abs(rest[0] - rest[1]) > 2**100  # drawn anew, over a range that hides any figure

@@ -32,7 +32,9 @@ def test_a_limit_that_cannot_be_kept_is_told() -> None:
     """Everybody at the lower end passes it in one hour of four."""
     instance = Instance.draw(3, 4, 4)
     assert instance.limit is not None
-    ends = np.sort([instance.lower * instance.effect, instance.upper * instance.effect], axis=0).sum(axis=1)
+    ends = np.sort(
+        [instance.lower * instance.effect, instance.upper * instance.effect], axis=0
+    ).sum(axis=1)
     instance.limit[2] = -(ends[0, 2] - 0.5)
     x, kept = instance.in_the_clear()
     assert kept is False
@@ -57,7 +59,9 @@ def test_bits_suffice_for_every_number_on_the_way() -> None:
     largest = 0.0
 
     class Watched(np.ndarray):  # type: ignore[type-arg]
-        def __array_ufunc__(self, ufunc: object, method: str, *inputs: object, **named: object) -> object:
+        def __array_ufunc__(
+            self, ufunc: object, method: str, *inputs: object, **named: object
+        ) -> object:
             nonlocal largest
             plain = [one.view(np.ndarray) if isinstance(one, Watched) else one for one in inputs]
             made = getattr(ufunc, method)(*plain, **named)
@@ -70,7 +74,10 @@ def test_bits_suffice_for_every_number_on_the_way() -> None:
         instance = Instance.draw(seed, 3 + seed % 8, 3, cost=seed % 3 != 1, limit=seed % 3 != 2)
         terms = instance.terms
         rows = np.stack([one.rows for one in instance.responses()], axis=2)
-        scaled = [None if one is None else (one / terms.reach).view(Watched) for one in (instance.cost, instance.limit)]
+        scaled = [
+            None if one is None else (one / terms.reach).view(Watched)
+            for one in (instance.cost, instance.limit)
+        ]
         largest = 0.0
         optimum(terms, Responses(*rows.view(Watched)), scaled[0], scaled[1], FloatArithmetic())
         assert 0 < largest < 2.0 ** (terms.bits - terms.fraction_bits - 1)
@@ -81,7 +88,14 @@ EYE, NONE = np.eye(2), np.zeros((0, 2))
 
 
 def mine(**changes: object) -> dict[str, object]:
-    return {"bend": [1.0, 1.0], "a_l": [-3.0, -3.0], "upper": [5.0, 5.0], "A_u": NONE, "A_g": EYE, **changes}
+    return {
+        "bend": [1.0, 1.0],
+        "a_l": [-3.0, -3.0],
+        "upper": [5.0, 5.0],
+        "A_u": NONE,
+        "A_g": EYE,
+        **changes,
+    }
 
 
 @pytest.mark.parametrize(
@@ -101,9 +115,18 @@ def mine(**changes: object) -> dict[str, object]:
 def test_data_that_do_not_fit_the_terms(changes: dict[str, object], says: str) -> None:
     data = mine(**changes)
     a_l = np.array(data["a_l"])
-    A_q = data.get("A_q", np.diag(np.sqrt(np.array(data["bend"]) / 2)) if a_l.size == 2 else np.zeros((0, a_l.size)))
+    A_q = data.get(
+        "A_q",
+        np.diag(np.sqrt(np.array(data["bend"]) / 2)) if a_l.size == 2 else np.zeros((0, a_l.size)),
+    )
     with pytest.raises(ValueError, match=says):
-        response(TERMS, data["A_u"], data["A_g"], QuadraticCost(A_q, a_l), Box(0.0, np.array(data["upper"])))  # type: ignore[arg-type]
+        response(
+            TERMS,
+            data["A_u"],
+            data["A_g"],
+            QuadraticCost(A_q, a_l),
+            Box(0.0, np.array(data["upper"])),
+        )  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,14 @@ class Agent:
                     raise raised.error from None
         ended = self._memory.ended
         assert ended is not None
-        return Outcome(ended.state, ended.code, ended.rounds, ended.broadcast, ended.transcript, self._memory.state)
+        return Outcome(
+            ended.state,
+            ended.code,
+            ended.rounds,
+            ended.broadcast,
+            ended.transcript,
+            self._memory.state,
+        )
 
     def solve(
         self,
@@ -197,7 +204,13 @@ class Agent:
         """
         from discreet_client.agent import coupled_qp, on_shares  # noqa: PLC0415  # only this kind needs them
 
-        data: dict[str, Any] = {"A_u": A_u, "A_g": A_g, "cost": cost, "lower": lower, "upper": upper}
+        data: dict[str, Any] = {
+            "A_u": A_u,
+            "A_g": A_g,
+            "cost": cost,
+            "lower": lower,
+            "upper": upper,
+        }
         if listen is not None:
             shared = on_shares.solve(self, **data, demands=demands, listen=listen, address=address)
             if shared.kept is False:
@@ -239,7 +252,11 @@ class Agent:
                 if error.code() not in PASSING:
                     raise refusal from None
             except OSError as error:
-                refusal = Refused("UNAVAILABLE", "", f"{self.link.address} does not answer: {error.strerror or error}")
+                refusal = Refused(
+                    "UNAVAILABLE",
+                    "",
+                    f"{self.link.address} does not answer: {error.strerror or error}",
+                )
             if time.monotonic() - self._heard > self._patience:
                 raise Lost(f"no answer for {self._patience:g} s; the last: {refusal}")
             pause = FIRST_PAUSE if self._heard != before else min(2 * pause, LONGEST_PAUSE)
@@ -249,7 +266,9 @@ class Agent:
 
     def _enroll(self) -> str:
         if self._memory.account and self._memory.roster:
-            return self._memory.account  # until then it may have other figures than when it enrolled first
+            return (
+                self._memory.account
+            )  # until then it may have other figures than when it enrolled first
         content = pb.Enrolment(
             token=self.link.token,
             name=self.name,
@@ -274,7 +293,10 @@ class Agent:
         self._check_server(answer.public_key)
         statement = signing.enrolled(self.link.session, answer.content)
         enrolled = pb.Enrolled.FromString(answer.content)
-        if not signing.is_signed(answer.public_key, statement, answer.signature) or enrolled.nonce != nonce:
+        if (
+            not signing.is_signed(answer.public_key, statement, answer.signature)
+            or enrolled.nonce != nonce
+        ):
             raise NotTrusted("the answer to the enrolment is not signed by the server")
         self._memory.keep(account=enrolled.account)
         return str(enrolled.account)
@@ -285,7 +307,9 @@ class Agent:
         """One stream until the session ends; grpc.RpcError when the stream breaks first."""
         outgoing: queue.SimpleQueue[pb.AgentMessage | None] = queue.SimpleQueue()
         with closing(connect(self.link, self._tls)) as channel:
-            call = rpc.FederationStub(channel).Participate(iter(outgoing.get, None), wait_for_ready=False)
+            call = rpc.FederationStub(channel).Participate(
+                iter(outgoing.get, None), wait_for_ready=False
+            )
             try:
                 for kind, content in self._received(call, outgoing):
                     if kind == "end":
@@ -297,7 +321,9 @@ class Agent:
                 call.cancel()
         raise ConnectionResetError("the stream ended before the session")
 
-    def _received(self, call: Any, outgoing: queue.SimpleQueue[pb.AgentMessage | None]) -> Iterator[tuple[str, Any]]:
+    def _received(
+        self, call: Any, outgoing: queue.SimpleQueue[pb.AgentMessage | None]
+    ) -> Iterator[tuple[str, Any]]:
         """What the server says after the challenge, its signatures checked."""
         messages = iter(call)
         first = next(messages, None)
@@ -307,7 +333,11 @@ class Agent:
         self._server_key = challenge.public_key
         self._stream = _Stream(self.identity, self.link.session, challenge.nonce, outgoing)
         self._stream.send(
-            hello=pb.Hello(session=self.link.session, public_key=self.identity.public_key, nonce=challenge.nonce)
+            hello=pb.Hello(
+                session=self.link.session,
+                public_key=self.identity.public_key,
+                nonce=challenge.nonce,
+            )
         )
         self._start: pb.Start | None = None
         for message in messages:
@@ -330,8 +360,12 @@ class Agent:
     def _accept(self, start: pb.Start) -> None:
         """Check the owner's roster, book the charge, say so."""
         if signing.fingerprint(start.owner_key) != self.link.owner:
-            raise NotTrusted("the roster is signed by another owner than the one that the token pins")
-        if not signing.is_signed(start.owner_key, signing.roster(start.roster), start.roster_signature):
+            raise NotTrusted(
+                "the roster is signed by another owner than the one that the token pins"
+            )
+        if not signing.is_signed(
+            start.owner_key, signing.roster(start.roster), start.roster_signature
+        ):
             raise NotTrusted("the roster is not signed by the owner")
         if self._memory.roster not in (b"", start.roster):
             raise NotTrusted("the roster is another one than before")
@@ -346,7 +380,9 @@ class Agent:
         # Also the job: an ended job's charge is given back under the name that the owner has signed.
         if meant_for != (self.link.session, roster["job"], self.identity.fingerprint):
             raise NotTrusted("the charge is meant for somebody else, or another job")
-        if not signing.is_signed(self._server_key, signing.charge(start.charge), start.charge_signature):
+        if not signing.is_signed(
+            self._server_key, signing.charge(start.charge), start.charge_signature
+        ):
             raise NotTrusted("the charge is not signed by the server")
         try:
             entry = self.ledger.charge(start.charge, start.charge_signature, self._server_key)
@@ -378,7 +414,9 @@ class Agent:
             raise NotTrusted("the roster is that of another session")
         if base64.b64decode(own["key"]) != self.identity.public_key:
             raise NotTrusted("the roster has another key under this agent's name")
-        announced = json.loads(json.dumps(own["announcement"]), parse_int=float)  # 1 and 1.0 are one figure
+        announced = json.loads(
+            json.dumps(own["announcement"]), parse_int=float
+        )  # 1 and 1.0 are one figure
         if own["name"] != self.name or announced != json.loads(self._announcement, parse_int=float):
             raise NotTrusted(
                 "the owner has signed another name, or other figures, than those that this agent announces"
@@ -425,7 +463,9 @@ class Agent:
     def _end(self, end: pb.End) -> None:
         if not end.charged and self._memory.sent is None and self._memory.roster:
             self.ledger.release(json.loads(self._memory.roster)["job"])
-        self._memory.keep(ended=Ended(end.state, end.code, end.rounds, end.broadcast, end.transcript))
+        self._memory.keep(
+            ended=Ended(end.state, end.code, end.rounds, end.broadcast, end.transcript)
+        )
 
     def _meet(self, stub: Any) -> None:
         """Hear the server's challenge before anything is told."""
@@ -444,7 +484,9 @@ class Agent:
         """The first message of a stream, when it is that of the pinned server and of now."""
         challenge: pb.Challenge = _parsed(message.content).challenge
         self._check_server(challenge.public_key)
-        if not signing.is_signed(challenge.public_key, signing.operator("", message.content), message.signature):
+        if not signing.is_signed(
+            challenge.public_key, signing.operator("", message.content), message.signature
+        ):
             raise NotTrusted("the challenge is not signed by the server")
         if abs(challenge.timestamp_ms - _now_ms()) > SKEW_SECONDS * 1000:
             raise NotTrusted("the server's clock and this one differ by more than 30 s")
@@ -467,7 +509,11 @@ class _Stream:
     """The sending half of one stream: numbers and signs."""
 
     def __init__(
-        self, identity: Identity, session: str, nonce: bytes, out: queue.SimpleQueue[pb.AgentMessage | None]
+        self,
+        identity: Identity,
+        session: str,
+        nonce: bytes,
+        out: queue.SimpleQueue[pb.AgentMessage | None],
     ) -> None:
         self._identity, self._out = identity, out
         self._statement = signing.messages(session, nonce)

@@ -67,18 +67,32 @@ def _decimal(text: str) -> Decimal:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("discreet-agent", description="Take part in a federated job with your own data.")
+    parser = argparse.ArgumentParser(
+        "discreet-agent", description="Take part in a federated job with your own data."
+    )
     token = os.environ.get("DISCREET_TOKEN")
     add: Any = parser.add_argument
-    add("--token", default=token, required=token is None, help="dsc://…; or DISCREET_TOKEN, which `ps` does not show")
+    add(
+        "--token",
+        default=token,
+        required=token is None,
+        help="dsc://…; or DISCREET_TOKEN, which `ps` does not show",
+    )
     add("--problem", type=Path, help="JSON file: `kind` and this agent's own part; stays here")
     add("--program", help="module:function to run instead of a kind's own")
-    add("--identity", type=Path, default=Path("agent.key"), help="key file, made on first use (agent.key)")
+    add(
+        "--identity",
+        type=Path,
+        default=Path("agent.key"),
+        help="key file, made on first use (agent.key)",
+    )
     add("--ledger", type=Path, help="the agent's own ledger (beside the key)")
     add("--state", type=Path, help="folder of what must survive this process (beside the key)")
     add("--name", help="what the owner sees (the key file's name)")
     add("--unit", help="privacy unit of this agent's account (trajectory)")
-    add("--limit-epsilon", type=_decimal, default=Decimal(1), help="refuse to spend more in all (1)")
+    add(
+        "--limit-epsilon", type=_decimal, default=Decimal(1), help="refuse to spend more in all (1)"
+    )
     add("--limit-delta", type=_decimal, default=Decimal(0), help="refuse to spend more in all (0)")
     add("--patience", type=float, default=600.0, help="seconds to wait for a silent server (600)")
     add("--ca", type=Path, help="authorities (PEM) to believe instead of the pinned certificate")

@@ -45,7 +45,9 @@ def connect(link: Link, tls: Tls = Tls()) -> Any:
     own_key = None if tls.key is None else tls.key.read_bytes()
     if not link.tls and tls.authorities is None:
         if not link.is_loopback:
-            raise NotTrusted(f"{link.host} is not a loopback address, and the token names no certificate")
+            raise NotTrusted(
+                f"{link.host} is not a loopback address, and the token names no certificate"
+            )
         return grpc.insecure_channel(link.address, options=OPTIONS)
     options = list(OPTIONS)
     if tls.authorities is not None:

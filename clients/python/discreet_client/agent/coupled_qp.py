@@ -193,20 +193,28 @@ class _Run:
         rows = (parameters["coupled"], parameters["constraints"])
         auto = parameters.get("method", "spds") == "auto"
         if auto is not (sums.operator_from == 1):
-            raise AgentError("the owner has signed sums of another method than the one that is named")
+            raise AgentError(
+                "the owner has signed sums of another method than the one that is named"
+            )
         if (A_u.shape[0], A_g.shape[0]) != rows or sum(rows) + auto != sums.dimension:
-            raise AgentError(f"A_u and A_g have {A_u.shape[0]} and {A_g.shape[0]} rows; the owner has signed {rows}")
+            raise AgentError(
+                f"A_u and A_g have {A_u.shape[0]} and {A_g.shape[0]} rows; the owner has signed {rows}"
+            )
         reach = float(np.max(box_bound(np.vstack([A_u, A_g]), box.lower, box.upper), initial=0.0))
         # With noise contributions are clipped to what the slots hold, and a refusal would tell about the data.
         if not sums.noise_sigma and not reach <= sums.bound:
-            raise AgentError(f"a contribution can reach {reach:g}, the slots hold {sums.bound:g}: the box is too large")
+            raise AgentError(
+                f"a contribution can reach {reach:g}, the slots hold {sums.bound:g}: the box is too large"
+            )
         steps = parameters["steps"]
         if auto:
             own = own_haze(self._agent.identity.private_key.private_bytes_raw(), cost, box, members)
             responder = Responder(np.vstack([A_u, A_g]), cost, box, sums.bound, own=own)
             prices = Prices(rows[0], sum(rows), sums.rounding(len(members)))
             return PricedRounds(responder, prices, steps["iterations"])
-        chosen = Steps(self._primal or steps["primal"], steps["dual"], steps["shrink"], steps["regularization"])
+        chosen = Steps(
+            self._primal or steps["primal"], steps["dual"], steps["shrink"], steps["regularization"]
+        )
         participant = Participant(A_u, A_g, cost, box, chosen)
         participant.x = _somewhere(box, participant.x)
         return Rounds(participant, steps["iterations"])
@@ -244,7 +252,9 @@ def solve(
         run = _Run(agent, (matrices[0], matrices[1], cost, Box(low, high)), primal, demands)
         outcome = agent.participate(run.step)
         if not outcome.succeeded:
-            raise AgentError(f"the session {outcome.state}" + (f": {outcome.code}" if outcome.code else ""))
+            raise AgentError(
+                f"the session {outcome.state}" + (f": {outcome.code}" if outcome.code else "")
+            )
         return run.close(agent.roster, outcome.final_state, outcome.broadcast)
     except (secure_sum.SecureSumError, OutOfRange, ValueError) as error:
         raise AgentError(f"{type(error).__name__}: {error}") from error
@@ -265,7 +275,11 @@ def run(agent: on_shares.ShareParty, problem: dict[str, Any]) -> dict[str, Any]:
         raise AgentError(
             f"the problem file needs A_u, A_g, a_l and upper, and of demands Demands' fields: {error}"
         ) from error
-    data |= {"lower": problem.get("lower", 0.0), "cost": QuadraticCost(A_q, a_l), "demands": demands}
+    data |= {
+        "lower": problem.get("lower", 0.0),
+        "cost": QuadraticCost(A_q, a_l),
+        "demands": demands,
+    }
     if problem.get("protocol") == "mpc":
         return on_shares.run(agent, problem, **data)
     found = solve(agent, primal=problem.get("primal"), **data)
@@ -295,13 +309,16 @@ def _signed_sums(parameters: dict[str, Any]) -> secure_sum.Parameters:
             "the owner has signed no sums; for protocol mpc an agent needs an address to listen at"
         ) from None
     except TypeError as error:
-        raise AgentError(f"the owner has signed parameters that this version does not know: {error}") from None
+        raise AgentError(
+            f"the owner has signed parameters that this version does not know: {error}"
+        ) from None
 
 
 def _somewhere(box: Box, otherwise: Floats) -> Floats:
     """A uniform point of the box, from the operating system's randomness; `otherwise` where it has no two ends."""
     low, high = (
-        np.broadcast_to(np.asarray(side, dtype=np.float64), otherwise.shape) for side in (box.lower, box.upper)
+        np.broadcast_to(np.asarray(side, dtype=np.float64), otherwise.shape)
+        for side in (box.lower, box.upper)
     )
     drawn = np.array([secrets.randbits(53) for _ in range(otherwise.size)]) * 2.0**-53
     with np.errstate(over="ignore", invalid="ignore"):

@@ -47,7 +47,9 @@ class Demands:
                     f"{one!r} is no fingerprint: {SHORTEST_BEGINNING} to 64 of its digits 0-9a-f are needed"
                 )
         if self.known_least is not None and not 0 <= self.known_least <= len(self.known):
-            raise ValueError(f"known_least is at most the number of known agents, {len(self.known)}")
+            raise ValueError(
+                f"known_least is at most the number of known agents, {len(self.known)}"
+            )
 
     def check(self, sums: secure_sum.Parameters, keys: Sequence[bytes]) -> None:
         """AgentError with the figures. `keys`: Ed25519, of the agents on the roster that the owner has signed."""
@@ -75,9 +77,13 @@ class Demands:
         """The same of a computation on secret shares, of which nothing is opened that noise could be in: AgentError."""
         self._check_roster(keys)
         if threshold < self.colluding:
-            raise AgentError(f"the shares withstand {threshold} colluding agents; this one asks for {self.colluding}")
+            raise AgentError(
+                f"the shares withstand {threshold} colluding agents; this one asks for {self.colluding}"
+            )
         if self.noise:
-            raise AgentError("answers that are computed on shares have no noise; this agent asks for it")
+            raise AgentError(
+                "answers that are computed on shares have no noise; this agent asks for it"
+            )
 
     def _check_roster(self, keys: Sequence[bytes]) -> None:
         there = {name for name in map(fingerprint, keys) if name.startswith(tuple(self.known))}
@@ -86,4 +92,6 @@ class Demands:
             says = f"of the {len(self.known)} agents that this one knows {len(there)} are on the roster"
             raise AgentError(f"{says}; it asks for {least}")
         if len(keys) < self.agents:
-            raise AgentError(f"the owner has signed a roster of {len(keys)} agents; this one asks for {self.agents}")
+            raise AgentError(
+                f"the owner has signed a roster of {len(keys)} agents; this one asks for {self.agents}"
+            )

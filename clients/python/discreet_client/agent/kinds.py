@@ -20,7 +20,13 @@ def solver(name: str) -> Solve:
     module, _, function = name.partition(":")
     if not function:
         module, function = f"{__package__}.{name}", "run"
-        if not name.isidentifier() or find_spec(module) is None or not hasattr(import_module(module), function):
-            raise AgentError(f"this agent has no program for the kind {name}: --program module:function names one")
+        if (
+            not name.isidentifier()
+            or find_spec(module) is None
+            or not hasattr(import_module(module), function)
+        ):
+            raise AgentError(
+                f"this agent has no program for the kind {name}: --program module:function names one"
+            )
     found: Solve = getattr(import_module(module), function)
     return found

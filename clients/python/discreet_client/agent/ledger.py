@@ -81,17 +81,23 @@ class Ledger:
         with self._locked() as entries:
             booked = [entry for entry in entries if entry.body["job"] == job]
             if any(entry.body["kind"] == "release" for entry in booked):
-                raise LimitExceeded("this job had ended, and what it costs was given back: it cannot go on")
+                raise LimitExceeded(
+                    "this job had ended, and what it costs was given back: it cannot go on"
+                )
             for entry in booked:
                 if entry.body["charge"] != document.decode():
-                    raise LimitExceeded("the server changed what this job costs after it was booked")
+                    raise LimitExceeded(
+                        "the server changed what this job costs after it was booked"
+                    )
                 return entry
             spent = _spent(entries)
             after = (spent[0] + price["epsilon"], spent[1] + price["delta"])
             for name, total, limit in zip(("epsilon", "delta"), after, self._limits, strict=True):
                 if limit is not None and total > limit:
                     unit = EPSILON_UNIT if name == "epsilon" else DELTA_UNIT
-                    raise LimitExceeded(f"{name} {total * unit} would pass this agent's limit of {limit * unit}")
+                    raise LimitExceeded(
+                        f"{name} {total * unit} would pass this agent's limit of {limit * unit}"
+                    )
             return self._append(
                 entries,
                 kind="charge",
@@ -189,10 +195,15 @@ def _check(lines: list[bytes], public_key: bytes) -> list[Entry]:
             signature = base64.b64decode(read["signature"])
             sound = read["hash"] == entry_hash.hex() and read["previous_hash"] == previous.hex()
             sound = sound and body["seq"] == number
-            sound = sound and signing.is_signed(public_key, signing.ledger_entry(entry_hash), signature)
+            sound = sound and signing.is_signed(
+                public_key, signing.ledger_entry(entry_hash), signature
+            )
             if body["kind"] == "charge":
                 document = body["charge"].encode()
-                key, by_server = base64.b64decode(body["server_key"]), base64.b64decode(body["server_signature"])
+                key, by_server = (
+                    base64.b64decode(body["server_key"]),
+                    base64.b64decode(body["server_signature"]),
+                )
                 sound = sound and signing.is_signed(key, signing.charge(document), by_server)
                 sound = sound and body["job"] not in charges
                 price = json.loads(document)["price"]
@@ -218,7 +229,9 @@ def _words(document: bytes) -> tuple[str, dict[str, int]]:
         words = json.loads(document.decode())
         job, asked = words["job"], words["price"]
         price = {name: asked[name] for name in ("epsilon", "delta")}
-        sound = isinstance(job, str) and all(isinstance(one, str) and _UNITS.fullmatch(one) for one in price.values())
+        sound = isinstance(job, str) and all(
+            isinstance(one, str) and _UNITS.fullmatch(one) for one in price.values()
+        )
         job.encode()
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         sound = False

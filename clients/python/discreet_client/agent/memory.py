@@ -49,7 +49,9 @@ class Memory:
     sent: Sent | None = None
     state: bytes = b""
     ended: Ended | None = None
-    durable: bool = field(default=True, metadata={"note": "False: nothing is written; for benchmarks"})
+    durable: bool = field(
+        default=True, metadata={"note": "False: nothing is written; for benchmarks"}
+    )
 
     @classmethod
     def load(cls, path: Path) -> Memory:
@@ -65,12 +67,18 @@ class Memory:
             path,
             account=read["account"],
             roster=bytes.fromhex(read["roster"]),
-            sent=None if sent is None else Sent(sent["number"], _bytes(sent["body"]), _bytes(sent["answers"])),
+            sent=None
+            if sent is None
+            else Sent(sent["number"], _bytes(sent["body"]), _bytes(sent["answers"])),
             state=_bytes(read["state"]),
             ended=None
             if ended is None
             else Ended(
-                ended["state"], ended["code"], ended["rounds"], _bytes(ended["broadcast"]), _bytes(ended["transcript"])
+                ended["state"],
+                ended["code"],
+                ended["rounds"],
+                _bytes(ended["broadcast"]),
+                _bytes(ended["transcript"]),
             ),
         )
 
@@ -89,7 +97,9 @@ class Memory:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise AgentError(f"another process takes part in this session with {self.path}") from None
+                raise AgentError(
+                    f"another process takes part in this session with {self.path}"
+                ) from None
             self._become(Memory.load(self.path))
             yield
         finally:
@@ -102,12 +112,16 @@ class Memory:
         """
         after = evolve(self, **changes)
         if self.durable:
-            fields = asdict(after, filter=lambda attribute, _: attribute.name not in ("path", "durable"))
+            fields = asdict(
+                after, filter=lambda attribute, _: attribute.name not in ("path", "durable")
+            )
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 write_private(self.path, json.dumps(fields, default=bytes.hex).encode())
             except OSError as error:
-                raise AgentError(f"{self.path} cannot be written: {error.strerror or error}") from error
+                raise AgentError(
+                    f"{self.path} cannot be written: {error.strerror or error}"
+                ) from error
         self._become(after)
 
     def _become(self, other: Memory) -> None:

@@ -59,7 +59,9 @@ def minimize(agent: Party, slope: Slope, *, initial: float | list[float] | None 
     outcome = agent.participate(step_of(slope, initial))
     kept = json.loads(outcome.final_state or "{}")
     if not outcome.succeeded or not kept:
-        return Minimum(outcome.state, outcome.code, kept.get("x", math.nan), tuple(kept.get("multipliers", ())))
+        return Minimum(
+            outcome.state, outcome.code, kept.get("x", math.nan), tuple(kept.get("multipliers", ()))
+        )
     return _ended(agent, kept, slope, outcome)
 
 
@@ -74,14 +76,20 @@ def step_of(slope: Slope, initial: float | list[float] | None = None) -> Step:
             else:
                 kept = json.loads(current.state)
                 if kept["number"] == current.number - 1 and kept["history"] != before.hex():
-                    raise NotTrusted("the cloud's broadcast does not follow from the one that this agent was shown")
+                    raise NotTrusted(
+                        "the cloud's broadcast does not follow from the one that this agent was shown"
+                    )
                 kept = _moved(kept, slope, current.number, told)
         except (struct.error, LookupError, TypeError, ValueError, StopIteration) as error:
-            raise NotTrusted(f"the cloud's message cannot be read: {type(error).__name__}") from error
+            raise NotTrusted(
+                f"the cloud's message cannot be read: {type(error).__name__}"
+            ) from error
         end = history.after(current.broadcast)
         kept |= {"number": current.number, "history": end.hex()}
         if current.number < kept["steps"]:
-            answer = b"".join(map(STATE.pack, kept["x"] if isinstance(kept["x"], list) else [kept["x"]]))
+            answer = b"".join(
+                map(STATE.pack, kept["x"] if isinstance(kept["x"], list) else [kept["x"]])
+            )
         else:
             assert current.identity is not None
             answer = current.identity.sign(signing.history(current.roster_digest, end))
@@ -99,18 +107,25 @@ def _ended(agent: Party, kept: dict[str, Any], slope: Slope, outcome: Outcome) -
         last, signed = outcome.broadcast[:length], history.unpacked(outcome.broadcast[length:])
         before, told = history.split(last)
         end = history.after(last).hex()
-        shown = {kept["steps"]: end, kept["steps"] - 1: before.hex()}.get(kept["number"], kept["history"])
+        shown = {kept["steps"]: end, kept["steps"] - 1: before.hex()}.get(
+            kept["number"], kept["history"]
+        )
         if shown != kept["history"]:
-            raise NotTrusted("the cloud's last broadcast does not follow from the one that this agent was shown")
+            raise NotTrusted(
+                "the cloud's last broadcast does not follow from the one that this agent was shown"
+            )
         if kept["number"] < kept["steps"]:
             kept = _moved(kept, slope, kept["steps"], told)
     except (struct.error, LookupError, TypeError, ValueError) as error:
         raise NotTrusted(f"the cloud's message cannot be read: {type(error).__name__}") from error
     listed = [
-        {"fingerprint": one["fingerprint"], "key": base64.b64decode(one["key"])} for one in agent.roster["agents"]
+        {"fingerprint": one["fingerprint"], "key": base64.b64decode(one["key"])}
+        for one in agent.roster["agents"]
     ]
     missing = history.unsigned(agent.roster_digest, listed, bytes.fromhex(end), signed)
-    return Minimum(outcome.state, outcome.code, kept["x"], tuple(kept["multipliers"]), end, tuple(missing))
+    return Minimum(
+        outcome.state, outcome.code, kept["x"], tuple(kept["multipliers"]), end, tuple(missing)
+    )
 
 
 def _begun(current: Round, initial: float | list[float] | None, broadcast: bytes) -> dict[str, Any]:
@@ -119,7 +134,11 @@ def _begun(current: Round, initial: float | list[float] | None, broadcast: bytes
     signed = next(one for one in current.roster["agents"] if one["fingerprint"] == current.agent)
     name, announced = str(signed["name"]), signed["announcement"]
     dimension = announced.get("dimension")
-    own = {name: 0} if dimension is None else {f"{name}_{place + 1}": place for place in range(dimension)}
+    own = (
+        {name: 0}
+        if dimension is None
+        else {f"{name}_{place + 1}": place for place in range(dimension)}
+    )
     ranges = [list(ends) for of, *ends in parameters["box"] if of in own]
     if len(ranges) != len(own):
         raise NotTrusted("the cloud's ranges are not of this agent's coordinates")
@@ -136,7 +155,11 @@ def _begun(current: Round, initial: float | list[float] | None, broadcast: bytes
     told = _doubles(broadcast)
     # An agent that missed the first rounds hears the outputs of the last one before the multipliers.
     multipliers = told[len(parameters["layout"]) :] if current.number else told
-    derivatives = [(place, constraint, of) for place, (constraint, of) in enumerate(parameters["layout"]) if of in own]
+    derivatives = [
+        (place, constraint, of)
+        for place, (constraint, of) in enumerate(parameters["layout"])
+        if of in own
+    ]
     return {
         "x": x[0] if dimension is None else x,
         "multipliers": multipliers,
@@ -154,7 +177,11 @@ def _moved(kept: dict[str, Any], slope: Slope, k: int, broadcast: bytes) -> dict
     """The same after step k, from the cloud's answer: its noised outputs, then the next multipliers."""
     answer = _doubles(broadcast)
     if isinstance(kept["x"], list):
-        return {**kept, "x": _vector_moved(kept, slope, k, answer), "multipliers": answer[kept["outputs"] :]}
+        return {
+            **kept,
+            "x": _vector_moved(kept, slope, k, answer),
+            "multipliers": answer[kept["outputs"] :],
+        }
     gradient = [0.0] * len(kept["multipliers"])
     for place, constraint in kept["own"]:
         gradient[constraint] = answer[place]
@@ -178,7 +205,9 @@ def _vector_moved(kept: dict[str, Any], slope: Slope, k: int, answer: list[float
         gradient[constraint, coordinate] = answer[place]
     pull = np.array(slope(kept["x"]), dtype=np.float64)
     if pull.shape != x.shape:
-        raise AgentError(f"the slope of this agent's own objective has {pull.size} numbers, not {len(x)}")
+        raise AgentError(
+            f"the slope of this agent's own objective has {pull.size} numbers, not {len(x)}"
+        )
     multipliers = np.array(kept["multipliers"], dtype=np.float64)
     gamma, alpha = tikhonov_sizes(k, *kept["schedule"])
     moved = vector_step(x, np.where(np.isnan(pull), 0.0, pull), gradient, multipliers, gamma, alpha)
@@ -203,12 +232,18 @@ def run(agent: Agent, problem: dict[str, Any]) -> dict[str, Any]:
     in its coordinates, `name_1`, `name_2`, …
     """
     name, dimension = agent.name, dict(problem.get("announcement") or {}).get("dimension")
-    names = [name] if dimension is None else [f"{name}_{place}" for place in range(1, int(dimension) + 1)]
+    names = (
+        [name]
+        if dimension is None
+        else [f"{name}_{place}" for place in range(1, int(dimension) + 1)]
+    )
     try:
         objective = parse(str(problem.get("objective", "0")), names)
         slopes = [derivative(objective, one) for one in names]
     except ValueError as error:
-        raise AgentError(f"the objective is no expression in {', '.join(names)[:80]}: {error}") from None
+        raise AgentError(
+            f"the objective is no expression in {', '.join(names)[:80]}: {error}"
+        ) from None
 
     def slope(x: Any) -> Any:
         point = dict(zip(names, [x] if dimension is None else x, strict=True))

@@ -57,7 +57,9 @@ class ShareOptimum:
 
 
 class _Run:
-    def __init__(self, agent: ShareParty, data: Data, listen: tuple[str, int], demands: Demands) -> None:
+    def __init__(
+        self, agent: ShareParty, data: Data, listen: tuple[str, int], demands: Demands
+    ) -> None:
         self._agent, self._data, self._listen, self._demands = agent, data, listen, demands
 
     def step(self, current: Round) -> bytes:
@@ -82,7 +84,9 @@ class _Run:
             listen=self._listen,
             pem=keys.pem(private, keys.certificate(private, session)),
             rows=found.rows,
-            summands=[part[place * terms.hours : (place + 1) * terms.hours] for place in range(rows)],
+            summands=[
+                part[place * terms.hours : (place + 1) * terms.hours] for place in range(rows)
+            ],
             seconds=max(1.0, current.seconds - MARGIN_SECONDS),
         )
         try:
@@ -90,7 +94,9 @@ class _Run:
         except party.BrokenOff as broken:
             current.state = json.dumps({"broken": str(broken)}).encode()
             return json.dumps({"broken": broken.code}).encode()
-        signature = self._agent.identity.sign(evidence.statement(bound, current.broadcast, computed.kept))
+        signature = self._agent.identity.sign(
+            evidence.statement(bound, current.broadcast, computed.kept)
+        )
         saved = {
             "x": found.x_of(computed.quantities).tolist(),
             "kept": computed.kept,
@@ -107,13 +113,17 @@ class _Run:
         saved = json.loads(state)
         try:
             signatures = json.loads(broadcast)["signatures"]
-            section = evidence.evidence(terms, members, bytes.fromhex(saved["broadcast"]), saved["kept"], signatures)
+            section = evidence.evidence(
+                terms, members, bytes.fromhex(saved["broadcast"]), saved["kept"], signatures
+            )
             missing = evidence.unsigned(section)
         except (ValueError, KeyError, TypeError) as error:
             raise NotTrusted(f"the server's last broadcast cannot be read: {error}") from None
         if missing:
             raise NotTrusted(f"{len(missing)} agents have not signed what this one was shown")
-        return ShareOptimum(np.array(saved["x"]), saved["kept"], terms, saved["seconds"], saved["bytes"])
+        return ShareOptimum(
+            np.array(saved["x"]), saved["kept"], terms, saved["seconds"], saved["bytes"]
+        )
 
     def _response(self, terms: Terms) -> Response:
         A_u, A_g, cost, box = self._data
@@ -158,7 +168,9 @@ def solve(
         party.require_engine()
         here = member.host_and_port(listen)
         figures = member.announcement(agent.identity, agent.link.session, address or listen)
-        run = _Run(agent, (matrices[0], matrices[1], cost, Box(low, high)), here, demands or Demands())
+        run = _Run(
+            agent, (matrices[0], matrices[1], cost, Box(low, high)), here, demands or Demands()
+        )
         agent.announce(figures)
         outcome = agent.participate(run.step)
         if not outcome.succeeded:
@@ -173,7 +185,9 @@ def solve(
 def run(agent: ShareParty, problem: Mapping[str, Any], **data: Any) -> dict[str, Any]:
     """`discreet-agent --problem agent.json` with `protocol: "mpc"` and `listen`, and `address` where it differs."""
     if "listen" not in problem:
-        raise AgentError("protocol mpc needs `listen`, host:port, in the problem file: agents compute among themselves")
+        raise AgentError(
+            "protocol mpc needs `listen`, host:port, in the problem file: agents compute among themselves"
+        )
     found = solve(agent, listen=problem["listen"], address=problem.get("address"), **data)
     return {
         "x": found.x.tolist(),

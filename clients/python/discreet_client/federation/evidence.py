@@ -13,4 +13,8 @@ from discreet_client.mpc.terms import PROTOCOL
 def unsigned(section: Mapping[str, Any]) -> list[str]:
     """Agents (Ed25519 keys in hex) who have not signed what the section says; empty when all have. Raises
     secure_sum.Unacceptable when it cannot be read. Whose keys they are the reader must know."""
-    return on_shares.unsigned(section) if section.get("protocol") == PROTOCOL else secure_sum.unsigned(section)
+    return (
+        on_shares.unsigned(section)
+        if section.get("protocol") == PROTOCOL
+        else secure_sum.unsigned(section)
+    )

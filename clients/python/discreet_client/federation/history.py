@@ -48,7 +48,10 @@ def unpacked(data: bytes) -> dict[str, bytes]:
 
 
 def unsigned(
-    roster_digest: bytes, agents: Iterable[Mapping[str, Any]], end: bytes, signatures: Mapping[str, bytes]
+    roster_digest: bytes,
+    agents: Iterable[Mapping[str, Any]],
+    end: bytes,
+    signatures: Mapping[str, bytes],
 ) -> list[str]:
     """Fingerprints of the agents (of a roster, with `fingerprint` and `key` as 32 raw bytes) who have not signed that
     the chain of this session ends so."""
@@ -60,7 +63,9 @@ def unsigned(
     ]
 
 
-def unsigned_of_result(agreement: Mapping[str, Any], certificate: Mapping[str, Any], roster: bytes) -> list[str]:
+def unsigned_of_result(
+    agreement: Mapping[str, Any], certificate: Mapping[str, Any], roster: bytes
+) -> list[str]:
     """The same from what was published: a result's `agreement`, its certificate, and the roster (`GET
     /v1/sessions/{job}`), whose digest the certificate names. NotTrusted when they do not belong together."""
     digest = signing.digest(roster)

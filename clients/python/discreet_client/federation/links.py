@@ -54,18 +54,26 @@ class Link:
             query = parse_qs(parts.query, strict_parsing=True)
             host, port = parts.hostname, parts.port
         except ValueError:
-            raise BadLink("the token is not of the form dsc://host:port/ses_…?token=…&server=…&owner=…") from None
+            raise BadLink(
+                "the token is not of the form dsc://host:port/ses_…?token=…&server=…&owner=…"
+            ) from None
         found = {name: values[0] for name, values in query.items()}
         session = parts.path.removeprefix("/")
         if parts.scheme != SCHEME or not host or not port or not _SESSION.fullmatch(session):
-            raise BadLink("the token is not of the form dsc://host:port/ses_…?token=…&server=…&owner=…")
+            raise BadLink(
+                "the token is not of the form dsc://host:port/ses_…?token=…&server=…&owner=…"
+            )
         for name in ("server", "owner"):
             if not _FINGERPRINT.fullmatch(found.get(name, "")):
-                raise BadLink(f"the token pins no {name}: `{name}` is a fingerprint of 64 hexadecimal digits")
+                raise BadLink(
+                    f"the token pins no {name}: `{name}` is a fingerprint of 64 hexadecimal digits"
+                )
         tls = found.get("tls", "")
         if tls not in ("", "ca") and not _FINGERPRINT.fullmatch(tls):
             raise BadLink("`tls` is a fingerprint of 64 hexadecimal digits, or `ca`")
-        return cls(host, port, session, found["server"], found["owner"], found.get("token", ""), tls)
+        return cls(
+            host, port, session, found["server"], found["owner"], found.get("token", ""), tls
+        )
 
 
 def is_loopback(host: str) -> bool:

@@ -18,7 +18,9 @@ SHORTEST_BEGINNING = 16
 """Hexadecimal digits of a fingerprint that name an agent: keys whose fingerprints begin with fewer can be made."""
 
 
-def chosen(agents: Sequence[Mapping[str, Any]], beginnings: Sequence[str] | None) -> list[Mapping[str, Any]]:
+def chosen(
+    agents: Sequence[Mapping[str, Any]], beginnings: Sequence[str] | None
+) -> list[Mapping[str, Any]]:
     """Of the agents that a server shows those whose fingerprints begin like this, one each; all where None is given.
 
     What the server says is not believed: NotTrusted when a key is not the one of its fingerprint, or a beginning is too
@@ -26,14 +28,18 @@ def chosen(agents: Sequence[Mapping[str, Any]], beginnings: Sequence[str] | None
     """
     for one in agents:
         if fingerprint(base64.b64decode(one["key"])) != one["fingerprint"]:
-            raise NotTrusted(f"the server shows another key under the fingerprint {one['fingerprint']}")
+            raise NotTrusted(
+                f"the server shows another key under the fingerprint {one['fingerprint']}"
+            )
     if beginnings is None:
         return list(agents)
     found: dict[str, Mapping[str, Any]] = {}
     for beginning in beginnings:
         like = [one for one in agents if one["fingerprint"].startswith(beginning)]
         if len(beginning) < SHORTEST_BEGINNING:
-            raise NotTrusted(f"{beginning!r} is too short: give {SHORTEST_BEGINNING} digits of a fingerprint, or more")
+            raise NotTrusted(
+                f"{beginning!r} is too short: give {SHORTEST_BEGINNING} digits of a fingerprint, or more"
+            )
         if len(like) != 1:
             raise NotTrusted(f"{len(like)} agents have a fingerprint that begins with {beginning}")
         found[like[0]["fingerprint"]] = like[0]
@@ -42,7 +48,9 @@ def chosen(agents: Sequence[Mapping[str, Any]], beginnings: Sequence[str] | None
 
 def told(agents: Iterable[Mapping[str, Any]], parameters: Mapping[str, Any] | None) -> list[str]:
     """What an owner signs, line by line, to be read before. Nothing in it moves a terminal's cursor."""
-    lines = [f"{one['fingerprint']}  {one['name']}  {json.dumps(one['announcement'])}" for one in agents]
+    lines = [
+        f"{one['fingerprint']}  {one['name']}  {json.dumps(one['announcement'])}" for one in agents
+    ]
     for name, figure in sorted((parameters or {}).items()):
         lines.append(f"{name}: {json.dumps(figure, sort_keys=True)}")
     return ["".join(letter if letter.isprintable() else "?" for letter in line) for line in lines]
@@ -61,7 +69,13 @@ def roster_document(
         {name: agent[name] for name in ("name", "fingerprint", "key", "announcement")}
         for agent in sorted(agents, key=lambda agent: str(agent["fingerprint"]))
     ]
-    body: dict[str, Any] = {"version": VERSION, "session": session, "job": job, "kind": kind, "agents": listed}
+    body: dict[str, Any] = {
+        "version": VERSION,
+        "session": session,
+        "job": job,
+        "kind": kind,
+        "agents": listed,
+    }
     if parameters is not None:
         body["parameters"] = parameters
     return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()

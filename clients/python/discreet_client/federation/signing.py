@@ -53,10 +53,14 @@ def enrolled(session: str, content: bytes) -> bytes:
     return _statement(b"Enrolled", session, digest(content))
 
 
-def message(session: str, nonce: bytes, sequence: int, round_number: int, timestamp_ms: int, content: bytes) -> bytes:
+def message(
+    session: str, nonce: bytes, sequence: int, round_number: int, timestamp_ms: int, content: bytes
+) -> bytes:
     """By the agent, of every message of `Participate`. `nonce` is the stream's challenge: no message fits another
     stream; `sequence` counts the messages of the stream: none fits it twice."""
-    return _statement(b"Participate", session, nonce, sequence, round_number, timestamp_ms, digest(content))
+    return _statement(
+        b"Participate", session, nonce, sequence, round_number, timestamp_ms, digest(content)
+    )
 
 
 def messages(session: str, nonce: bytes) -> Callable[[int, int, int, bytes], bytes]:
@@ -65,7 +69,11 @@ def messages(session: str, nonce: bytes) -> Callable[[int, int, int, bytes], byt
     head = _statement(b"Participate", session, nonce)
 
     def statement(sequence: int, round_number: int, timestamp_ms: int, content: bytes) -> bytes:
-        return head + _TURN.pack(8, sequence, 8, round_number, 8, timestamp_ms, 32) + hashlib.sha256(content).digest()
+        return (
+            head
+            + _TURN.pack(8, sequence, 8, round_number, 8, timestamp_ms, 32)
+            + hashlib.sha256(content).digest()
+        )
 
     return statement
 

@@ -65,7 +65,10 @@ class Words:
         """Broken for anything else than whole words below the modulus."""
         size = self._size
         count, rest = divmod(len(data), size)
-        read = [int.from_bytes(data[place : place + size], "little") for place in range(0, len(data), size)]
+        read = [
+            int.from_bytes(data[place : place + size], "little")
+            for place in range(0, len(data), size)
+        ]
         if rest or any(value >= self._modulus for value in read):
             self.refused = True
             raise Broken("message")
@@ -170,14 +173,25 @@ class _Party:
         rows = np.asarray(self._order["rows"], dtype=np.float64)
         given = mpc.input(array(rows, integral=False))
         # [hours, agents] of each row.
-        rows_of = [mpc.np_transpose(mpc.np_stack([one[place] for one in given])) for place in range(len(ROWS))]
+        rows_of = [
+            mpc.np_transpose(mpc.np_stack([one[place] for one in given]))
+            for place in range(len(ROWS))
+        ]
         field = self._number.field
-        parts = np.array([[int(one) % field.modulus for one in row] for row in self._order["summands"]], dtype=object)
+        parts = np.array(
+            [[int(one) % field.modulus for one in row] for row in self._order["summands"]],
+            dtype=object,
+        )
         operator = sum(mpc.input(array(field.array(parts), integral=False)))
         cost = operator[0] if terms.coupled else None
         limit = operator[int(terms.coupled)] if terms.limited else None
-        found: Optimum = optimum(terms, Responses(*rows_of), cost, limit, ShareArithmetic(mpc, self._number))
-        opened = [mpc.output(found.quantities[:, place], receivers=[place]) for place in range(terms.agents)]
+        found: Optimum = optimum(
+            terms, Responses(*rows_of), cost, limit, ShareArithmetic(mpc, self._number)
+        )
+        opened = [
+            mpc.output(found.quantities[:, place], receivers=[place])
+            for place in range(terms.agents)
+        ]
         kept = None if found.kept is None else await mpc.output(found.kept)
         results = [await one for one in opened]
         return results[self.index], kept
@@ -208,7 +222,9 @@ class _Party:
         server = None
         if self.index:
             host, port = self._order["listen"]
-            server = await loop.create_server(lambda: link(mpc), host, port, ssl=self._context(server=True))
+            server = await loop.create_server(
+                lambda: link(mpc), host, port, ssl=self._context(server=True)
+            )
         for peer in range(self.index + 1, self.terms.agents):
             context = self._context(server=False)
             while True:
@@ -250,7 +266,16 @@ def _runtime(terms: Terms, index: int) -> tuple[Any, Any, Words]:
     """MPyC's runtime for this process, its type of numbers, and what stands in for its `pickle`."""
     for name in [name for name in os.environ if name.startswith("MPYC_")]:
         del os.environ[name]
-    options = ["--no-log", "--no-uvloop", "-T", str(terms.threshold), "-K", str(STATISTICAL_BITS), "-I", str(index)]
+    options = [
+        "--no-log",
+        "--no-uvloop",
+        "-T",
+        str(terms.threshold),
+        "-K",
+        str(STATISTICAL_BITS),
+        "-I",
+        str(index),
+    ]
     if math.comb(terms.agents, terms.threshold) > MOST_SUBSETS:
         options.append("--no-prss")
     for place in range(terms.agents):

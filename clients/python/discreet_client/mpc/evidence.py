@@ -76,7 +76,9 @@ def evidence(
         "assumptions": list(assumptions(terms)),
         "reveals": reveals(terms),
         "terms": terms.fields,
-        "members": [{"key": key.hex(), "announcement": dict(announced)} for key, announced in members],
+        "members": [
+            {"key": key.hex(), "announcement": dict(announced)} for key, announced in members
+        ],
         "rounds": 0,
         "transcript": hashlib.sha256(broadcast).hexdigest(),
         **({} if kept is None else {"settled": kept}),
@@ -96,8 +98,14 @@ def unsigned(section: Mapping[str, Any]) -> list[str]:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Unacceptable(f"this is no evidence of a computation on shares: {error}") from error
     if len(members) != terms.agents or kept not in (None, True, False):
-        raise Unacceptable("this is no evidence of a computation on shares: members and terms do not agree")
-    return [key.hex() for key, _ in members if not signing.is_signed(key, said, signatures.get(key.hex(), b""))]
+        raise Unacceptable(
+            "this is no evidence of a computation on shares: members and terms do not agree"
+        )
+    return [
+        key.hex()
+        for key, _ in members
+        if not signing.is_signed(key, said, signatures.get(key.hex(), b""))
+    ]
 
 
 def _words(kept: bool | None) -> str:

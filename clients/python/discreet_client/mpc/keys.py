@@ -39,8 +39,15 @@ class NotSealed(ValueError):
 def certificate(key: Ed25519PrivateKey, session: str) -> bytes:
     """DER. The same for the same key and session."""
     raw = key.public_key().public_bytes_raw()
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, hashlib.sha256(raw).hexdigest())])
-    serial = int.from_bytes(hashlib.sha256(b"discreet/mpc/serial/v1" + session.encode()).digest()[:16], "big") | 1
+    name = x509.Name(
+        [x509.NameAttribute(x509.NameOID.COMMON_NAME, hashlib.sha256(raw).hexdigest())]
+    )
+    serial = (
+        int.from_bytes(
+            hashlib.sha256(b"discreet/mpc/serial/v1" + session.encode()).digest()[:16], "big"
+        )
+        | 1
+    )
     made = (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -76,13 +83,21 @@ def pem(key: Ed25519PrivateKey, document: bytes) -> bytes:
 def exchange_key(key: Ed25519PrivateKey, session: str) -> X25519PrivateKey:
     """What parts are sealed to in one session; follows from the agent's key."""
     info = b"discreet/mpc/exchange/v1" + session.encode()
-    return X25519PrivateKey.from_private_bytes(HKDF(SHA256(), 32, None, info).derive(key.private_bytes_raw()))
+    return X25519PrivateKey.from_private_bytes(
+        HKDF(SHA256(), 32, None, info).derive(key.private_bytes_raw())
+    )
 
 
 def summands(figures: Sequence[int], count: int) -> list[list[int]]:
     """`figures` (below 2^63) as sums of `count` vectors; all but one of them tell nothing of the figures."""
     drawn = [[secrets.randbits(SUMMAND_BITS) for _ in figures] for _ in range(count - 1)]
-    return [*drawn, [figure - sum(column) for figure, column in zip(figures, zip(*drawn, strict=True), strict=True)]]
+    return [
+        *drawn,
+        [
+            figure - sum(column)
+            for figure, column in zip(figures, zip(*drawn, strict=True), strict=True)
+        ],
+    ]
 
 
 def seal(public: bytes, context: bytes, part: Sequence[int]) -> bytes:
@@ -90,7 +105,9 @@ def seal(public: bytes, context: bytes, part: Sequence[int]) -> bytes:
     once = X25519PrivateKey.generate()
     mine = once.public_key().public_bytes_raw()
     key = _key(once.exchange(X25519PublicKey.from_public_bytes(public)), mine, public, context)
-    return mine + ChaCha20Poly1305(key).encrypt(bytes(12), json.dumps([str(one) for one in part]).encode(), context)
+    return mine + ChaCha20Poly1305(key).encrypt(
+        bytes(12), json.dumps([str(one) for one in part]).encode(), context
+    )
 
 
 def unseal(key: X25519PrivateKey, context: bytes, sealed: bytes) -> list[int]:
@@ -98,12 +115,16 @@ def unseal(key: X25519PrivateKey, context: bytes, sealed: bytes) -> list[int]:
     public, theirs = key.public_key().public_bytes_raw(), sealed[:32]
     try:
         shared = key.exchange(X25519PublicKey.from_public_bytes(theirs))
-        opened = ChaCha20Poly1305(_key(shared, theirs, public, context)).decrypt(bytes(12), sealed[32:], context)
+        opened = ChaCha20Poly1305(_key(shared, theirs, public, context)).decrypt(
+            bytes(12), sealed[32:], context
+        )
     except (InvalidTag, ValueError):
         raise NotSealed("the operator's part is not sealed to this agent in this session") from None
     return [int(one) for one in json.loads(opened)]
 
 
 def _key(shared: bytes, once: bytes, public: bytes, context: bytes) -> bytes:
-    info = b"discreet/mpc/seal/v1" + b"".join(struct.pack(">I", len(one)) + one for one in (once, public, context))
+    info = b"discreet/mpc/seal/v1" + b"".join(
+        struct.pack(">I", len(one)) + one for one in (once, public, context)
+    )
     return HKDF(SHA256(), 32, None, info).derive(shared)

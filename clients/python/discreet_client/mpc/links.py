@@ -12,7 +12,9 @@ MOST_WAITING = 1 << 14
 """Such messages. Parties wait for each other in every step, so that a few hundred are ahead at most."""
 
 
-def link_class(certificates: Sequence[bytes], fail: Callable[[str], None], closing: Callable[[], bool]) -> type[Any]:
+def link_class(
+    certificates: Sequence[bytes], fail: Callable[[str], None], closing: Callable[[], bool]
+) -> type[Any]:
     """Connections of one computation. `certificates` by party, DER; `fail` ends it with a code."""
     from mpyc.asyncoro import MessageExchanger  # noqa: PLC0415  # an extra
 
@@ -41,8 +43,13 @@ def link_class(certificates: Sequence[bytes], fail: Callable[[str], None], closi
         def data_received(self, data: bytes) -> None:
             if self.peer_pid is None:  # the first bytes say who comes; the certificate has said it
                 begun = bytes(self.bytes) + data
-                taken = self.certified is not None and self.runtime.parties[self.certified].protocol is not None
-                if taken or (len(begun) >= 2 and int.from_bytes(begun[:2], "little") != self.certified):
+                taken = (
+                    self.certified is not None
+                    and self.runtime.parties[self.certified].protocol is not None
+                )
+                if taken or (
+                    len(begun) >= 2 and int.from_bytes(begun[:2], "little") != self.certified
+                ):
                     self.transport.abort()
                     fail("party")
                     return

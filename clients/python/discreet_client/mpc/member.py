@@ -23,7 +23,10 @@ def announcement(identity: Identity, session: str, address: str) -> dict[str, st
     return {
         "address": address,
         "certificate": base64.b64encode(keys.certificate(identity.private_key, session)).decode(),
-        "exchange": keys.exchange_key(identity.private_key, session).public_key().public_bytes_raw().hex(),
+        "exchange": keys.exchange_key(identity.private_key, session)
+        .public_key()
+        .public_bytes_raw()
+        .hex(),
     }
 
 
@@ -71,11 +74,17 @@ def sealed_parts(broadcast: bytes) -> dict[str, bytes]:
     """By fingerprint, from the operator's broadcast. ValueError for another broadcast."""
     try:
         read = json.loads(broadcast)
-        return {str(name): base64.b64decode(part, validate=True) for name, part in read["parts"].items()}
+        return {
+            str(name): base64.b64decode(part, validate=True) for name, part in read["parts"].items()
+        }
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"the operator's broadcast cannot be read: {type(error).__name__}") from None
+        raise ValueError(
+            f"the operator's broadcast cannot be read: {type(error).__name__}"
+        ) from None
 
 
 def opening(parts: Mapping[str, bytes]) -> bytes:
     """The operator's broadcast."""
-    return json.dumps({"parts": {name: base64.b64encode(part).decode() for name, part in parts.items()}}).encode()
+    return json.dumps(
+        {"parts": {name: base64.b64encode(part).decode() for name, part in parts.items()}}
+    ).encode()

@@ -88,7 +88,9 @@ def order_of(
     return {
         "terms": terms.fields,
         "index": index,
-        "parties": [{"host": one.host, "port": one.port, "certificate": one.certificate} for one in places],
+        "parties": [
+            {"host": one.host, "port": one.port, "certificate": one.certificate} for one in places
+        ],
         "listen": list(listen),
         "pem": pem.decode(),
         "rows": np.asarray(rows).tolist(),
@@ -99,9 +101,15 @@ def order_of(
 
 def start(order: dict[str, Any], program: Sequence[str] = ENGINE) -> subprocess.Popen[bytes]:
     """The engine, with its order; `answer` reads what it says."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MPYC_", "DISCREET_"))}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("MPYC_", "DISCREET_"))
+    }
     package = str(Path(__file__).parents[2])
-    environment["PYTHONPATH"] = os.pathsep.join([package, *filter(None, [environment.get("PYTHONPATH")])])
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [package, *filter(None, [environment.get("PYTHONPATH")])]
+    )
     process = subprocess.Popen(
         [sys.executable, *program],
         env=environment,

@@ -89,11 +89,17 @@ class FloatArithmetic:
 
 
 def optimum(
-    terms: Terms, agents: Responses, cost: Numbers | None, limit: Numbers | None, arithmetic: Arithmetic
+    terms: Terms,
+    agents: Responses,
+    cost: Numbers | None,
+    limit: Numbers | None,
+    arithmetic: Arithmetic,
 ) -> Optimum:
     """`cost` and `limit`: c and d in units of reach, [hours]; None where `terms` have none."""
     hours, count = terms.hours, terms.agents
-    turns = arithmetic.stack([agents.high, agents.low], 1)  # [hours, 2n]: first the n upper turns, then the lower ones
+    turns = arithmetic.stack(
+        [agents.high, agents.low], 1
+    )  # [hours, 2n]: first the n upper turns, then the lower ones
     at_bounds = _at_bounds(turns, count, arithmetic)  # [hours, 2n, 2n]
 
     # S at each turn: everybody's answer between its turns, corrected where the turn lies beyond one of them.
@@ -153,7 +159,12 @@ def _at_bounds(turns: Numbers, count: int, arithmetic: Arithmetic) -> Numbers:
 
 
 def _optimum_lies_above(
-    terms: Terms, turns: Numbers, sums: Numbers, cost: Numbers | None, limit: Numbers | None, arithmetic: Arithmetic
+    terms: Terms,
+    turns: Numbers,
+    sums: Numbers,
+    cost: Numbers | None,
+    limit: Numbers | None,
+    arithmetic: Arithmetic,
 ) -> Numbers:
     """1 where the optimal price is above a turn: there the sum passes its limit, or costs more than the price."""
     hours = terms.hours
@@ -173,7 +184,12 @@ def _optimum_lies_above(
 
 
 def _price(
-    terms: Terms, level: Numbers, fall: Numbers, cost: Numbers | None, limit: Numbers | None, arithmetic: Arithmetic
+    terms: Terms,
+    level: Numbers,
+    fall: Numbers,
+    cost: Numbers | None,
+    limit: Numbers | None,
+    arithmetic: Arithmetic,
 ) -> Numbers:
     """The optimal price of each hour, from `S(y) = level - fall y` around it; anything within [-1, 1] where no agent is
     between its turns, whom it would not move. [hours]"""
@@ -188,7 +204,9 @@ def _price(
     if limit is not None:
         # Nobody moves: an answer is still needed, and no division by zero.
         idle = arithmetic.below_zero(fall - terms.gentlest / 2, QUANTITIES)
-        inverse, scale = _inverse(fall + terms.gentlest * idle, terms.gentlest / 2, most, terms.fraction_bits)
+        inverse, scale = _inverse(
+            fall + terms.gentlest * idle, terms.gentlest / 2, most, terms.fraction_bits
+        )
         needed = (level + limit) * inverse * scale
         less = arithmetic.below_zero(prices[0] - needed, QUANTITIES)
         prices.append(prices[0] + less * (needed - prices[0]))
@@ -198,7 +216,9 @@ def _price(
     return price - under * (price + 1) + over * (1 - price)
 
 
-def _inverse(value: Numbers, least: float, most: float, fraction_bits: int) -> tuple[Numbers, float]:
+def _inverse(
+    value: Numbers, least: float, most: float, fraction_bits: int
+) -> tuple[Numbers, float]:
     """(x, scale) with `x scale = 1 / value` for values of [least, most], by Newton's method.
 
     x lies as far above 1 as below, where numbers with a fixed point lose least. The error `e = 1 - x value scale` is

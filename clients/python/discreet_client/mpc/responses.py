@@ -50,9 +50,17 @@ def response(terms: Terms, A_u: Floats, A_g: Floats, cost: QuadraticCost, box: B
     A_q = np.asarray(cost.A_q, dtype=np.float64).reshape(-1, hours)
     bends = 2 * A_q.T @ A_q
     curvature = np.diag(bends).copy()
-    if np.any(np.abs(bends - np.diag(curvature)) > ROUNDING * max(float(np.max(curvature)), np.finfo(float).tiny)):
-        raise ValueError("A_q couples hours: only costs that are a sum over hours can be computed on shares")
-    low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), hours) for side in (box.lower, box.upper))
+    if np.any(
+        np.abs(bends - np.diag(curvature))
+        > ROUNDING * max(float(np.max(curvature)), np.finfo(float).tiny)
+    ):
+        raise ValueError(
+            "A_q couples hours: only costs that are a sum over hours can be computed on shares"
+        )
+    low, high = (
+        np.broadcast_to(np.asarray(side, dtype=np.float64), hours)
+        for side in (box.lower, box.upper)
+    )
     if not np.all(np.isfinite([low, high])) or np.any(low > high):
         raise ValueError("every variable needs a lower and an upper bound, in this order")
     coupled = effect != 0
@@ -62,11 +70,18 @@ def response(terms: Terms, A_u: Floats, A_g: Floats, cost: QuadraticCost, box: B
     lower, upper = np.where(coupled, ends, 0.0)
     moves = coupled & (lower < upper)
     bend, slope = curvature / safe**2, a_l / safe
-    _check_bounds(terms, bend[moves], np.concatenate([lower, upper]), _turns(bend, slope, lower, upper)[:, moves])
+    _check_bounds(
+        terms,
+        bend[moves],
+        np.concatenate([lower, upper]),
+        _turns(bend, slope, lower, upper)[:, moves],
+    )
     turns = np.where(moves, _turns(bend, slope, lower, upper) / terms.price, 0.0)
     fall = np.where(moves, terms.price / (terms.reach * np.where(moves, bend, 1.0)), 0.0)
     upper_part = upper / terms.reach
-    rows = np.stack([turns[0], turns[1], lower / terms.reach, upper_part, upper_part + fall * turns[0], fall])
+    rows = np.stack(
+        [turns[0], turns[1], lower / terms.reach, upper_part, upper_part + fall * turns[0], fall]
+    )
     return Response(rows, effect, coupled, alone, lower, upper, terms.reach)
 
 
@@ -110,7 +125,9 @@ def _check_bounds(terms: Terms, bend: Floats, ends: Floats, turns: Floats) -> No
         ("most_curvature", np.max(bend, initial=0.0), terms.most_curvature),
     ):
         if found > bound * (1 + ROUNDING):
-            raise ValueError(f"this agent's data reach {found:g}, beyond the signed {name} {bound:g}")
+            raise ValueError(
+                f"this agent's data reach {found:g}, beyond the signed {name} {bound:g}"
+            )
     least = np.min(bend, initial=np.inf)
     if least < terms.least_curvature * (1 - ROUNDING):
         raise ValueError(

@@ -44,12 +44,16 @@ class Terms:
     def check(self) -> None:
         """ValueError that names the field."""
         if not FEWEST_AGENTS <= self.agents <= MOST_AGENTS:
-            raise ValueError(f"agents: {FEWEST_AGENTS} to {MOST_AGENTS} compute on shares, not {self.agents}")
+            raise ValueError(
+                f"agents: {FEWEST_AGENTS} to {MOST_AGENTS} compute on shares, not {self.agents}"
+            )
         if not 1 <= self.hours <= MOST_HOURS:
             raise ValueError(f"hours: 1 to {MOST_HOURS}, not {self.hours}")
         if not 1 <= self.threshold <= (self.agents - 1) // 2:
             most = (self.agents - 1) // 2
-            raise ValueError(f"threshold: of {self.agents} agents 1 to {most} may collude, not {self.threshold}")
+            raise ValueError(
+                f"threshold: of {self.agents} agents 1 to {most} may collude, not {self.threshold}"
+            )
         if not (self.coupled or self.limited):
             raise ValueError("coupled: sums with neither a cost nor a limit couple nobody")
         for name in ("reach", "price", "least_curvature", "most_curvature"):
@@ -69,14 +73,22 @@ class Terms:
     @property
     def fields(self) -> dict[str, Any]:
         """As JSON."""
-        return {"protocol": PROTOCOL, **asdict(self), "bits": self.bits, "fraction_bits": self.fraction_bits}
+        return {
+            "protocol": PROTOCOL,
+            **asdict(self),
+            "bits": self.bits,
+            "fraction_bits": self.fraction_bits,
+        }
 
     @classmethod
     def read(cls, fields: dict[str, Any]) -> Terms:
         """ValueError for what another version has written, or terms that cannot be."""
         try:
             known = {name: fields[name] for name in cls.__dataclass_fields__}
-            real = {name: float(known[name]) for name in ("reach", "price", "least_curvature", "most_curvature")}
+            real = {
+                name: float(known[name])
+                for name in ("reach", "price", "least_curvature", "most_curvature")
+            }
             terms = cls(**(known | real))
             terms.check()
         except (TypeError, KeyError, OverflowError) as error:
@@ -115,9 +127,17 @@ class Terms:
         largest = [level + limit, agents * steepest]
         if self.limited:
             most_inverse = math.sqrt(2 * agents * steepest / self.gentlest)
-            largest += [2 * most_inverse, (level + limit) * most_inverse, (level + limit) * 2 / self.gentlest]
+            largest += [
+                2 * most_inverse,
+                (level + limit) * most_inverse,
+                (level + limit) * 2 / self.gentlest,
+            ]
         if self.coupled:
-            largest += [level + cost, weight * (level + cost) + 1, 2 * math.sqrt(1 + weight * agents * steepest)]
+            largest += [
+                level + cost,
+                weight * (level + cost) + 1,
+                2 * math.sqrt(1 + weight * agents * steepest),
+            ]
         return self.fraction_bits + math.ceil(math.log2(max(largest))) + HEADROOM_BITS
 
     @property

@@ -17,6 +17,13 @@ CONTENTS: dict[str, Forms] = {
     "off_policy_evaluation": {"fields": ["transitions"], "arrays": []},
     "routing": {
         "fields": ["trips"],
-        "arrays": [{"axes": ["period", "origin", "destination"], "first": [0, 1, 1], "sparse": True, "value": "count"}],
+        "arrays": [
+            {
+                "axes": ["period", "origin", "destination"],
+                "first": [0, 1, 1],
+                "sparse": True,
+                "value": "count",
+            }
+        ],
     },
 }

@@ -242,7 +242,16 @@ class CertificateCheck(TypedDict):
     detail: str
     holds: bool | None
     name: Literal[
-        "signature", "price", "guarantee", "transcript", "release", "result", "table", "inclusion", "log", "witnesses"
+        "signature",
+        "price",
+        "guarantee",
+        "transcript",
+        "release",
+        "result",
+        "table",
+        "inclusion",
+        "log",
+        "witnesses",
     ]
 
 
@@ -2167,7 +2176,16 @@ class OffPolicyEvaluation(TypedDict):
     trajectories, `auto` when not given
     """
     method: NotRequired[
-        Literal["auto", "importance_sampling", "moments", "minibatch", "gradient", "constant", "dp_lsw", "dp_lsl"]
+        Literal[
+            "auto",
+            "importance_sampling",
+            "moments",
+            "minibatch",
+            "gradient",
+            "constant",
+            "dp_lsw",
+            "dp_lsl",
+        ]
     ]
     """default `auto`"""
     regularization: NotRequired[float | None]
@@ -2728,5 +2746,7 @@ class Results(TypedDict):
     routing: RoutingResult
 
 
-DatasetRequest: TypeAlias = RoutingDataset | DrEnsembleDataset | OffPolicyDataset | MultiAgentDataset
+DatasetRequest: TypeAlias = (
+    RoutingDataset | DrEnsembleDataset | OffPolicyDataset | MultiAgentDataset
+)
 """A dataset to register."""

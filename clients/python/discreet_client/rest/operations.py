@@ -79,7 +79,13 @@ def list_changes(
     return Operation(
         "GET",
         "/v1/audit-log",
-        query={"action": action, "by": by, "since": since, "page_size": page_size, "page_token": page_token},
+        query={
+            "action": action,
+            "by": by,
+            "since": since,
+            "page_size": page_size,
+            "page_token": page_token,
+        },
     )
 
 
@@ -103,7 +109,9 @@ def list_budgets(*, delta: float | str | None = None) -> Operation[models.Budget
     return Operation("GET", "/v1/budgets", query={"delta": delta})
 
 
-def get_budget(account_id: str, *, delta: float | str | None = None) -> Operation[models.BudgetAnswer]:
+def get_budget(
+    account_id: str, *, delta: float | str | None = None
+) -> Operation[models.BudgetAnswer]:
     """One budget, as the ledger is now.
 
     delta: The delta for which `largest_request` is asked; default `0`
@@ -143,7 +151,9 @@ def list_entries(
         ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation(
-        "GET", f"/v1/budgets/{quoted(account_id)}/entries", query={"page_size": page_size, "page_token": page_token}
+        "GET",
+        f"/v1/budgets/{quoted(account_id)}/entries",
+        query={"page_size": page_size, "page_token": page_token},
     )
 
 
@@ -186,7 +196,9 @@ def list_budget_requests(account_id: str) -> Operation[models.BudgetRequestList]
     return Operation("GET", f"/v1/budgets/{quoted(account_id)}/requests")
 
 
-def request_budget(account_id: str, body: models.BudgetRequestRequest) -> Operation[models.BudgetRequestAnswer]:
+def request_budget(
+    account_id: str, body: models.BudgetRequestRequest
+) -> Operation[models.BudgetRequestAnswer]:
     """Ask an owner to raise a cap. Nothing is reserved or changed; three open requests of a
     principal at most.
 
@@ -228,7 +240,9 @@ def decline_budget_request(
     503 database_busy, database_full, database_read_only, database_unavailable,
         ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
-    return Operation("POST", f"/v1/budgets/{quoted(account_id)}/requests/{quoted(request_id)}/decline", body=body)
+    return Operation(
+        "POST", f"/v1/budgets/{quoted(account_id)}/requests/{quoted(request_id)}/decline", body=body
+    )
 
 
 def list_caps() -> Operation[models.CapList]:
@@ -291,7 +305,9 @@ def verify_certificate(body: models.CertificateRequest) -> Operation[models.Cert
     return Operation("POST", "/v1/certificates:verify", body=body)
 
 
-def list_datasets(*, page_size: int | None = None, page_token: str | None = None) -> Operation[models.DatasetPage]:
+def list_datasets(
+    *, page_size: int | None = None, page_token: str | None = None
+) -> Operation[models.DatasetPage]:
     """Datasets that are not deleted, newest first.
 
     page_size: >= 1, <= 200; default `50`
@@ -307,10 +323,14 @@ def list_datasets(*, page_size: int | None = None, page_token: str | None = None
     503 database_busy, database_full, database_read_only, database_unavailable,
         ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
-    return Operation("GET", "/v1/datasets", query={"page_size": page_size, "page_token": page_token})
+    return Operation(
+        "GET", "/v1/datasets", query={"page_size": page_size, "page_token": page_token}
+    )
 
 
-def register_dataset(body: models.DatasetRequest | models.PlacedDatasetRequest) -> Operation[models.DatasetAnswer]:
+def register_dataset(
+    body: models.DatasetRequest | models.PlacedDatasetRequest,
+) -> Operation[models.DatasetAnswer]:
     """Register a dataset. The same content again is the same dataset on the same account, with
     200.
 
@@ -334,7 +354,9 @@ def register_dataset(body: models.DatasetRequest | models.PlacedDatasetRequest) 
     return Operation("POST", "/v1/datasets", body=body)
 
 
-def delete_dataset(dataset_id: str, *, prefer: str | None = None) -> Operation[models.ErasedAnswer | None]:
+def delete_dataset(
+    dataset_id: str, *, prefer: str | None = None
+) -> Operation[models.ErasedAnswer | None]:
     """Erase the content. Its account and ledger stay, and the same content registered again finds
     them.
 
@@ -374,7 +396,8 @@ def get_dataset(dataset_id: str) -> Operation[models.DatasetAnswer]:
 
 def list_jobs(
     *,
-    state: Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"] | None = None,
+    state: Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"]
+    | None = None,
     page_size: int | None = None,
     page_token: str | None = None,
 ) -> Operation[models.JobPage]:
@@ -393,10 +416,14 @@ def list_jobs(
     503 database_busy, database_full, database_read_only, database_unavailable,
         ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
-    return Operation("GET", "/v1/jobs", query={"state": state, "page_size": page_size, "page_token": page_token})
+    return Operation(
+        "GET", "/v1/jobs", query={"state": state, "page_size": page_size, "page_token": page_token}
+    )
 
 
-def submit_job(body: models.JobRequest, *, idempotency_key: str | None = None) -> Operation[models.JobAnswer]:
+def submit_job(
+    body: models.JobRequest, *, idempotency_key: str | None = None
+) -> Operation[models.JobAnswer]:
     """Submit a job: its price is reserved at once, on every account that it touches or on none.
 
     Before data are touched a failure or a cancellation releases the price in full; afterwards
@@ -519,7 +546,9 @@ def watch_job(job_id: str, *, last_event_id: int | None = None) -> Operation[str
     503 database_busy, database_full, database_read_only, database_unavailable,
         ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
-    return Operation("GET", f"/v1/jobs/{quoted(job_id)}/events", headers={"last-event-id": last_event_id})
+    return Operation(
+        "GET", f"/v1/jobs/{quoted(job_id)}/events", headers={"last-event-id": last_event_id}
+    )
 
 
 def get_result(job_id: str) -> Operation[models.ResultAnswer]:
@@ -679,7 +708,9 @@ def get_log_tile(tile: str) -> Operation[bytes]:
     return Operation("GET", f"/v1/log/tile/{quoted(tile)}")
 
 
-def list_networks(*, page_size: int | None = None, page_token: str | None = None) -> Operation[models.NetworkPage]:
+def list_networks(
+    *, page_size: int | None = None, page_token: str | None = None
+) -> Operation[models.NetworkPage]:
     """Networks of the tenant without their links, newest first.
 
     page_size: >= 1, <= 200; default `50`
@@ -695,7 +726,9 @@ def list_networks(*, page_size: int | None = None, page_token: str | None = None
     503 database_busy, database_full, database_read_only, database_unavailable,
         ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
-    return Operation("GET", "/v1/networks", query={"page_size": page_size, "page_token": page_token})
+    return Operation(
+        "GET", "/v1/networks", query={"page_size": page_size, "page_token": page_token}
+    )
 
 
 def add_network(body: models.NetworkRequest) -> Operation[models.NetworkAnswer]:
@@ -855,7 +888,9 @@ def price_job(body: models.JobRequest) -> Operation[models.PlanAnswer]:
     return Operation("POST", "/v1/plans", body=body)
 
 
-def rehearse_job(body: models.RehearsalRequest, *, idempotency_key: str | None = None) -> Operation[models.JobAnswer]:
+def rehearse_job(
+    body: models.RehearsalRequest, *, idempotency_key: str | None = None
+) -> Operation[models.JobAnswer]:
     """Run a problem on synthetic data of the public shape of its dataset, over a ladder of
     epsilons: a job without a price, whose result tells the error of each number at each
     epsilon. No private data are used and no budget; its certificate guarantees nothing.
@@ -878,7 +913,9 @@ def rehearse_job(body: models.RehearsalRequest, *, idempotency_key: str | None =
     503 database_busy, database_full, database_read_only, database_unavailable,
         ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
-    return Operation("POST", "/v1/rehearsals", headers={"idempotency-key": idempotency_key}, body=body)
+    return Operation(
+        "POST", "/v1/rehearsals", headers={"idempotency-key": idempotency_key}, body=body
+    )
 
 
 def get_session(job_id: str) -> Operation[models.SessionAnswer]:
@@ -941,7 +978,9 @@ def approve_roster(job_id: str, body: models.RosterRequest) -> Operation[models.
     return Operation("PUT", f"/v1/sessions/{quoted(job_id)}/roster", body=body)
 
 
-def invite_agents(job_id: str, body: models.SessionTokensRequest) -> Operation[models.SessionTokensAnswer]:
+def invite_agents(
+    job_id: str, body: models.SessionTokensRequest
+) -> Operation[models.SessionTokensAnswer]:
     """Links that let agents join, one each; or the link of a standing group.
 
     Answers 201. Roles: owner.
@@ -962,7 +1001,9 @@ def invite_agents(job_id: str, body: models.SessionTokensRequest) -> Operation[m
     return Operation("POST", f"/v1/sessions/{quoted(job_id)}/tokens", body=body)
 
 
-def list_sources(*, page_size: int | None = None, page_token: str | None = None) -> Operation[models.SourcePage]:
+def list_sources(
+    *, page_size: int | None = None, page_token: str | None = None
+) -> Operation[models.SourcePage]:
     """Sources of the tenant without their blocks, newest first.
 
     page_size: >= 1, <= 200; default `50`

@@ -17,10 +17,32 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet_client import paillier
 from discreet_client.packing import Floats, Integers, NotPacked, OutOfRange
-from discreet_client.secure_sum.errors import Ended, Excluded, Refused, Reused, Tampered, Unacceptable
-from discreet_client.secure_sum.frames import OPERATOR, SIGNATURE, Kind, Verdict, bitmap, members_of, parse
+from discreet_client.secure_sum.errors import (
+    Ended,
+    Excluded,
+    Refused,
+    Reused,
+    Tampered,
+    Unacceptable,
+)
+from discreet_client.secure_sum.frames import (
+    OPERATOR,
+    SIGNATURE,
+    Kind,
+    Verdict,
+    bitmap,
+    members_of,
+    parse,
+)
 from discreet_client.secure_sum.journal import Journal
-from discreet_client.secure_sum.masks import MaskingScheme, PaillierScheme, commitment, deal_sizes, expand, extract
+from discreet_client.secure_sum.masks import (
+    MaskingScheme,
+    PaillierScheme,
+    commitment,
+    deal_sizes,
+    expand,
+    extract,
+)
 from discreet_client.secure_sum.noise import NOISE_TAIL, discrete_gaussian
 from discreet_client.secure_sum.party import Party
 from discreet_client.secure_sum.roster import Roster, Trust
@@ -98,8 +120,14 @@ class Agent(Party):
         if self.ended is not None:
             raise Ended(f"this agent has ended: {self.ended}")
         kind, epoch, round_, sender, payload = parse(broadcast)
-        if sender != OPERATOR or kind not in self._expected or (epoch, round_) != (self.epoch, self.round):
-            raise Refused(f"a {kind.name} of epoch {epoch}, round {round_} from {sender} is not due")
+        if (
+            sender != OPERATOR
+            or kind not in self._expected
+            or (epoch, round_) != (self.epoch, self.round)
+        ):
+            raise Refused(
+                f"a {kind.name} of epoch {epoch}, round {round_} from {sender} is not due"
+            )
         if kind == Kind.OPEN:
             return self._on_open(broadcast, payload)
         self._verify(kind, OPERATOR, payload, broadcast[-SIGNATURE:])
@@ -118,7 +146,9 @@ class Agent(Party):
         saved = {
             **self._saved(),
             "index": self.index,
-            "primes": None if self._private is None else [str(self._private.p), str(self._private.q)],
+            "primes": None
+            if self._private is None
+            else [str(self._private.p), str(self._private.q)],
             "group_key": self._group_key.hex(),
             "deal": self._deal_digest.hex(),
             "dealt": bool(self._deal_digest),
@@ -137,7 +167,10 @@ class Agent(Party):
         self._resume(saved)
         self.index, self._opened = saved["index"], saved["opened"]
         self.verdict = Verdict[saved.get("verdict", Verdict.UNSAID.name)]
-        self._group_key, self._deal_digest = bytes.fromhex(saved["group_key"]), bytes.fromhex(saved["deal"])
+        self._group_key, self._deal_digest = (
+            bytes.fromhex(saved["group_key"]),
+            bytes.fromhex(saved["deal"]),
+        )
         if saved["primes"] is not None:
             p, q = saved["primes"]
             self._private = paillier.PrivateKey(int(p), int(q))
@@ -160,7 +193,9 @@ class Agent(Party):
         if public not in roster.members:
             raise Unacceptable("this agent is not in the roster")
         if roster.parameters.tolerance is not None and not isinstance(self._update, Settling):
-            raise Unacceptable("the owner asks whether the sums have settled, which this update cannot say")
+            raise Unacceptable(
+                "the owner asks whether the sums have settled, which this update cannot say"
+            )
         before = self._previous
         self._begin(roster)
         try:
@@ -190,7 +225,11 @@ class Agent(Party):
 
     def _sent_before(self) -> list[list[str]]:
         """The fields of this job's records, whatever the roster was."""
-        return [fields for record in self._journal.records() if (fields := record.split())[0] == self._job]
+        return [
+            fields
+            for record in self._journal.records()
+            if (fields := record.split())[0] == self._job
+        ]
 
     def _claim_epoch(self) -> None:
         """Epochs and rounds only go up, so neither comes twice, whatever was lost in a crash.
@@ -228,10 +267,14 @@ class Agent(Party):
         """Public part, then the secret sealed for each other agent in order."""
         parameters = self._who.parameters
         if parameters.scheme == "paillier":
-            self._private = paillier.generate(parameters.key_bits, _smallest_bits=self._smallest_key_bits)
+            self._private = paillier.generate(
+                parameters.key_bits, _smallest_bits=self._smallest_key_bits
+            )
             public = self._private.public.n.to_bytes(parameters.key_bits // 8, "big")
             half = parameters.key_bits // 16
-            secret = int(self._private.p).to_bytes(half, "big") + int(self._private.q).to_bytes(half, "big")
+            secret = int(self._private.p).to_bytes(half, "big") + int(self._private.q).to_bytes(
+                half, "big"
+            )
         else:
             self._group_key = secret = secrets.token_bytes(32)
             public = commitment(secret)
@@ -239,7 +282,9 @@ class Agent(Party):
         for other in self._active:
             if other != self.index:
                 cipher, context = self._sealing(self.index, other)
-                sealed += cipher.encrypt(bytes(12), secret, context + hashlib.sha256(public).digest())
+                sealed += cipher.encrypt(
+                    bytes(12), secret, context + hashlib.sha256(public).digest()
+                )
         return self._frame(Kind.DEAL, self.index, public + sealed)
 
     def _on_dealt(self, frame: bytes) -> bytes:
@@ -260,7 +305,9 @@ class Agent(Party):
             cipher, context = self._sealing(dealer, self.index)
             try:
                 secret = cipher.decrypt(
-                    bytes(12), sealed[size * place : size * (place + 1)], context + hashlib.sha256(public).digest()
+                    bytes(12),
+                    sealed[size * place : size * (place + 1)],
+                    context + hashlib.sha256(public).digest(),
                 )
             except InvalidTag:
                 raise Tampered("the dealer's secret for this agent cannot be opened") from None
@@ -322,13 +369,17 @@ class Agent(Party):
                 raise Unacceptable("an agent ends after a sum, not before")
             self._expected = (Kind.CLOSE,)
             self.verdict = self._judge()
-            return self._frame(Kind.TRANSCRIPT, self.index, self._transcript + self.verdict.value, known=True)
+            return self._frame(
+                Kind.TRANSCRIPT, self.index, self._transcript + self.verdict.value, known=True
+            )
         parameters = self._who.parameters
         if self.round >= parameters.rounds:
             raise Unacceptable(f"{parameters.rounds} sums are opened in this job, not more")
         values = np.asarray(values, dtype=np.float64)
         if values.shape != (parameters.dimension,):
-            raise Unacceptable(f"a contribution has {parameters.dimension} entries, not {values.shape}")
+            raise Unacceptable(
+                f"a contribution has {parameters.dimension} entries, not {values.shape}"
+            )
         encoded = self._encoded(values)
         # A keyed digest, so that the journal shows nothing of the values to who finds it.
         digest = hmac.digest(self.identity.private_bytes_raw(), encoded.tobytes(), "sha256").hex()
@@ -344,7 +395,9 @@ class Agent(Party):
         if parameters.scheme == "masking":
             self._scheme = self._masking()
         scheme: Any = self._scheme
-        masks = scheme.masks(plus, [self._mask_key(self.index, other) for other in others if other < self.index])
+        masks = scheme.masks(
+            plus, [self._mask_key(self.index, other) for other in others if other < self.index]
+        )
         self._expected = (Kind.PROPOSAL,) if parameters.allow_dropout else (Kind.SUM,)
         return self._frame(Kind.CONTRIBUTION, self.index, scheme.contribute(encoded, masks))
 
@@ -357,7 +410,9 @@ class Agent(Party):
 
     def _masking(self) -> MaskingScheme:
         """The pads of this round."""
-        return MaskingScheme(self._who.parameters, lambda: self._pads(self._active), self._pads([self.index])[0])
+        return MaskingScheme(
+            self._who.parameters, lambda: self._pads(self._active), self._pads([self.index])[0]
+        )
 
     def _encoded(self, values: Floats) -> Integers:
         """On the grid; with noise clipped, rounded toward zero so that no norm grows, and noised."""
@@ -408,7 +463,9 @@ class Agent(Party):
         return self._contribute(sums)
 
     def _on_close(self, payload: bytes) -> bytes:
-        self._verify_all(Kind.TRANSCRIPT, self._active, payload, self._transcript + self.verdict.value)
+        self._verify_all(
+            Kind.TRANSCRIPT, self._active, payload, self._transcript + self.verdict.value
+        )
         self.finished = True
         self._expected = ()
         return b""

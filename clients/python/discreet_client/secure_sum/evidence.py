@@ -22,9 +22,13 @@ def guarantee(parameters: Parameters, agents: int, rounds: int) -> dict[str, Any
         "listeners": "the traffic: no value",
     }
     if parameters.tolerance is not None:
-        reveals["operator"] = "who takes part, when, that the job went on, and whether the sums settled: no value"
+        reveals["operator"] = (
+            "who takes part, when, that the job went on, and whether the sums settled: no value"
+        )
     if parameters.allow_dropout:
-        reveals["agents"] += "; an agent that leaves, or is declared gone, is revealed up to the drift of one round"
+        reveals["agents"] += (
+            "; an agent that leaves, or is declared gone, is revealed up to the drift of one round"
+        )
         if parameters.noise_sigma:
             reveals["agents"] += " and the noise"
     return {
@@ -51,9 +55,13 @@ def unsigned(evidence: Mapping[str, Any]) -> list[str]:
         roster = Roster.read(str(evidence["roster"]).encode())
         fingerprint, previous = bytes.fromhex(evidence["key"]), bytes.fromhex(evidence["last_sum"])
         settled = evidence.get("settled")
-        said = Verdict.UNSAID if settled is None else Verdict.SETTLED if settled else Verdict.UNSETTLED
+        said = (
+            Verdict.UNSAID if settled is None else Verdict.SETTLED if settled else Verdict.UNSETTLED
+        )
         transcript = hashlib.sha256(bytes.fromhex(evidence["transcript"]) + said.value).digest()
-        signatures = {str(member): bytes.fromhex(one) for member, one in evidence["signatures"].items()}
+        signatures = {
+            str(member): bytes.fromhex(one) for member, one in evidence["signatures"].items()
+        }
         numbers = int(evidence["epoch"]), int(evidence["round"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Unacceptable(f"this is no evidence of a run: {error}") from error
@@ -62,7 +70,10 @@ def unsigned(evidence: Mapping[str, Any]) -> list[str]:
     for place, (member, key) in enumerate(zip(roster.members, roster.keys, strict=True)):
         header = HEADER.pack(Kind.TRANSCRIPT, *numbers, place)
         try:
-            key.verify(signatures.get(member.hex(), b""), context + header + fingerprint + previous + transcript)
+            key.verify(
+                signatures.get(member.hex(), b""),
+                context + header + fingerprint + previous + transcript,
+            )
         except InvalidSignature:
             missing.append(member.hex())
     return missing

@@ -64,7 +64,9 @@ def assemble(
             shared.append(paillier.Obfuscators(key, window))
         return shared[0]
 
-    operator = Operator(server, owner.public_key(), roster.signed(owner), own, _smallest_key_bits=_smallest_key_bits)
+    operator = Operator(
+        server, owner.public_key(), roster.signed(owner), own, _smallest_key_bits=_smallest_key_bits
+    )
     agents = [
         Agent(
             identity,

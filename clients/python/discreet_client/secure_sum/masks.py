@@ -109,7 +109,9 @@ class PaillierScheme:
         used = (packing.dimension - (packing.words - 1) * packing.slots) * packing.slot_bits
         # The last plaintext is often short; what does not belong there shows in its empty slots either way.
         whole = len(words) - (used < self.public.bits // 2 - paillier.STATISTICAL_BITS)
-        plaintexts = self.private.decrypt(words[:whole], self.pool) + self.private.decrypt_short(words[whole:])
+        plaintexts = self.private.decrypt(words[:whole], self.pool) + self.private.decrypt_short(
+            words[whole:]
+        )
         return packing.unpack(plaintexts)
 
 
@@ -118,7 +120,9 @@ class MaskingScheme:
 
     CHECKS = 2
 
-    def __init__(self, parameters: Parameters, pads: Callable[[], Iterable[bytes]] | None, own_pad: bytes) -> None:
+    def __init__(
+        self, parameters: Parameters, pads: Callable[[], Iterable[bytes]] | None, own_pad: bytes
+    ) -> None:
         self.size = parameters.dimension + self.CHECKS
         self.pads, self.own_pad = pads, own_pad
         self.summands = 0
@@ -137,10 +141,14 @@ class MaskingScheme:
 
     def accept(self, payload: bytes) -> NDArray[np.uint64]:
         if len(payload) != 8 * self.size:
-            raise paillier.InvalidCiphertext(f"a masked vector has {8 * self.size} bytes, not {len(payload)}")
+            raise paillier.InvalidCiphertext(
+                f"a masked vector has {8 * self.size} bytes, not {len(payload)}"
+            )
         return np.frombuffer(payload, dtype="<u8").astype(np.uint64)
 
-    def combine(self, contributions: Sequence[NDArray[np.uint64]], own: Integers, masks: NDArray[np.uint64]) -> bytes:
+    def combine(
+        self, contributions: Sequence[NDArray[np.uint64]], own: Integers, masks: NDArray[np.uint64]
+    ) -> bytes:
         constant = np.concatenate([own, np.zeros(self.CHECKS, dtype=np.int64)]).view(np.uint64)
         total = constant - masks
         for contribution in contributions:

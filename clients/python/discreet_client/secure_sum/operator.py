@@ -15,7 +15,15 @@ from discreet_client import paillier
 from discreet_client.packing import Floats, Integers
 from discreet_client.secure_sum.errors import Ended, Missing, Refused, Tampered, Unacceptable
 from discreet_client.secure_sum.evidence import guarantee
-from discreet_client.secure_sum.frames import HEADER, OPERATOR, SIGNATURE, Kind, Verdict, bitmap, parse
+from discreet_client.secure_sum.frames import (
+    HEADER,
+    OPERATOR,
+    SIGNATURE,
+    Kind,
+    Verdict,
+    bitmap,
+    parse,
+)
 from discreet_client.secure_sum.masks import MaskingScheme, PaillierScheme, deal_sizes
 from discreet_client.secure_sum.party import Party
 from discreet_client.secure_sum.roster import Roster, Trust
@@ -48,7 +56,9 @@ class Operator(Party):
         self._signed_roster = signed_roster
         own = np.asarray(own, dtype=np.float64)
         if own.shape != (roster.parameters.dimension,):
-            raise ValueError(f"the operator's vector has {roster.parameters.dimension} entries, not {own.shape}")
+            raise ValueError(
+                f"the operator's vector has {roster.parameters.dimension} entries, not {own.shape}"
+            )
         self._own = self._point.encode(own)
         self._scheme: PaillierScheme | MaskingScheme | None = None
         self._public: paillier.PublicKey | None = None
@@ -91,8 +101,14 @@ class Operator(Party):
         if not answer:
             return
         kind, epoch, round_, sender, payload = parse(answer)
-        if kind not in self._expected or sender not in self._from or (epoch, round_) != (self.epoch, self.round):
-            raise Refused(f"a {kind.name} of epoch {epoch}, round {round_} from {sender} is not due")
+        if (
+            kind not in self._expected
+            or sender not in self._from
+            or (epoch, round_) != (self.epoch, self.round)
+        ):
+            raise Refused(
+                f"a {kind.name} of epoch {epoch}, round {round_} from {sender} is not due"
+            )
         implied = kind in (Kind.ACK, Kind.AGREEMENT, Kind.TRANSCRIPT)
         if implied and payload:
             raise Refused(f"{kind.name} has no payload")
@@ -126,7 +142,9 @@ class Operator(Party):
             self.ended = error
             raise
 
-    def _broadcast(self, kind: Kind, payload: bytes, expected: tuple[Kind, ...], of: tuple[int, ...]) -> bytes:
+    def _broadcast(
+        self, kind: Kind, payload: bytes, expected: tuple[Kind, ...], of: tuple[int, ...]
+    ) -> bytes:
         frame = self._frame(kind, OPERATOR, payload)
         if kind != Kind.CLOSE:
             self._hear(frame)
@@ -144,7 +162,9 @@ class Operator(Party):
         self._complete("a job starts with the whole roster")
         for agent in self._active:
             self._agree_with(agent, self._collected[agent][1])
-        keys = b"".join(self._collected[agent][1] + self._collected[agent][2] for agent in self._active)
+        keys = b"".join(
+            self._collected[agent][1] + self._collected[agent][2] for agent in self._active
+        )
         return self._broadcast(Kind.KEYS, keys, (Kind.DEAL,), (self._who.parameters.dealer,))
 
     def _after_deal(self) -> bytes:
@@ -171,7 +191,9 @@ class Operator(Party):
         if self._public is None:
             return MaskingScheme(self._who.parameters, None, b"")
         # A table of 64 entries a row: the operator encrypts once a round, agents wait for nothing else.
-        return PaillierScheme(self._who.parameters, self._public, None, paillier.Obfuscators(self._public, window=6))
+        return PaillierScheme(
+            self._who.parameters, self._public, None, paillier.Obfuscators(self._public, window=6)
+        )
 
     def _after_ack(self) -> bytes:
         self._complete("every agent must have the key")
@@ -185,7 +207,9 @@ class Operator(Party):
             self._complete("every agent signs the transcript")
             said = {payload for _, payload, _ in self._collected.values()}
             if len(said) > 1:
-                raise Tampered("agents differ in whether the sums have settled: they have seen different sums")
+                raise Tampered(
+                    "agents differ in whether the sums have settled: they have seen different sums"
+                )
             self.verdict = Verdict(said.pop())
             self.signatures = {agent: self._collected[agent][2] for agent in self._active}
             close = self._broadcast(Kind.CLOSE, self._signatures(), (), ())
@@ -229,11 +253,17 @@ class Operator(Party):
                     raise Tampered(f"agent {agent} has not released what it has to")
                 plus.append(payload[:32])
                 for place, other in enumerate(missing, 1):
-                    (plus if other > agent else minus).append(payload[32 * place : 32 * (place + 1)])
+                    (plus if other > agent else minus).append(
+                        payload[32 * place : 32 * (place + 1)]
+                    )
             self._active = chosen
         scheme: Any = self._scheme
-        payload = scheme.combine([self._contributions[agent] for agent in chosen], self._due, scheme.masks(plus, minus))
-        frame = self._broadcast(Kind.SUM, payload, (Kind.CONTRIBUTION, Kind.TRANSCRIPT), self._active)
+        payload = scheme.combine(
+            [self._contributions[agent] for agent in chosen], self._due, scheme.masks(plus, minus)
+        )
+        frame = self._broadcast(
+            Kind.SUM, payload, (Kind.CONTRIBUTION, Kind.TRANSCRIPT), self._active
+        )
         self._previous = self._heard
         self.round += 1
         self.opened += 1
@@ -257,7 +287,9 @@ class Operator(Party):
             "modulus": None if self._public is None else str(self._public.n),
             "ready": self._scheme is not None,
             "opened": self.opened,
-            "signatures": {str(agent): signature.hex() for agent, signature in self.signatures.items()},
+            "signatures": {
+                str(agent): signature.hex() for agent, signature in self.signatures.items()
+            },
             "verdict": self.verdict.name,
         }
         return json.dumps(saved).encode()
@@ -267,10 +299,14 @@ class Operator(Party):
         saved = json.loads(state)
         self._resume(saved)
         self._from, self._known = tuple(saved["from"]), bytes.fromhex(saved["known"])
-        self._public = None if saved["modulus"] is None else paillier.PublicKey(int(saved["modulus"]))
+        self._public = (
+            None if saved["modulus"] is None else paillier.PublicKey(int(saved["modulus"]))
+        )
         self._scheme = self._make_scheme() if saved["ready"] else None
         self.opened = saved["opened"]
-        self.signatures = {int(agent): bytes.fromhex(one) for agent, one in saved["signatures"].items()}
+        self.signatures = {
+            int(agent): bytes.fromhex(one) for agent, one in saved["signatures"].items()
+        }
         self.verdict = Verdict[saved.get("verdict", Verdict.UNSAID.name)]
 
     def certificate(self) -> dict[str, Any]:
@@ -284,6 +320,12 @@ class Operator(Party):
             "key": self._fingerprint.hex(),
             "last_sum": self.last_broadcast.hex(),
             "transcript": self.transcript.hex(),
-            "signatures": {roster.members[agent].hex(): s.hex() for agent, s in self.signatures.items()},
-            **({} if self.verdict is Verdict.UNSAID else {"settled": self.verdict is Verdict.SETTLED}),
+            "signatures": {
+                roster.members[agent].hex(): s.hex() for agent, s in self.signatures.items()
+            },
+            **(
+                {}
+                if self.verdict is Verdict.UNSAID
+                else {"settled": self.verdict is Verdict.SETTLED}
+            ),
         }

@@ -21,7 +21,9 @@ from discreet_client.secure_sum.roster import Roster
 class Party:
     """What agent and operator have in common: the roster, where the run stands, and the context of signatures."""
 
-    def __init__(self, identity: Ed25519PrivateKey, epoch: int, first_round: int, previous: bytes | None) -> None:
+    def __init__(
+        self, identity: Ed25519PrivateKey, epoch: int, first_round: int, previous: bytes | None
+    ) -> None:
         self.identity = identity
         self.epoch, self.round = epoch, first_round
         self._previous = previous
@@ -58,16 +60,28 @@ class Party:
         if self._previous is None:
             self._previous = roster.hash
         self._point = roster.parameters.fixed_point(len(roster.members))
-        self._context = PROTOCOL.encode() + hashlib.sha256(roster.job.encode()).digest() + roster.hash
+        self._context = (
+            PROTOCOL.encode() + hashlib.sha256(roster.job.encode()).digest() + roster.hash
+        )
 
     def _statement(self, kind: Kind, sender: int, round_: int, payload: bytes) -> bytes:
         header = HEADER.pack(kind, self.epoch, round_, sender)
-        return self._context + header + self._fingerprint + self.last_broadcast + hashlib.sha256(payload).digest()
+        return (
+            self._context
+            + header
+            + self._fingerprint
+            + self.last_broadcast
+            + hashlib.sha256(payload).digest()
+        )
 
     def _frame(self, kind: Kind, sender: int, payload: bytes, *, known: bool = False) -> bytes:
         """A signed frame; a payload that the receiver knows is signed but not sent."""
         signature = self.identity.sign(self._statement(kind, sender, self.round, payload))
-        return HEADER.pack(kind, self.epoch, self.round, sender) + (b"" if known else payload) + signature
+        return (
+            HEADER.pack(kind, self.epoch, self.round, sender)
+            + (b"" if known else payload)
+            + signature
+        )
 
     def _verify(self, kind: Kind, sender: int, payload: bytes, signature: bytes) -> None:
         key = self._who.operator_key if sender == OPERATOR else self._who.keys[sender]
@@ -77,19 +91,25 @@ class Party:
             name = "the operator" if sender == OPERATOR else f"agent {sender}"
             raise Refused(f"a {kind.name} frame of this round is not signed by {name}") from None
 
-    def _verify_all(self, kind: Kind, signers: Sequence[int], signatures: bytes, payload: bytes) -> None:
+    def _verify_all(
+        self, kind: Kind, signers: Sequence[int], signatures: bytes, payload: bytes
+    ) -> None:
         if len(signatures) != SIGNATURE * len(signers):
             raise Tampered(f"{len(signers)} agents sign {kind.name}")
         for place, signer in enumerate(signers):
             try:
-                self._verify(kind, signer, payload, signatures[SIGNATURE * place : SIGNATURE * (place + 1)])
+                self._verify(
+                    kind, signer, payload, signatures[SIGNATURE * place : SIGNATURE * (place + 1)]
+                )
             except Refused:
                 raise Tampered(f"agent {signer} has not signed the same {kind.name}") from None
 
     def _agree_with(self, other: int, public: bytes) -> None:
         """The X25519 secret with another party, extracted."""
         try:
-            self._shared[other] = extract(self._exchange.exchange(X25519PublicKey.from_public_bytes(public)))
+            self._shared[other] = extract(
+                self._exchange.exchange(X25519PublicKey.from_public_bytes(public))
+            )
         except ValueError:
             raise Tampered(f"the X25519 key of {other} has small order") from None
 
@@ -102,7 +122,9 @@ class Party:
     def _sealing(self, dealer: int, recipient: int) -> tuple[ChaCha20Poly1305, bytes]:
         """The cipher between dealer and recipient, whose key serves once, and the associated data."""
         other = recipient if recipient in self._shared else dealer
-        info = b"discreet/deal/v1" + self._context + struct.pack(">IHH", self.epoch, dealer, recipient)
+        info = (
+            b"discreet/deal/v1" + self._context + struct.pack(">IHH", self.epoch, dealer, recipient)
+        )
         return ChaCha20Poly1305(expand(self._shared[other], info)), info
 
     def _hear(self, broadcast: bytes) -> None:
@@ -136,7 +158,12 @@ class Party:
         self.epoch, self.round = saved["epoch"], saved["round"]
         self._exchange = X25519PrivateKey.from_private_bytes(bytes.fromhex(saved["exchange"]))
         self._fingerprint = bytes.fromhex(saved["fingerprint"])
-        self._shared = {int(other): bytes.fromhex(secret) for other, secret in saved["shared"].items()}
-        self._transcript, self._heard = bytes.fromhex(saved["transcript"]), bytes.fromhex(saved["heard"])
+        self._shared = {
+            int(other): bytes.fromhex(secret) for other, secret in saved["shared"].items()
+        }
+        self._transcript, self._heard = (
+            bytes.fromhex(saved["transcript"]),
+            bytes.fromhex(saved["heard"]),
+        )
         self._expected = tuple(Kind(kind) for kind in saved["expected"])
         self.finished = saved["finished"]

@@ -59,7 +59,9 @@ class Parameters:
         """As they are signed. Fields that came later are left out where nothing was said: such parameters are the same
         bytes as before there were the fields. Agents of a version without them refuse parameters with them."""
         said = asdict(self)
-        return {name: value for name, value in said.items() if value is not None or name not in LATER}
+        return {
+            name: value for name, value in said.items() if value is not None or name not in LATER
+        }
 
     @property
     def crowd(self) -> int:
@@ -81,7 +83,9 @@ class Parameters:
         if self.noise_sigma == 0:
             return 0
         honest = self.quorum(agents) - self.colluding
-        return int(np.ceil(np.ldexp(self.noise_sigma, self.fraction_bits) ** 2 / honest * (1 + 1e-12)))
+        return int(
+            np.ceil(np.ldexp(self.noise_sigma, self.fraction_bits) ** 2 / honest * (1 + 1e-12))
+        )
 
     def fixed_point(self, agents: int) -> FixedPoint:
         """n contributions and the operator's, noise included, in a slot. Raises OutOfRange when they do not fit."""
@@ -95,24 +99,38 @@ class Parameters:
     def check(self, agents: int, *, _smallest_key_bits: int = paillier.SMALLEST_KEY_BITS) -> None:
         """Raises Unacceptable with the figures."""
         if agents < 3:
-            raise Unacceptable(f"{agents} agents: with fewer than three a sum shows the other's value")
+            raise Unacceptable(
+                f"{agents} agents: with fewer than three a sum shows the other's value"
+            )
         if agents >= OPERATOR:
             raise Unacceptable(f"at most {OPERATOR - 1} agents, not {agents}")
         if not 1 <= self.colluding <= agents - 2:
-            raise Unacceptable(f"of {agents} agents 1 to {agents - 2} may collude, not {self.colluding}")
+            raise Unacceptable(
+                f"of {agents} agents 1 to {agents - 2} may collude, not {self.colluding}"
+            )
         if self.dimension < 1 or self.rounds < 1 or not 0 <= self.dealer < agents:
-            raise Unacceptable("dimension and rounds are at least 1, the dealer is one of the agents")
+            raise Unacceptable(
+                "dimension and rounds are at least 1, the dealer is one of the agents"
+            )
         if self.scheme not in ("paillier", "masking"):
             raise Unacceptable(f"no scheme {self.scheme}")
         if self.exposure not in (None, ACCEPTED):
             raise Unacceptable(f"exposure is {ACCEPTED} or left out")
         if self.tolerance is not None and not (0 < self.tolerance < 1 and not self.noise_sigma):
-            raise Unacceptable("the tolerance lies between 0 and 1, and sums with noise have none: they never settle")
-        if self.operator_from is not None and not (isinstance(self.operator_from, int) and self.operator_from >= 1):
+            raise Unacceptable(
+                "the tolerance lies between 0 and 1, and sums with noise have none: they never settle"
+            )
+        if self.operator_from is not None and not (
+            isinstance(self.operator_from, int) and self.operator_from >= 1
+        ):
             raise Unacceptable("operator_from is a round from 1 on, or left out")
         if self.scheme == "masking" and self.slot_bits != 64:
             raise Unacceptable("masking adds modulo 2^64: slot_bits is 64")
-        if not (np.isfinite(self.noise_sigma) and self.noise_sigma >= 0 and (self.clip > 0) == (self.noise_sigma > 0)):
+        if not (
+            np.isfinite(self.noise_sigma)
+            and self.noise_sigma >= 0
+            and (self.clip > 0) == (self.noise_sigma > 0)
+        ):
             raise Unacceptable("noise needs a standard deviation and a clip, both positive")
         try:
             if self.scheme == "paillier":
@@ -179,7 +197,9 @@ class Roster:
         return roster
 
     @classmethod
-    def verified(cls, signed: bytes, owner: Trust, *, _smallest_key_bits: int = paillier.SMALLEST_KEY_BITS) -> Roster:
+    def verified(
+        cls, signed: bytes, owner: Trust, *, _smallest_key_bits: int = paillier.SMALLEST_KEY_BITS
+    ) -> Roster:
         """The roster in `signed`. Raises Refused when the owner has not signed it, Unacceptable when it is unsound."""
         if isinstance(owner, Ed25519PublicKey):
             document, signature = signed[:-SIGNATURE], signed[-SIGNATURE:]

@@ -21,11 +21,22 @@ from discreet.web.security import CurrentPrincipal, CurrentServices
 router = APIRouter(prefix="/v1/budgets", tags=["budgets"])
 
 QueryDelta = Annotated[
-    Decimal, Query(ge=0, lt=1, description="The delta for which `largest_request` is asked", allow_inf_nan=False)
+    Decimal,
+    Query(
+        ge=0,
+        lt=1,
+        description="The delta for which `largest_request` is asked",
+        allow_inf_nan=False,
+    ),
 ]
 
 
-@router.get("", **operation("list_budgets", roles=EVERYBODY, answers={200: BudgetList}, codes=["invalid_parameter"]))
+@router.get(
+    "",
+    **operation(
+        "list_budgets", roles=EVERYBODY, answers={200: BudgetList}, codes=["invalid_parameter"]
+    ),
+)
 async def list_budgets(
     services: CurrentServices, principal: CurrentPrincipal, delta: QueryDelta = Decimal(0)
 ) -> Response:
@@ -73,7 +84,9 @@ async def grant_budget(
 ) -> Response:
     """Set another cap, with a reason that stays in the ledger; never below what is spent."""
     cap = budgets.units_of(request.cap)
-    return answer(await budgets.grant(services, principal, account_id, cap, request.reason, request.request))
+    return answer(
+        await budgets.grant(services, principal, account_id, cap, request.reason, request.request)
+    )
 
 
 @router.post(
@@ -95,14 +108,23 @@ async def request_budget(
 ) -> Response:
     """Ask an owner to raise a cap. Nothing is reserved or changed; three open requests of a principal at most."""
     more = budgets.units_of(request.more)
-    return answer(await budget_requests.ask(services, principal, account_id, more, request.reason), 201)
+    return answer(
+        await budget_requests.ask(services, principal, account_id, more, request.reason), 201
+    )
 
 
 @router.get(
     "/{account_id}/requests",
-    **operation("list_budget_requests", roles=EVERYBODY, answers={200: BudgetRequestList}, codes=["not_found"]),
+    **operation(
+        "list_budget_requests",
+        roles=EVERYBODY,
+        answers={200: BudgetRequestList},
+        codes=["not_found"],
+    ),
 )
-async def list_budget_requests(account_id: str, services: CurrentServices, principal: CurrentPrincipal) -> Response:
+async def list_budget_requests(
+    account_id: str, services: CurrentServices, principal: CurrentPrincipal
+) -> Response:
     """Requests for more of a budget with their answers, newest first. Those that are open wait for an owner: a grant
     with `request` answers one, `decline` another."""
     return answer({"requests": await budget_requests.of_account(services, principal, account_id)})
@@ -127,7 +149,9 @@ async def decline_budget_request(
     request: Annotated[DeclineRequest, Depends(json_body(DeclineRequest))],
 ) -> Response:
     """Decline a request with a sentence; the ledger is not concerned."""
-    return answer(await budget_requests.decline(services, principal, account_id, request_id, request.answer))
+    return answer(
+        await budget_requests.decline(services, principal, account_id, request_id, request.answer)
+    )
 
 
 @router.get(

@@ -27,7 +27,13 @@ router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
         answers={201: DatasetAnswer, 200: DatasetAnswer},
         codes=[
             *("invalid_multipart", "not_found", "content_known", "unit_differs"),
-            *("storage_unavailable", "storage_full", "storage_denied", "spool_unavailable", "reader_not_started"),
+            *(
+                "storage_unavailable",
+                "storage_full",
+                "storage_denied",
+                "spool_unavailable",
+                "reader_not_started",
+            ),
             *("not_read", "not_isolated", "too_many_uploads"),
             *("place_refused", "place_unavailable", "places_unreadable", "content_changed"),
         ],
@@ -41,7 +47,9 @@ router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 async def register(request: Request, principal: CurrentPrincipal) -> Response:
     """Register a dataset. The same content again is the same dataset on the same account, with 200."""
     row, new = await uploads.register(request, principal)
-    return answer(datasets.view(row), 201 if new else 200, {"Location": f"/v1/datasets/{row['id']}"})
+    return answer(
+        datasets.view(row), 201 if new else 200, {"Location": f"/v1/datasets/{row['id']}"}
+    )
 
 
 @router.get(
@@ -67,7 +75,9 @@ async def list_datasets(
 
 @router.get(
     "/{dataset_id}",
-    **operation("get_dataset", roles=EVERYBODY, answers={200: DatasetAnswer}, codes=["not_found"], etag=True),
+    **operation(
+        "get_dataset", roles=EVERYBODY, answers={200: DatasetAnswer}, codes=["not_found"], etag=True
+    ),
 )
 async def get_dataset(
     dataset_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal
@@ -79,19 +89,25 @@ async def get_dataset(
 @router.delete(
     "/{dataset_id}",
     **operation(
-        "delete_dataset", roles=["owner"], answers={204: None, 200: ErasedAnswer}, codes=["not_found", "dataset_in_use"]
+        "delete_dataset",
+        roles=["owner"],
+        answers={204: None, 200: ErasedAnswer},
+        codes=["not_found", "dataset_in_use"],
     ),
 )
 async def delete_dataset(
     dataset_id: str,
     services: CurrentServices,
     principal: CurrentPrincipal,
-    prefer: Annotated[str, Header(description="`return=representation` asks for what remains (RFC 7240)")] = "",
+    prefer: Annotated[
+        str, Header(description="`return=representation` asks for what remains (RFC 7240)")
+    ] = "",
 ) -> Response:
     """Erase the content. Its account and ledger stay, and the same content registered again finds them."""
     remains = await erasure.erase(services, principal, dataset_id)
     if "return=representation" in prefer:
         return JSONResponse(
-            {"id": dataset_id, "remains": remains}, headers={"Preference-Applied": "return=representation"}
+            {"id": dataset_id, "remains": remains},
+            headers={"Preference-Applied": "return=representation"},
         )
     return Response(status_code=204)

@@ -27,7 +27,10 @@ async def check_health() -> Response:
     return answer({"status": "ok"})
 
 
-@router.get("/readyz", **operation("check_readiness", roles=None, answers={200: HealthAnswer}, codes=["not_ready"]))
+@router.get(
+    "/readyz",
+    **operation("check_readiness", roles=None, answers={200: HealthAnswer}, codes=["not_ready"]),
+)
 async def check_readiness(request: Request, services: CurrentServices) -> Response:
     """This process can serve: its database answers, has a schema for this version, news of jobs come, and the reader
     of uploads has not failed to start."""
@@ -48,7 +51,11 @@ async def check_readiness(request: Request, services: CurrentServices) -> Respon
     return answer({"status": "ready", "checks": answers})
 
 
-@router.get("/metrics", response_class=Response, **operation("read_metrics", roles=None, answers={200: "text/plain"}))
+@router.get(
+    "/metrics",
+    response_class=Response,
+    **operation("read_metrics", roles=None, answers={200: "text/plain"}),
+)
 async def read_metrics(request: Request) -> Response:
     """Prometheus metrics of this process and of the installation; nothing in them names a tenant."""
     await request.app.state.metrics.refresh()

@@ -14,7 +14,10 @@ from discreet.web.security import CurrentPrincipal, CurrentServices
 router = APIRouter(prefix="/v1", tags=["health"])
 
 
-@router.get("/operations", **operation("read_operations", roles=["operator"], answers={200: OperationsAnswer}))
+@router.get(
+    "/operations",
+    **operation("read_operations", roles=["operator"], answers={200: OperationsAnswer}),
+)
 async def read_operations(services: CurrentServices, principal: CurrentPrincipal) -> Response:
     """Queue, processes with their walls, log and witnesses, last backup, versions, and whose jobs wait (operators)."""
     return answer(await operations.state(services, principal))

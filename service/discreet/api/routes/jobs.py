@@ -13,7 +13,14 @@ from starlette.responses import Response
 from discreet.api import examples
 from discreet.api.certificate_schemas import EnvelopeAnswer
 from discreet.api.operations import EVERYBODY, operation
-from discreet.api.schemas import CancelAnswer, ChartList, JobAnswer, JobPage, PlanAnswer, ResultAnswer
+from discreet.api.schemas import (
+    CancelAnswer,
+    ChartList,
+    JobAnswer,
+    JobPage,
+    PlanAnswer,
+    ResultAnswer,
+)
 from discreet.errors import Forbidden, InvalidInput, Unauthenticated
 from discreet.problems.plans import Plan
 from discreet.storage.tables import JobState
@@ -54,7 +61,9 @@ async def price_job(
     request: Annotated[JobRequest, Depends(json_body(JobRequest, None))],
 ) -> Response:
     """What a job would do and cost, and whether it would be admitted now. Spends nothing, touches no data."""
-    return answer(await jobs.price(services, principal, request.problem, request.privacy, request.seed))
+    return answer(
+        await jobs.price(services, principal, request.problem, request.privacy, request.seed)
+    )
 
 
 @router.post(
@@ -83,7 +92,9 @@ async def submit_job(
     request: Request,
     services: CurrentServices,
     principal: CurrentPrincipal,
-    idempotency_key: Annotated[str | None, Header(description="Any string; the same key is the same job")] = None,
+    idempotency_key: Annotated[
+        str | None, Header(description="Any string; the same key is the same job")
+    ] = None,
 ) -> Response:
     """Submit a job: its price is reserved at once, on every account that it touches or on none.
 
@@ -103,7 +114,9 @@ async def submit_job(
             seed=parsed.seed,
             name=parsed.name,
         )
-    return answer(jobs.view(row, principal), 202, {"Location": f"/v1/jobs/{row['id']}", "Retry-After": "1"})
+    return answer(
+        jobs.view(row, principal), 202, {"Location": f"/v1/jobs/{row['id']}", "Retry-After": "1"}
+    )
 
 
 def _required(idempotency_key: str | None) -> str:
@@ -139,7 +152,9 @@ async def rehearse_job(
     request: Request,
     services: CurrentServices,
     principal: CurrentPrincipal,
-    idempotency_key: Annotated[str | None, Header(description="Any string; the same key is the same job")] = None,
+    idempotency_key: Annotated[
+        str | None, Header(description="Any string; the same key is the same job")
+    ] = None,
 ) -> Response:
     """Run a problem on synthetic data of the public shape of its dataset, over a ladder of epsilons: a job without a
     price, whose result tells the error of each number at each epsilon. No private data are used and no budget; its
@@ -147,14 +162,21 @@ async def rehearse_job(
     key = _required(idempotency_key)
     async with bodies.held(request, bodies.of_job(services.settings)) as body:
         asked = await bodies.parse(_REHEARSAL_REQUEST, body)
-        row = await rehearsals.submit(services, principal, idempotency_key=key, request=body, asked=asked)
-    return answer(jobs.view(row, principal), 202, {"Location": f"/v1/jobs/{row['id']}", "Retry-After": "1"})
+        row = await rehearsals.submit(
+            services, principal, idempotency_key=key, request=body, asked=asked
+        )
+    return answer(
+        jobs.view(row, principal), 202, {"Location": f"/v1/jobs/{row['id']}", "Retry-After": "1"}
+    )
 
 
 @router.get(
     "/jobs",
     **operation(
-        "list_jobs", roles=EVERYBODY, answers={200: JobPage}, codes=["invalid_parameter", "invalid_page_token"]
+        "list_jobs",
+        roles=EVERYBODY,
+        answers={200: JobPage},
+        codes=["invalid_parameter", "invalid_page_token"],
     ),
 )
 async def list_jobs(
@@ -166,18 +188,27 @@ async def list_jobs(
 ) -> Response:
     """Jobs of the tenant, newest first."""
     pages = Pages(services.secrets, principal.tenant_id, "jobs", state)
-    rows = await jobs.page(services, principal, state=state, after=pages.moment(page_token), size=page_size + 1)
+    rows = await jobs.page(
+        services, principal, state=state, after=pages.moment(page_token), size=page_size + 1
+    )
     return pages.answer("jobs", rows, page_size, lambda row: jobs.view(row, principal))
 
 
 @router.get(
     "/jobs/{job_id}",
-    **operation("get_job", roles=EVERYBODY, answers={200: JobAnswer}, codes=["not_found"], etag=True),
+    **operation(
+        "get_job", roles=EVERYBODY, answers={200: JobAnswer}, codes=["not_found"], etag=True
+    ),
 )
-async def get_job(job_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal) -> Response:
+async def get_job(
+    job_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal
+) -> Response:
     """One job."""
     row = await jobs.find(services, principal, job_id)
-    asked = {"problem": jobs.problem_view(row, principal), "plan": jobs.plan_view(Plan.model_validate(row["plan"]))}
+    asked = {
+        "problem": jobs.problem_view(row, principal),
+        "plan": jobs.plan_view(Plan.model_validate(row["plan"])),
+    }
     return resource(request, {**jobs.view(row, principal), **asked})
 
 
@@ -191,7 +222,9 @@ async def get_job(job_id: str, request: Request, services: CurrentServices, prin
         etag=True,
     ),
 )
-async def get_result(job_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal) -> Response:
+async def get_result(
+    job_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal
+) -> Response:
     """The result with its certificate, which binds it; 409 until there is one. Large fields are named in
     `result.tables`. What is stored is compared with its certificate before it is answered."""
     return resource(request, await result_text(services, principal, job_id))
@@ -226,7 +259,11 @@ async def get_certificate(
     ),
 )
 async def get_result_table(
-    job_id: str, table: str, request: Request, services: CurrentServices, principal: CurrentPrincipal
+    job_id: str,
+    table: str,
+    request: Request,
+    services: CurrentServices,
+    principal: CurrentPrincipal,
 ) -> Response:
     """A field of more than a million numbers, as Parquet."""
     return resource(request, await jobs.result_table(services, principal, job_id, table), PARQUET)
@@ -242,7 +279,9 @@ async def get_result_table(
         etag=True,
     ),
 )
-async def get_charts(job_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal) -> Response:
+async def get_charts(
+    job_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal
+) -> Response:
     """The pictures of a result as figures of plotly, those of its page; 409 until there is one. Fields that are named
     in `result.tables` are not drawn."""
     found = await drawn(services, principal, job_id)
@@ -251,9 +290,16 @@ async def get_charts(job_id: str, request: Request, services: CurrentServices, p
 
 @router.post(
     "/jobs/{job_id}/cancel",
-    **operation("cancel_job", roles=jobs.SUBMITTERS, answers={202: CancelAnswer}, codes=["not_found", "job_ended"]),
+    **operation(
+        "cancel_job",
+        roles=jobs.SUBMITTERS,
+        answers={202: CancelAnswer},
+        codes=["not_found", "job_ended"],
+    ),
 )
-async def cancel_job(job_id: str, services: CurrentServices, principal: CurrentPrincipal) -> Response:
+async def cancel_job(
+    job_id: str, services: CurrentServices, principal: CurrentPrincipal
+) -> Response:
     """Cancel a job. Its price is released if no data were touched, and charged in full otherwise; the answer says
     which, and whether it is too late. A job that was cancelled before is answered so again."""
     row, found = await jobs.cancel(services, principal, job_id)

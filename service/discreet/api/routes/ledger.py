@@ -20,7 +20,9 @@ from discreet.web.security import CurrentPrincipal, CurrentServices
 router = APIRouter(prefix="/v1", tags=["ledger"])
 
 
-@router.get("/ledger/head", **operation("get_ledger_head", roles=ledger.READERS, answers={200: HeadAnswer}))
+@router.get(
+    "/ledger/head", **operation("get_ledger_head", roles=ledger.READERS, answers={200: HeadAnswer})
+)
 async def get_ledger_head(services: CurrentServices, principal: CurrentPrincipal) -> Response:
     """The signed head of the tenant's ledger. Keep some elsewhere: nobody can then take back what they name."""
     return answer(await ledger.head(services, principal))
@@ -50,12 +52,16 @@ async def export_ledger(services: CurrentServices, principal: CurrentPrincipal) 
 async def verify_certificate(
     services: CurrentServices,
     principal: CurrentPrincipal,
-    request: Annotated[CertificateRequest, Depends(json_body(CertificateRequest, CERTIFICATE_BYTES))],
+    request: Annotated[
+        CertificateRequest, Depends(json_body(CertificateRequest, CERTIFICATE_BYTES))
+    ],
 ) -> Response:
     """Derive the price from the events again, compare the guarantee, check the signature and the ledger entries; with
     `result` and `tables`, whether they are those that were certified."""
     body: dict[str, Any] = request.certificate
-    found = await ledger.check_certificate(services, principal, body, result=request.result, tables=request.tables)
+    found = await ledger.check_certificate(
+        services, principal, body, result=request.result, tables=request.tables
+    )
     return answer(found)
 
 
@@ -87,6 +93,11 @@ async def set_cap(
     """
     cap = budgets.units_of(request.cap)
     made, new = await budgets.set_cap(
-        services, principal, scope=request.scope, name=request.principal, cap=cap, reason=request.reason
+        services,
+        principal,
+        scope=request.scope,
+        name=request.principal,
+        cap=cap,
+        reason=request.reason,
     )
     return answer(made, 201 if new else 200)

@@ -29,7 +29,9 @@ async def get_log_checkpoint(services: CurrentServices) -> Response:
 @router.get(
     "/tile/{tile:path}",
     response_class=Response,
-    **operation("get_log_tile", roles=None, answers={200: "application/octet-stream"}, codes=["not_found"]),
+    **operation(
+        "get_log_tile", roles=None, answers={200: "application/octet-stream"}, codes=["not_found"]
+    ),
 )
 async def get_log_tile(tile: str, services: CurrentServices) -> Response:
     """A tile of the log (C2SP tlog-tiles): `<level>/<number>` for up to 256 hashes, `entries/<number>` for up to 256

@@ -37,7 +37,9 @@ _REQUEST: TypeAdapter[NetworkRequest] = TypeAdapter(NetworkRequest)
         location=True,
     ),
 )
-async def add_network(request: Request, services: CurrentServices, principal: CurrentPrincipal) -> Response:
+async def add_network(
+    request: Request, services: CurrentServices, principal: CurrentPrincipal
+) -> Response:
     """Store a network, which is public to the whole tenant. The same network again is the same object, with 200, and
     keeps the name that it had."""
     async with bodies.held(request, bodies.of_job(services.settings)) as body:
@@ -66,7 +68,9 @@ async def list_networks(
 ) -> Response:
     """Networks of the tenant without their links, newest first."""
     pages = Pages(services.secrets, principal.tenant_id, "networks")
-    rows = await objects.page(services, principal, RoadNetwork, pages.moment(page_token), page_size + 1)
+    rows = await objects.page(
+        services, principal, RoadNetwork, pages.moment(page_token), page_size + 1
+    )
     return pages.answer("networks", rows, page_size, objects.view)
 
 
@@ -91,9 +95,13 @@ async def get_network(
 
 @router.delete(
     "/{network_id}",
-    **operation("delete_network", roles=["owner"], answers={204: None}, codes=["not_found", "object_in_use"]),
+    **operation(
+        "delete_network", roles=["owner"], answers={204: None}, codes=["not_found", "object_in_use"]
+    ),
 )
-async def delete_network(network_id: str, services: CurrentServices, principal: CurrentPrincipal) -> Response:
+async def delete_network(
+    network_id: str, services: CurrentServices, principal: CurrentPrincipal
+) -> Response:
     """Delete a network that no job has named. What a job names stays, so that its certificate can be checked."""
     await objects.remove(services, principal, network_id, RoadNetwork)
     return Response(status_code=204)

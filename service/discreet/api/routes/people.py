@@ -24,9 +24,14 @@ Word = Annotated[str | None, Query(max_length=500, pattern=r"^[^\x00]*$")]
 
 
 @router.get(
-    "/people", **operation("list_people", roles=access.KEEPERS, answers={200: PersonList}, codes=["invalid_parameter"])
+    "/people",
+    **operation(
+        "list_people", roles=access.KEEPERS, answers={200: PersonList}, codes=["invalid_parameter"]
+    ),
 )
-async def list_people(services: CurrentServices, principal: CurrentPrincipal, subject: Word = None) -> Response:
+async def list_people(
+    services: CurrentServices, principal: CurrentPrincipal, subject: Word = None
+) -> Response:
     """Who came here by the identity provider: people of the tenant, for operators of all; the last 1000 that came."""
     return answer({"people": await people.page(services, principal, subject)})
 
@@ -49,13 +54,20 @@ async def set_person(
 ) -> Response:
     """Remove a person by the provider's name of them, whether they have been here or not, or let them in again. Their
     sessions and access tokens end within a second, for good. Owners decide for their tenant, operators for all."""
-    return answer(await people.set_active(services, principal, request.issuer, request.subject, active=request.active))
+    return answer(
+        await people.set_active(
+            services, principal, request.issuer, request.subject, active=request.active
+        )
+    )
 
 
 @router.delete(
-    "/people/{person_id}", **operation("remove_person", roles=access.KEEPERS, answers={204: None}, codes=["not_found"])
+    "/people/{person_id}",
+    **operation("remove_person", roles=access.KEEPERS, answers={204: None}, codes=["not_found"]),
 )
-async def remove_person(person_id: str, services: CurrentServices, principal: CurrentPrincipal) -> Response:
+async def remove_person(
+    person_id: str, services: CurrentServices, principal: CurrentPrincipal
+) -> Response:
     """Remove a person who has been here, as `set_person` does."""
     await people.remove(services, principal, person_id)
     return Response(status_code=204)
@@ -81,7 +93,9 @@ async def list_changes(
 ) -> Response:
     """Who changed what, newest first: datasets, caps, keys, tenants, rosters, logins, removals; for operators, of all
     tenants. What was spent, and by whom, is in the ledger."""
-    pages = Pages(services.secrets, principal.tenant_id, "audit-log", principal.role, action, by, str(since))
+    pages = Pages(
+        services.secrets, principal.tenant_id, "audit-log", principal.role, action, by, str(since)
+    )
     (before,) = pages.start(page_token) or (None,)
     rows = await audit_log.page(
         services, principal, before=before, action=action, by=by, since=since, size=page_size + 1

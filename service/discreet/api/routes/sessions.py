@@ -28,7 +28,14 @@ router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
         "invite_agents",
         roles=["owner"],
         answers={201: SessionTokensAnswer},
-        codes=["not_found", "not_awaiting_agents", "owner_pinned", "roster_signed", "session_full", "no_rpc"],
+        codes=[
+            "not_found",
+            "not_awaiting_agents",
+            "owner_pinned",
+            "roster_signed",
+            "session_full",
+            "no_rpc",
+        ],
         body=SessionTokensRequest,
         examples=examples.INVITATIONS,
     ),
@@ -53,9 +60,14 @@ async def invite_agents(
 
 
 @router.get(
-    "/{job_id}", **operation("get_session", roles=rosters.READERS, answers={200: SessionAnswer}, codes=["not_found"])
+    "/{job_id}",
+    **operation(
+        "get_session", roles=rosters.READERS, answers={200: SessionAnswer}, codes=["not_found"]
+    ),
 )
-async def get_session(job_id: str, services: CurrentServices, principal: CurrentPrincipal) -> Response:
+async def get_session(
+    job_id: str, services: CurrentServices, principal: CurrentPrincipal
+) -> Response:
     """Who has joined a federated job, and how far it is."""
     return answer(await rosters.show(services, principal, job_id))
 

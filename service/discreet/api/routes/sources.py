@@ -34,7 +34,9 @@ _REQUEST: TypeAdapter[SourceRequest] = TypeAdapter(SourceRequest)
         location=True,
     ),
 )
-async def create_source(request: Request, services: CurrentServices, principal: CurrentPrincipal) -> Response:
+async def create_source(
+    request: Request, services: CurrentServices, principal: CurrentPrincipal
+) -> Response:
     """Make a source. The same one again, by its name, is the same source, with 200."""
     async with bodies.held(request, bodies.of_job(services.settings)) as body:
         asked = await bodies.parse(_REQUEST, body)
@@ -65,7 +67,9 @@ async def list_sources(
 
 @router.get(
     "/{source_id}",
-    **operation("get_source", roles=EVERYBODY, answers={200: SourceAnswer}, codes=["not_found"], etag=True),
+    **operation(
+        "get_source", roles=EVERYBODY, answers={200: SourceAnswer}, codes=["not_found"], etag=True
+    ),
 )
 async def get_source(
     source_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal
@@ -84,7 +88,13 @@ async def get_source(
         answers={201: BlockAnswer, 200: BlockAnswer},
         codes=[
             *("not_found", "invalid_multipart", "content_known"),
-            *("storage_unavailable", "storage_full", "storage_denied", "spool_unavailable", "reader_not_started"),
+            *(
+                "storage_unavailable",
+                "storage_full",
+                "storage_denied",
+                "spool_unavailable",
+                "reader_not_started",
+            ),
             *("not_read", "not_isolated", "too_many_uploads"),
         ],
         body=BlockRequest,
@@ -97,4 +107,6 @@ async def add_block(source_id: str, request: Request, principal: CurrentPrincipa
     """Register a block, or a later version of one: whole, with its late records, on the same account. The same content
     again is the same version, with 200."""
     row, new = await uploads.add_block(request, principal, source_id)
-    return answer(sources.version_view(row), 201 if new else 200, {"Location": f"/v1/datasets/{row['id']}"})
+    return answer(
+        sources.version_view(row), 201 if new else 200, {"Location": f"/v1/datasets/{row['id']}"}
+    )

@@ -74,9 +74,12 @@ async def list_keys(services: CurrentServices, principal: CurrentPrincipal) -> R
 
 
 @router.delete(
-    "/keys/{key_id}", **operation("revoke_key", roles=access.KEEPERS, answers={204: None}, codes=["not_found"])
+    "/keys/{key_id}",
+    **operation("revoke_key", roles=access.KEEPERS, answers={204: None}, codes=["not_found"]),
 )
-async def revoke_key(key_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal) -> Response:
+async def revoke_key(
+    key_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal
+) -> Response:
     """Revoke a key: from now on it opens nothing here, and within a second nothing anywhere."""
     await access.revoke_key(services, principal, key_id)
     request.app.state.keyring.forget(key_id)

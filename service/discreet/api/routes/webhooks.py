@@ -36,7 +36,9 @@ async def create_webhook(
     request: Annotated[WebhookRequest, Depends(json_body(WebhookRequest))],
 ) -> Response:
     """Have an address told of events (owners). The secret that signs the messages is shown this once."""
-    made = await webhooks.create(services, principal, url=request.url, events=request.events, secret=request.secret)
+    made = await webhooks.create(
+        services, principal, url=request.url, events=request.events, secret=request.secret
+    )
     return answer(made, 201)
 
 
@@ -50,7 +52,9 @@ async def list_webhooks(services: CurrentServices, principal: CurrentPrincipal) 
     "/{webhook_id}",
     **operation("delete_webhook", roles=["owner"], answers={204: None}, codes=["not_found"]),
 )
-async def delete_webhook(webhook_id: str, services: CurrentServices, principal: CurrentPrincipal) -> Response:
+async def delete_webhook(
+    webhook_id: str, services: CurrentServices, principal: CurrentPrincipal
+) -> Response:
     """Tell this address no more (owners)."""
     await webhooks.remove(services, principal, webhook_id)
     return Response(status_code=204)

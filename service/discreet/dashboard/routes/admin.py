@@ -28,13 +28,17 @@ _TENANT: TypeAdapter[TenantRequest] = TypeAdapter(TenantRequest)
 
 
 @router.get("/admin")
-async def show_admin(request: Request, services: CurrentServices, viewer: Administrator) -> Response:
+async def show_admin(
+    request: Request, services: CurrentServices, viewer: Administrator
+) -> Response:
     """What this viewer administers."""
     return await _page(request, services, viewer)
 
 
 @router.post("/admin/keys")
-async def create_key(request: Request, services: CurrentServices, viewer: Administrator) -> Response:
+async def create_key(
+    request: Request, services: CurrentServices, viewer: Administrator
+) -> Response:
     """A new key. It is on the answer to this form and nowhere else."""
     form = await forms.read(request)
     try:
@@ -68,14 +72,18 @@ async def revoke_key(key_id: str, services: CurrentServices, viewer: Administrat
 
 
 @router.post("/admin/people/{person_id}/remove")
-async def remove_person(person_id: str, services: CurrentServices, viewer: Administrator) -> Response:
+async def remove_person(
+    person_id: str, services: CurrentServices, viewer: Administrator
+) -> Response:
     """From now on the person is out, with all sessions and access tokens."""
     await people.remove(services, viewer.principal, person_id)
     return go_to("/admin?removed=1#people")
 
 
 @router.post("/admin/people/restore")
-async def restore_person(request: Request, services: CurrentServices, viewer: Administrator) -> Response:
+async def restore_person(
+    request: Request, services: CurrentServices, viewer: Administrator
+) -> Response:
     """Let a person in again who was removed."""
     form = await forms.read(request)
     try:
@@ -146,7 +154,9 @@ async def _page(
         tenants=await access.list_tenants(services, viewer.principal) if operator else [],
         operator=operator,
         people=await people.page(services, viewer.principal),
-        roles=access.ROLES if operator else tuple(role for role in access.ROLES if role != "operator"),
+        roles=access.ROLES
+        if operator
+        else tuple(role for role in access.ROLES if role != "operator"),
         refused=refused,
         form=form or {},
         made=made,

@@ -53,7 +53,9 @@ async def show_fields(job_id: str, services: CurrentServices, viewer: Submitter)
     fitting = {
         field: [
             one
-            for one in await objects.page(services, viewer.principal, model, None, job_forms.MOST_STORED)
+            for one in await objects.page(
+                services, viewer.principal, model, None, job_forms.MOST_STORED
+            )
             if kind.fits(field, one["sizes"], public)
         ]
         for field, model in kind.objects.items()
@@ -77,21 +79,32 @@ def _fields(
 ) -> dict[str, Any]:
     schema = kind.model_json_schema()
     properties = {
-        name: {**schema["properties"][name], **({"x-scaled": True} if name in kind.in_proportion else {})}
+        name: {
+            **schema["properties"][name],
+            **({"x-scaled": True} if name in kind.in_proportion else {}),
+        }
         for name in kind.asked_again
-        if name in free and name not in fitting and len(json.dumps(problem.get(name))) <= LONGEST_VALUE
+        if name in free
+        and name not in fitting
+        and len(json.dumps(problem.get(name))) <= LONGEST_VALUE
     }
     values = {name: problem[name] for name in properties if problem.get(name) is not None}
     stored: dict[str, list[dict[str, str]]] = {}
     for name, rows in fitting.items():
         named = problem.get(name) if isinstance(problem.get(name), str) else None
         others = [job_forms.sized(one) for one in rows if one["id"] != named]
-        others += [{"value": f"{WITHOUT}{part}", "label": f"Without {part}"} for part in parts.get(name, ())]
+        others += [
+            {"value": f"{WITHOUT}{part}", "label": f"Without {part}"}
+            for part in parts.get(name, ())
+        ]
         if others:  # whole objects are not sent: one stays as it was, or is named
             stored[name] = [{"value": "", "label": "As it was"}, *others]
             properties[name] = {"type": "string"}
     order = [name for name in kind.asked_again if name in free]
-    first, more = ([name for name in part if name in properties] for part in (order[:MOST_FIRST], order[MOST_FIRST:]))
+    first, more = (
+        [name for name in part if name in properties]
+        for part in (order[:MOST_FIRST], order[MOST_FIRST:])
+    )
     return {
         "schema": {
             "$defs": schema.get("$defs", {}),
@@ -106,7 +119,9 @@ def _fields(
 
 
 @router.post("/jobs/{job_id}/ask")
-async def ask(job_id: str, request: Request, services: CurrentServices, viewer: Submitter) -> Response:
+async def ask(
+    job_id: str, request: Request, services: CurrentServices, viewer: Submitter
+) -> Response:
     """The job that answers the question, at price 0: one that was asked the same before, or a new one. The form has
     `changes`: a JSON object of fields with their other values, null for the default."""
     form = await forms.read(request)
@@ -115,7 +130,9 @@ async def ask(job_id: str, request: Request, services: CurrentServices, viewer: 
         changes = loads(form.get("changes", "").encode())
         known = KINDS[row["kind"]].asked_again if row["kind"] in KINDS else {}
         if not isinstance(changes, dict) or not changes.keys() <= known.keys():
-            raise InvalidInput("only what was not fixed at the release can be another", pointer="/problem")
+            raise InvalidInput(
+                "only what was not fixed at the release can be another", pointer="/problem"
+            )
         found = await _asked(services, viewer, row, changes)
     except (InvalidInput, NotFound, Conflict) as error:
         return _refused(error)
@@ -144,7 +161,9 @@ async def _asked(
 
     def question(changes: Mapping[str, Any]) -> tuple[JobRequest, bytes]:
         problem = {**stored, **changes, "dataset": None, "release": release}
-        given = {name: value for name, value in problem.items() if value is not None and name != "source"}
+        given = {
+            name: value for name, value in problem.items() if value is not None and name != "source"
+        }
         asked = bodies.validate(_REQUEST, {"problem": given, "name": name})
         return asked, canonical.dumps(asked.problem.model_dump(mode="json"))
 
@@ -166,7 +185,10 @@ async def _asked(
                 name=asked.name,
             )
         except InvalidInput as error:  # is said beside what was turned
-            issues = [FieldIssue(left_out.get(one.pointer, one.pointer), one.detail) for one in error.issues]
+            issues = [
+                FieldIssue(left_out.get(one.pointer, one.pointer), one.detail)
+                for one in error.issues
+            ]
             raise InvalidInput(issues, code=error.code, limit=error.limit) from None
         if found["state"] not in ("failed", "cancelled"):
             return found
@@ -186,10 +208,14 @@ def _short(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        return " ".join(str(one) if name == "type" else f"{name} {_short(one)}" for name, one in value.items())
+        return " ".join(
+            str(one) if name == "type" else f"{name} {_short(one)}" for name, one in value.items()
+        )
     return "of its own" if isinstance(value, list) else str(value)
 
 
 def _refused(error: DiscreetError) -> Response:
     issues = job_forms.issues_view(getattr(error, "issues", []))
-    return JSONResponse({"detail": error.detail, "issues": issues}, submissions.status_of(error), HEADERS)
+    return JSONResponse(
+        {"detail": error.detail, "issues": issues}, submissions.status_of(error), HEADERS
+    )

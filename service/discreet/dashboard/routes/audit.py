@@ -15,7 +15,9 @@ router = APIRouter(include_in_schema=False)
 
 
 @router.get("/audit")
-async def show_audit(request: Request, services: CurrentServices, viewer: CurrentViewer) -> Response:
+async def show_audit(
+    request: Request, services: CurrentServices, viewer: CurrentViewer
+) -> Response:
     """The last table of `discreet audit --save` in this state folder."""
     table = await anyio.to_thread.run_sync(audits.saved, services.settings.state)
     return render(request, "audit.html", table=table, confidence=audits.CONFIDENCE)

@@ -30,7 +30,9 @@ _DECLINE: TypeAdapter[DeclineRequest] = TypeAdapter(DeclineRequest)
 
 
 @router.get("/")
-async def show_budgets(request: Request, services: CurrentServices, viewer: CurrentViewer) -> Response:
+async def show_budgets(
+    request: Request, services: CurrentServices, viewer: CurrentViewer
+) -> Response:
     """Every budget of the tenant; operators have none and see their own page."""
     if viewer.role == "operator":
         return go_to("/operations")
@@ -39,32 +41,54 @@ async def show_budgets(request: Request, services: CurrentServices, viewer: Curr
     data = [one for one in found if one["scope"] not in budgets.CAPS and one["id"] not in blocks]
     caps = [one for one in found if one["scope"] in budgets.CAPS]
     bound = {one["id"]: binding(one, caps, viewer) for one in data}
-    asked = await budget_requests.unanswered(services, viewer.principal) if viewer.may("owner") else []
-    return render(request, "budgets.html", budgets=data, caps=caps, bound=bound, asked=asked, blocks=bool(blocks))
+    asked = (
+        await budget_requests.unanswered(services, viewer.principal) if viewer.may("owner") else []
+    )
+    return render(
+        request,
+        "budgets.html",
+        budgets=data,
+        caps=caps,
+        bound=bound,
+        asked=asked,
+        blocks=bool(blocks),
+    )
 
 
 @router.get("/budgets/{account_id}")
-async def show_budget(account_id: str, request: Request, services: CurrentServices, viewer: Reader) -> Response:
+async def show_budget(
+    account_id: str, request: Request, services: CurrentServices, viewer: Reader
+) -> Response:
     """One budget: figures by filter, spending over time, grants, and what a request would cost."""
     return await _page(request, services, viewer, account_id)
 
 
 @router.post("/budgets/{account_id}/grants")
-async def grant(account_id: str, request: Request, services: CurrentServices, viewer: Owner) -> Response:
+async def grant(
+    account_id: str, request: Request, services: CurrentServices, viewer: Owner
+) -> Response:
     """Set another cap, with a reason."""
     form = await forms.read(request)
     try:
-        body = {"cap": forms.cap(form), "reason": form.get("reason", ""), "request": forms.filled(form, "request")}
+        body = {
+            "cap": forms.cap(form),
+            "reason": form.get("reason", ""),
+            "request": forms.filled(form, "request"),
+        }
         wanted = bodies.validate(_GRANT, body)
         cap = budgets.units_of(wanted.cap)
-        await budgets.grant(services, viewer.principal, account_id, cap, wanted.reason, wanted.request)
+        await budgets.grant(
+            services, viewer.principal, account_id, cap, wanted.reason, wanted.request
+        )
     except (InvalidInput, Conflict) as error:
         return await _page(request, services, viewer, account_id, refused=error, form=form)
     return go_to(f"/budgets/{account_id}?granted=1#grants")
 
 
 @router.post("/budgets/{account_id}/requests")
-async def ask(account_id: str, request: Request, services: CurrentServices, viewer: Submitter) -> Response:
+async def ask(
+    account_id: str, request: Request, services: CurrentServices, viewer: Submitter
+) -> Response:
     """Ask an owner for more."""
     form = await forms.read(request)
     try:
@@ -84,7 +108,9 @@ async def decline(
     form = await forms.read(request)
     try:
         wanted = bodies.validate(_DECLINE, {"answer": form.get("answer", "")})
-        await budget_requests.decline(services, viewer.principal, account_id, request_id, wanted.answer)
+        await budget_requests.decline(
+            services, viewer.principal, account_id, request_id, wanted.answer
+        )
     except (InvalidInput, Conflict) as error:
         return await _page(request, services, viewer, account_id, refused=error)
     return go_to(f"/budgets/{account_id}#requests")
@@ -99,9 +125,13 @@ async def read_spending(account_id: str, services: CurrentServices, viewer: Read
     return answer((await anyio.to_thread.run_sync(spending_chart, rows)).to_json())
 
 
-def binding(budget: dict[str, Any], caps: Sequence[dict[str, Any]], viewer: Viewer) -> dict[str, Any]:
+def binding(
+    budget: dict[str, Any], caps: Sequence[dict[str, Any]], viewer: Viewer
+) -> dict[str, Any]:
     """Of the budget and of the caps that a request of this viewer also has to pass, the one with least left."""
-    own = [one for one in caps if one["scope"] == "tenant" or one["subject"] == viewer.principal.name]
+    own = [
+        one for one in caps if one["scope"] == "tenant" or one["subject"] == viewer.principal.name
+    ]
     return min([budget, *own], key=lambda one: float(one["largest_request"]["epsilon"]))
 
 
@@ -119,7 +149,9 @@ async def _page(
     found = await budgets.all_budgets(services, viewer.principal)
     caps = [one for one in found if one["scope"] in budgets.CAPS]
     is_cap = budget["scope"] in budgets.CAPS
-    grants = await budgets.search(services, viewer.principal, account_id=account_id, kinds=("open", "grant"), size=50)
+    grants = await budgets.search(
+        services, viewer.principal, account_id=account_id, kinds=("open", "grant"), size=50
+    )
     newest = await budgets.search(services, viewer.principal, account_id=account_id, size=8)
     rows = await budgets.history(services, viewer.principal, account_id)
     chart = None
@@ -156,7 +188,10 @@ async def _page(
 
 def _with_cap(asked: dict[str, Any], budget: dict[str, Any]) -> dict[str, Any]:
     """A request with the cap that would grant it, as the budget is now."""
-    cap = {name: Decimal(str(budget["cap"][name])) + Decimal(str(asked["more"][name])) for name in ("epsilon", "delta")}
+    cap = {
+        name: Decimal(str(budget["cap"][name])) + Decimal(str(asked["more"][name]))
+        for name in ("epsilon", "delta")
+    }
     return {**asked, "cap": cap}
 
 

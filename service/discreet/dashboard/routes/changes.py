@@ -30,7 +30,9 @@ async def show_changes(
 ) -> Response:
     """Changes of the tenant, newest first; an operator sees those of all."""
     chosen = action if action in ACTIONS else None
-    rows = await audit_log.page(services, viewer.principal, before=before, action=chosen, size=PAGE + 1)
+    rows = await audit_log.page(
+        services, viewer.principal, before=before, action=chosen, size=PAGE + 1
+    )
     return render(
         request,
         "changes.html",

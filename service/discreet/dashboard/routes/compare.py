@@ -50,10 +50,14 @@ async def show_comparison(
     headlines = [_headlines(one) for one in both]
     charts = [{chart.name: chart for chart in one.charts} for one in both]
     shown: dict[str, Any] = {
-        "charts": [[one.get(name) for one in charts] for name in dict.fromkeys([*charts[0], *charts[1]])],
+        "charts": [
+            [one.get(name) for one in charts] for name in dict.fromkeys([*charts[0], *charts[1]])
+        ],
         "both": both,
         "lines": lines,
-        "answers": [_said(name, headlines) for name in dict.fromkeys([*headlines[0], *headlines[1]])],
+        "answers": [
+            _said(name, headlines) for name in dict.fromkeys([*headlines[0], *headlines[1]])
+        ],
         "noise": _noise(both),
     }
     if part == "answer":
@@ -64,7 +68,10 @@ async def show_comparison(
 
 def _asked(both: list[Answer]) -> list[Line]:
     asked = [
-        _flat({name: value for name, value in one.problem.items() if name not in WHERE_THE_DATA_ARE}) for one in both
+        _flat(
+            {name: value for name, value in one.problem.items() if name not in WHERE_THE_DATA_ARE}
+        )
+        for one in both
     ]
     return [_line(name, asked) for name in dict.fromkeys([*asked[0], *asked[1]])]
 
@@ -97,7 +104,11 @@ def _headlines(one: Answer) -> dict[str, str]:
     kind = one.row["kind"]
     told = {name: text for name, text, _ in one.told}
     for name, value in one.result.items():
-        if name not in told and isinstance(value, str | int | float) and not isinstance(value, bool):
+        if (
+            name not in told
+            and isinstance(value, str | int | float)
+            and not isinstance(value, bool)
+        ):
             told[name] = value if isinstance(value, str) else f"{value:,.6g}"
     return {words.field(name, kind): text for name, text in told.items()}
 
@@ -110,6 +121,7 @@ def _said(name: str, headlines: list[dict[str, str]]) -> Line:
 def _noise(both: list[Answer]) -> list[Line]:
     """The standard deviation of what was noised, by what it is."""
     deviations = [
-        {one["quantity"]: f"{one['standard_deviation']:.4g}" for one in answer.row["plan"]["noise"]} for answer in both
+        {one["quantity"]: f"{one['standard_deviation']:.4g}" for one in answer.row["plan"]["noise"]}
+        for answer in both
     ]
     return [_said(name, deviations) for name in dict.fromkeys([*deviations[0], *deviations[1]])]

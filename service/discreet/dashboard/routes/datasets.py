@@ -49,7 +49,9 @@ async def show_datasets(
         request,
         "datasets.html",
         datasets=[datasets.view(row) for row in rows[:PAGE]],
-        more=paging.token(rows[PAGE - 1]["created_at"], rows[PAGE - 1]["id"]) if len(rows) > PAGE else None,
+        more=paging.token(rows[PAGE - 1]["created_at"], rows[PAGE - 1]["id"])
+        if len(rows) > PAGE
+        else None,
         deleted=request.query_params.get("deleted") is not None,
     )
 
@@ -92,7 +94,9 @@ async def describe(request: Request, services: CurrentServices, viewer: Owner) -
         raise InvalidInput(f"one of {', '.join(DATASETS)}", pointer="/kind")
     if "back" in form:
         text = form["back"].encode()
-        described_before = await bodies.apart(lambda: _described_before(bodies.value_of(text)), len(text))
+        described_before = await bodies.apart(
+            lambda: _described_before(bodies.value_of(text)), len(text)
+        )
         return await _form(request, services, viewer, kind, described_before)
     try:
         metadata = await bodies.apart(lambda: _metadata(kind, form), len(form.get("public", "")))
@@ -120,9 +124,13 @@ async def paste(request: Request, services: CurrentServices, viewer: Owner) -> R
         size = len(text) + len(form.get("content", ""))
         whole = (await bodies.apart(lambda: _whole(metadata, form), size)).root
         with services.turns.turn(viewer.tenant):
-            row, new = await datasets.register(services, viewer.principal, uploads.whole_registration(whole))
+            row, new = await datasets.register(
+                services, viewer.principal, uploads.whole_registration(whole)
+            )
     except (InvalidInput, Conflict, NotFound) as error:
-        return await _content_page(request, metadata, refused=error, content=form.get("content", ""))
+        return await _content_page(
+            request, metadata, refused=error, content=form.get("content", "")
+        )
     return _registered(request, datasets.view(row), new=new)
 
 
@@ -173,7 +181,11 @@ def _metadata(kind: str, form: forms.Form) -> dict[str, Any]:
         "name": form.get("name", ""),
         "mode": form.get("mode", "private"),
         **({"cap": forms.cap(form)} if account is None else {"account": account}),
-        **({"retention_days": forms.number(form, "retention_days")} if forms.filled(form, "retention_days") else {}),
+        **(
+            {"retention_days": forms.number(form, "retention_days")}
+            if forms.filled(form, "retention_days")
+            else {}
+        ),
         **({"delete_after_job": True} if form.get("delete_after_job") else {}),
     }
     bodies.validate(_SETTINGS, plain)
@@ -204,7 +216,16 @@ async def _form(
         issues=json.dumps([dataclasses.asdict(issue) for issue in getattr(refused, "issues", ())]),
         form={
             **dict.fromkeys(
-                ("name", "public", "epsilon", "delta", "account", "retention_days", "delete_after_job"), ""
+                (
+                    "name",
+                    "public",
+                    "epsilon",
+                    "delta",
+                    "account",
+                    "retention_days",
+                    "delete_after_job",
+                ),
+                "",
             ),
             "mode": "private",
             **form,
@@ -215,7 +236,11 @@ async def _form(
 
 
 async def _content_page(
-    request: Request, metadata: dict[str, Any], *, refused: DiscreetError | None = None, content: str = ""
+    request: Request,
+    metadata: dict[str, Any],
+    *,
+    refused: DiscreetError | None = None,
+    content: str = "",
 ) -> Response:
     kind = str(metadata.get("kind"))
     text = json.dumps(metadata)
@@ -308,7 +333,11 @@ def _type(schema: dict[str, Any], part: dict[str, Any]) -> str:
         kinds = [_type(schema, one) for one in part["anyOf"] if one.get("type") != "null"]
         return " or ".join(dict.fromkeys(kinds))
     if part.get("type") == "array":
-        return f"list of {_type(schema, part['items'])}" if isinstance(part.get("items"), dict) else "list"
+        return (
+            f"list of {_type(schema, part['items'])}"
+            if isinstance(part.get("items"), dict)
+            else "list"
+        )
     if part.get("type") == "object" and "properties" in part:
         return "{" + ", ".join(part["properties"]) + "}"
     return str(part.get("type", "value"))
@@ -318,7 +347,9 @@ def _type(schema: dict[str, Any], part: dict[str, Any]) -> str:
 
 
 @router.get("/datasets/{dataset_id}")
-async def show_dataset(dataset_id: str, request: Request, services: CurrentServices, viewer: Reader) -> Response:
+async def show_dataset(
+    dataset_id: str, request: Request, services: CurrentServices, viewer: Reader
+) -> Response:
     """What is published of a dataset, and its budget. Never its content."""
     dataset = datasets.view(await datasets.find(services, viewer.principal, dataset_id))
     budget = await budgets.one_budget(services, viewer.principal, dataset["account"])
@@ -335,13 +366,17 @@ async def show_dataset(dataset_id: str, request: Request, services: CurrentServi
 
 
 @router.get("/datasets/{dataset_id}/delete")
-async def ask_delete(dataset_id: str, request: Request, services: CurrentServices, viewer: Owner) -> Response:
+async def ask_delete(
+    dataset_id: str, request: Request, services: CurrentServices, viewer: Owner
+) -> Response:
     """What goes and what stays."""
     return await _delete_form(request, services, viewer, dataset_id)
 
 
 @router.post("/datasets/{dataset_id}/delete")
-async def delete(dataset_id: str, request: Request, services: CurrentServices, viewer: Owner) -> Response:
+async def delete(
+    dataset_id: str, request: Request, services: CurrentServices, viewer: Owner
+) -> Response:
     """Erase the content."""
     try:
         await erasure.erase(services, viewer.principal, dataset_id)
@@ -351,9 +386,20 @@ async def delete(dataset_id: str, request: Request, services: CurrentServices, v
 
 
 async def _delete_form(
-    request: Request, services: CurrentServices, viewer: Owner, dataset_id: str, refused: Conflict | None = None
+    request: Request,
+    services: CurrentServices,
+    viewer: Owner,
+    dataset_id: str,
+    refused: Conflict | None = None,
 ) -> Response:
     dataset = datasets.view(await datasets.find(services, viewer.principal, dataset_id))
     remains = await erasure.would_remain(services, viewer.principal, dataset_id)
     status = 200 if refused is None else 409
-    return render(request, "dataset_delete.html", status=status, dataset=dataset, remains=remains, refused=refused)
+    return render(
+        request,
+        "dataset_delete.html",
+        status=status,
+        dataset=dataset,
+        remains=remains,
+        refused=refused,
+    )

@@ -23,7 +23,9 @@ async def show_picture(name: str, request: Request) -> Response:
 
 
 @router.get("/search")
-async def show_search(request: Request, visitor: Visitor, q: Annotated[str, Query(max_length=200)] = "") -> Response:
+async def show_search(
+    request: Request, visitor: Visitor, q: Annotated[str, Query(max_length=200)] = ""
+) -> Response:
     """Sections that have all words of `q`."""
     found = await anyio.to_thread.run_sync(help_search.search, q)
     return render(request, "help_search.html", asked=q, found=found)

@@ -35,7 +35,9 @@ async def download_page(job_id: str, services: CurrentServices, viewer: Submitte
     if found.result is None:
         raise Conflict("there is no result to save", code="no_result")
     if found.certificate is not None:
-        certificate = await transparency.proven(services, viewer.principal.tenant_id, found.certificate)
+        certificate = await transparency.proven(
+            services, viewer.principal.tenant_id, found.certificate
+        )
         found = replace(found, certificate=certificate)
     text = await anyio.to_thread.run_sync(whole, found)
     name = {"Content-Disposition": f'attachment; filename="{job_id}.html"'}

@@ -43,16 +43,24 @@ _TOKENS: TypeAdapter[SessionTokensRequest] = TypeAdapter(SessionTokensRequest)
 
 @router.get("/jobs")
 async def show_jobs(
-    request: Request, services: CurrentServices, viewer: Reader, state: str = "", after: str | None = None
+    request: Request,
+    services: CurrentServices,
+    viewer: Reader,
+    state: str = "",
+    after: str | None = None,
 ) -> Response:
     """The jobs, newest first; the first page keeps itself up to date."""
     chosen = state if state in STATES else None
-    rows = await jobs.page(services, viewer.principal, state=chosen, after=paging.place(after), size=PAGE + 1)
+    rows = await jobs.page(
+        services, viewer.principal, state=chosen, after=paging.place(after), size=PAGE + 1
+    )
     return render(
         request,
         "jobs.html",
         jobs=[answers.view(row, viewer) for row in rows[:PAGE]],
-        more=paging.token(rows[PAGE - 1]["created_at"], rows[PAGE - 1]["id"]) if len(rows) > PAGE else None,
+        more=paging.token(rows[PAGE - 1]["created_at"], rows[PAGE - 1]["id"])
+        if len(rows) > PAGE
+        else None,
         states=STATES,
         state=chosen,
         first=after is None,
@@ -60,7 +68,9 @@ async def show_jobs(
 
 
 @router.get("/jobs/events")
-async def watch_jobs(request: Request, services: CurrentServices, viewer: Reader, state: str = "") -> Response:
+async def watch_jobs(
+    request: Request, services: CurrentServices, viewer: Reader, state: str = ""
+) -> Response:
     """The rows of the list's first page, sent again whenever one has changed: server-sent events `row` and `gone`."""
     hub = request.app.state.hub
     chosen = state if state in STATES else None
@@ -70,7 +80,9 @@ async def watch_jobs(request: Request, services: CurrentServices, viewer: Reader
         with hub.waiting(ANY_JOB) as changed:
             while not hub.closing and await is_logged_in(request):
                 changed.clear()
-                rows = await jobs.page(services, viewer.principal, state=chosen, after=None, size=PAGE)
+                rows = await jobs.page(
+                    services, viewer.principal, state=chosen, after=None, size=PAGE
+                )
                 now = {row["id"]: _row(answers.view(row, viewer)) for row in reversed(rows)}
                 for job_id, html in now.items():
                     if shown.get(job_id) != html:
@@ -93,7 +105,9 @@ def _row(job: dict[str, Any]) -> str:
 
 
 @router.get("/jobs/{job_id}")
-async def show_job(job_id: str, request: Request, services: CurrentServices, viewer: Reader) -> Response:
+async def show_job(
+    job_id: str, request: Request, services: CurrentServices, viewer: Reader
+) -> Response:
     """One job: state, price, plan and, when it has one, its result."""
     return await _job_page(request, services, viewer, job_id)
 
@@ -114,11 +128,15 @@ async def watch_one(
     last_event_id: Annotated[int, Header(ge=0)] = 0,
 ) -> Response:
     """The events of the API's stream, for the holder of a session; ends with the job, or with the session."""
-    return await job_events(request, viewer.principal, job_id, last_event_id, lambda: is_logged_in(request))
+    return await job_events(
+        request, viewer.principal, job_id, last_event_id, lambda: is_logged_in(request)
+    )
 
 
 @router.post("/jobs/{job_id}/cancel")
-async def cancel(job_id: str, request: Request, services: CurrentServices, viewer: Submitter) -> Response:
+async def cancel(
+    job_id: str, request: Request, services: CurrentServices, viewer: Submitter
+) -> Response:
     """Cancel: released in full before data were touched, charged in full afterwards; or it is too late, and said so."""
     try:
         _, found = await jobs.cancel(services, viewer.principal, job_id)
@@ -130,7 +148,9 @@ async def cancel(job_id: str, request: Request, services: CurrentServices, viewe
 
 
 @router.get("/jobs/{job_id}/certificate")
-async def show_certificate(job_id: str, request: Request, services: CurrentServices, viewer: Submitter) -> Response:
+async def show_certificate(
+    job_id: str, request: Request, services: CurrentServices, viewer: Submitter
+) -> Response:
     """The certificate alone, for print."""
     row, _, signed = await jobs.result(services, viewer.principal, job_id)
     certificate = await transparency.proven(services, viewer.principal.tenant_id, signed)
@@ -144,7 +164,9 @@ async def show_certificate(job_id: str, request: Request, services: CurrentServi
 
 
 @router.post("/jobs/{job_id}/tokens")
-async def invite(job_id: str, request: Request, services: CurrentServices, viewer: Owner) -> Response:
+async def invite(
+    job_id: str, request: Request, services: CurrentServices, viewer: Owner
+) -> Response:
     """Links for the agents of a federated job; they are on the answer to this form and nowhere else."""
     form = await forms.read(request)
     count = form.get("count", "1").strip()
@@ -153,12 +175,19 @@ async def invite(job_id: str, request: Request, services: CurrentServices, viewe
             _TOKENS,
             {
                 "owner": form.get("owner", "").strip(),
-                "count": int(count) if count.isascii() and count.isdigit() and len(count) < 6 else count,
+                "count": int(count)
+                if count.isascii() and count.isdigit() and len(count) < 6
+                else count,
                 "group": forms.filled(form, "group"),
             },
         )
         made = await enrolment.create_tokens(
-            services, viewer.principal, job_id, owner=wanted.owner, count=wanted.count, group=wanted.group
+            services,
+            viewer.principal,
+            job_id,
+            owner=wanted.owner,
+            count=wanted.count,
+            group=wanted.group,
         )
     except (InvalidInput, Conflict, NotFound) as error:
         return await _job_page(request, services, viewer, job_id, refused=error, form=form)

@@ -53,7 +53,11 @@ async def show_ledger(
         size=PAGE + 1,
     )
     last = rows[:PAGE][-1] if rows else None
-    more = paging.token(last["at"], last["account"], last["seq"]) if last and len(rows) > PAGE else None
+    more = (
+        paging.token(last["at"], last["account"], last["seq"])
+        if last and len(rows) > PAGE
+        else None
+    )
     filters = {"account": account, "kind": kind, "job": job.strip(), "since": since, "until": until}
     return render(
         request,
@@ -64,7 +68,9 @@ async def show_ledger(
         first=after is None,
         accounts=await budgets.all_budgets(services, viewer.principal),
         kinds=ENTRIES,
-        verified=await verifier.look(services, viewer.principal) if viewer.may(*ledger.READERS) else None,
+        verified=await verifier.look(services, viewer.principal)
+        if viewer.may(*ledger.READERS)
+        else None,
     )
 
 

@@ -44,7 +44,9 @@ async def log_in(request: Request, services: CurrentServices) -> Response:
 
 
 @router.post("/login/links", openapi_extra={"x-roles": list(access.ROLES)})
-async def create_link(request: Request, services: CurrentServices, principal: CurrentPrincipal) -> Response:
+async def create_link(
+    request: Request, services: CurrentServices, principal: CurrentPrincipal
+) -> Response:
     """A link that logs the key's holder in, once: what `discreet login` prints. Takes an API key and no cookie."""
     opened = await logins.create_link(services, principal)
     return answer({"path": f"/login/{opened.token}", "expires_at": opened.expires_at}, 201)
@@ -70,9 +72,15 @@ async def use_link(token: str, request: Request, services: CurrentServices) -> R
 @router.post("/logout")
 async def log_out(request: Request, services: CurrentServices, viewer: CurrentViewer) -> Response:
     """End the session here and on the server."""
-    id_token = await logins.end_session(services, cookies.read(request, sessions.SESSION_COOKIE), viewer.principal)
+    id_token = await logins.end_session(
+        services, cookies.read(request, sessions.SESSION_COOKIE), viewer.principal
+    )
     provider: Provider | None = request.app.state.provider
-    place = None if provider is None or id_token is None else await login.logout_address(provider, id_token)
+    place = (
+        None
+        if provider is None or id_token is None
+        else await login.logout_address(provider, id_token)
+    )
     if place is None:
         response = go_to("/login")
     else:  # a page, and no redirect: the pages' policy lets forms lead to this server alone
@@ -94,10 +102,14 @@ async def choose_theme(request: Request) -> Response:
     return response
 
 
-def login_page(request: Request, place: str, *, status: int = 200, problem: str | None = None) -> Response:
+def login_page(
+    request: Request, place: str, *, status: int = 200, problem: str | None = None
+) -> Response:
     """The ways to log in, which lead to this page of this server."""
     provider: Provider | None = request.app.state.provider
-    return _page(request, "login.html", status=status, next=local(place), problem=problem, provider=provider)
+    return _page(
+        request, "login.html", status=status, next=local(place), problem=problem, provider=provider
+    )
 
 
 def _page(request: Request, template: str, **context: Any) -> Response:
@@ -110,5 +122,10 @@ def _page(request: Request, template: str, **context: Any) -> Response:
 
 def local(place: str) -> str:
     """An address of this server, or its front page: a login never leads elsewhere."""
-    safe = place.startswith("/") and not place.startswith(("//", "/\\")) and place.isprintable() and "\\" not in place
+    safe = (
+        place.startswith("/")
+        and not place.startswith(("//", "/\\"))
+        and place.isprintable()
+        and "\\" not in place
+    )
     return place if safe else "/"

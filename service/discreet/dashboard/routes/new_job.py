@@ -69,7 +69,9 @@ async def show_form(
         text, named = await submissions.example_on(
             services, viewer.principal, row, left, {"source": {"id": row["id"], "last": 1}}
         )
-        return await show(kind=row["kind"], dataset=None, text=text, source=row, example=True, named=named)
+        return await show(
+            kind=row["kind"], dataset=None, text=text, source=row, example=True, named=named
+        )
     chosen = next((row for row in rows if row["id"] == dataset), None)
     if chosen is not None:
         kind = chosen["kind"]
@@ -86,7 +88,9 @@ async def show_form(
 
 
 @router.post("/jobs/new")
-async def price_or_submit(request: Request, services: CurrentServices, viewer: Submitter) -> Response:
+async def price_or_submit(
+    request: Request, services: CurrentServices, viewer: Submitter
+) -> Response:
     """Price first. A submission is taken only for the very text whose price was shown."""
     form = await forms.read(request)
     text = form.get("body", "")
@@ -126,11 +130,15 @@ async def price_or_submit(request: Request, services: CurrentServices, viewer: S
         plan, leaves = await _priced(services, viewer, parsed)
         if parsed.privacy is not None and parsed.privacy.accuracy is not None:
             figures = plan["privacy"]
-            shown["text"] = await bodies.apart(lambda: submissions.in_figures(text, figures), len(text))
+            shown["text"] = await bodies.apart(
+                lambda: submissions.in_figures(text, figures), len(text)
+            )
     except (InvalidInput, NotFound, Conflict) as error:
         return await _form(request, services, viewer, refused=error, **shown)
     changed = form.get("action") == "submit"
-    return await _form(request, services, viewer, plan=plan, leaves=leaves, changed=changed, **shown)
+    return await _form(
+        request, services, viewer, plan=plan, leaves=leaves, changed=changed, **shown
+    )
 
 
 @router.post("/jobs/new/price")
@@ -164,7 +172,9 @@ async def _sources(services: Services, viewer: Viewer, kind: str) -> list[dict[s
     if "source" not in KINDS[kind].model_fields:
         return []
     rows = await sources.page(services, viewer.principal, None, MOST_SOURCES)
-    found = [sources.view(row) | {"block_by": row["block_by"]} for row in rows if row["kind"] == kind]
+    found = [
+        sources.view(row) | {"block_by": row["block_by"]} for row in rows if row["kind"] == kind
+    ]
     for one in found:
         blocks = await sources.blocks_of(services, viewer.principal, one)
         one["blocks"] = [block["block"] for block in blocks if not block["erased"]]
@@ -175,9 +185,13 @@ def _part(template: str, **shown: Any) -> str:
     return environment.get_template(template).render(**shown)
 
 
-async def _priced(services: Services, viewer: Viewer, asked: JobRequest) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+async def _priced(
+    services: Services, viewer: Viewer, asked: JobRequest
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The plan of a job, and what it would leave on each account."""
-    body, accounts, price = await jobs.priced(services, viewer.principal, asked.problem, asked.privacy, asked.seed)
+    body, accounts, price = await jobs.priced(
+        services, viewer.principal, asked.problem, asked.privacy, asked.seed
+    )
     return body, [budgets.left_by(one, price) for one in accounts]
 
 
@@ -191,7 +205,10 @@ def _of_problem(problem: Problem, rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _names(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"account_names": {row["account_id"]: row["name"] for row in rows}, "with_dataset": list(DATASETS)}
+    return {
+        "account_names": {row["account_id"]: row["name"] for row in rows},
+        "with_dataset": list(DATASETS),
+    }
 
 
 async def _form(
@@ -214,7 +231,9 @@ async def _form(
     leaves: list[dict[str, Any]] | None = None,
     source: dict[str, Any] | None = None,
 ) -> Response:
-    recent = await jobs.page(services, viewer.principal, state="succeeded", after=None, size=RECENT_JOBS)
+    recent = await jobs.page(
+        services, viewer.principal, state="succeeded", after=None, size=RECENT_JOBS
+    )
     known = kind in KINDS
     stored = {
         field: await objects.page(services, viewer.principal, model, None, job_forms.MOST_STORED)
@@ -236,7 +255,9 @@ async def _form(
         **_names(rows),
         schema=job_forms.schema_of(kind) if known else None,
         choices=(
-            job_forms.choices(kind, rows, recent, stored, refused, fixed, await _sources(services, viewer, kind))
+            job_forms.choices(
+                kind, rows, recent, stored, refused, fixed, await _sources(services, viewer, kind)
+            )
             if known
             else None
         ),

@@ -14,6 +14,10 @@ router = APIRouter(include_in_schema=False)
 
 
 @router.get("/operations")
-async def show_operations(request: Request, services: CurrentServices, viewer: Operator) -> Response:
+async def show_operations(
+    request: Request, services: CurrentServices, viewer: Operator
+) -> Response:
     """What `GET /v1/operations` tells, as a page."""
-    return render(request, "operations.html", state=await operations.state(services, viewer.principal))
+    return render(
+        request, "operations.html", state=await operations.state(services, viewer.principal)
+    )

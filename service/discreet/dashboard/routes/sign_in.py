@@ -44,12 +44,16 @@ async def sign_in(
         return login_page(request, next, status=503, problem=error.detail)
     response = go_to(begun.address)
     age = 60 * login.MINUTES
-    cookies.put(request, response, sessions.SIGN_IN_COOKIE, begun.cookie, age=age, from_elsewhere=True)
+    cookies.put(
+        request, response, sessions.SIGN_IN_COOKIE, begun.cookie, age=age, from_elsewhere=True
+    )
     return response
 
 
 @router.get(CALLBACK)
-async def come_back(request: Request, services: CurrentServices, provider: CurrentProvider) -> Response:
+async def come_back(
+    request: Request, services: CurrentServices, provider: CurrentProvider
+) -> Response:
     """Begin a session for who comes back from the provider.
 
     The answer is a page that goes on by itself, and no redirect: with a redirect that another site began, browsers do
@@ -64,7 +68,9 @@ async def come_back(request: Request, services: CurrentServices, provider: Curre
     except (Forbidden, Unauthenticated, ProviderUnavailable) as error:
         status = {Forbidden: 403, Unauthenticated: 401}.get(type(error), 503)
         response = login_page(request, "/", status=status, problem=error.detail)
-        if not isinstance(error, Forbidden) or error.code != "foreign_answer":  # the browser's own login stays
+        if (
+            not isinstance(error, Forbidden) or error.code != "foreign_answer"
+        ):  # the browser's own login stays
             cookies.drop(request, response, sessions.SIGN_IN_COOKIE)
         return response
     response = render(request, "signed_in.html", place=local(finished.place))
@@ -80,5 +86,10 @@ async def end(request: Request, services: CurrentServices, provider: CurrentProv
     try:
         await people.ended_by_provider(services, provider, form.get("logout_token", ""))
     except Unauthenticated as error:
-        return Response(error.detail, status_code=400, media_type="text/plain", headers={"Cache-Control": "no-store"})
+        return Response(
+            error.detail,
+            status_code=400,
+            media_type="text/plain",
+            headers={"Cache-Control": "no-store"},
+        )
     return Response(status_code=200, headers={"Cache-Control": "no-store"})

@@ -28,13 +28,19 @@ async def show_sources(
         request,
         "sources.html",
         sources=[sources.view(row) for row in rows[:PAGE]],
-        more=paging.token(rows[PAGE - 1]["created_at"], rows[PAGE - 1]["id"]) if len(rows) > PAGE else None,
+        more=paging.token(rows[PAGE - 1]["created_at"], rows[PAGE - 1]["id"])
+        if len(rows) > PAGE
+        else None,
     )
 
 
 @router.get("/sources/{source_id}")
-async def show_source(source_id: str, request: Request, services: CurrentServices, viewer: Reader) -> Response:
+async def show_source(
+    source_id: str, request: Request, services: CurrentServices, viewer: Reader
+) -> Response:
     """One source: a band over its blocks, and a table of them."""
     row = await sources.find(services, viewer.principal, source_id)
     blocks = await sources.blocks_of(services, viewer.principal, row)
-    return render(request, "source.html", source=sources.view(row), blocks=blocks, band=blocks[-WIDEST:])
+    return render(
+        request, "source.html", source=sources.view(row), blocks=blocks, band=blocks[-WIDEST:]
+    )

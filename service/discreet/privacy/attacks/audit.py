@@ -53,7 +53,13 @@ class AuditRow:
 
 def row(name: str, lower_bound: float, price_epsilon: float, delta: float) -> AuditRow:
     """The line with its verdict: a bound above the price is a violation."""
-    return AuditRow(name, lower_bound, price_epsilon, delta, "violated" if lower_bound > price_epsilon else "holds")
+    return AuditRow(
+        name,
+        lower_bound,
+        price_epsilon,
+        delta,
+        "violated" if lower_bound > price_epsilon else "holds",
+    )
 
 
 def audit_event(
@@ -97,7 +103,9 @@ def _charged(event: MechanismEvent) -> tuple[float, float]:
     return price.epsilon / EPSILON_UNIT, delta / DELTA_UNIT
 
 
-def epsilon_lower_bound(left: Sampler, right: Sampler, delta: float, *, samples: int, confidence: float) -> float:
+def epsilon_lower_bound(
+    left: Sampler, right: Sampler, delta: float, *, samples: int, confidence: float
+) -> float:
     """A lower bound on the epsilon at `delta` of whatever has these outputs on two neighbours; 0: none found."""
     return Attack.learn(left, right, samples).epsilon_lower_bound(delta, confidence)
 
@@ -110,7 +118,9 @@ class Attack:
     fresh: tuple[Floats, Floats]
 
     @classmethod
-    def learn(cls, left: Sampler, right: Sampler, samples: int, score: Score | None = None) -> Attack:
+    def learn(
+        cls, left: Sampler, right: Sampler, samples: int, score: Score | None = None
+    ) -> Attack:
         """`samples` outputs of each dataset to learn from, as many again to judge by; where the score is known, half as
         many to choose thresholds by."""
         first = samples if score is None else samples // 2
@@ -126,12 +136,16 @@ class Attack:
         for threshold in np.unique(np.quantile(both, _quantiles(first))).tolist():
             for low_scores in (False, True):
                 # A risk far below the verdict's: thresholds fitted to few draws disappoint on fresh ones.
-                bound = _epsilon_of(*self._counts(self.learnt, threshold, low_scores), first, delta, 1e-5)
+                bound = _epsilon_of(
+                    *self._counts(self.learnt, threshold, low_scores), first, delta, 1e-5
+                )
                 if bound > best:
                     best, chosen = bound, (threshold, low_scores)
         return _epsilon_of(*self._counts(self.fresh, *chosen), samples, delta, (1 - confidence) / 2)
 
-    def curve_lower_bound(self, event: MechanismEvent, confidence: float, beside: float = 0.0) -> float:
+    def curve_lower_bound(
+        self, event: MechanismEvent, confidence: float, beside: float = 0.0
+    ) -> float:
         """The least epsilon, at the charged delta, of a mechanism of this kind that the attack does not refute.
 
         An event promises its whole curve: P(S) <= e^x Q(S) + delta(x) for every x >= 0. So one frequent S, the one that
@@ -140,7 +154,10 @@ class Attack:
         that the event names. `beside`: what else was released is pure, of so much epsilon, which shifts the curve.
         """
         samples, both = len(self.fresh[0]), np.concatenate(self.learnt)
-        splits = [(at, *self._counts(self.learnt, at, False)) for at in np.quantile(both, np.linspace(0.05, 0.95, 19))]
+        splits = [
+            (at, *self._counts(self.learnt, at, False))
+            for at in np.quantile(both, np.linspace(0.05, 0.95, 19))
+        ]
         threshold = max(splits, key=lambda split: split[1] - split[2])[0]
         hits, alarms = self._counts(self.fresh, threshold, False)
         risk = (1 - confidence) / 2
@@ -161,11 +178,15 @@ class Attack:
         return _epsilon_at(event.less_noise(within), delta) + beside
 
     @staticmethod
-    def _counts(scores: tuple[Floats, Floats], threshold: float, low_scores: bool) -> tuple[int, int]:
+    def _counts(
+        scores: tuple[Floats, Floats], threshold: float, low_scores: bool
+    ) -> tuple[int, int]:
         """How often S occurs where it should and where it should not: S is above the threshold, or below it."""
         on_left, on_right = scores
         if low_scores:
-            return int(np.searchsorted(on_right, threshold, "left")), int(np.searchsorted(on_left, threshold, "left"))
+            return int(np.searchsorted(on_right, threshold, "left")), int(
+                np.searchsorted(on_left, threshold, "left")
+            )
         left_above = len(on_left) - int(np.searchsorted(on_left, threshold, "right"))
         return left_above, len(on_right) - int(np.searchsorted(on_right, threshold, "right"))
 
@@ -214,14 +235,18 @@ def _logistic(p: NDArray[Any], q: NDArray[Any]) -> Score:
     for _ in range(12):
         chance = expit(design @ weights)
         curvature = (design * (chance * (1 - chance))[:, None]).T @ design / len(design) + ridge
-        step = np.linalg.solve(curvature, design.T @ (target - chance) / len(design) - ridge @ weights)
+        step = np.linalg.solve(
+            curvature, design.T @ (target - chance) / len(design) - ridge @ weights
+        )
         weights = weights + step
         if float(np.abs(step).max()) < 1e-6:
             break
     fitted = weights
 
     def score(outputs: NDArray[Any]) -> Floats:
-        pieces = [features(outputs[at : at + AT_ONCE]) @ fitted for at in range(0, len(outputs), AT_ONCE)]
+        pieces = [
+            features(outputs[at : at + AT_ONCE]) @ fitted for at in range(0, len(outputs), AT_ONCE)
+        ]
         return np.concatenate(pieces)
 
     return score
@@ -232,12 +257,21 @@ def _features(p: NDArray[Any], q: NDArray[Any]) -> Score:
     same of the projection on which the two samples lie farthest apart (Fisher 1936)."""
     values = np.concatenate([p, q]).astype(np.float64)
     many = values.shape[1] > FEW_COORDINATES
-    direction = _apart(np.asarray(p, np.float64), np.asarray(q, np.float64)) if many else np.empty(0)
+    direction = (
+        _apart(np.asarray(p, np.float64), np.asarray(q, np.float64)) if many else np.empty(0)
+    )
 
     def columns(x: Floats, centre: Any, width: Any) -> list[Floats]:
         z = (x - centre) / width
         tame = np.clip(z, -30, 30)
-        return [z, np.abs(z), z**2, np.tanh(tame) * tame**2, np.exp(np.minimum(tame, 8.0)), np.log(np.abs(x) + 1e-9)]
+        return [
+            z,
+            np.abs(z),
+            z**2,
+            np.tanh(tame) * tame**2,
+            np.exp(np.minimum(tame, 8.0)),
+            np.log(np.abs(x) + 1e-9),
+        ]
 
     def measures(x: Floats, axis: int | None) -> tuple[Any, Any]:
         return np.median(x, axis=axis), np.std(x, axis=axis) + 1e-300
@@ -268,5 +302,7 @@ def _apart(p: Floats, q: Floats) -> Floats:
     width = np.sqrt(np.diag(pooled))
     width[width == 0] = 1.0
     correlation = pooled / np.outer(width, width) + 1e-6 * np.eye(len(width))
-    direction: Floats = np.linalg.solve(correlation, (p.mean(axis=0) - q.mean(axis=0)) / width) / width
+    direction: Floats = (
+        np.linalg.solve(correlation, (p.mean(axis=0) - q.mean(axis=0)) / width) / width
+    )
     return direction

@@ -43,17 +43,25 @@ class Fault:
     def audit(self, *, confidence: float = CONFIDENCE, noise: Noise | None = None) -> AuditRow:
         """The line that must say `violated`."""
         left, right = self.samplers(noise or Noise.secure())
-        bound = epsilon_lower_bound(left, right, self.delta, samples=self.samples, confidence=confidence)
+        bound = epsilon_lower_bound(
+            left, right, self.delta, samples=self.samples, confidence=confidence
+        )
         return row(self.name, bound, self.epsilon, self.delta)
 
 
 def half_noise(
-    event: MechanismEvent, *, samples: int = SHORT, confidence: float = CONFIDENCE, noise: Noise | None = None
+    event: MechanismEvent,
+    *,
+    samples: int = SHORT,
+    confidence: float = CONFIDENCE,
+    noise: Noise | None = None,
 ) -> AuditRow:
     """`event` charged, half its standard deviation played."""
     name = f"{event.mechanism}, half noise"
     played = event.less_noise(2.0)
-    return audit_event(event, played=played, name=name, samples=samples, confidence=confidence, noise=noise)
+    return audit_event(
+        event, played=played, name=name, samples=samples, confidence=confidence, noise=noise
+    )
 
 
 def per_output_calibration(noise: Noise) -> tuple[Sampler, Sampler]:
@@ -132,7 +140,17 @@ FAULTS: tuple[Fault, ...] = (
     Fault("average of 100 Dirichlet draws (hassan)", 1.07, 1e-5, averaged_dirichlet, 10_000),
     Fault("policy from the raw matrix (hassan)", 5.0, 1e-5, raw_policy, 10_000),
     Fault("lemma 1, sigma .5704 (xie)", 0.1, 1e-5, lemma_one, 10_000),
-    Fault("blocks of a source closed by count", blocks.EPSILON, 0.0, blocks.closed_by_count, 20_000),
-    Fault("late records charged to the block of their arrival", blocks.EPSILON, 0.0, blocks.late_to_arrival, 20_000),
-    Fault("caps of blocks sold as a person's", blocks.EPSILON, 0.0, blocks.caps_as_a_persons, 20_000),
+    Fault(
+        "blocks of a source closed by count", blocks.EPSILON, 0.0, blocks.closed_by_count, 20_000
+    ),
+    Fault(
+        "late records charged to the block of their arrival",
+        blocks.EPSILON,
+        0.0,
+        blocks.late_to_arrival,
+        20_000,
+    ),
+    Fault(
+        "caps of blocks sold as a person's", blocks.EPSILON, 0.0, blocks.caps_as_a_persons, 20_000
+    ),
 )

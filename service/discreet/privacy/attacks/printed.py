@@ -27,7 +27,9 @@ def hale_kappa(delta: float, epsilon: float) -> float:
     return (k + math.sqrt(k * k + 2 * epsilon)) / (2 * epsilon)
 
 
-def gohari_epsilon(k: float, omega: float, omega_bar: float, psi: float, entries: int, h: float) -> float:
+def gohari_epsilon(
+    k: float, omega: float, omega_bar: float, psi: float, entries: int, h: float
+) -> float:
     """Eq. (10) of Hassan et al. (Gohari et al. 2021, Theorem 1): the most loss where all outputs are >= psi.
 
     `entries` is |W|. The set is printed with "<= psi". The exact epsilon is `Dirichlet.delta` inverted.
@@ -52,7 +54,9 @@ def lemma_one_sigma(epsilon: float, delta: float, population: int, steps: int) -
         growth = math.exp(1 / sigma**2)
         step = min(4 * (growth - 1), 2 * growth) / (2 * population**2)
         best = max(1, round(epsilon / (2 * steps * step) - 0.5))
-        return min(steps * step * n * (n + 1) - n * epsilon for n in (best, best + 1)) - math.log(delta)
+        return min(steps * step * n * (n + 1) - n * epsilon for n in (best, best + 1)) - math.log(
+            delta
+        )
 
     from scipy.optimize import brentq  # noqa: PLC0415 - the API shows faults, and plants none
 

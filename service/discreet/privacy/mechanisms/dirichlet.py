@@ -18,7 +18,13 @@ from scipy.special import betainc, betaincc, expit, gammaln
 
 from discreet.privacy.mechanism import ComposedEvent, Sampler, register
 from discreet.privacy.pld import FULL, DominatingPair, Effort
-from discreet.privacy.search import certified, request, smallest_composed_scale, smallest_scale, with_rho
+from discreet.privacy.search import (
+    certified,
+    request,
+    smallest_composed_scale,
+    smallest_scale,
+    with_rho,
+)
 
 if TYPE_CHECKING:
     from discreet.privacy.noise import Noise
@@ -48,7 +54,9 @@ class Dirichlet(ComposedEvent):
     """
 
     published: ClassVar[str] = "a random draw from a Dirichlet distribution around the true shares"
-    scale_sentence: ClassVar[str] = "Its concentration is {scale}; a larger concentration is less noise."
+    scale_sentence: ClassVar[str] = (
+        "Its concentration is {scale}; a larger concentration is less noise."
+    )
     drawn_in_floats: ClassVar[bool] = True
 
     mechanism: Literal["dirichlet"] = "dirichlet"
@@ -56,9 +64,15 @@ class Dirichlet(ComposedEvent):
     noise: Literal["dirichlet"] = "dirichlet"
     sampling: None = None
     floor: float = Field(
-        ge=0, le=0.5, allow_inf_nan=False, strict=True, description="Least entry that a row may have, public"
+        ge=0,
+        le=0.5,
+        allow_inf_nan=False,
+        strict=True,
+        description="Least entry that a row may have, public",
     )
-    offset: float = Field(default=0.0, ge=0, allow_inf_nan=False, strict=True, description="Added to each parameter")
+    offset: float = Field(
+        default=0.0, ge=0, allow_inf_nan=False, strict=True, description="Added to each parameter"
+    )
 
     @model_validator(mode="after")
     def _within_the_simplex(self) -> Dirichlet:
@@ -103,13 +117,17 @@ class Dirichlet(ComposedEvent):
         def at(*moved: float) -> Sampler:
             row = [*moved, max(self.floor, 1 - sum(moved))]
             alpha = self.scale * np.array(row) + self.offset
-            return lambda n: noise.dirichlet(np.broadcast_to(alpha, (n, releases, 3))).reshape(n, -1)
+            return lambda n: noise.dirichlet(np.broadcast_to(alpha, (n, releases, 3))).reshape(
+                n, -1
+            )
 
         return at(self.floor + half, self.floor), at(self.floor, self.floor + half)
 
     @classmethod
     def example(cls) -> Dirichlet:
-        return calibrate(0.03, 0.1, 2_200_000_000, 10**13, neighbours="two entries of one row by .015")
+        return calibrate(
+            0.03, 0.1, 2_200_000_000, 10**13, neighbours="two entries of one row by .015"
+        )
 
 
 @lru_cache(maxsize=4096)
@@ -142,8 +160,12 @@ def calibrate(
         )
 
     if count == 1:
-        return with_rho(certified(event, smallest_scale(lambda s: event(s).delta(eps), target, 1e-3, 1e-2)))
-    return with_rho(certified(event, smallest_composed_scale(event, eps, target, 0.02 * count, 1e-7)))
+        return with_rho(
+            certified(event, smallest_scale(lambda s: event(s).delta(eps), target, 1e-3, 1e-2))
+        )
+    return with_rho(
+        certified(event, smallest_composed_scale(event, eps, target, 0.02 * count, 1e-7))
+    )
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,13 @@ from scipy.special import ndtri_exp
 
 from discreet.privacy import zcdp
 from discreet.privacy.mechanism import CalibratedEvent, Sampler, register
-from discreet.privacy.mechanisms.gaussian import SMOOTHING, gaussian_delta, gaussian_mu, gaussian_price, square_root_up
+from discreet.privacy.mechanisms.gaussian import (
+    SMOOTHING,
+    gaussian_delta,
+    gaussian_mu,
+    gaussian_price,
+    square_root_up,
+)
 from discreet.privacy.search import certified, drawable, request, smallest_scale
 from discreet.privacy.units import EPSILON_UNIT, RHO_UNIT, Price
 
@@ -56,7 +62,11 @@ class DiscreteGaussian(CalibratedEvent):
     def square(self) -> Fraction:
         """sensitivity², exact for whole squares; else of the next double, for a rounded sqrt(3) lies below the root."""
         square = Fraction(self.sensitivity) ** 2
-        return square if square.denominator == 1 else Fraction(math.nextafter(self.sensitivity, math.inf)) ** 2
+        return (
+            square
+            if square.denominator == 1
+            else Fraction(math.nextafter(self.sensitivity, math.inf)) ** 2
+        )
 
     def squared_loss(self) -> Fraction:
         """(sensitivity/scale)² of all releases together."""
@@ -70,11 +80,17 @@ class DiscreteGaussian(CalibratedEvent):
         variance, square = Fraction(self.scale) ** 2, self.square()
         bound = 1.0
         if variance > SMOOTHING:
-            bound = gaussian_delta(epsilon, square_root_up(square * self.count / (variance - SMOOTHING)))
+            bound = gaussian_delta(
+                epsilon, square_root_up(square * self.count / (variance - SMOOTHING))
+            )
         if self.scale <= LARGEST_ENUMERATED_SCALE and square <= LARGEST_SENSITIVITY**2:
             mu = square_root_up(square * self.count) * step_mu(self.scale) * (1 + 1e-15)
             bound = min(bound, gaussian_delta(epsilon, mu) + BEYOND)
-        if self.count == 1 and square < LARGEST_ENUMERATED_SQUARE + 1 and self.scale <= LARGEST_ENUMERATED_SCALE:
+        if (
+            self.count == 1
+            and square < LARGEST_ENUMERATED_SQUARE + 1
+            and self.scale <= LARGEST_ENUMERATED_SCALE
+        ):
             bound = min(bound, exact_delta(epsilon, int(square), self.scale))
         return bound
 
@@ -97,7 +113,9 @@ class DiscreteGaussian(CalibratedEvent):
 
 
 @lru_cache(maxsize=4096)
-def calibrate(sensitivity_l2: float, epsilon: int, delta: int, *, neighbours: str, count: int = 1) -> DiscreteGaussian:
+def calibrate(
+    sensitivity_l2: float, epsilon: int, delta: int, *, neighbours: str, count: int = 1
+) -> DiscreteGaussian:
     """Integers of l2 sensitivity `sensitivity_l2`, of any dimension, `count` releases together (epsilon, delta)-DP."""
     eps, target = request(epsilon, delta)
 
@@ -139,7 +157,9 @@ def of_rho(sensitivity_l2: float, rho: int, delta: int, *, neighbours: str) -> D
     found, below, above = event(drawable(scale)), -1, zcdp.epsilon_units_from_rho(rho, delta) + 1
     while above - below > 1:
         middle = (below + above) // 2
-        below, above = (below, middle) if found.delta(middle / EPSILON_UNIT) <= target else (middle, above)
+        below, above = (
+            (below, middle) if found.delta(middle / EPSILON_UNIT) <= target else (middle, above)
+        )
     return certified(lambda least: event(least, above), scale)
 
 

@@ -65,7 +65,9 @@ class DiscreteLaplace(MechanismEvent):
 
 
 @lru_cache(maxsize=4096)
-def calibrate(sensitivity: float, epsilon: int, *, neighbours: str, count: int = 1) -> DiscreteLaplace:
+def calibrate(
+    sensitivity: float, epsilon: int, *, neighbours: str, count: int = 1
+) -> DiscreteLaplace:
     """Integers of l1 sensitivity `sensitivity`, `count` releases, epsilon in units of 1e-9: pure."""
     if epsilon <= 0:
         raise ValueError("epsilon must be positive")

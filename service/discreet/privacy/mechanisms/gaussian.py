@@ -114,7 +114,9 @@ def calibrate(
 def gaussian_price(epsilon: int, delta: int, squared_loss: Fraction) -> Price:
     """A Gaussian charged at (epsilon, delta) of its curve; `squared_loss` is (sensitivity/scale)² of all releases."""
     return Price.rounded_up(
-        epsilon=Fraction(epsilon, EPSILON_UNIT), delta=Fraction(delta, DELTA_UNIT), rho=squared_loss / 2
+        epsilon=Fraction(epsilon, EPSILON_UNIT),
+        delta=Fraction(delta, DELTA_UNIT),
+        rho=squared_loss / 2,
     )
 
 

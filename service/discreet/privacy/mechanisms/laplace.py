@@ -38,7 +38,9 @@ class Laplace(MechanismEvent):
 
     def loss(self) -> Fraction:
         """Epsilon of one release, exactly."""
-        return (Fraction(self.sensitivity) + Fraction(self.grid) * self.dimension) / Fraction(self.scale)
+        return (Fraction(self.sensitivity) + Fraction(self.grid) * self.dimension) / Fraction(
+            self.scale
+        )
 
     def derive_price(self) -> Price:
         return pure_price(self.loss(), self.count)
@@ -58,7 +60,9 @@ class Laplace(MechanismEvent):
 
 
 @lru_cache(maxsize=4096)
-def calibrate(sensitivity: float, epsilon: int, *, neighbours: str, dimension: int, count: int = 1) -> Laplace:
+def calibrate(
+    sensitivity: float, epsilon: int, *, neighbours: str, dimension: int, count: int = 1
+) -> Laplace:
     """A real vector of length `dimension` and this l1 sensitivity, `count` releases, epsilon in units of 1e-9: pure."""
     if epsilon <= 0:
         raise ValueError("epsilon must be positive")

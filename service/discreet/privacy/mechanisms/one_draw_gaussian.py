@@ -87,7 +87,9 @@ class OneDrawGaussian(ComposedEvent):
         def at(value: float) -> Sampler:
             def draw(n: int) -> NDArray[Any]:
                 taken = generator.integers(self.sampling.population, size=(n, steps)) == 0
-                return np.where(taken, value, -clip) + self.scale * generator.standard_normal((n, steps))
+                return np.where(taken, value, -clip) + self.scale * generator.standard_normal(
+                    (n, steps)
+                )
 
             return draw
 
@@ -96,7 +98,12 @@ class OneDrawGaussian(ComposedEvent):
     @classmethod
     def example(cls) -> OneDrawGaussian:
         return calibrate(
-            1.0, 10**9, 10**13, population=20, steps=20, neighbours="replace one unit, their number public"
+            1.0,
+            10**9,
+            10**13,
+            population=20,
+            steps=20,
+            neighbours="replace one unit, their number public",
         )
 
 
@@ -118,4 +125,6 @@ def calibrate(
             charged_delta=delta,
         )
 
-    return with_rho(certified(event, smallest_composed_scale(event, eps, target, 1.1 * clip, 0.1 * clip)))
+    return with_rho(
+        certified(event, smallest_composed_scale(event, eps, target, 1.1 * clip, 0.1 * clip))
+    )

@@ -110,7 +110,9 @@ class PoissonSubsampledGaussian(ComposedEvent):
     norm: Literal["l2"] = "l2"
     noise: Literal["gaussian"] = "gaussian"
     sampling: PoissonSampling
-    relation: Literal["add_remove", "replace"] = Field(description="What neighbours differ by, for the accounting")
+    relation: Literal["add_remove", "replace"] = Field(
+        description="What neighbours differ by, for the accounting"
+    )
 
     def pairs(self) -> tuple[DominatingPair, ...]:
         q = self.sampling.probability
@@ -140,7 +142,9 @@ class PoissonSubsampledGaussian(ComposedEvent):
         def at(value: float) -> Sampler:
             def draw(n: int) -> NDArray[Any]:
                 taken = generator.random((n, steps)) < self.sampling.probability
-                return np.where(taken, value, 0.0) + self.scale * generator.standard_normal((n, steps))
+                return np.where(taken, value, 0.0) + self.scale * generator.standard_normal(
+                    (n, steps)
+                )
 
             return draw
 
@@ -149,7 +153,13 @@ class PoissonSubsampledGaussian(ComposedEvent):
     @classmethod
     def example(cls) -> PoissonSubsampledGaussian:
         return calibrate(
-            1.0, 10**9, 10**13, probability=0.2, steps=20, relation="add_remove", neighbours="add or remove one unit"
+            1.0,
+            10**9,
+            10**13,
+            probability=0.2,
+            steps=20,
+            relation="add_remove",
+            neighbours="add or remove one unit",
         )
 
 
@@ -166,7 +176,9 @@ def calibrate(
 ) -> PoissonSubsampledGaussian:
     """`steps` Poisson mini-batches, every unit's vector clipped in l2 at `clip`; the scale is the noise's deviation."""
     if probability < LEAST_PROBABILITY:
-        raise ValueError(f"a unit takes part in a step with a probability of at least {LEAST_PROBABILITY:g}")
+        raise ValueError(
+            f"a unit takes part in a step with a probability of at least {LEAST_PROBABILITY:g}"
+        )
     asked = partial(
         PoissonSubsampledGaussian,
         count=steps,
@@ -180,13 +192,19 @@ def calibrate(
     eps, target = request(epsilon, delta)
 
     def smallest(event: Callable[..., PoissonSubsampledGaussian], guess: float) -> float:
-        return smallest_composed_scale(lambda scale: event(scale=scale), eps, target, guess, 0.05 * clip)
+        return smallest_composed_scale(
+            lambda scale: event(scale=scale), eps, target, guess, 0.05 * clip
+        )
 
     # Sampling counts for about its probability, but never replaces the noise.
     event = added if relation == "add_remove" else replaced
     weight = probability * (clip if relation == "add_remove" else 2 * clip)
     scale = smallest(event, max(0.5 * clip, weight * math.sqrt(steps) / gaussian_mu(eps, target)))
-    if relation == "add_remove" and scale < clip and added(scale=scale).replaced_delta(eps, CHARGED) < 0.9 * target:
+    if (
+        relation == "add_remove"
+        and scale < clip
+        and added(scale=scale).replaced_delta(eps, CHARGED) < 0.9 * target
+    ):
         # Grids of many steps may tell less of these pairs than of the other one.
         scale = min(scale, smallest(replaced, scale))
     return with_rho(certified(lambda scale: event(scale=scale), scale))

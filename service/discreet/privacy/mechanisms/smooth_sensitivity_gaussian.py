@@ -38,7 +38,9 @@ class SmoothSensitivityGaussian(ChargedRho):
     """
 
     published: ClassVar[str] = "numbers with Gaussian noise"
-    scale_sentence: ClassVar[str] = "The noise is {scale} times a smooth bound on how much one unit can matter."
+    scale_sentence: ClassVar[str] = (
+        "The noise is {scale} times a smooth bound on how much one unit can matter."
+    )
     drawn_in_floats: ClassVar[bool] = True
 
     mechanism: Literal["smooth_sensitivity_gaussian"] = "smooth_sensitivity_gaussian"
@@ -61,7 +63,8 @@ class SmoothSensitivityGaussian(ChargedRho):
         """Delta of one release, the least over these fractions of epsilon for the slide, and the best fraction."""
         deltas = [
             gaussian_delta(epsilon * one, 1 / self.scale)
-            + math.exp(min(epsilon * one, 700.0)) * dilation_delta(epsilon * (1 - one), self.smoothing, self.dimension)
+            + math.exp(min(epsilon * one, 700.0))
+            * dilation_delta(epsilon * (1 - one), self.smoothing, self.dimension)
             for one in fractions.tolist()
         ]
         best = int(np.argmin(deltas))
@@ -76,7 +79,9 @@ class SmoothSensitivityGaussian(ChargedRho):
             def draw(n: int) -> NDArray[Any]:
                 shift = np.zeros((n, releases, self.dimension))
                 shift[..., 0] = value
-                return (shift + self.scale * smooth * generator.standard_normal(shift.shape)).reshape(n, -1)
+                return (
+                    shift + self.scale * smooth * generator.standard_normal(shift.shape)
+                ).reshape(n, -1)
 
             return draw
 
@@ -114,7 +119,9 @@ def calibrate(
         )
 
     high = 5 * math.sqrt(2 * log) / share
-    return with_rho(certified(event, smallest_scale(lambda s: event(s).delta(eps), target, high / 10, high)))
+    return with_rho(
+        certified(event, smallest_scale(lambda s: event(s).delta(eps), target, high / 10, high))
+    )
 
 
 @lru_cache(maxsize=256)
@@ -144,7 +151,9 @@ def dilation_delta(epsilon: float, log_factor: float, dimension: int) -> float:
     tilt = dimension * log_factor
     outward = (epsilon + tilt) / shrink
     wide = float(gammaincc(half, outward * math.exp(-2 * log_factor)))
-    wide_delta = wide - math.exp(min(epsilon, 700.0)) * float(gammaincc(half, outward)) + 1e-12 * wide
+    wide_delta = (
+        wide - math.exp(min(epsilon, 700.0)) * float(gammaincc(half, outward)) + 1e-12 * wide
+    )
     inward = (tilt - epsilon) / shrink
     if inward <= 0:
         return max(0.0, wide_delta)

@@ -37,19 +37,26 @@ class Others:
 
     def __init__(self, count: int, seed: int, primal: float = 0.1) -> None:
         random = np.random.RandomState(seed)
-        self.need, self.curvature = random.uniform(*NEEDS, count), random.uniform(*CURVATURES, count)
+        self.need, self.curvature = (
+            random.uniform(*NEEDS, count),
+            random.uniform(*CURVATURES, count),
+        )
         cap = random.choice(CAPS, count)
         self.primal, self.weight = primal, float(np.sqrt(0.1 / (count + 1)))
         cost = QuadraticCost(np.diag(np.sqrt(self.curvature)), -2 * self.curvature * self.need)
         rows = np.ones((1, count))
         box = Box(np.zeros(count), cap)
-        self._stacked = Participant(self.weight * rows, rows / (count + 1), cost, box, Steps(primal, 0.05))
+        self._stacked = Participant(
+            self.weight * rows, rows / (count + 1), cost, box, Steps(primal, 0.05)
+        )
         self._stacked.x = random.uniform(0, cap)  # where nobody knows, as agents begin
         self._operator = np.array([self.weight * (count + 1), -2.2])
 
     def play(self, own: Floats) -> Floats:
         """One round: what is opened when the attacker contributes `own`."""
-        opened: Floats = np.round((self._stacked.contribution() + own + self._operator) / GRID) * GRID
+        opened: Floats = (
+            np.round((self._stacked.contribution() + own + self._operator) / GRID) * GRID
+        )
         self._stacked.update(opened)
         return opened
 
@@ -57,7 +64,11 @@ class Others:
         """How many of these (g, curvature) are an agent's: its need within 1 %, its curvature within 5 %."""
         pairs = [(g / (2 * curvature), curvature) for g, curvature in found if curvature > 0]
         return sum(
-            bool(np.any((abs(need / self.need - 1) < 0.01) & (abs(steep / self.curvature - 1) < 0.05)))
+            bool(
+                np.any(
+                    (abs(need / self.need - 1) < 0.01) & (abs(steep / self.curvature - 1) < 0.05)
+                )
+            )
             for need, steep in pairs
         )
 
@@ -138,13 +149,18 @@ class Peeler:
         if not g.size:
             return g
         lowest = g[0] - min(CAPS) / (2 * primal)  # below it somebody may be at its cap
-        known = [price for price in self._seconds if lowest < price < g[0] and self._rest(price) < SAME]
+        known = [
+            price for price in self._seconds if lowest < price < g[0] and self._rest(price) < SAME
+        ]
         if not known:
             return np.zeros(g.size)
         answers = np.array([np.maximum(g - price, 0) for price in known])
         seconds, prices = np.array([self._seconds[price] for price in known]).T
         flat = np.array(
-            [np.sum((2 * g - price - after)[g > price]) for price, after in zip(known, prices, strict=True)]
+            [
+                np.sum((2 * g - price - after)[g > price])
+                for price, after in zip(known, prices, strict=True)
+            ]
         )
         found: Floats = np.linalg.lstsq(2 * primal * answers, flat - seconds, rcond=None)[0]
         return found
@@ -166,7 +182,12 @@ def main(sizes: Sequence[int]) -> None:
     print("|---" * (len(ROUNDS) + 1) + "|")
     for agents in sizes:
         row = [figures(agents, rounds, 40 if agents < 100 else 20) for rounds in ROUNDS]
-        print(f"| {agents} |", " | ".join(f"{some:.2f}/{share:.2f}" for some, share in row), "|", flush=True)
+        print(
+            f"| {agents} |",
+            " | ".join(f"{some:.2f}/{share:.2f}" for some, share in row),
+            "|",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

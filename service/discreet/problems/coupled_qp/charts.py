@@ -36,7 +36,9 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
     charts = []
     if len(agents) <= 3 * MAX_CURVES and widest <= 4:
         traces = [bars(f"variable {k}", agents, padded[:, k], k) for k in variables]
-        drawn = figure(traces, x="", y="value", height=340, barmode="group", xaxis={"type": "category"})
+        drawn = figure(
+            traces, x="", y="value", height=340, barmode="group", xaxis={"type": "category"}
+        )
     else:
         trace = heat(
             padded,
@@ -47,7 +49,12 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
             top=float(np.nanmax(padded)),
         )
         trace["zmin"] = float(min(0.0, np.nanmin(padded)))
-        drawn = figure([trace], x="variable", height=max(340, min(900, 120 + 16 * len(agents))), **matrix_axes())
+        drawn = figure(
+            [trace],
+            x="variable",
+            height=max(340, min(900, 120 + 16 * len(agents))),
+            **matrix_axes(),
+        )
     charts.append(
         Chart(
             name="agents",
@@ -57,7 +64,11 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
             figure=drawn,
             table=Table.of(
                 ("agent", "variable", "value"),
-                [(place, k, float(value)) for place, one in enumerate(x) for k, value in enumerate(one)],
+                [
+                    (place, k, float(value))
+                    for place, one in enumerate(x)
+                    for k, value in enumerate(one)
+                ],
             ),
         )
     )

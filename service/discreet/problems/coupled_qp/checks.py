@@ -33,7 +33,8 @@ def refuse_few(count: int) -> None:
     """Between three agents, of whose sum nobody knows the other's part, and the most that a job takes."""
     if count < FEWEST_AGENTS:
         raise InvalidInput(
-            f"{count} agents: with fewer than three a sum shows the other's value", pointer="/problem/agents"
+            f"{count} agents: with fewer than three a sum shows the other's value",
+            pointer="/problem/agents",
         )
     if count > MAX_AGENTS:
         raise InvalidInput(f"at most {MAX_AGENTS} agents, not {count}", pointer="/problem/agents")
@@ -57,22 +58,33 @@ def check_shapes(operator: OperatorData, agents: Sequence[AgentData], coefficien
         for name, (needed, of) in rows.items():
             given = len(getattr(agent, name))
             if given != needed:
-                found.append(FieldIssue(f"{where}/{name}", f"{given} rows, but there are {needed} {of}"))
+                found.append(
+                    FieldIssue(f"{where}/{name}", f"{given} rows, but there are {needed} {of}")
+                )
         for name in ("A_u", "A_g", "A_q"):
             for row, entries in enumerate(getattr(agent, name)):
                 if len(entries) != k:
                     says = f"{len(entries)} columns, but a_l has {k} entries, one a variable"
                     found.append(FieldIssue(f"{where}/{name}/{row}", says))
         sides = {name: getattr(agent, name) for name in ("lower", "upper")}
-        ragged = [name for name, side in sides.items() if isinstance(side, tuple) and len(side) != k]
+        ragged = [
+            name for name, side in sides.items() if isinstance(side, tuple) and len(side) != k
+        ]
         for name in ragged:
-            found.append(FieldIssue(f"{where}/{name}", f"{len(sides[name])} entries for {k} variables"))
+            found.append(
+                FieldIssue(f"{where}/{name}", f"{len(sides[name])} entries for {k} variables")
+            )
         if not ragged:
             low, high = sides_of(agent)
             for entry in np.flatnonzero(low > high):
                 says = f"lower {low[entry]:g} is above upper {high[entry]:g}"
                 found.append(
-                    FieldIssue(f"{where}/lower/{entry}" if isinstance(agent.lower, tuple) else f"{where}/lower", says)
+                    FieldIssue(
+                        f"{where}/lower/{entry}"
+                        if isinstance(agent.lower, tuple)
+                        else f"{where}/lower",
+                        says,
+                    )
                 )
     if found:
         raise InvalidInput(found[:MAX_ISSUES])
@@ -83,7 +95,10 @@ def check_shapes(operator: OperatorData, agents: Sequence[AgentData], coefficien
 
 def check_rows(operator: OperatorData, public: FederatedAgents) -> None:
     """What the operator of a federated job holds against the dimensions of what the agents sum."""
-    for name, given, rows in (("c", len(operator.c), public.coupled), ("d", len(operator.d), public.constraints)):
+    for name, given, rows in (
+        ("c", len(operator.c), public.coupled),
+        ("d", len(operator.d), public.constraints),
+    ):
         if given != rows:
             says = f"{given} entries, but the agents' matrices have {rows} rows"
             raise InvalidInput(says, pointer=f"/problem/operator/{name}")
@@ -96,13 +111,17 @@ def check_rows(operator: OperatorData, public: FederatedAgents) -> None:
 def check_steps(steps: QpSteps, count: int) -> None:
     """Both steps or none, and one an agent where they are listed."""
     if (steps.primal is None) != (steps.dual is None):
-        raise InvalidInput("primal and dual steps are given together or not at all", pointer="/problem/steps")
+        raise InvalidInput(
+            "primal and dual steps are given together or not at all", pointer="/problem/steps"
+        )
     if isinstance(steps.primal, tuple) and len(steps.primal) != count:
         says = f"{len(steps.primal)} step sizes for {count} agents"
         raise InvalidInput(says, pointer="/problem/steps/primal")
 
 
-def check_feasible(operator: OperatorData, parts: Sequence[Part], agents: Sequence[AgentData]) -> None:
+def check_feasible(
+    operator: OperatorData, parts: Sequence[Part], agents: Sequence[AgentData]
+) -> None:
     """`min t, Σ A_g x + d <= t` over the boxes (a linear program): t > 0 says that no x satisfies the coupling."""
     rows = len(operator.d)
     if rows == 0:
@@ -137,7 +156,9 @@ def steps_of(steps: QpSteps, parts: Sequence[Part]) -> list[Steps]:
     return [Steps(alpha, steps.dual, steps.shrink, steps.regularization) for alpha in primal]
 
 
-def _seconds_of(encryption: Encryption, agents: int, dimension: int, coefficients: int, iterations: int) -> float:
+def _seconds_of(
+    encryption: Encryption, agents: int, dimension: int, coefficients: int, iterations: int
+) -> float:
     """An upper estimate of a run in one process, from measurements on one core of 2024."""
     setup, each = 6e-4 * agents**2, 6e-5 * agents**2 + 1e-8 * coefficients
     each += 1.5e-8 * agents**2 * dimension  # streams
@@ -149,7 +170,9 @@ def _seconds_of(encryption: Encryption, agents: int, dimension: int, coefficient
     return setup + each * iterations
 
 
-def check_time(encryption: Encryption, agents: int, dimension: int, coefficients: int, iterations: int) -> None:
+def check_time(
+    encryption: Encryption, agents: int, dimension: int, coefficients: int, iterations: int
+) -> None:
     """At most `MAX_SECONDS` in one process, as estimated."""
     seconds = _seconds_of(encryption, agents, dimension, coefficients, iterations)
     if seconds > MAX_SECONDS:

@@ -55,19 +55,28 @@ class FederatedAgents(Frozen):
     """How many agents there will be, and public dimensions of what they sum."""
 
     count: Positive
-    coupled: Annotated[int, Field(strict=True, ge=0, le=MAX_DIMENSION, description="Rows of A_u, entries of c")]
-    constraints: Annotated[int, Field(strict=True, ge=0, le=MAX_DIMENSION, description="Rows of A_g, entries of d")]
+    coupled: Annotated[
+        int, Field(strict=True, ge=0, le=MAX_DIMENSION, description="Rows of A_u, entries of c")
+    ]
+    constraints: Annotated[
+        int, Field(strict=True, ge=0, le=MAX_DIMENSION, description="Rows of A_g, entries of d")
+    ]
 
 
 class QpSteps(Frozen):
     """Steps of the shrunken primal-dual subgradient method."""
 
     primal: Step | Annotated[tuple[Step, ...], InPieces()] | None = Field(
-        default=None, description="alpha, for all or one an agent; from the problem's constants when not given"
+        default=None,
+        description="alpha, for all or one an agent; from the problem's constants when not given",
     )
-    dual: Annotated[Real, Field(gt=0)] | None = Field(default=None, description="beta; given whenever primal is")
+    dual: Annotated[Real, Field(gt=0)] | None = Field(
+        default=None, description="beta; given whenever primal is"
+    )
     shrink: Annotated[Real, Field(gt=0, le=1, description="tau")] = 1.0
-    regularization: Annotated[Real, Field(ge=0, description="Added curvature; moves the answer by as much")] = 0.0
+    regularization: Annotated[
+        Real, Field(ge=0, description="Added curvature; moves the answer by as much")
+    ] = 0.0
     iterations: Annotated[int, Field(strict=True, ge=1, le=100_000)]
 
 
@@ -75,10 +84,14 @@ class Encryption(Frozen):
     """How the sums are hidden."""
 
     scheme: secure_sum.Scheme = "paillier"
-    key_bits: Annotated[int, Field(strict=True, description="Of the Paillier modulus; masking has none")] = 3072
+    key_bits: Annotated[
+        int, Field(strict=True, description="Of the Paillier modulus; masking has none")
+    ] = 3072
     fraction_bits: Annotated[int, Field(strict=True, ge=0, le=62)] = 32
     slot_bits: Annotated[int, Field(strict=True, ge=16, le=64, multiple_of=8)] = 64
-    colluding: Annotated[int, Field(strict=True, ge=1, description="Agents that may pool what they know")] = 1
+    colluding: Annotated[
+        int, Field(strict=True, ge=1, description="Agents that may pool what they know")
+    ] = 1
 
 
 class SumNoise(Frozen):
@@ -107,6 +120,7 @@ def part_of(agent: AgentData) -> Part:
 def sides_of(agent: AgentData) -> tuple[Floats, Floats]:
     """lower and upper, float64[k] each."""
     low, high = (
-        np.broadcast_to(np.asarray(side, dtype=np.float64), len(agent.a_l)) for side in (agent.lower, agent.upper)
+        np.broadcast_to(np.asarray(side, dtype=np.float64), len(agent.a_l))
+        for side in (agent.lower, agent.upper)
     )
     return low, high

@@ -71,19 +71,29 @@ def rehearse_session(kind: type[FederatedProblem]) -> None:
         }
     )
     plan = problem.plan_federation((), problem.budget(None))
-    keys = sorted((Ed25519PrivateKey.generate() for _ in range(3)), key=lambda key: key.public_key().public_bytes_raw())
+    keys = sorted(
+        (Ed25519PrivateKey.generate() for _ in range(3)),
+        key=lambda key: key.public_key().public_bytes_raw(),
+    )
     members = [
-        Member(key.public_key().public_bytes_raw().hex(), "", key.public_key().public_bytes_raw(), {}) for key in keys
+        Member(
+            key.public_key().public_bytes_raw().hex(), "", key.public_key().public_bytes_raw(), {}
+        )
+        for key in keys
     ]
     session = problem.open_session(plan, members)
     machines = [
-        secure_sum.Agent(key, lambda document: True, TwoRounds(), secure_sum.MemoryJournal(), window=4) for key in keys
+        secure_sum.Agent(
+            key, lambda document: True, TwoRounds(), secure_sum.MemoryJournal(), window=4
+        )
+        for key in keys
     ]
     noise = Noise.secure()
     broadcast = session.opening(noise)
     for number in range(session.rounds):
         answers = {
-            member.fingerprint: machine.answer(broadcast) for member, machine in zip(members, machines, strict=True)
+            member.fingerprint: machine.answer(broadcast)
+            for member, machine in zip(members, machines, strict=True)
         }
         restored = problem.open_session(plan, members)
         restored.restore(session.state())

@@ -78,7 +78,11 @@ def of_sums(sums: secure_sum.Parameters, agents: int) -> Exposure:
         )
     elif agents < sums.crowd:
         found = min(others, max(1, rounds * sums.dimension // FIGURES_OF_AN_AGENT))
-        whom = f"all {others} others" if found == others else f"as many as {found} of the {others} others"
+        whom = (
+            f"all {others} others"
+            if found == others
+            else f"as many as {found} of the {others} others"
+        )
         says = (
             f"one agent that lies can find out what others need and what it is worth to them from {opened} opened to "
             f"every agent: of {whom}; one that only listens finds how steep their costs are; {again}"

@@ -16,18 +16,46 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
         return [_on_shares(result)]
     if "objective" in result:
         rounds = f", after {result['rounds']:,} rounds"
-        return [headline(CoupledQpResult, result, "objective", "All agents together come to a cost of ", rounds)]
+        return [
+            headline(
+                CoupledQpResult,
+                result,
+                "objective",
+                "All agents together come to a cost of ",
+                rounds,
+            )
+        ]
     rounds = f"{result['rounds']:,} rounds"
     if intervals.is_not_converged(result):
-        return [Headline("The sums had not settled after ", rounds, ": what agents hold is no optimum")]
+        return [
+            Headline("The sums had not settled after ", rounds, ": what agents hold is no optimum")
+        ]
     if result.get("status") == "converged":
-        return [Headline("The agents have settled after ", rounds, ": each holds its own part of the joint optimum")]
-    return [Headline("The agents have come through ", rounds, "; nobody was asked whether the sums had settled")]
+        return [
+            Headline(
+                "The agents have settled after ",
+                rounds,
+                ": each holds its own part of the joint optimum",
+            )
+        ]
+    return [
+        Headline(
+            "The agents have come through ",
+            rounds,
+            "; nobody was asked whether the sums had settled",
+        )
+    ]
 
 
 def _on_shares(result: Mapping[str, Any]) -> Headline:
     if result.get("status") == "infeasible":
-        return Headline("The limit cannot be kept in every hour", "", ": what agents hold is no optimum")
+        return Headline(
+            "The limit cannot be kept in every hour", "", ": what agents hold is no optimum"
+        )
     if "objective" in result:
-        return headline(CoupledQpResult, result, "objective", "All agents together come to a cost of ", "")
-    return Headline("The agents have computed on shares", "", ": each holds its own part of the joint optimum")
+        return headline(
+            CoupledQpResult, result, "objective", "All agents together come to a cost of ", ""
+        )
+    return Headline(
+        "The agents have computed on shares", "", ": each holds its own part of the joint optimum"
+    )

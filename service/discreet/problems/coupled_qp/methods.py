@@ -68,7 +68,9 @@ class Method(ABC):
         return reach
 
     @abstractmethod
-    def updates(self, parts: Sequence[Part], sums: secure_sum.Parameters) -> Sequence[Rounds | PricedRounds]:
+    def updates(
+        self, parts: Sequence[Part], sums: secure_sum.Parameters
+    ) -> Sequence[Rounds | PricedRounds]:
         """The agents of `protocol: job`."""
 
     def own(self, vector: Floats) -> Floats:
@@ -102,7 +104,9 @@ class Spds(Method):
     def check_parts(self, parts: Sequence[Part]) -> None:
         checks.steps_of(self.steps, parts)
 
-    def updates(self, parts: Sequence[Part], sums: secure_sum.Parameters) -> Sequence[Rounds | PricedRounds]:
+    def updates(
+        self, parts: Sequence[Part], sums: secure_sum.Parameters
+    ) -> Sequence[Rounds | PricedRounds]:
         return [
             Rounds(Participant(part.A_u, part.A_g, part.cost, part.domain, steps), self.iterations)
             for part, steps in zip(parts, checks.steps_of(self.steps, parts), strict=True)
@@ -136,10 +140,16 @@ class Auto(Method):
         """All that the slots hold: slopes and regrets are cut off there, whatever the data."""
         return max(reach, slots)
 
-    def updates(self, parts: Sequence[Part], sums: secure_sum.Parameters) -> Sequence[Rounds | PricedRounds]:
+    def updates(
+        self, parts: Sequence[Part], sums: secure_sum.Parameters
+    ) -> Sequence[Rounds | PricedRounds]:
         coupled, couplings = parts[0].A_u.shape[0], sums.dimension - self.added
-        prices = Prices(coupled, couplings, sums.rounding(len(parts)))  # one for all: they are the same everywhere
-        return [PricedRounds(_responder(part, sums.bound), prices, self.iterations) for part in parts]
+        prices = Prices(
+            coupled, couplings, sums.rounding(len(parts))
+        )  # one for all: they are the same everywhere
+        return [
+            PricedRounds(_responder(part, sums.bound), prices, self.iterations) for part in parts
+        ]
 
 
 def _responder(part: Part, bound: float) -> Responder:
@@ -153,14 +163,18 @@ def method_of(name: Name | None, steps: QpSteps | None, *, noise: bool) -> Metho
         name = "spds" if steps is not None or noise else "auto"
     if name == "spds":
         if steps is None:
-            raise FieldError("steps", "method spds, and sums with noise, need them: iterations at least")
+            raise FieldError(
+                "steps", "method spds, and sums with noise, need them: iterations at least"
+            )
         return Spds(steps)
     if noise:
         raise FieldError("method", "sums with noise are for method spds and its short steps")
     if steps is None:
         return Auto(MOST_ROUNDS)
     if given := sorted(steps.model_fields_set - {"iterations"}):
-        raise FieldError(f"steps/{given[0]}", "method auto has no steps: give iterations alone, or nothing")
+        raise FieldError(
+            f"steps/{given[0]}", "method auto has no steps: give iterations alone, or nothing"
+        )
     if steps.iterations < FEWEST_ROUNDS:
         raise FieldError("steps/iterations", f"method auto takes {FEWEST_ROUNDS} rounds at least")
     return Auto(steps.iterations)

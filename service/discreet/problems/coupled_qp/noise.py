@@ -19,7 +19,9 @@ def noise_event(
     data and on sums that were opened, noise included, so the rounds compose adaptively.
     """
     if clip == 0:
-        raise InvalidInput("contributions that are always zero need no noise", pointer="/problem/noise")
+        raise InvalidInput(
+            "contributions that are always zero need no noise", pointer="/problem/noise"
+        )
     try:
         event = calibration.discrete_gaussian(
             2 * math.ldexp(clip, fraction_bits) * (1 + 1e-12),

@@ -24,7 +24,13 @@ from discreet.intake.field_issues import FieldError
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, Mode, Progress, Released
 from discreet.problems.coupled_qp import checks
-from discreet.problems.coupled_qp.data import AgentData, Encryption, FederatedAgents, OperatorData, part_of
+from discreet.problems.coupled_qp.data import (
+    AgentData,
+    Encryption,
+    FederatedAgents,
+    OperatorData,
+    part_of,
+)
 from discreet.problems.coupled_qp.result import CoupledQpResult
 from discreet.problems.coupled_qp.shares_session import SharesSession
 from discreet.problems.federation import ROUNDS_ARE_SEEN, FederationTerms, Member, Session
@@ -55,9 +61,15 @@ Bound = Annotated[Real, Field(gt=0)]
 class ShareBounds(Frozen):
     """Public bounds that the number of bits follows from. An agent whose data pass one takes no part."""
 
-    reach: Bound = Field(description="Of an agent's part of an hour's sum, in absolute value, anywhere in its box")
-    price: Bound = Field(description="Of its marginal cost of that, in absolute value, anywhere in its box")
-    least_curvature: Bound = Field(description="Of its cost of that: twice the square of A_q over that of A_g or A_u")
+    reach: Bound = Field(
+        description="Of an agent's part of an hour's sum, in absolute value, anywhere in its box"
+    )
+    price: Bound = Field(
+        description="Of its marginal cost of that, in absolute value, anywhere in its box"
+    )
+    least_curvature: Bound = Field(
+        description="Of its cost of that: twice the square of A_q over that of A_g or A_u"
+    )
     most_curvature: Bound
 
 
@@ -124,7 +136,10 @@ def check_fields(problem: Shared) -> bool:
         if getattr(problem, name) is not None:
             raise FieldError(name, "not with protocol `mpc`: it has no steps, and opens no sums")
     if problem.encryption != Encryption(colluding=problem.encryption.colluding):
-        raise FieldError("encryption", "protocol `mpc` has `colluding` alone: how many agents may pool what they see")
+        raise FieldError(
+            "encryption",
+            "protocol `mpc` has `colluding` alone: how many agents may pool what they see",
+        )
     return True
 
 
@@ -136,7 +151,8 @@ def plan(problem: Shared, public: None, budget: Budget) -> Plan:
     agents = problem.agents
     if isinstance(agents, FederatedAgents):
         raise InvalidInput(
-            "agents that keep their data need a session: give `federation`, its terms", pointer="/problem/federation"
+            "agents that keep their data need a session: give `federation`, its terms",
+            pointer="/problem/federation",
         )
     if problem.mode != "simulation":
         raise InvalidInput(
@@ -221,7 +237,15 @@ def seconds_of(terms: Terms) -> float:
     """About what the computation takes where all parties share two slow cores, and twice what they take on quiet ones:
     3, 5 and 10 agents of 24 hours were measured (docs/problems/coupled_qp.md)."""
     subsets = min(math.comb(terms.agents, terms.threshold), MOST_SUBSETS)
-    return START_SECONDS + comparisons(terms) * COMPARISON_SECONDS * (1 + subsets / 8) * terms.agents * terms.bits / 32
+    return (
+        START_SECONDS
+        + comparisons(terms)
+        * COMPARISON_SECONDS
+        * (1 + subsets / 8)
+        * terms.agents
+        * terms.bits
+        / 32
+    )
 
 
 def bytes_of(terms: Terms) -> int:
@@ -266,7 +290,11 @@ def _plan(problem: Shared, terms: Terms) -> Plan:
         assumptions=(
             *evidence.assumptions(terms),
             "the owner signs the right roster",
-            *([ROUNDS_ARE_SEEN] if session else ["nothing was hidden: a simulation computes in the clear"]),
+            *(
+                [ROUNDS_ARE_SEEN]
+                if session
+                else ["nothing was hidden: a simulation computes in the clear"]
+            ),
         ),
         advice=(
             f"threshold {terms.threshold} of {count}; {terms.bits} bits a number, {terms.fraction_bits} of them behind "
@@ -338,7 +366,10 @@ def release(problem: Shared, public: None, plan: Plan, content: Content, noise: 
     terms = Terms.read(plan.parameters["shares"])
     responses = responses_of(terms, agents)
     rows = np.stack([one.rows for one in responses], axis=2)  # [6, hours, agents]
-    figures = np.array(figures_of(terms, problem.operator)).reshape(-1, terms.hours) / 2.0**terms.fraction_bits
+    figures = (
+        np.array(figures_of(terms, problem.operator)).reshape(-1, terms.hours)
+        / 2.0**terms.fraction_bits
+    )
     found = prices.optimum(
         terms,
         prices.Responses(*rows),
@@ -347,10 +378,15 @@ def release(problem: Shared, public: None, plan: Plan, content: Content, noise: 
         prices.FloatArithmetic(),
     )
     x = [one.x_of(found.quantities[:, place]) for place, one in enumerate(responses)]
-    return {"x": np.concatenate(x), **({} if found.kept is None else {"kept": np.asarray(found.kept)})}
+    return {
+        "x": np.concatenate(x),
+        **({} if found.kept is None else {"kept": np.asarray(found.kept)}),
+    }
 
 
-def finish(problem: Shared, public: None, plan: Plan, released: Released, progress: Progress) -> Result:
+def finish(
+    problem: Shared, public: None, plan: Plan, released: Released, progress: Progress
+) -> Result:
     progress(plan.resources.steps, plan.resources.steps)
     if problem.terms is not None:
         section = json.loads(released["evidence"].tobytes())
@@ -360,8 +396,12 @@ def finish(problem: Shared, public: None, plan: Plan, released: Released, progre
     assert not isinstance(agents, FederatedAgents)
     parts = [part_of(agent) for agent in agents]
     x = np.split(released["x"], np.cumsum([part.A_u.shape[1] for part in parts])[:-1])
-    coupled = sum((part.A_u @ one for part, one in zip(parts, x, strict=True)), np.array(problem.operator.c))
-    excess = sum((part.A_g @ one for part, one in zip(parts, x, strict=True)), np.array(problem.operator.d))
+    coupled = sum(
+        (part.A_u @ one for part, one in zip(parts, x, strict=True)), np.array(problem.operator.c)
+    )
+    excess = sum(
+        (part.A_g @ one for part, one in zip(parts, x, strict=True)), np.array(problem.operator.d)
+    )
     cost = sum(part.cost.value(one) for part, one in zip(parts, x, strict=True))
     kept = released.get("kept")
     return Result.of(

@@ -63,7 +63,9 @@ class CoupledQp(FederatedProblem):
     """
 
     title: ClassVar[str] = "Coupled quadratic program"
-    private: ClassVar[str] = "each agent's variables and costs, from the server; from other agents in a crowd only"
+    private: ClassVar[str] = (
+        "each agent's variables and costs, from the server; from other agents in a crowd only"
+    )
     published: ClassVar[str] = "nothing but encrypted sums; each agent learns its own optimum"
     seen_by_the_server: ClassVar[str] = (
         "What an agent sends is masked or encrypted: the server opens no single message."
@@ -74,7 +76,9 @@ class CoupledQp(FederatedProblem):
     kind: Literal["coupled_qp"]
     mode: Mode = "private"
     operator: OperatorData
-    agents: Annotated[tuple[AgentData, ...], InPieces(max_length=checks.MAX_AGENTS)] | FederatedAgents
+    agents: (
+        Annotated[tuple[AgentData, ...], InPieces(max_length=checks.MAX_AGENTS)] | FederatedAgents
+    )
     method: methods.Name | None = Field(default=None, description=methods.MEANING)
     steps: QpSteps | None = None
     encryption: Encryption = Encryption()
@@ -82,7 +86,9 @@ class CoupledQp(FederatedProblem):
     exposure: Accepted | None = Field(default=None, description=exposure.MEANING)
     tolerance: Tolerance | None = 1e-3
     protocol: Literal["job", "federated", "mpc"] = "job"  # type: ignore[assignment]  # one more than other kinds
-    mpc: on_shares.ShareBounds | None = Field(default=None, description="Public bounds, needed with protocol `mpc`")
+    mpc: on_shares.ShareBounds | None = Field(
+        default=None, description="Public bounds, needed with protocol `mpc`"
+    )
     signs_parameters: ClassVar[bool] = True
     failures: ClassVar[dict[str, str]] = {
         "protocol_broken": "a message did not follow the protocol of the sums; nothing was opened of that round",
@@ -127,7 +133,9 @@ class CoupledQp(FederatedProblem):
     def plan(self, public: None, budget: Budget) -> Plan:
         """Raises InvalidInput for everything that keeps the agents from agreeing on these sums."""
         if self.protocol == "federated":
-            raise InvalidInput("a federated job is planned with its agents", pointer="/problem/protocol")
+            raise InvalidInput(
+                "a federated job is planned with its agents", pointer="/problem/protocol"
+            )
         agents = self._data()
         if self.mode != "simulation":
             raise InvalidInput(
@@ -143,7 +151,10 @@ class CoupledQp(FederatedProblem):
             box_bound(np.vstack([part.A_u, part.A_g]), *sides_of(agent))
             for part, agent in zip(parts, agents, strict=True)
         ]
-        bound = max(float(np.max(np.abs([*self.operator.c, *self.operator.d]))), *(float(one.max()) for one in reach))
+        bound = max(
+            float(np.max(np.abs([*self.operator.c, *self.operator.d]))),
+            *(float(one.max()) for one in reach),
+        )
         bound = self.way.bound(bound, self._slots(len(agents)))
         clip = max(float(np.linalg.norm(one)) for one in reach)
         if self.noise is not None and self.noise.clip is not None:
@@ -151,7 +162,13 @@ class CoupledQp(FederatedProblem):
         plan = self._plan(len(agents), bound, clip, budget)
         checks.check_feasible(self.operator, parts, agents)
         self.way.check_parts(parts)
-        checks.check_time(self.encryption, len(agents), self._dimension(), self._coefficients(), self.way.iterations)
+        checks.check_time(
+            self.encryption,
+            len(agents),
+            self._dimension(),
+            self._coefficients(),
+            self.way.iterations,
+        )
         return plan
 
     def _plan(self, count: int, bound: float, clip: float, budget: Budget) -> Plan:
@@ -172,7 +189,11 @@ class CoupledQp(FederatedProblem):
         noise: tuple[NoiseSummary, ...] = ()
         if event is not None:
             neighbours = event.neighbours
-            noise = (NoiseSummary.of(event, "each entry of each opened sum", 2.0**self.encryption.fraction_bits),)
+            noise = (
+                NoiseSummary.of(
+                    event, "each entry of each opened sum", 2.0**self.encryption.fraction_bits
+                ),
+            )
         return Plan.priced(
             [] if event is None else [event],
             noise=noise,
@@ -210,9 +231,13 @@ class CoupledQp(FederatedProblem):
             says = f"of {count} agents 1 to {count - 2} may collude, not {encryption.colluding}"
             raise InvalidInput(says, pointer="/problem/encryption/colluding")
         if encryption.scheme == "masking" and encryption.slot_bits != 64:
-            raise InvalidInput("masking adds modulo 2^64: slot_bits is 64", pointer="/problem/encryption/slot_bits")
+            raise InvalidInput(
+                "masking adds modulo 2^64: slot_bits is 64", pointer="/problem/encryption/slot_bits"
+            )
         if encryption.fraction_bits >= encryption.slot_bits:
-            raise InvalidInput("fraction_bits is below slot_bits", pointer="/problem/encryption/fraction_bits")
+            raise InvalidInput(
+                "fraction_bits is below slot_bits", pointer="/problem/encryption/fraction_bits"
+            )
         if encryption.scheme == "paillier":
             bits = encryption.key_bits
             if not SMALLEST_KEY_BITS <= bits <= MAX_KEY_BITS or bits % 16:
@@ -239,7 +264,8 @@ class CoupledQp(FederatedProblem):
             parameters.fixed_point(count)
         except OutOfRange as error:
             raise InvalidInput(
-                f"the sums do not fit their slots, whatever the data: {error}", pointer="/problem/encryption/slot_bits"
+                f"the sums do not fit their slots, whatever the data: {error}",
+                pointer="/problem/encryption/slot_bits",
             ) from None
         parameters.check(count)
         if event is not None and parameters.share_variance(count) < LEAST_SHARE_VARIANCE:
@@ -263,9 +289,7 @@ class CoupledQp(FederatedProblem):
             raise InvalidInput(says, pointer="/problem/agents")
         checks.refuse_few(public.count)
         if terms.agents != public.count or terms.least != public.count:
-            says = (
-                f"a sum is over all {public.count} agents: federation.agents is that number, without a smaller quorum"
-            )
+            says = f"a sum is over all {public.count} agents: federation.agents is that number, without a smaller quorum"
             raise InvalidInput(says, pointer="/problem/federation/agents")
         if terms.on_missing != "abort":
             raise InvalidInput(
@@ -276,7 +300,9 @@ class CoupledQp(FederatedProblem):
         checks.check_rows(self.operator, public)
         self.way.check_federated(public.count, sum(self._rows()))
         if self.noise is not None and self.noise.clip is None:
-            raise InvalidInput("needed: nobody sees the boxes to derive it from", pointer="/problem/noise/clip")
+            raise InvalidInput(
+                "needed: nobody sees the boxes to derive it from", pointer="/problem/noise/clip"
+            )
         bound = self._slots(public.count)
         for name in ("c", "d"):
             for place, value in enumerate(getattr(self.operator, name)):
@@ -284,7 +310,9 @@ class CoupledQp(FederatedProblem):
                     says = f"{value:g} is beyond {bound:g}, which the slots hold of {public.count} agents"
                     raise InvalidInput(says, pointer=f"/problem/operator/{name}/{place}")
         clip = 0.0 if self.noise is None or self.noise.clip is None else self.noise.clip
-        if clip > bound:  # an agent with a longer contribution would have to give up, which would tell about its data
+        if (
+            clip > bound
+        ):  # an agent with a longer contribution would have to give up, which would tell about its data
             says = f"{clip:g} is beyond {bound:g}, which the slots hold of {public.count} agents"
             raise InvalidInput(says, pointer="/problem/noise/clip")
         plan = self._plan(public.count, bound, clip, budget)
@@ -308,7 +336,8 @@ class CoupledQp(FederatedProblem):
     def _data(self) -> tuple[AgentData, ...]:
         if isinstance(self.agents, FederatedAgents):
             raise InvalidInput(
-                "with protocol `job` the agents' data are needed, one object each", pointer="/problem/agents"
+                "with protocol `job` the agents' data are needed, one object each",
+                pointer="/problem/agents",
             )
         return self.agents
 
@@ -324,7 +353,9 @@ class CoupledQp(FederatedProblem):
     def _slots(self, count: int) -> float:
         """What the slots hold of each of so many agents and the operator."""
         encryption = self.encryption
-        return 2.0 ** (encryption.slot_bits - 3 - encryption.fraction_bits - math.ceil(math.log2(count + 1)))
+        return 2.0 ** (
+            encryption.slot_bits - 3 - encryption.fraction_bits - math.ceil(math.log2(count + 1))
+        )
 
     def _coefficients(self) -> int:
         if isinstance(self.agents, FederatedAgents):
@@ -360,13 +391,21 @@ class CoupledQp(FederatedProblem):
         if self.terms is not None:
             progress(plan.resources.steps, plan.resources.steps)
             evidence = json.loads(released["evidence"].tobytes())
-            told = {"rounds": evidence["rounds"], "transcript": evidence["transcript"], "evidence": evidence}
+            told = {
+                "rounds": evidence["rounds"],
+                "transcript": evidence["transcript"],
+                "evidence": evidence,
+            }
             return Result.of(self.Fields, told | status_of(evidence.get("settled")))
         parts = [part_of(agent) for agent in self._data()]
         ends = np.cumsum([part.A_u.shape[1] for part in parts])[:-1]
         x = np.split(released["x"], ends)
-        coupled = sum((part.A_u @ one for part, one in zip(parts, x, strict=True)), np.array(self.operator.c))
-        excess = sum((part.A_g @ one for part, one in zip(parts, x, strict=True)), np.array(self.operator.d))
+        coupled = sum(
+            (part.A_u @ one for part, one in zip(parts, x, strict=True)), np.array(self.operator.c)
+        )
+        excess = sum(
+            (part.A_g @ one for part, one in zip(parts, x, strict=True)), np.array(self.operator.d)
+        )
         cost = sum(part.cost.value(one) for part, one in zip(parts, x, strict=True))
         violation = float(np.max(excess, initial=0.0))
         progress(1, 1)

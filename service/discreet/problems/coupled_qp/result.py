@@ -12,11 +12,21 @@ class CoupledQpResult(ResultFields, total=False):
 
     rounds: Required[
         Annotated[
-            int, shown("Rounds of the sums that were opened; 0 with protocol mpc, which opens none", title="Rounds")
+            int,
+            shown(
+                "Rounds of the sums that were opened; 0 with protocol mpc, which opens none",
+                title="Rounds",
+            ),
         ]
     ]
-    transcript: Required[Annotated[str, shown("Hash of all broadcasts, hexadecimal", title="Digest of the transcript")]]
-    evidence: Annotated[dict[str, Any], shown("The roster and the agents' signatures; of protocol federated")]
+    transcript: Required[
+        Annotated[
+            str, shown("Hash of all broadcasts, hexadecimal", title="Digest of the transcript")
+        ]
+    ]
+    evidence: Annotated[
+        dict[str, Any], shown("The roster and the agents' signatures; of protocol federated")
+    ]
     status: Annotated[
         Literal["converged", "iteration_limit", "infeasible"],
         shown(
@@ -28,15 +38,22 @@ class CoupledQpResult(ResultFields, total=False):
     ]
     x: Annotated[list[list[float]], shown("The optimum, one list an agent; of protocol job")]
     multipliers: Annotated[
-        list[float], shown("Of the constraints; of protocol job", table=("constraint", "multiplier"))
+        list[float],
+        shown("Of the constraints; of protocol job", table=("constraint", "multiplier")),
     ]
     objective: Annotated[float, shown("The joint cost at `x`; of protocol job", title="Objective")]
     violation: Annotated[
         float,
-        shown("Largest entry of the constraints above zero; of protocol job", title="Largest violated constraint"),
+        shown(
+            "Largest entry of the constraints above zero; of protocol job",
+            title="Largest violated constraint",
+        ),
     ]
     bytes_sent: Annotated[
-        int, shown("By an agent, at most; of protocol job", unit="bytes", title="Bytes sent by an agent")
+        int,
+        shown(
+            "By an agent, at most; of protocol job", unit="bytes", title="Bytes sent by an agent"
+        ),
     ]
 
 

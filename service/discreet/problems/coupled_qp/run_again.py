@@ -99,7 +99,11 @@ def play(agents: Sequence[Private], own: Floats, seed: int, *, haze: bool) -> Op
     random, m = np.random.default_rng(seed), own.size
     prices = Prices(m // 2, m, (len(agents) + 1) * GRID / 2)
     rounds = [
-        PricedRounds(Responder(one.A, one.cost, one.box, 2.0**28, random.random, kept, haze=haze), prices, MOST_ROUNDS)
+        PricedRounds(
+            Responder(one.A, one.cost, one.box, 2.0**28, random.random, kept, haze=haze),
+            prices,
+            MOST_ROUNDS,
+        )
         for one, kept in zip(agents, kept_draws(agents), strict=True)
     ]
     sums: Floats | None = None
@@ -169,7 +173,10 @@ def repeated(count: int, hours: int, seed: int, pairs: int, *, kept: bool) -> fl
         total: Floats = np.sum(told, axis=0)
         return total
 
-    groups = [(those, kept_draws(those) if kept else [None] * len(those)) for those in (agents, agents[:-1])]
+    groups = [
+        (those, kept_draws(those) if kept else [None] * len(those))
+        for those in (agents, agents[:-1])
+    ]
     apart = np.mean([first(*groups[0]) - first(*groups[1]) for _ in range(pairs)], axis=0)
     middle = left.A @ ((np.asarray(left.box.lower) + np.asarray(left.box.upper)) / 2)
     # Of an answer half is the start, whose mean is the middle of the box, and half what is best.
@@ -210,14 +217,19 @@ def tables(sizes: Sequence[int]) -> None:
     print("| agents | haze |", " | ".join(f"{pairs} pairs" for pairs in numbers), "|")
     for count in sizes:
         for kept in (False, True):
-            row = [np.median([repeated(count, 1, seed, pairs, kept=kept) for seed in range(12)]) for pairs in numbers]
+            row = [
+                np.median([repeated(count, 1, seed, pairs, kept=kept) for seed in range(12)])
+                for pairs in numbers
+            ]
             name = "kept" if kept else "anew"
             print(f"| {count} | {name} |", " | ".join(f"{one:.2g}" for one in row), "|", flush=True)
     print("| agents | other prices: pairs | worst | median |")
     for count in sizes:
         for pairs in (4, 8):
             off = np.median([by_prices(count, seed, pairs) for seed in range(6)], axis=0)
-            print(f"| {count} | {pairs} |", " | ".join(f"{one:.2g}" for one in off), "|", flush=True)
+            print(
+                f"| {count} | {pairs} |", " | ".join(f"{one:.2g}" for one in off), "|", flush=True
+            )
 
 
 def main(sizes: Sequence[int]) -> None:

@@ -36,7 +36,9 @@ class SumSession(Session):
 
     def _begin(self, identity: Ed25519PrivateKey, job: str) -> secure_sum.Operator:
         self._identity, self._job = identity, job
-        roster = secure_sum.Roster(job, self._members, identity.public_key().public_bytes_raw(), self._parameters)
+        roster = secure_sum.Roster(
+            job, self._members, identity.public_key().public_bytes_raw(), self._parameters
+        )
         self._operator = secure_sum.Operator(
             identity, lambda document: document == roster.document, roster.document, self._own
         )

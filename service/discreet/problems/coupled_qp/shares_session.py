@@ -35,7 +35,9 @@ class SharesSession(Session):
         """To each agent its summand, sealed to the key that it has announced."""
         parts = keys.summands(self._figures, len(self._agents))
         sealed = {
-            one.fingerprint: keys.seal(bytes.fromhex(one.announcement["exchange"]), self._context, part)
+            one.fingerprint: keys.seal(
+                bytes.fromhex(one.announcement["exchange"]), self._context, part
+            )
             for one, part in zip(self._agents, parts, strict=True)
         }
         self._broadcast = member.opening(sealed)
@@ -64,7 +66,9 @@ class SharesSession(Session):
         if any(one != kept[0] for one in kept):
             raise SessionFailed("protocol_broken")
         signatures = {one.key.hex(): said[one.fingerprint]["signature"] for one in self._agents}
-        self._evidence = evidence.evidence(self._terms, self._members, self._broadcast, kept[0], signatures)
+        self._evidence = evidence.evidence(
+            self._terms, self._members, self._broadcast, kept[0], signatures
+        )
         self.done = True
         return json.dumps({"signatures": signatures}).encode()
 
@@ -85,7 +89,12 @@ def rehearse() -> None:
     terms = Terms(3, 1, 1, False, True, 1.0, 1.0, 1.0, 1.0, 1e-3)
     identities = [Identity.generate() for _ in range(3)]
     members = [
-        Member(one.fingerprint, "", one.public_key, member.announcement(one, "ses_rehearsal", "127.0.0.1:1"))
+        Member(
+            one.fingerprint,
+            "",
+            one.public_key,
+            member.announcement(one, "ses_rehearsal", "127.0.0.1:1"),
+        )
         for one in identities
     ]
     member.places([(one.key, one.announcement) for one in members])
@@ -96,7 +105,9 @@ def rehearse() -> None:
     context = evidence.context(terms, [(one.key, one.announcement) for one in members])
     sealed = member.sealed_parts(broadcast)
     parts = [
-        keys.unseal(keys.exchange_key(one.private_key, "ses_rehearsal"), context, sealed[one.fingerprint])[0]
+        keys.unseal(
+            keys.exchange_key(one.private_key, "ses_rehearsal"), context, sealed[one.fingerprint]
+        )[0]
         for one in identities
     ]
     assert sum(parts) == 1 << terms.fraction_bits

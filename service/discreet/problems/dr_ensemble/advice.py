@@ -123,7 +123,9 @@ def expectations(
     (event,), counts = plan.events, plan.parameters["method"] == "counts"
     model = moves(public) if around is None else around["transitions"]
     names = (public.matrix, "expected_power", "saving", "cost_to_go")
-    people = public.participants or (0.0 if around is None else float(around.get("participants", 0.0)))
+    people = public.participants or (
+        0.0 if around is None else float(around.get("participants", 0.0))
+    )
     horizon, states = control.utility.shape
     draws = min(DRAWS, MOST_WORK // (horizon * states**2 * public.blocks))
     if draws < LEAST_DRAWS or (counts and not people) or control.samples:
@@ -147,7 +149,10 @@ def expectations(
     else:
         drawn = np.zeros((draws, *mask.shape))
         for row in range(states):
-            alpha = event.scale * np.maximum(model[row], public.min_probability or 0)[mask[row]] + event.offset
+            alpha = (
+                event.scale * np.maximum(model[row], public.min_probability or 0)[mask[row]]
+                + event.offset
+            )
             drawn[:, row, mask[row]] = rng.dirichlet(alpha, draws)
     start = control.start(visits) if initial is None else initial
     answer, found_of = control.answers(model[None], start), control.answers(drawn, start)
@@ -156,7 +161,12 @@ def expectations(
     sure = f"with {percent(confidence)}"
     for name, unit, what in zip(
         names,
-        ("as a probability", f"in {POWER if public.edges is None else 'kW'}", f"in {MONEY}", f"in {MONEY}"),
+        (
+            "as a probability",
+            f"in {POWER if public.edges is None else 'kW'}",
+            f"in {MONEY}",
+            f"in {MONEY}",
+        ),
         (
             "the probability of a transition",
             "the expected load of a step",
@@ -165,22 +175,39 @@ def expectations(
         ),
         strict=True,
     ):
-        exact, found = (model, drawn) if name == public.matrix else (answer[name][0], found_of[name])
+        exact, found = (
+            (model, drawn) if name == public.matrix else (answer[name][0], found_of[name])
+        )
         errors = np.sqrt(np.mean((found - exact) ** 2, axis=0))
         other = WIDER.get(name, 1.0) if around is None else 1.0
-        within = other * wide * float(errors[..., mask].mean() if name == public.matrix else errors.mean())
+        within = (
+            other
+            * wide
+            * float(errors[..., mask].mean() if name == public.matrix else errors.mean())
+        )
         size = float(np.abs(model[..., mask] if name == public.matrix else exact).mean())
         near = f"± {plain(within)} {sure} (it is some {plain(size)}, {unit})"
         says = f"{what} within about {near}"
-        if share > LARGEST_SHARE or within > 2 * size or (lost and name in ("saving", "expected_power")):
+        if (
+            share > LARGEST_SHARE
+            or within > 2 * size
+            or (lost and name in ("saving", "expected_power"))
+        ):
             says = f"{what} is expected to be mostly noise: about {near}"
             within = math.inf
         margin = MARGIN.get(name, 1.0) if around is None else 1.0
-        yield Expected(name, within, unit, says, size, margin=margin, took=TOOK[around is not None].get(name))
+        yield Expected(
+            name, within, unit, says, size, margin=margin, took=TOOK[around is not None].get(name)
+        )
 
 
 def _relies_on_noise(
-    public: DrEnsemblePublic, control: Control, model: Floats, start: Floats, sums: Floats, deviation: float
+    public: DrEnsemblePublic,
+    control: Control,
+    model: Floats,
+    start: Floats,
+    sums: Floats,
+    deviation: float,
 ) -> bool:
     """Whether by the model too many loads begin in states whose rows are noise, or pass their time there; as of a
     result (`intervals`). sums: of the rows of each block, in participants, were all moves in it."""
@@ -191,7 +218,9 @@ def _relies_on_noise(
     return max(begun, float(control.time(model, start)[noise].sum())) > MOST_RELIED
 
 
-def _noisy(public: DrEnsemblePublic, true: Floats, deviation: float, draws: int, rng: np.random.Generator) -> Floats:
+def _noisy(
+    public: DrEnsemblePublic, true: Floats, deviation: float, draws: int, rng: np.random.Generator
+) -> Floats:
     """Counts float64[draws, cells] about the true ones, as far as a posterior is from them: a normal one, of a prior as
     wide as the mean count, and with flow balance."""
     prior = true.mean()
@@ -201,7 +230,9 @@ def _noisy(public: DrEnsemblePublic, true: Floats, deviation: float, draws: int,
         A = known.weights
         spread = variance * A
         target = known.deviation * rng.standard_normal((draws, len(A)))
-        moved += (target - moved @ A.T) @ np.linalg.solve(A @ spread.T + np.diag(known.deviation**2), spread)
+        moved += (target - moved @ A.T) @ np.linalg.solve(
+            A @ spread.T + np.diag(known.deviation**2), spread
+        )
     counts: Floats = np.maximum(true + moved, 0.0)
     return counts
 
@@ -225,7 +256,10 @@ def clips(public: DrEnsemblePublic, unclipped: float, gaussian: float) -> list[C
         weight = np.ones(len(records)) if bound is None else np.minimum(1.0, bound / norms)
         kept = float(weight.mean())
         left = np.tensordot(weight, records, 1)
-        moved = left / np.maximum(left.sum(axis=1), 1e-300)[:, None] - exact / np.maximum(rows, 1e-300)[:, None]
+        moved = (
+            left / np.maximum(left.sum(axis=1), 1e-300)[:, None]
+            - exact / np.maximum(rows, 1e-300)[:, None]
+        )
         deviation = unclipped if bound is None else gaussian * bound
         noise = width * (deviation / np.maximum(public.participants * kept * visits, NO_TIME)) ** 2
         square = np.minimum((moved**2).sum(axis=1) + np.where(width > 1, noise, 0.0), 1.0)
@@ -249,10 +283,16 @@ def clip_advice(found: list[Clip], asked: bool) -> tuple[str, ...]:
         said = [f"clip (auto) is {_named(best)}, with an {error} of {plain(best.error)}"]
         other = "the next best" if best.error <= after.error else "which cuts more"
         said.append(f"{_named(after)}, {other}, has {plain(after.error)}")
-        return ("; ".join([*said, *([] if none in (best, after) else [f"none has {plain(none.error)}"])]),)
+        return (
+            "; ".join(
+                [*said, *([] if none in (best, after) else [f"none has {plain(none.error)}"])]
+            ),
+        )
     if best.bound is None or best.error > 0.8 * none.error:
         return ()
-    return (f'"clip": "auto" would take {best.bound:g}: an {error} of {plain(best.error)}, not {plain(none.error)}',)
+    return (
+        f'"clip": "auto" would take {best.bound:g}: an {error} of {plain(best.error)}, not {plain(none.error)}',
+    )
 
 
 def _named(clip: Clip) -> str:
@@ -267,7 +307,11 @@ def _records(public: DrEnsemblePublic) -> Floats:
     state = rng.integers(0, n, LOADS)
     records = np.zeros((LOADS, public.blocks * n, n))
     steps = min(MODEL_STEPS, (public.steps or USUAL_STEPS) - 1)
-    block = np.zeros(steps, dtype=np.int64) if public.day is None else public.day.block_of(np.arange(steps))
+    block = (
+        np.zeros(steps, dtype=np.int64)
+        if public.day is None
+        else public.day.block_of(np.arange(steps))
+    )
     for step in range(steps):
         after = np.minimum((rng.random(LOADS)[:, None] > cumulated[kind, state]).sum(axis=1), n - 1)
         records[each, block[step] * n + state, after] += 1 / steps
@@ -312,7 +356,9 @@ def price_advice(price: tuple[float, ...] | None, public: DrEnsemblePublic) -> t
     return (f"`price` is {taken}; saving and costs are in the same money",)
 
 
-def policy_advice(public: DrEnsemblePublic, control: Control, initial: Floats | None) -> tuple[str, ...]:
+def policy_advice(
+    public: DrEnsemblePublic, control: Control, initial: Floats | None
+) -> tuple[str, ...]:
     """What the policy costs more than the exact one of the same matrix, by the public model: the paper's cost of
     privacy (its Corollaries 1 to 3), which can be told before, as it is a function of the matrix alone."""
     horizon, states = control.utility.shape
@@ -320,7 +366,9 @@ def policy_advice(public: DrEnsemblePublic, control: Control, initial: Floats | 
         return ()
     model = moves(public)
     start = time(model, initial, public.steps) if initial is None else initial
-    cost = lsmdp.cost_of_privacy(control.solve(model), model, control.utility, control.discomfort_weight)
+    cost = lsmdp.cost_of_privacy(
+        control.solve(model), model, control.utility, control.discomfort_weight
+    )
     k, number = plain(control.concentration or math.nan, 4), COROLLARIES[control.policy]
     return (
         f"the {control.policy} policy at k = {k} costs a load {plain(float(start @ cost[0]), 3)} more than the exact"

@@ -13,7 +13,16 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.figures.charts import BLOCKS, Blocks, Chart, Table, interval_of, largest, noise_of
 from discreet.figures.series import MAX_FRAME_NUMBERS, MAX_POINTS, Floats
 from discreet.figures.style import LINES, QUIET
-from discreet.figures.traces import Figure, bars, counting, curve, figure, heat, matrix_axes, rounded
+from discreet.figures.traces import (
+    Figure,
+    bars,
+    counting,
+    curve,
+    figure,
+    heat,
+    matrix_axes,
+    rounded,
+)
 from discreet.problems.dr_ensemble.clock import across, block_names, clock, step_name, windows
 from discreet.solvers.saddle.saddle_point import thinned
 
@@ -23,7 +32,11 @@ MOST_TICKS = 12
 
 
 def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
-    charts = [_load(problem, plan, result)] if {"default_power", "expected_power"} <= result.keys() else []
+    charts = (
+        [_load(problem, plan, result)]
+        if {"default_power", "expected_power"} <= result.keys()
+        else []
+    )
     if "transitions" in result:
         charts.append(_transitions(plan, result))
     if "block_transitions" in result:
@@ -43,13 +56,17 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
                 caption="What the released policy costs more than the best one, by the true transitions. Only shown "
                 "because this dataset is declared public.",
                 figure=figure(
-                    [curve(name, steps, values, place) for place, (name, values) in enumerate(sides)],
+                    [
+                        curve(name, steps, values, place)
+                        for place, (name, values) in enumerate(sides)
+                    ],
                     x="step",
                     y="extra cost",
                     hover="x unified",
                 ),
                 table=Table.of(
-                    ("step", *(name for name, _ in sides)), list(zip(steps, *(side for _, side in sides), strict=True))
+                    ("step", *(name for name, _ in sides)),
+                    list(zip(steps, *(side for _, side in sides), strict=True)),
                 ),
             )
         )
@@ -58,7 +75,11 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
 
 def row_names(problem: dict[str, Any], result: dict[str, Any], field: str) -> list[str] | None:
     """How people call the rows of a field: states by their power, in blocks of the day by their hours."""
-    names = _state_names(result) if field in ("transitions", "block_transitions", "cost_to_go") else None
+    names = (
+        _state_names(result)
+        if field in ("transitions", "block_transitions", "cost_to_go")
+        else None
+    )
     if names is None:
         return None
     called = [f"state {state} ({name})" for state, name in enumerate(names)]
@@ -77,7 +98,9 @@ def _state_names(result: Mapping[str, Any]) -> list[str] | None:
     return names if 0 < len(set(names)) == len(names) <= BLOCKS else None
 
 
-def _hours(problem: Mapping[str, Any], result: Mapping[str, Any], steps: list[int]) -> dict[str, Any]:
+def _hours(
+    problem: Mapping[str, Any], result: Mapping[str, Any], steps: list[int]
+) -> dict[str, Any]:
     """The layout of an axis of these steps, by the clock where it is known."""
     states, first = result.get("states", {}), problem.get("first_step", 0)
     shown = steps[:: max(1, -(-len(steps) // MOST_TICKS))]
@@ -88,7 +111,11 @@ def _hours(problem: Mapping[str, Any], result: Mapping[str, Any], steps: list[in
 def _of_all(result: Mapping[str, Any]) -> str:
     """How many loads there are, for a caption, where that is public."""
     people = result.get("states", {}).get("participants")
-    return "" if people is None else f" All {people:,} participants together take {people:,} times that."
+    return (
+        ""
+        if people is None
+        else f" All {people:,} participants together take {people:,} times that."
+    )
 
 
 def _power(result: Mapping[str, Any]) -> str:
@@ -107,7 +134,9 @@ def _cost(result: dict[str, Any]) -> Chart:
     names, ends = _state_names(result), interval_of(result, "cost_to_go")
     noise = _noisy(result, "cost_to_go", len(cost))
     says = "" if ends is None else " Whiskers: how far noise may have moved it, 90 %."
-    drawn = bars("expected cost", list(range(len(cost))) if names is None else names, cost, interval=ends)
+    drawn = bars(
+        "expected cost", list(range(len(cost))) if names is None else names, cost, interval=ends
+    )
     states = np.arange(len(cost)).tolist() if names is None else names
     columns: list[tuple[str, Any]] = [("state", states), ("expected cost", cost)]
     if ends is not None:
@@ -123,7 +152,10 @@ def _cost(result: dict[str, Any]) -> Chart:
         caption="Power and discomfort over all steps under the policy, for a load that begins in each state; "
         f"by the released transitions.{says}",
         figure=figure([drawn], x="state", y="expected cost", height=300, xaxis=axis),
-        table=Table.of([name for name, _ in columns], list(zip(*(column for _, column in columns), strict=True))),
+        table=Table.of(
+            [name for name, _ in columns],
+            list(zip(*(column for _, column in columns), strict=True)),
+        ),
     )
 
 
@@ -132,26 +164,45 @@ def _transitions(plan: dict[str, Any], result: dict[str, Any]) -> Chart:
     blocks = Blocks.of(len(matrix), names=_state_names(result))
     noise = _noisy(result, "transitions", len(matrix))
     drawn = heat(
-        blocks.moves(matrix), x=blocks.labels, y=blocks.labels, hover="from %{y} to %{x}: %{z}", title="probability"
+        blocks.moves(matrix),
+        x=blocks.labels,
+        y=blocks.labels,
+        hover="from %{y} to %{x}: %{z}",
+        title="probability",
     )
     # A row of noise lies behind a veil: it must not look like something that is known.
     veils = [
         {
-            **{"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "yref": "y", "y0": row - 0.5, "y1": row + 0.5},
+            **{
+                "type": "rect",
+                "xref": "paper",
+                "x0": 0,
+                "x1": 1,
+                "yref": "y",
+                "y0": row - 0.5,
+                "y1": row + 0.5,
+            },
             **{"fillcolor": QUIET, "opacity": 0.75, "line": {"width": 0}, "layer": "above"},
         }
         for row, (low, high) in enumerate(zip(blocks.edges[:-1], blocks.edges[1:], strict=True))
         if noise[low:high].mean() >= 0.5
     ]
-    many = "1 row behind grey is" if noise.sum() == 1 else f"{int(noise.sum())} rows behind grey are"
+    many = (
+        "1 row behind grey is" if noise.sum() == 1 else f"{int(noise.sum())} rows behind grey are"
+    )
     says = f" The {many} mostly noise." if veils else ""
-    rows = [(*cell, "mostly noise" if noise[cell[0]] else "")[: 4 if noise.any() else 3] for cell in largest(matrix)]
+    rows = [
+        (*cell, "mostly noise" if noise[cell[0]] else "")[: 4 if noise.any() else 3]
+        for cell in largest(matrix)
+    ]
     return Chart(
         name="transitions",
         title="Transitions without control",
         caption="How likely a load moves from one state (row) to another (column) in a step, as released. "
         f"Faint cells may be noise alone.{says}{noise_of(plan)}{blocks.says}",
-        figure=figure([drawn], x="to state", y="from state", height=440, shapes=veils, **matrix_axes()),
+        figure=figure(
+            [drawn], x="to state", y="from state", height=440, shapes=veils, **matrix_axes()
+        ),
         table=Table.of(("from", "to", "probability", "row")[: 4 if noise.any() else 3], rows),
     )
 
@@ -159,8 +210,12 @@ def _transitions(plan: dict[str, Any], result: dict[str, Any]) -> Chart:
 def _block_transitions(plan: dict[str, Any], result: dict[str, Any]) -> Chart:
     """float64[blocks, n, n], one frame a block."""
     matrices, names = np.array(result["block_transitions"]), block_names(result["states"])
-    noise = _noisy(result, "block_transitions", matrices.shape[0] * matrices.shape[1]).reshape(matrices.shape[:2])
-    drawn, blocks = _frames(np.where(noise[..., None], np.nan, matrices), names, _state_names(result))
+    noise = _noisy(result, "block_transitions", matrices.shape[0] * matrices.shape[1]).reshape(
+        matrices.shape[:2]
+    )
+    drawn, blocks = _frames(
+        np.where(noise[..., None], np.nan, matrices), names, _state_names(result)
+    )
     says = " Rows that are left blank are mostly noise." if noise.any() else ""
     rows = [
         (names[block], *cell, "mostly noise" if noise[block, cell[0]] else "")
@@ -185,11 +240,17 @@ def _frames(matrices: Floats, called: list[str], names: list[str] | None) -> tup
     frames = [blocks.moves(matrix) for matrix in matrices]
     top = max((float(frame[np.isfinite(frame)].max(initial=0.0)) for frame in frames), default=0.0)
     trace = heat(
-        frames[0], x=blocks.labels, y=blocks.labels, hover="from %{y} to %{x}: %{z}", title="probability", top=top
+        frames[0],
+        x=blocks.labels,
+        y=blocks.labels,
+        hover="from %{y} to %{x}: %{z}",
+        title="probability",
+        top=top,
     )
     drawn = figure([trace], x="to state", y="from state", height=440, **matrix_axes())
     drawn["frames"] = [
-        {"name": name, "data": [{"z": rounded(frame, 4)}]} for name, frame in zip(called, frames, strict=True)
+        {"name": name, "data": [{"z": rounded(frame, 4)}]}
+        for name, frame in zip(called, frames, strict=True)
     ]
     return drawn, blocks
 
@@ -198,8 +259,18 @@ def _band(x: list[int], ends: tuple[Floats, Floats], place: int) -> dict[str, An
     """What lies between both ends of a curve's interval."""
     low, high = ends
     return {
-        **{"type": "scatter", "mode": "lines", "x": [*x, *x[::-1]], "y": rounded(np.concatenate([high, low[::-1]]))},
-        **{"fill": "toself", "fillcolor": LINES[place % len(LINES)], "opacity": 0.2, "line": {"width": 0}},
+        **{
+            "type": "scatter",
+            "mode": "lines",
+            "x": [*x, *x[::-1]],
+            "y": rounded(np.concatenate([high, low[::-1]])),
+        },
+        **{
+            "fill": "toself",
+            "fillcolor": LINES[place % len(LINES)],
+            "opacity": 0.2,
+            "line": {"width": 0},
+        },
         **{"name": "90 % interval", "hoverinfo": "skip", "showlegend": False},
     }
 
@@ -208,7 +279,15 @@ def _shaded(event: Sequence[int]) -> list[dict[str, Any]]:
     """Behind the curves, the steps of the event."""
     return [
         {
-            **{"type": "rect", "xref": "x", "x0": first, "x1": end, "yref": "paper", "y0": 0, "y1": 1},
+            **{
+                "type": "rect",
+                "xref": "x",
+                "x0": first,
+                "x1": end,
+                "yref": "paper",
+                "y0": 0,
+                "y1": 1,
+            },
             **{"fillcolor": QUIET, "opacity": 0.12, "line": {"width": 0}, "layer": "below"},
         }
         for first, end in windows(event)
@@ -223,9 +302,17 @@ def _load(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any])
         "true_expected_power": "with control, true (simulation)",
     }
     horizon = len(result["expected_power"])
-    steps = list(range(horizon)) if horizon <= MAX_POINTS else [0, *(thinned(horizon - 1, MAX_POINTS)).tolist()]
-    shown = {name: np.array(result[field])[steps] for field, name in names.items() if field in result}
-    traces = [curve(name, steps, values, place) for place, (name, values) in enumerate(shown.items())]
+    steps = (
+        list(range(horizon))
+        if horizon <= MAX_POINTS
+        else [0, *(thinned(horizon - 1, MAX_POINTS)).tolist()]
+    )
+    shown = {
+        name: np.array(result[field])[steps] for field, name in names.items() if field in result
+    }
+    traces = [
+        curve(name, steps, values, place) for place, (name, values) in enumerate(shown.items())
+    ]
     bands = [
         _band(steps, (ends[0][steps], ends[1][steps]), place)
         for place, field in enumerate(field for field in names if field in result)
@@ -237,9 +324,17 @@ def _load(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any])
     columns, extra = ["step", *shown], []
     if problem.get("price") is not None:
         tariff = np.array(problem["price"])[steps]
-        price = curve("price (right)", steps, tariff, 5, steps=True, dashed=False, yaxis="y2", opacity=0.35)
+        price = curve(
+            "price (right)", steps, tariff, 5, steps=True, dashed=False, yaxis="y2", opacity=0.35
+        )
         traces.insert(0, {**price, "fill": "tozeroy", "fillcolor": "rgba(123, 135, 148, 0.16)"})
-        right = {"side": "right", "title": {"text": "price"}, "showgrid": False, "tickmode": "auto", "nticks": 5}
+        right = {
+            "side": "right",
+            "title": {"text": "price"},
+            "showgrid": False,
+            "tickmode": "auto",
+            "nticks": 5,
+        }
         more["yaxis2"] = {**right, "overlaying": "y", "rangemode": "tozero"}
         more["margin"] = {"l": 60, "r": 60, "t": 20, "b": 50}
         columns, extra = [*columns, "price"], [tariff]
@@ -279,12 +374,21 @@ def _load(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any])
 
 def _policy(policy: Floats, names: list[str] | None, step: str) -> Chart:
     """float64[T - 1, n, n], one frame a period; `names`: of the states."""
-    periods = np.arange(len(policy)) if len(policy) <= MAX_PERIODS else thinned(len(policy), MAX_PERIODS) - 1
+    periods = (
+        np.arange(len(policy))
+        if len(policy) <= MAX_PERIODS
+        else thinned(len(policy), MAX_PERIODS) - 1
+    )
     drawn, blocks = _frames(policy[periods], [str(period) for period in periods], names)
     stays = [float(np.trace(policy[period])) / policy.shape[1] for period in periods.tolist()]
     likely = policy.argmax(axis=2)
     rows = [
-        (period, state, int(likely[period, state]), float(policy[period, state, likely[period, state]]))
+        (
+            period,
+            state,
+            int(likely[period, state]),
+            float(policy[period, state, likely[period, state]]),
+        )
         for period in periods.tolist()
         for state in range(policy.shape[1])
     ]
@@ -301,7 +405,13 @@ def _policy(policy: Floats, names: list[str] | None, step: str) -> Chart:
     )
 
 
-def draw(problem: dict[str, Any], result: dict[str, Any], path: Path, *, coordinates: ArrayLike | None = None) -> None:
+def draw(
+    problem: dict[str, Any],
+    result: dict[str, Any],
+    path: Path,
+    *,
+    coordinates: ArrayLike | None = None,
+) -> None:
     """Expected power with and without control."""
     from discreet.figures.curves import Curve, draw_curves  # noqa: PLC0415 - matplotlib is not loaded for pages
 
@@ -313,11 +423,24 @@ def draw(problem: dict[str, Any], result: dict[str, Any], path: Path, *, coordin
         ("true_expected_power", "with control, by the true matrix"),
     ):
         if field in result:
-            steps, (low, high) = np.arange(len(result[field])), interval_of(result, field) or (None, None)
-            curves.append(Curve(name, steps, result[field], low, high, dashed=field.startswith("true")))
+            steps, (low, high) = (
+                np.arange(len(result[field])),
+                interval_of(result, field) or (None, None),
+            )
+            curves.append(
+                Curve(name, steps, result[field], low, high, dashed=field.startswith("true"))
+            )
     if most := result.get("limits", {}).get("feeder"):
         limit = np.array(most, dtype=np.float64)
         curves.append(Curve("limit", np.arange(limit.size), limit, dashed=True, gaps=True))
-    axis = _hours(problem, result, list(range(len(result.get("expected_power", ()))))).get("xaxis", {})
+    axis = _hours(problem, result, list(range(len(result.get("expected_power", ()))))).get(
+        "xaxis", {}
+    )
     ticks = dict(zip(axis.get("tickvals", ()), axis.get("ticktext", ()), strict=True))
-    draw_curves(curves, path, x=across(result, ticks), y=f"expected power of a load{_power(result)}", ticks=ticks)
+    draw_curves(
+        curves,
+        path,
+        x=across(result, ticks),
+        y=f"expected power of a load{_power(result)}",
+        ticks=ticks,
+    )

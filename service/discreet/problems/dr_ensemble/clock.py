@@ -55,13 +55,21 @@ def block_names(states: Mapping[str, Any]) -> list[str]:
 def across(result: Mapping[str, Any], hours: Mapping[Any, Any]) -> str:
     """What an axis of steps shows, with or without a clock."""
     many = result.get("states", {}).get("day_begins_on")
-    return f"time of {'week' if many else 'day'}, each {step_name(result)}" if hours else step_name(result)
+    return (
+        f"time of {'week' if many else 'day'}, each {step_name(result)}"
+        if hours
+        else step_name(result)
+    )
 
 
 def windows(steps: Sequence[int]) -> list[tuple[int, int]]:
     """Of increasing steps those that follow each other, from the first to before the end."""
     ends = [place for place, (one, after) in enumerate(pairwise(steps), 1) if after > one + 1]
-    return [(steps[first], steps[end - 1] + 1) for first, end in pairwise([0, *ends, len(steps)])] if steps else []
+    return (
+        [(steps[first], steps[end - 1] + 1) for first, end in pairwise([0, *ends, len(steps)])]
+        if steps
+        else []
+    )
 
 
 def hours_of(problem: Mapping[str, Any], states: Mapping[str, Any], steps: Sequence[int]) -> str:

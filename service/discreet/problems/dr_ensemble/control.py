@@ -59,7 +59,16 @@ class Control:
         if self.limits is None:
             return None, None
         gamma, limits = self.discomfort_weight, self.limits
-        return priced(transitions, self.utility, gamma, start, self.power, limits, at=self.at, guess=self.guess)
+        return priced(
+            transitions,
+            self.utility,
+            gamma,
+            start,
+            self.power,
+            limits,
+            at=self.at,
+            guess=self.guess,
+        )
 
     def solve(
         self, transitions: Floats, progress: Progress | None = None, *, price: Floats | None = None
@@ -71,11 +80,19 @@ class Control:
             return lsmdp.solve(transitions, utility, gamma, at=self.at, progress=progress)
         if self.policy != "average":
             kind, U = self.policy, self.utility
-            return lsmdp.solve(transitions, U, gamma, weights=kind, concentration=k, progress=progress)
+            return lsmdp.solve(
+                transitions, U, gamma, weights=kind, concentration=k, progress=progress
+            )
         assert k is not None
         generator = None if self.samples is None else np.random.default_rng(SAMPLE_SEED)
         return lsmdp.average_policy(
-            transitions, self.utility, gamma, k, samples=self.samples, generator=generator, progress=progress
+            transitions,
+            self.utility,
+            gamma,
+            k,
+            samples=self.samples,
+            generator=generator,
+            progress=progress,
         )
 
     def load(self, moves: lsmdp.Policy | Floats, start: Floats) -> Floats:
@@ -98,7 +115,9 @@ class Control:
 
     def cost_to_go(self, policy: lsmdp.Policy, transitions: Floats) -> Floats:
         """Expected cost float64[n] from each state at step 0, discomfort included."""
-        cost: Floats = -lsmdp.evaluate(policy, transitions, self.utility, self.discomfort_weight, at=self.at)[0]
+        cost: Floats = -lsmdp.evaluate(
+            policy, transitions, self.utility, self.discomfort_weight, at=self.at
+        )[0]
         return cost
 
     def saving(self, transitions: Floats, cost_to_go: Floats, start: Floats) -> float:
@@ -124,10 +143,15 @@ class Control:
         if self.policy == "exact":
             U, gamma, prices = self.utility, self.discomfort_weight, None
             if self.limits is not None:
-                prices = np.array([self.price(*one)[0] for one in zip(matrices, starts, strict=True)])
+                prices = np.array(
+                    [self.price(*one)[0] for one in zip(matrices, starts, strict=True)]
+                )
             found = outcomes(matrices, U, gamma, start, self.power, at=self.at, prices=prices)
             return self._with_energies(vars(found))
-        each = [self.answer(matrix, self.solve(matrix), own) for matrix, own in zip(matrices, starts, strict=True)]
+        each = [
+            self.answer(matrix, self.solve(matrix), own)
+            for matrix, own in zip(matrices, starts, strict=True)
+        ]
         return {name: np.array([one[name] for one in each]) for name in each[0]}
 
     def _with_energies(self, answer: dict[str, Any]) -> dict[str, Any]:

@@ -53,17 +53,23 @@ class DrEnsemblePublic(Frozen):
     unit: Literal["participant", "row"] = Field(description="Whom a neighbouring dataset changes")
     states: Annotated[int, Field(strict=True, ge=2, le=MAX_STATES)]
     support: Literal["all"] | Annotated[list[tuple[Count, Count]], InPieces()] = Field(
-        default="all", description="Transitions [from, to] that are possible; all others have probability 0"
+        default="all",
+        description="Transitions [from, to] that are possible; all others have probability 0",
     )
-    min_probability: Probability | None = Field(default=None, description="Floor of the transitions in the support")
+    min_probability: Probability | None = Field(
+        default=None, description="Floor of the transitions in the support"
+    )
     row_change: Probability | None = Field(
-        default=None, description="l1 distance h of neighbouring rows: two entries move by at most h/2"
+        default=None,
+        description="l1 distance h of neighbouring rows: two entries move by at most h/2",
     )
     participants: Annotated[int, Field(strict=True, ge=2, le=10**9)] | None = Field(
-        default=None, description="Given: public, and neighbours replace one. Else neighbours add or remove one"
+        default=None,
+        description="Given: public, and neighbours replace one. Else neighbours add or remove one",
     )
     steps: Annotated[int, Field(strict=True, ge=2, le=10**6)] | None = Field(
-        default=None, description="Number of states of every trajectory, when it is the same and public"
+        default=None,
+        description="Number of states of every trajectory, when it is the same and public",
     )
 
     max_rows: Positive | None = Field(
@@ -71,13 +77,16 @@ class DrEnsemblePublic(Frozen):
         description="Public bound on the states of all trajectories together, chosen without looking at them: releases "
         f"take the time of so many. Absent: the larger of {UNDECLARED_ROWS:,} and ten for each public participant",
     )
-    edges: Annotated[tuple[Real, ...], InPieces(min_length=3, max_length=MAX_STATES + 1)] | None = Field(
-        default=None,
-        description="Increasing power in kW, chosen without looking at the data: state s is edges[s] <= kW < "
-        "edges[s + 1], and its power is the middle where a problem says none",
+    edges: Annotated[tuple[Real, ...], InPieces(min_length=3, max_length=MAX_STATES + 1)] | None = (
+        Field(
+            default=None,
+            description="Increasing power in kW, chosen without looking at the data: state s is edges[s] <= kW < "
+            "edges[s + 1], and its power is the middle where a problem says none",
+        )
     )
     meters: Meters | None = Field(
-        default=None, description="How readings of meters become states, with `edges`; else contents hold states"
+        default=None,
+        description="How readings of meters become states, with `edges`; else contents hold states",
     )
     day: Day | None = Field(
         default=None,
@@ -91,7 +100,9 @@ class DrEnsemblePublic(Frozen):
             raise FieldError("row_change", "the unit row needs row_change")
         if self.row_change is not None:
             if self.min_probability is None:
-                says = "row_change needs min_probability: the noise of a row rests on its least entry"
+                says = (
+                    "row_change needs min_probability: the noise of a row rests on its least entry"
+                )
                 raise FieldError("min_probability", says)
             if self.row_change >= 2 * self.min_probability:
                 raise FieldError("row_change", "must be less than twice min_probability")
@@ -110,10 +121,14 @@ class DrEnsemblePublic(Frozen):
             if len(self.edges) != self.states + 1:
                 says = f"{self.states} states have {self.states + 1} edges; found {len(self.edges)}"
                 raise FieldError("edges", says)
-            if max(map(abs, self.edges)) > MAX_FIGURE or any(low >= high for low, high in pairwise(self.edges)):
+            if max(map(abs, self.edges)) > MAX_FIGURE or any(
+                low >= high for low, high in pairwise(self.edges)
+            ):
                 raise FieldError("edges", f"must increase, and be at most {MAX_FIGURE:g} large")
             if self.row_change is not None:
-                raise FieldError("edges", "are of trajectories; row_change is of a transition matrix")
+                raise FieldError(
+                    "edges", "are of trajectories; row_change is of a transition matrix"
+                )
         if self.meters is not None:
             if self.edges is None:
                 raise FieldError("edges", "needed with meters: they make states of power")
@@ -129,7 +144,9 @@ class DrEnsemblePublic(Frozen):
                 raise FieldError("support", "every state needs a transition")
         widest = int(self.mask().sum(axis=1).max())
         if self.min_probability is not None and self.min_probability * widest > 1:
-            raise FieldError("min_probability", f"times the {widest} transitions of a state it exceeds 1")
+            raise FieldError(
+                "min_probability", f"times the {widest} transitions of a state it exceeds 1"
+            )
         return self
 
     @property
@@ -141,7 +158,11 @@ class DrEnsemblePublic(Frozen):
     @property
     def middles(self) -> Floats | None:
         """float64[n]: the power in the middle of each state's bin; None where states are no bins."""
-        return None if self.edges is None else (np.array(self.edges[1:]) + np.array(self.edges[:-1])) / 2
+        return (
+            None
+            if self.edges is None
+            else (np.array(self.edges[1:]) + np.array(self.edges[:-1])) / 2
+        )
 
     @property
     def blocks(self) -> int:
@@ -196,13 +217,16 @@ class DrEnsembleContent(Frozen):
     trajectories: Annotated[list[States], InPieces()] | None = None
     transitions: Annotated[list[Row], InPieces()] | None = None
     power: Annotated[list[Reading], InPieces()] | None = Field(
-        default=None, description="Readings of meters, in any order; for a public part with `meters`"
+        default=None,
+        description="Readings of meters, in any order; for a public part with `meters`",
     )
 
     @model_validator(mode="after")
     def _one(self) -> Self:
         if [self.trajectories, self.transitions, self.power].count(None) != 2:
-            raise ValueError("either trajectories or transitions are needed, or the power that meters read")
+            raise ValueError(
+                "either trajectories or transitions are needed, or the power that meters read"
+            )
         return self
 
 
@@ -212,7 +236,11 @@ class DrEnsembleDataset(DatasetOfRows):
     ROW_BYTES: ClassVar[int] = 8  # a state, or a probability
     OWNER: ClassVar[str] = "participant"
     USUAL: ClassVar[tuple[str, ...]] = ("participants", "steps", "edges", "meters")
-    ROWS: ClassVar[Mapping[str, Any]] = {"trajectories": States, "transitions": Row, "power": Reading}
+    ROWS: ClassVar[Mapping[str, Any]] = {
+        "trajectories": States,
+        "transitions": Row,
+        "power": Reading,
+    }
 
     kind: Literal["dr_ensemble"]
     public: DrEnsemblePublic
@@ -220,7 +248,11 @@ class DrEnsembleDataset(DatasetOfRows):
 
     @classmethod
     def sizes(cls, public: DrEnsemblePublic, content: Content) -> dict[str, tuple[int, int]]:
-        return {} if public.row_change is not None else {"max_rows": (content["states"].size, public.most_rows)}
+        return (
+            {}
+            if public.row_change is not None
+            else {"max_rows": (content["states"].size, public.most_rows)}
+        )
 
     @classmethod
     def most_units(cls, public: DrEnsemblePublic) -> int | None:
@@ -238,16 +270,25 @@ class DrEnsembleDataset(DatasetOfRows):
             return meters.packed_readings(items)
         size = np.fromiter(map(len, items), dtype=np.int64, count=len(items))
         kind = np.int32 if name == "trajectories" else np.float64
-        return {"size": size, "values": np.fromiter(chain.from_iterable(items), dtype=kind, count=int(size.sum()))}
+        return {
+            "size": size,
+            "values": np.fromiter(chain.from_iterable(items), dtype=kind, count=int(size.sum())),
+        }
 
     @classmethod
     def read_packed(cls, public: DrEnsemblePublic, packed: Mapping[str, Packed]) -> Content:
         if public.row_change is not None:
             if "transitions" not in packed:
                 (given,) = packed
-                raise InvalidInput("a dataset with row_change holds transitions", pointer=f"/content/{given}")
+                raise InvalidInput(
+                    "a dataset with row_change holds transitions", pointer=f"/content/{given}"
+                )
             matrix = packed["transitions"]
-            rows = np.split(matrix["values"], np.cumsum(matrix["size"])[:-1]) if matrix["size"].size else []
+            rows = (
+                np.split(matrix["values"], np.cumsum(matrix["size"])[:-1])
+                if matrix["size"].size
+                else []
+            )
             return matrix_content(public.mask(), public.min_probability or 0.0, rows)
         if "power" in packed:
             if public.meters is None:
@@ -255,10 +296,14 @@ class DrEnsembleDataset(DatasetOfRows):
             found = meters.read_packed(public.rule(), packed["power"], public.most_rows)
             return _meter_content(public, *found, "/content/power")
         if "trajectories" not in packed:
-            raise InvalidInput("transitions need a public row_change", pointer="/content/transitions")
+            raise InvalidInput(
+                "transitions need a public row_change", pointer="/content/transitions"
+            )
         size = packed["trajectories"]["size"]
         start = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
-        return _trajectory_content(public, packed["trajectories"].pop("values"), start)  # the last reference
+        return _trajectory_content(
+            public, packed["trajectories"].pop("values"), start
+        )  # the last reference
 
     @classmethod
     def other_files(cls, public: DrEnsemblePublic) -> str:
@@ -298,34 +343,53 @@ class DrEnsembleDataset(DatasetOfRows):
         if {"time", "kw"} & set(table.column_names):
             if public.meters is None:
                 raise InvalidInput(NO_RULE, pointer="/content")
-            return _meter_content(public, *meters.read_table(public.rule(), table, public.most_rows), "/content")
+            return _meter_content(
+                public, *meters.read_table(public.rule(), table, public.most_rows), "/content"
+            )
         columns = integer_columns(
-            table, {"step": (0, 10**9), "state": (0, public.states - 1)}, "/content", beside=("participant",)
+            table,
+            {"step": (0, 10**9), "state": (0, public.states - 1)},
+            "/content",
+            beside=("participant",),
         )
         owner = owner_column(table, "participant", "/content")
         order = np.lexsort((columns["step"], owner))
         owner, step = owner[order], columns["step"][order]
-        start = np.concatenate([np.flatnonzero(np.diff(owner, prepend=-1)), [owner.size]]).astype(np.int64)
+        start = np.concatenate([np.flatnonzero(np.diff(owner, prepend=-1)), [owner.size]]).astype(
+            np.int64
+        )
         issues = Issues("/content")
         expected = np.arange(owner.size) - np.repeat(start[:-1], np.diff(start))
         wrong = np.zeros(owner.size, dtype=bool)
         wrong[order] = step != expected
-        issues.where(wrong, "step", "the steps of a participant are 0, 1, 2, …, each once", columns["step"])
+        issues.where(
+            wrong, "step", "the steps of a participant are 0, 1, 2, …, each once", columns["step"]
+        )
         issues.check()
         return _trajectory_content(public, columns["state"][order], start)
 
 
-def _trajectory_content(public: DrEnsemblePublic, states: NDArray[np.integer[Any]], start: Ints) -> Content:
+def _trajectory_content(
+    public: DrEnsemblePublic, states: NDArray[np.integer[Any]], start: Ints
+) -> Content:
     """Checked state sequences in an order that tells nothing of whose they are."""
     prefix = "/content/trajectories"
     length = np.diff(start)
     if length.size < 2:
-        raise InvalidInput("at least two participants are needed: one cannot hide among itself", pointer=prefix)
+        raise InvalidInput(
+            "at least two participants are needed: one cannot hide among itself", pointer=prefix
+        )
     if public.participants is not None and length.size != public.participants:
-        raise InvalidInput(f"{length.size} trajectories of {public.participants} public participants", pointer=prefix)
+        raise InvalidInput(
+            f"{length.size} trajectories of {public.participants} public participants",
+            pointer=prefix,
+        )
     for bad, says in (
         (length < 2, "a trajectory has at least two states"),
-        (length != public.steps if public.steps is not None else length < 0, f"public.steps is {public.steps}"),
+        (
+            length != public.steps if public.steps is not None else length < 0,
+            f"public.steps is {public.steps}",
+        ),
     ):
         if bad.any():
             raise InvalidInput(
@@ -341,7 +405,9 @@ def _trajectory_content(public: DrEnsemblePublic, states: NDArray[np.integer[Any
 
     found = []
     for place in np.flatnonzero((states < 0) | (states >= public.states))[:MAX_ISSUES].tolist():
-        found.append(FieldIssue(where(place), f"must be 0 to {public.states - 1}; found {states[place]}"))
+        found.append(
+            FieldIssue(where(place), f"must be 0 to {public.states - 1}; found {states[place]}")
+        )
     if not found:
         for place in np.flatnonzero(_outside(public, states, start))[:MAX_ISSUES].tolist():
             says = f"the transition {states[place]} to {states[place + 1]} is not in the public support"
@@ -351,7 +417,9 @@ def _trajectory_content(public: DrEnsemblePublic, states: NDArray[np.integer[Any
     return _canonical(states, start)
 
 
-def _outside(public: DrEnsemblePublic, states: NDArray[np.integer[Any]], start: Ints) -> NDArray[np.bool_]:
+def _outside(
+    public: DrEnsemblePublic, states: NDArray[np.integer[Any]], start: Ints
+) -> NDArray[np.bool_]:
     """bool[states - 1]: where the support does not allow what follows."""
     if public.support == "all":
         return np.zeros(max(states.size - 1, 0), dtype=bool)
@@ -366,7 +434,9 @@ def _canonical(states: NDArray[np.integer[Any]], start: Ints) -> Content:
     return {"states": states.astype(np.int64, copy=False), "start": starts_of(start, sequence)}
 
 
-def _meter_content(public: DrEnsemblePublic, found: Sequences, participants: int, prefix: str) -> Content:
+def _meter_content(
+    public: DrEnsemblePublic, found: Sequences, participants: int, prefix: str
+) -> Content:
     """Trajectories of readings; of public `participants` some may have none, and count for nothing."""
     if public.participants is not None and participants != public.participants:
         says = (

@@ -45,7 +45,9 @@ class Day(Frozen):
             raise FieldError("blocks", f"a day has the steps 0 to {self.steps - 1}")
         return self
 
-    def check(self, states: int, most: int, steps: int | None, *, of_matrix: bool, of_meters: bool) -> None:
+    def check(
+        self, states: int, most: int, steps: int | None, *, of_matrix: bool, of_meters: bool
+    ) -> None:
         """FieldError where a day does not go with the rest of a public part."""
         if of_matrix:
             raise FieldError("day", "is of trajectories; row_change is of a transition matrix")
@@ -53,7 +55,10 @@ class Day(Frozen):
             says = "needed with day and meters: without it a trajectory begins at the participant's first reading"
             raise FieldError("steps", says)
         if len(self.blocks) * states > most:
-            raise FieldError("day/blocks", f"{len(self.blocks)} blocks of {states} states: at most {most} together")
+            raise FieldError(
+                "day/blocks",
+                f"{len(self.blocks)} blocks of {states} states: at most {most} together",
+            )
 
     def shares(self, steps: int | None) -> Floats:
         """float64[blocks]: the part of the moves that falls into each block, of records of so many steps, else of whole

@@ -111,10 +111,18 @@ class NoisyCounts(Estimate):
         if noisy.size > MAX_CELLS:
             return cls(public, deviation, shrink(noisy, deviation))
         kind: Kind = "laplace" if event.noise == "discrete_laplace" else "gaussian"
-        posterior = GroupedPosterior.of(noisy, event.scale / grid, kind, distance_groups(public), lattice=1 / grid)
+        posterior = GroupedPosterior.of(
+            noisy, event.scale / grid, kind, distance_groups(public), lattice=1 / grid
+        )
         known = balance(public, float(posterior.mean().sum()))
-        found = cls(public, deviation, posterior.mean(known), posterior, known, zlib.crc32(noisy.tobytes()))
-        return found if found.share <= HOPELESS else replace(found, counts=shrink(noisy, deviation), posterior=None)
+        found = cls(
+            public, deviation, posterior.mean(known), posterior, known, zlib.crc32(noisy.tobytes())
+        )
+        return (
+            found
+            if found.share <= HOPELESS
+            else replace(found, counts=shrink(noisy, deviation), posterior=None)
+        )
 
     @property
     def transitions(self) -> Floats:
@@ -207,7 +215,9 @@ class DrawnRows(Estimate):
     def noise_dominates(self) -> NDArray[np.bool_]:
         """Where a draw is worth fewer moves than the row has entries, or weighs less than the prior."""
         width = self.public.mask().sum(axis=1)
-        dominates: NDArray[np.bool_] = (np.maximum(width - 1, width * self.prior) > self.concentration) & (width > 1)
+        dominates: NDArray[np.bool_] = (
+            np.maximum(width - 1, width * self.prior) > self.concentration
+        ) & (width > 1)
         return dominates
 
     @property
@@ -252,7 +262,9 @@ def balance(public: DrEnsemblePublic, participants: float) -> Known | None:
     weights = np.zeros((public.states, origin.size))
     weights[origin, np.arange(origin.size)] += 1
     weights[to, np.arange(origin.size)] -= 1
-    weights = np.tile(weights[:-1], public.blocks)  # they sum to 0; what comes in one block may leave in another
+    weights = np.tile(
+        weights[:-1], public.blocks
+    )  # they sum to 0; what comes in one block may leave in another
     deviation = participants / (public.steps - 1) / 2**0.5
     return Known(weights, np.zeros(len(weights)), np.full(len(weights), deviation))
 

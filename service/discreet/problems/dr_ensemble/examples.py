@@ -7,7 +7,11 @@ from typing import Any
 
 from discreet.errors import InvalidInput
 from discreet.problems.base import Neighbours, Problem
-from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset, DrEnsemblePublic
+from discreet.problems.dr_ensemble.dataset import (
+    DrEnsembleContent,
+    DrEnsembleDataset,
+    DrEnsemblePublic,
+)
 from discreet.problems.numbers import Budget, Privacy
 
 HOURS = 24
@@ -25,7 +29,10 @@ PRIORS = (0, 1, 10, 100, 1000)
 def example() -> dict[str, Any]:
     """Eighty synthetic loads that are off, low or high; power is dear in the middle of the day."""
     day = [0, 0, 1, 1, 2, 2, 2, 1, 2, 2, 1, 0]
-    trajectories = [[max(0, state - ((load + step) % 5 == 0)) for step, state in enumerate(day)] for load in range(80)]
+    trajectories = [
+        [max(0, state - ((load + step) % 5 == 0)) for step, state in enumerate(day)]
+        for load in range(80)
+    ]
     return {
         "problem": {
             "kind": "dr_ensemble",
@@ -50,7 +57,9 @@ def example_for(kind: type[Problem], public: DrEnsemblePublic) -> dict[str, Any]
     day = _steps_a_day(public)
     horizon = max(2, min(public.steps or day, day, 1 + MOST_CELLS // int(public.mask().sum())))
     dear = range(horizon // 3, horizon - horizon // 3)
-    cheap, high = (float(f"{price * HOURS / day:.3g}") for price in (0.1, 0.6))  # a kWh, of the part that a step is
+    cheap, high = (
+        float(f"{price * HOURS / day:.3g}") for price in (0.1, 0.6)
+    )  # a kWh, of the part that a step is
     problem = {
         "kind": "dr_ensemble",
         **({} if public.edges else {"power": [float(state) for state in range(public.states)]}),
@@ -92,7 +101,14 @@ def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
     sampled, known = {**average, "samples": 2}, {"participants": 3}
     for name, extra, left, right, delta, policy in (
         ("participant added", {"steps": 5}, others, [*others, moving], 0, {}),
-        ("participant added, in blocks", {"steps": 5, "day": DAY}, others, [*others, moving], 0, EXACT | LIMITED),
+        (
+            "participant added, in blocks",
+            {"steps": 5, "day": DAY},
+            others,
+            [*others, moving],
+            0,
+            EXACT | LIMITED,
+        ),
         (
             "participant replaced, in blocks, clipped",
             {**known, "day": DAY},
@@ -102,16 +118,37 @@ def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
             EXACT,
         ),
         ("participant of any length added", {}, others, [*others, moving[:3]], 0, {}),
-        ("participant replaced", {"steps": 5, **known}, [*others, still], [*others, moving], 0, average),
+        (
+            "participant replaced",
+            {"steps": 5, **known},
+            [*others, still],
+            [*others, moving],
+            0,
+            average,
+        ),
         ("participant added, clipped", {"steps": 5}, others, [*others, moving], 10**13, {}),
-        ("participant replaced, clipped", known, [*others, still], [*others, moving], 10**13, sampled),
+        (
+            "participant replaced, clipped",
+            known,
+            [*others, still],
+            [*others, moving],
+            10**13,
+            sampled,
+        ),
     ):
         public = DrEnsemblePublic.model_validate({"unit": "participant", "states": 2, **extra})
-        small = {**fields, "power": [0, 1], "initial": [1, 0], "clip": 0.3 if delta else None, **policy}
+        small = {
+            **fields,
+            "power": [0, 1],
+            "initial": [1, 0],
+            "clip": 0.3 if delta else None,
+            **policy,
+        }
         problem = kind.model_validate(small)
         plan = problem.plan(public, Budget(epsilon=(3 if delta else 1) * 10**9, delta=delta))
         one, other = (
-            DrEnsembleDataset.read_rows(public, DrEnsembleContent(trajectories=each)) for each in (left, right)
+            DrEnsembleDataset.read_rows(public, DrEnsembleContent(trajectories=each))
+            for each in (left, right)
         )
         cases.append(Neighbours(f"dr_ensemble, counts, {name}", problem, public, plan, one, other))
     floor, change = 0.1, 0.03
@@ -122,16 +159,27 @@ def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
         ("row", [row, end, end], [moved, end, end]),
         ("participant", [row, row, end], [moved, moved, end]),
     ):
-        support = [(origin, to) for origin, part in enumerate(rows) for to in range(3) if part[to] > 0]
+        support = [
+            (origin, to) for origin, part in enumerate(rows) for to in range(3) if part[to] > 0
+        ]
         public = DrEnsemblePublic.model_validate(
-            {"unit": unit, "states": 3, "min_probability": floor, "row_change": change, "support": support}
+            {
+                "unit": unit,
+                "states": 3,
+                "min_probability": floor,
+                "row_change": change,
+                "support": support,
+            }
         )
         problem = kind.model_validate(fields)
         plan = problem.plan(public, Budget(epsilon=4 * 10**9, delta=10**13))
         one, other = (
-            DrEnsembleDataset.read_rows(public, DrEnsembleContent(transitions=each)) for each in (rows, others_rows)
+            DrEnsembleDataset.read_rows(public, DrEnsembleContent(transitions=each))
+            for each in (rows, others_rows)
         )
-        cases.append(Neighbours(f"dr_ensemble, dirichlet, unit {unit}", problem, public, plan, one, other))
+        cases.append(
+            Neighbours(f"dr_ensemble, dirichlet, unit {unit}", problem, public, plan, one, other)
+        )
     return tuple(cases)
 
 
@@ -144,7 +192,9 @@ def otherwise(problem: Any, public: DrEnsemblePublic) -> dict[str, dict[str, Any
         "price": {"price": [2 * price for price in problem.price[1:]]},
         "utility": {"price": None, "utility": [[float(state) for state in range(states)]] * 3},
         "discomfort_weight": {"discomfort_weight": 2 * problem.discomfort_weight},
-        "initial": {"initial": "released" if problem.initial != "released" else [1 / states] * states},
+        "initial": {
+            "initial": "released" if problem.initial != "released" else [1 / states] * states
+        },
         "first_step": {"first_step": problem.first_step + 1},
         "limits": {"limits": {"of": "each", "feeder": 1e6, "ramp": 1e6}, **EXACT},
         "event": {"event": [[0, 1]]},

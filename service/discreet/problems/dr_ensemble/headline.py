@@ -11,7 +11,15 @@ import numpy as np
 from discreet.problems.dr_ensemble.clock import hours_of
 from discreet.problems.dr_ensemble.measurements import price_in_words
 from discreet.problems.dr_ensemble.result import MONEY, DrEnsembleResult
-from discreet.problems.headlines import NO_SIGN, NOT_FROM_ZERO, Headline, counted, figure, headline, only_noise
+from discreet.problems.headlines import (
+    NO_SIGN,
+    NOT_FROM_ZERO,
+    Headline,
+    counted,
+    figure,
+    headline,
+    only_noise,
+)
 from discreet_client import intervals
 from discreet_client.intervals import percent, plain
 
@@ -28,29 +36,54 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
     if limits and not limits["kept"]:
         found.append(Headline(limits["says"]))
     if "saving" in result:
-        people, lost = result.get("states", {}).get("participants"), intervals.is_mostly_noise(result)
+        people, lost = (
+            result.get("states", {}).get("participants"),
+            intervals.is_mostly_noise(result),
+        )
         every = (
-            f", {figure(_times(result, people, 'saving'), 'saving')} for all {people:,}" if people and not lost else ""
+            f", {figure(_times(result, people, 'saving'), 'saving')} for all {people:,}"
+            if people and not lost
+            else ""
         )
         after = f" for each load against no control{every}, in the money of the price, discomfort deducted"
-        one = headline(DrEnsembleResult, result, "saving", "Following the released policy saves ", after)
+        one = headline(
+            DrEnsembleResult, result, "saving", "Following the released policy saves ", after
+        )
         found.append(replace(one, unit=_money(problem, result)))
         if people and not lost and "edges" in result["states"]:
             found.append(_together(result, people))
         if (share := _energy(result)) and one.good_for not in UNKNOWN:
-            less = "; what is not drawn then is not drawn later: loads are shed, not moved" if share < LESS else ""
-            found.append(Headline("With control a load takes some ", percent(share), f" of the energy without{less}"))
+            less = (
+                "; what is not drawn then is not drawn later: loads are shed, not moved"
+                if share < LESS
+                else ""
+            )
+            found.append(
+                Headline(
+                    "With control a load takes some ",
+                    percent(share),
+                    f" of the energy without{less}",
+                )
+            )
     if limits and limits["kept"]:
         found.append(Headline(limits["says"]))
     if "event_saving" in result:
         found.append(_event(problem, result))
-    noise, states = only_noise(result, "block_transitions" if "block_transitions" in result else "transitions")
+    noise, states = only_noise(
+        result, "block_transitions" if "block_transitions" in result else "transitions"
+    )
     if noise:
-        what = counted(states, "state") if "transitions" in result else f"{states:,} states in blocks of the day"
+        what = (
+            counted(states, "state")
+            if "transitions" in result
+            else f"{states:,} states in blocks of the day"
+        )
         found.append(Headline("How loads go on from ", f"{noise:,} of {what}", " is only noise"))
     if {"achieved_saving", "true_saving"} <= result.keys():
         best = f", where the best policy would save {figure(result, 'true_saving')} (simulation)"
-        found.append(Headline("Of the true loads it saves ", figure(result, "achieved_saving"), best))
+        found.append(
+            Headline("Of the true loads it saves ", figure(result, "achieved_saving"), best)
+        )
     return found
 
 
@@ -73,13 +106,19 @@ def _together(result: Mapping[str, Any], people: int) -> Headline:
     return Headline(f"All {people:,} participants together save ", saved, after)
 
 
-def _times(result: Mapping[str, Any], people: int, name: str, step: int | None = None) -> dict[str, Any]:
+def _times(
+    result: Mapping[str, Any], people: int, name: str, step: int | None = None
+) -> dict[str, Any]:
     """A number of one load, or that of one step, as one of all loads, with its interval where it has one."""
     said = result.get("uncertainty") or {}
     value, ends = result[name], said.get("values", {}).get(name) or {}
     if step is not None:
         value, ends = value[step], {end: one[step] for end, one in ends.items()}
-    values = {name: {end: people * one for end, one in ends.items()}} if ends and None not in ends.values() else {}
+    values = (
+        {name: {end: people * one for end, one in ends.items()}}
+        if ends and None not in ends.values()
+        else {}
+    )
     lost = said.get("noise_dominates", {}) if step is None else {}
     known = {"uncertainty": {**said, "values": values, "noise_dominates": lost}} if said else {}
     return {name: people * value, **known}
@@ -92,14 +131,18 @@ def _event(problem: Mapping[str, Any], result: Mapping[str, Any]) -> Headline:
     less, back = result["event_saving"], result["rebound"]
     signed = result if less >= 0 else _turned(result, "event_saving")
     other = result if back >= 0 else _turned(result, "rebound")
-    outside = f"{figure(other, 'rebound')}{unit} {'more' if back >= 0 else 'less'} at all other times"
+    outside = (
+        f"{figure(other, 'rebound')}{unit} {'more' if back >= 0 else 'less'} at all other times"
+    )
     people = states.get("participants")
     every = ""
     if people and not intervals.is_mostly_noise(result):
         every = f"; of all {people:,} that is {plain(people * abs(less), 3)} and {plain(people * abs(back), 3)}"
     when = hours_of(problem, states, result["event"])
     after = f"{unit} {'less' if less >= 0 else 'more'} than without control, and {outside}{every}"
-    one = headline(DrEnsembleResult, signed, "event_saving", f"In the event ({when}) a load draws ", after)
+    one = headline(
+        DrEnsembleResult, signed, "event_saving", f"In the event ({when}) a load draws ", after
+    )
     return replace(one, unit="kWh" if unit else one.unit)
 
 
@@ -109,7 +152,11 @@ def _turned(result: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     ends = said.get("values", {}).get(name) or {}
     turned = {name: {"lower": -ends["upper"], "upper": -ends["lower"]}} if ends else {}
     values = {**said.get("values", {}), **turned}
-    return {**result, name: -result[name], **({"uncertainty": {**said, "values": values}} if said else {})}
+    return {
+        **result,
+        name: -result[name],
+        **({"uncertainty": {**said, "values": values}} if said else {}),
+    }
 
 
 def _energy(result: Mapping[str, Any]) -> float:

@@ -38,7 +38,11 @@ MOST_STEPS = 40_000
 
 
 def uncertainty(
-    control: Control, estimate: Estimate, policy: Policy, initial: Floats | None, answer: dict[str, Any]
+    control: Control,
+    estimate: Estimate,
+    policy: Policy,
+    initial: Floats | None,
+    answer: dict[str, Any],
 ) -> Uncertainty:
     """Of the fields of `answer`: 5 and 95 % of the draws, made wider where they do not hold the answer, and by as far
     as it moves where moves that may be noise alone were never made.
@@ -59,8 +63,12 @@ def uncertainty(
     start = control.start(estimate.visits) if initial is None else initial
     first, widths = control.first_rows(rows).astype(bool), estimate.row_noise()
     times = [control.time(moves, start) for moves in (estimate.transitions, policy)]
-    relied = max(float(start[first].sum()), *(float(time[rows].sum()) for time in times)) > MOST_RELIED
-    noise = max(float(start @ control.first_rows(widths)), *(float(time @ widths) for time in times))
+    relied = (
+        max(float(start[first].sum()), *(float(time[rows].sum()) for time in times)) > MOST_RELIED
+    )
+    noise = max(
+        float(start @ control.first_rows(widths)), *(float(time @ widths) for time in times)
+    )
     matrix = estimate.public.matrix
     said = Uncertainty(
         level=LEVEL,
@@ -132,7 +140,11 @@ def _unsure(noise: Floats, relied: Floats, width: Ints, most: int) -> Ints:
 
 
 def _interval(
-    draws: Floats, answer: Floats, stretch: float, moved: Sequence[Floats], ends: tuple[Floats, Floats] | None = None
+    draws: Floats,
+    answer: Floats,
+    stretch: float,
+    moved: Sequence[Floats],
+    ends: tuple[Floats, Floats] | None = None,
 ) -> Interval:
     """Stretched about the median of the draws, within what any of them says and the answer; then by as much longer on
     either side as the answer may have been `moved` at most, for one reason and another: each has an axis in front.
@@ -143,7 +155,10 @@ def _interval(
     lower = np.minimum(np.maximum(middle - stretch * (middle - lower), least), answer)
     upper = np.maximum(np.minimum(middle + stretch * (upper - middle), most), answer)
     for away in moved:
-        lower, upper = lower + np.minimum(away.min(axis=0), 0.0), upper + np.maximum(away.max(axis=0), 0.0)
+        lower, upper = (
+            lower + np.minimum(away.min(axis=0), 0.0),
+            upper + np.maximum(away.max(axis=0), 0.0),
+        )
     if ends is not None:  # also the answer, which may be beyond them by a rounding
         lower, upper = np.maximum(lower, ends[0]), np.minimum(upper, ends[1])
         lower, upper = np.minimum(lower, answer), np.maximum(upper, answer)

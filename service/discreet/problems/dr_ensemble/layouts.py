@@ -11,10 +11,17 @@ if TYPE_CHECKING:
     from discreet.problems.dr_ensemble.dataset import DrEnsemblePublic
 
 OWNER = Column(
-    "participant", "names", "Whose row it is", words=("meter", "customer", "household", "user", "id"), owner=True
+    "participant",
+    "names",
+    "Whose row it is",
+    words=("meter", "customer", "household", "user", "id"),
+    owner=True,
 )
 TIME = Column(
-    "time", "times", "When it was read", words=("timestamp", "date", "datetime", "when", "zeit", "zeitstempel")
+    "time",
+    "times",
+    "When it was read",
+    words=("timestamp", "date", "datetime", "when", "zeit", "zeitstempel"),
 )
 OTHER_FILES = (
     "Your file has kW at times? Change the public part: `edges` are the kW between states, `meters` says when readings"
@@ -42,15 +49,37 @@ def columns(public: DrEnsemblePublic) -> list[Column]:
     last = public.states - 1
     if public.row_change is not None:
         return [
-            Column("from", "integers", "State before, counted from 0", 0, last, words=("origin", "state")),
-            Column("to", "integers", "State after, counted from 0", 0, last, words=("next", "next_state")),
-            Column("probability", "numbers", "How probable the step is", 0, 1, words=("p", "share")),
+            Column(
+                "from",
+                "integers",
+                "State before, counted from 0",
+                0,
+                last,
+                words=("origin", "state"),
+            ),
+            Column(
+                "to",
+                "integers",
+                "State after, counted from 0",
+                0,
+                last,
+                words=("next", "next_state"),
+            ),
+            Column(
+                "probability", "numbers", "How probable the step is", 0, 1, words=("p", "share")
+            ),
         ]
     if public.meters is not None:
         return [OWNER, TIME, _power(public)]
     return [
         OWNER,
-        Column("step", "integers", "Place in the sequence, counted from 0", 0, words=("period", "t", "time")),
+        Column(
+            "step",
+            "integers",
+            "Place in the sequence, counted from 0",
+            0,
+            words=("period", "t", "time"),
+        ),
         Column("state", "integers", "State, counted from 0", 0, last, words=("s", "bin", "level")),
     ]
 
@@ -58,7 +87,19 @@ def columns(public: DrEnsemblePublic) -> list[Column]:
 def _power(public: DrEnsemblePublic) -> Column:
     assert public.edges is not None
     assert public.meters is not None
-    low, high = (public.edges[0], public.edges[-1]) if public.meters.outside == "refuse" else (None, None)
+    low, high = (
+        (public.edges[0], public.edges[-1]) if public.meters.outside == "refuse" else (None, None)
+    )
     words = ("power", "load", "value", "kilowatt")
     hours = public.meters.interval_seconds / 3600
-    return Column("kw", "numbers", "Power in kW", low, high, words=words, gaps=True, never=NO_METER, hours=hours)
+    return Column(
+        "kw",
+        "numbers",
+        "Power in kW",
+        low,
+        high,
+        words=words,
+        gaps=True,
+        never=NO_METER,
+        hours=hours,
+    )

@@ -38,9 +38,11 @@ class LoadLimits(Frozen):
     of: Literal["all", "each"] = Field(
         description="Whose load is meant: that of all public `participants` together, as a feeder's, or of each"
     )
-    feeder: Real | Annotated[tuple[Real | None, ...], InPieces(max_length=MOST_STEPS)] | None = Field(
-        default=None,
-        description="The load is at most that: in each step, or a number for each step, null where there is none",
+    feeder: Real | Annotated[tuple[Real | None, ...], InPieces(max_length=MOST_STEPS)] | None = (
+        Field(
+            default=None,
+            description="The load is at most that: in each step, or a number for each step, null where there is none",
+        )
     )
     ramp: Annotated[Real, Field(ge=0)] | None = Field(
         default=None, description="From each step to the next the load changes by at most that"
@@ -67,16 +69,27 @@ class LoadLimits(Frozen):
         loads = self.loads(public)
         each = self.feeder if isinstance(self.feeder, tuple) else (self.feeder,) * horizon
         feeder = np.array([np.inf if one is None else one / loads for one in each])
-        return Limits(feeder, np.full(horizon - 1, np.inf if self.ramp is None else self.ramp / loads))
+        return Limits(
+            feeder, np.full(horizon - 1, np.inf if self.ramp is None else self.ramp / loads)
+        )
 
 
 class LimitsTold(TypedDict):
     """How a policy keeps the limits that were asked for; of one load, in the unit of power."""
 
     kept: Annotated[bool, Field(description="Whether the expected load is within all of them")]
-    says: Annotated[str, Field(description="What they ask and cost; where they cannot be kept which, where and why")]
-    feeder: NotRequired[Annotated[list[float | None], Field(description="The most that a load may take in each step")]]
-    ramp: NotRequired[Annotated[float, Field(description="The most that it may change by from step to step")]]
+    says: Annotated[
+        str,
+        Field(description="What they ask and cost; where they cannot be kept which, where and why"),
+    ]
+    feeder: NotRequired[
+        Annotated[
+            list[float | None], Field(description="The most that a load may take in each step")
+        ]
+    ]
+    ramp: NotRequired[
+        Annotated[float, Field(description="The most that it may change by from step to step")]
+    ]
     price: Annotated[
         list[float],
         Field(
@@ -84,7 +97,10 @@ class LimitsTold(TypedDict):
         ),
     ]
     cost: Annotated[
-        float, Field(description="How much less a load saves than without limits, in the money of the price")
+        float,
+        Field(
+            description="How much less a load saves than without limits, in the money of the price"
+        ),
     ]
     strays: Annotated[
         float,
@@ -95,7 +111,9 @@ class LimitsTold(TypedDict):
     ]
 
 
-def issues(asked: LoadLimits, public: DrEnsemblePublic, horizon: int, policy: str, pointer: str) -> list[FieldIssue]:
+def issues(
+    asked: LoadLimits, public: DrEnsemblePublic, horizon: int, policy: str, pointer: str
+) -> list[FieldIssue]:
     """What keeps limits from being those of a problem."""
     found = []
     if asked.of == "all" and public.participants is None:
@@ -129,10 +147,16 @@ def told(
     assert limits is not None
     assert price is not None
     free = replace(control, limits=None, event=None)
-    cost = float(free.answer(transitions, free.solve(transitions), start)["saving"] - answer["saving"])
+    cost = float(
+        free.answer(transitions, free.solve(transitions), start)["saving"] - answer["saving"]
+    )
     beyond = limits.excess(load, float(np.ptp(power)))
     kept = not any(one.any() for one in beyond)
-    says = _kept(asked, public, cost) if kept else _not_kept(asked, public, limits, power, load, start, beyond)
+    says = (
+        _kept(asked, public, cost)
+        if kept
+        else _not_kept(asked, public, limits, power, load, start, beyond)
+    )
     variance = control.spread(policy, start) @ power**2 - load**2
     strays = float(np.sqrt(max(float(variance.max()), 0.0) * asked.loads(public)))
     found = LimitsTold(kept=kept, says=says, price=price.tolist(), cost=cost, strays=strays)
@@ -158,17 +182,23 @@ def advice(
     return tuple(said)
 
 
-def _unreachable(asked: LoadLimits, public: DrEnsemblePublic, limits: Limits, over: Floats, faster: Floats) -> str:
+def _unreachable(
+    asked: LoadLimits, public: DrEnsemblePublic, limits: Limits, over: Floats, faster: Floats
+) -> str:
     """Which limit no policy keeps by itself, whatever is released."""
     loads = asked.loads(public)
     if over.max() > 0:
         step = int(np.argmax(over > 0))
-        least, most = (_written(loads * one, public) for one in (limits.feeder[step] + over[step], limits.feeder[step]))
-        return (
-            f"no policy keeps the limits: at step {step} {_whose(asked, public)} is at least {least}, of at most {most}"
+        least, most = (
+            _written(loads * one, public)
+            for one in (limits.feeder[step] + over[step], limits.feeder[step])
         )
+        return f"no policy keeps the limits: at step {step} {_whose(asked, public)} is at least {least}, of at most {most}"
     step = int(np.argmax(faster > 0))
-    least, most = (_written(loads * one, public) for one in (limits.ramp[step] + faster[step], limits.ramp[step]))
+    least, most = (
+        _written(loads * one, public)
+        for one in (limits.ramp[step] + faster[step], limits.ramp[step])
+    )
     changes = f"from step {step} to {step + 1} {_whose(asked, public)} changes by at least {least}"
     return f"no policy keeps the limits: {changes}, of at most {most}"
 
@@ -196,7 +226,11 @@ def _not_kept(
 ) -> str:
     """Where limits are exceeded most, by how much, and the least that any policy reaches there."""
     (over, faster), loads = beyond, asked.loads(public)
-    mask, horizon, steps = public.mask(), load.size, int(np.count_nonzero(over) + np.count_nonzero(faster))
+    mask, horizon, steps = (
+        public.mask(),
+        load.size,
+        int(np.count_nonzero(over) + np.count_nonzero(faster)),
+    )
     feeder = over.max() >= faster.max(initial=0.0)
     step = int(np.argmax(over if feeder else faster))
     if feeder:
@@ -214,9 +248,7 @@ def _not_kept(
         why = "that is where `initial` has them, which no policy changes"
     more = f" (and at {steps - 1} more)" if steps > 1 else ""
     excess = plain(loads * (reached - most), 3)
-    return (
-        f"The limits cannot be kept: {what} of at most {_written(loads * most, public)}, {excess} too much{more}; {why}"
-    )
+    return f"The limits cannot be kept: {what} of at most {_written(loads * most, public)}, {excess} too much{more}; {why}"
 
 
 def _written(power: float, public: DrEnsemblePublic) -> str:
@@ -228,7 +260,9 @@ def _whose(asked: LoadLimits, public: DrEnsemblePublic) -> str:
     return "the load of each" if asked.of == "each" else f"the load of all {public.participants:,}"
 
 
-def event_steps(event: tuple[tuple[int, int], ...] | None, price: tuple[float, ...] | None, horizon: int) -> Any:
+def event_steps(
+    event: tuple[tuple[int, int], ...] | None, price: tuple[float, ...] | None, horizon: int
+) -> Any:
     """bool[T]: the steps of the event; as asked, else those that are dear where a price has two levels, the dear ones
     in fewer than half of the steps. None where there is no event."""
     steps: NDArray[np.bool_] = np.zeros(horizon, dtype=bool)

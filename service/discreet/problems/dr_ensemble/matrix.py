@@ -23,17 +23,25 @@ def matrix_content(
     n = len(mask)
     if len(rows) != n:
         raise InvalidInput(f"{n} rows are needed, one a state; found {len(rows)}", pointer=prefix)
-    ragged = [FieldIssue(f"{prefix}/{row}", f"{n} entries are needed") for row in range(n) if len(rows[row]) != n]
+    ragged = [
+        FieldIssue(f"{prefix}/{row}", f"{n} entries are needed")
+        for row in range(n)
+        if len(rows[row]) != n
+    ]
     if ragged:
         raise InvalidInput(ragged[:MAX_ISSUES])
     matrix = np.array(rows, dtype=np.float64)
     found = []
     for origin, to in np.argwhere(~mask & (matrix > 0))[:MAX_ISSUES]:
-        found.append(FieldIssue(f"{prefix}/{origin}/{to}", "outside the public support only 0 may stand"))
+        found.append(
+            FieldIssue(f"{prefix}/{origin}/{to}", "outside the public support only 0 may stand")
+        )
     for origin, to in np.argwhere(mask & (matrix < floor))[:MAX_ISSUES]:
         found.append(FieldIssue(f"{prefix}/{origin}/{to}", f"below min_probability {floor}"))
     for origin in np.flatnonzero(np.abs(matrix.sum(axis=1) - 1) > SUM_TOLERANCE)[:MAX_ISSUES]:
-        found.append(FieldIssue(f"{prefix}/{origin}", f"must sum to 1; sums to {matrix[origin].sum():.12g}"))
+        found.append(
+            FieldIssue(f"{prefix}/{origin}", f"must sum to 1; sums to {matrix[origin].sum():.12g}")
+        )
     if found:
         raise InvalidInput(found[:MAX_ISSUES])
     return {"transitions": matrix}
@@ -42,7 +50,9 @@ def matrix_content(
 def matrix_table(mask: NDArray[np.bool_], floor: float, table: pa.Table) -> Content:
     """The same of columns `from, to, probability`."""
     n = len(mask)
-    columns = integer_columns(table, {"from": (0, n - 1), "to": (0, n - 1)}, "/content", beside=("probability",))
+    columns = integer_columns(
+        table, {"from": (0, n - 1), "to": (0, n - 1)}, "/content", beside=("probability",)
+    )
     probability = real_column(table, "probability", "/content")
     cells = columns["from"] * n + columns["to"]
     if np.unique(cells).size != cells.size:

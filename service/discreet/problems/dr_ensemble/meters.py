@@ -100,13 +100,16 @@ class Meters(Frozen):
         "the trajectory ends before the gap (not with `steps`)",
     )
     carry: Annotated[int, Field(strict=True, ge=0, le=MOST_CARRIED)] = Field(
-        default=0, description="At most so many periods in a row take the state of the one before, and are no gap"
+        default=0,
+        description="At most so many periods in a row take the state of the one before, and are no gap",
     )
     outside: Literal["clamp", "refuse"] = Field(
-        default="clamp", description="Power outside the edges counts to the outer states, or is refused"
+        default="clamp",
+        description="Power outside the edges counts to the outer states, or is refused",
     )
     utc_offset: Annotated[str, Field(pattern=r"^(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$")] | None = Field(
-        default=None, description="Of times that name no zone, as +01:00; absent: such times are refused"
+        default=None,
+        description="Of times that name no zone, as +01:00; absent: such times are refused",
     )
 
 
@@ -124,7 +127,9 @@ def packed_readings(items: Sequence[Any]) -> Packed:
     zoned = [time.tzinfo is not None for time in times]
     return {
         # As objects: an array of fixed-width text drops zero characters, and two participants would be one.
-        "participant": np.fromiter((str(row["participant"]) for row in items), dtype=object, count=len(items)),
+        "participant": np.fromiter(
+            (str(row["participant"]) for row in items), dtype=object, count=len(items)
+        ),
         "time": np.array([microseconds(_aware(time)) for time in times], dtype=np.int64),
         "zoned": np.array(zoned, dtype=bool),
         "kw": np.array([row["kw"] for row in items], dtype=np.float64),
@@ -213,7 +218,10 @@ def _times(rule: MeterRule, column: pa.ChunkedArray) -> Ints:
         days = column.cast(pa.int32()).to_numpy().astype(np.int64)
         time, zoned = _scaled(days, 1, 86_400), False
     elif pa.types.is_timestamp(kind):
-        time, zoned = _scaled(column.cast(pa.int64()).to_numpy(), UNITS[kind.unit], 1), kind.tz is not None
+        time, zoned = (
+            _scaled(column.cast(pa.int64()).to_numpy(), UNITS[kind.unit], 1),
+            kind.tz is not None,
+        )
     else:
         raise InvalidInput(f"column 'time' holds {kind}; {TIME}", pointer="/content")
     return _local(rule, time, np.full(time.size, not zoned), "/content")
@@ -250,9 +258,18 @@ def _of_texts(rule: MeterRule, column: pa.ChunkedArray) -> Ints:
 def sample_tables() -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:
     """Good series in every form of their columns, and such as are refused."""
     rule: dict[str, Any] = {"start": "2026-01-01T00:00:00Z", "interval_seconds": 3600}
-    public: dict[str, Any] = {"unit": "participant", "states": 2, "edges": [0, 1, 2], "meters": rule}
+    public: dict[str, Any] = {
+        "unit": "participant",
+        "states": 2,
+        "edges": [0, 1, 2],
+        "meters": rule,
+    }
     clock = [datetime(2026, 1, 1, hour, tzinfo=UTC) for hour in (0, 1, 0, 1)]
-    readings: dict[str, list[Any]] = {"participant": [1, 1, 2, 2], "time": clock, "kw": [0.5, 1.5, 1.5, 0.5]}
+    readings: dict[str, list[Any]] = {
+        "participant": [1, 1, 2, 2],
+        "time": clock,
+        "kw": [0.5, 1.5, 1.5, 0.5],
+    }
     yield public, readings
     yield public, readings | {"participant": ["b", "b", "a", "a"], "kw": [0, 1, 2, 3]}
     naive = [time.replace(tzinfo=None) for time in clock]
@@ -266,7 +283,10 @@ def sample_tables() -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:
     for times in (late, naive):
         yield carried, readings | {"time": times}
     yield here, readings | {"time": [time.date() for time in clock]}
-    yield here, readings | {"time": [datetime(9999, 12, 30)] * 4, "kw": [float("nan"), 1e300, -1.0, 0.0]}
+    yield (
+        here,
+        readings | {"time": [datetime(9999, 12, 30)] * 4, "kw": [float("nan"), 1e300, -1.0, 0.0]},
+    )
 
 
 def sample_content() -> dict[str, Any]:

@@ -42,19 +42,25 @@ def counts_event(
         rho=budget.rho,
     )
     length = "" if public.steps is None else f" of {public.steps} steps each"
-    quantity = f"{cells} shares of transitions, summed over participants{length}; a participant's sum to 1"
+    quantity = (
+        f"{cells} shares of transitions, summed over participants{length}; a participant's sum to 1"
+    )
     known = ["every participant's number of steps is public"] if public.steps is not None else []
     return event, quantity, (*known, "whose record a trajectory is, is recorded truly")
 
 
-def dirichlet_event(public: DrEnsemblePublic, budget: Budget, prior: float) -> tuple[Any, str, tuple[str, ...]]:
+def dirichlet_event(
+    public: DrEnsemblePublic, budget: Budget, prior: float
+) -> tuple[Any, str, tuple[str, ...]]:
     """Rows compose: a person may be in all of them. A row with one possible transition says nothing."""
     mask = public.mask()
     assert public.row_change is not None
     assert public.min_probability is not None
     random_rows = int((mask.sum(axis=1) > 1).sum())
     if random_rows == 0:
-        raise InvalidInput("every state has one transition: nothing is private", pointer="/problem/dataset")
+        raise InvalidInput(
+            "every state has one transition: nothing is private", pointer="/problem/dataset"
+        )
     entries = f"two entries of a row of the transition matrix move by at most {public.row_change / 2:g} each"
     one = public.unit == "row"
     event = calibration.dirichlet(

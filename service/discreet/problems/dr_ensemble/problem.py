@@ -42,7 +42,12 @@ from discreet.problems.dr_ensemble.fitting import issues
 from discreet.problems.dr_ensemble.limits import LoadLimits, event_steps
 from discreet.problems.dr_ensemble.measurements import HOUR, tariff_utility
 from discreet.problems.dr_ensemble.noise import counts_event, dirichlet_event, grid_of
-from discreet.problems.dr_ensemble.result import DrEnsembleResult, matrix_rows, policy_rows, states_of
+from discreet.problems.dr_ensemble.result import (
+    DrEnsembleResult,
+    matrix_rows,
+    policy_rows,
+    states_of,
+)
 from discreet.problems.dr_ensemble.synthesis import SYNTHESIS
 from discreet.problems.numbers import CLIP, Budget, Count, Flag, Real
 from discreet.problems.plans import NoiseSummary, Plan, Resources, sized
@@ -82,7 +87,9 @@ class DrEnsemble(ProblemOnData):
     shape: ClassVar[tuple[str, ...]] = ("states", "support", "day")
     model: ClassVar[str] = MODEL
     asked_again: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("discomfort_weight", "price", "limits", "event", "power", "utility", "initial"), ALWAYS),
+        **dict.fromkeys(
+            ("discomfort_weight", "price", "limits", "event", "power", "utility", "initial"), ALWAYS
+        ),
         "uncertainty": ALWAYS,
         **dict.fromkeys(ONE_MATRIX, "where the dataset has no `day`"),
         "first_step": "where the dataset has a `day`",
@@ -90,17 +97,19 @@ class DrEnsemble(ProblemOnData):
     in_proportion: ClassVar[frozenset[str]] = frozenset({"price", "power", "utility"})
 
     kind: Literal["dr_ensemble"]
-    power: Annotated[tuple[Real, ...], InPieces(min_length=2, max_length=MAX_STATES)] | None = Field(
-        default=None,
-        description="Power of each state. Absent: the middles of the bins between the public `edges` of the dataset",
+    power: Annotated[tuple[Real, ...], InPieces(min_length=2, max_length=MAX_STATES)] | None = (
+        Field(
+            default=None,
+            description="Power of each state. Absent: the middles of the bins between the public `edges` of the dataset",
+        )
     )
     price: Annotated[tuple[Real, ...], InPieces(min_length=2, max_length=100_000)] | None = Field(
         default=None,
         description="Money per unit of power in each step; the utility is then minus price times power. Of a price per "
         "kWh that times the hours of a step: 0.30 a kWh is 0.075 a kW in steps of a quarter of an hour",
     )
-    utility: Annotated[tuple[Numbers, ...], InPieces(min_length=2, max_length=100_000)] | None = Field(
-        default=None, description="Money by step and state, instead of `price`"
+    utility: Annotated[tuple[Numbers, ...], InPieces(min_length=2, max_length=100_000)] | None = (
+        Field(default=None, description="Money by step and state, instead of `price`")
     )
     discomfort_weight: Annotated[
         Real,
@@ -121,7 +130,8 @@ class DrEnsemble(ProblemOnData):
         "evening",
     )
     limits: LoadLimits | None = Field(
-        default=None, description="What the expected load is kept within: the best policy that does is found"
+        default=None,
+        description="What the expected load is kept within: the best policy that does is found",
     )
     event: Annotated[tuple[tuple[Count, Count], ...], InPieces(max_length=1000)] | None = Field(
         default=None,
@@ -131,7 +141,8 @@ class DrEnsemble(ProblemOnData):
     method: Literal["auto", "counts", "dirichlet"] = "auto"
     policy: Literal["exact", "taylor", "digamma", "average"] = "exact"
     concentration: Annotated[Real, Field(gt=0, le=1e12)] | None = Field(
-        default=None, description="k of the last three policies; the Dirichlet mechanism's own when not given"
+        default=None,
+        description="k of the last three policies; the Dirichlet mechanism's own when not given",
     )
     samples: Annotated[int, Field(strict=True, ge=1, le=10_000)] | None = Field(
         default=None, description="Draws of the average policy; its closed form when not given"
@@ -142,7 +153,8 @@ class DrEnsemble(ProblemOnData):
         "that of least expected error, by public figures",
     )
     prior: Annotated[Real, Field(ge=0, le=1e6)] = Field(
-        default=0.0, description="Added to each parameter of a Dirichlet draw; lets small epsilons be met"
+        default=0.0,
+        description="Added to each parameter of a Dirichlet draw; lets small epsilons be met",
     )
 
     uncertainty: Flag = INTERVALS
@@ -157,7 +169,9 @@ class DrEnsemble(ProblemOnData):
 
     @classmethod
     def vary(cls, content: dict[str, Any], number: int) -> None:
-        content["trajectories"][0] = [number // 3**step % 3 for step in range(len(content["trajectories"][0]))]
+        content["trajectories"][0] = [
+            number // 3**step % 3 for step in range(len(content["trajectories"][0]))
+        ]
 
     @classmethod
     def worst_cases(cls) -> tuple[Neighbours, ...]:
@@ -179,7 +193,10 @@ class DrEnsemble(ProblemOnData):
         if public.day is not None:
             advice.append(day_advice(public))
         advice += price_advice(self.price, public)
-        start, control = None if self.initial == "released" else np.array(self.initial), self.control(public, plan)
+        start, control = (
+            None if self.initial == "released" else np.array(self.initial),
+            self.control(public, plan),
+        )
         advice += policy_advice(public, control, start)
         if self.limits is not None and control.limits is not None:
             advice += limits.advice(self.limits, public, control.limits, control.power, start)
@@ -201,7 +218,9 @@ class DrEnsemble(ProblemOnData):
                 event, quantity, assumptions = dirichlet_event(public, budget, self.prior)
         except ValueError as error:
             pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"
-            says = f"{error}" if budget.delta == 0 else f"{error}; a larger epsilon or delta is needed"
+            says = (
+                f"{error}" if budget.delta == 0 else f"{error}; a larger epsilon or delta is needed"
+            )
             if method == "dirichlet":
                 says += ", or a `prior`: without one, a row's draw loses more than epsilon however much noise it has"
             raise InvalidInput(says, pointer=pointer) from None
@@ -213,8 +232,12 @@ class DrEnsemble(ProblemOnData):
             resources=Resources.padded(
                 0.25 * (1 + cells // 100_000),
                 # Cells are looked up at random: the more there are, the farther away they lie.
-                work=public.most_rows * (20e-9 + 80e-9 * min(1.0, cells / 1e5)) if method == "counts" else 0.0,
-                content_bytes=12.0 * public.most_rows if method == "counts" else 8.0 * public.states**2,
+                work=public.most_rows * (20e-9 + 80e-9 * min(1.0, cells / 1e5))
+                if method == "counts"
+                else 0.0,
+                content_bytes=12.0 * public.most_rows
+                if method == "counts"
+                else 8.0 * public.states**2,
                 memory_bytes=(1 << 28)
                 + 64 * horizon * public.states
                 + 100 * cells
@@ -230,7 +253,11 @@ class DrEnsemble(ProblemOnData):
                 if self.initial == "released"
                 else "`initial` and `power` were chosen without looking at the data",
                 *assumptions,
-                *([sized(f"{public.most_rows} states of trajectories")] if method == "counts" else []),
+                *(
+                    [sized(f"{public.most_rows} states of trajectories")]
+                    if method == "counts"
+                    else []
+                ),
             ),
             advice=() if isinstance(self.clip, float) else clip_advice(tried, self.clip == "auto"),
             parameters={
@@ -264,7 +291,9 @@ class DrEnsemble(ProblemOnData):
         control = replace(self.control(public, plan), limits=None)
         return tuple(expectations(public, plan, control, initial, confidence, around))
 
-    def _clip(self, public: DrEnsemblePublic, budget: Budget, cells: int) -> tuple[float | None, list[Clip]]:
+    def _clip(
+        self, public: DrEnsemblePublic, budget: Budget, cells: int
+    ) -> tuple[float | None, list[Clip]]:
         """The bound on the norm of a histogram, and what was expected of others: nothing without a delta."""
         least, _, _ = counts_event(public, budget, cells, CLIPS[-1])
         if isinstance(self.clip, float) or least.norm == "l1":
@@ -277,7 +306,9 @@ class DrEnsemble(ProblemOnData):
         )
         return (found[0].bound if found and self.clip == "auto" else None), found
 
-    def release(self, public: DrEnsemblePublic, plan: Plan, content: Content, noise: Noise) -> Released:
+    def release(
+        self, public: DrEnsemblePublic, plan: Plan, content: Content, noise: Noise
+    ) -> Released:
         """Noisy counts int64[cells] of transitions, in 1/grid participants, or drawn rows float64[cells].
 
         Counts: neighbours add, remove or replace one participant, who adds a vector of l1 norm at most grid and l2 norm
@@ -294,16 +325,24 @@ class DrEnsemble(ProblemOnData):
             drawn[origin, mask[origin]] = noise.dirichlet(rows[origin, mask[origin]])
         return {"transitions": drawn[mask]}
 
-    def diagnose(self, public: DrEnsemblePublic, plan: Plan, content: Content, noise: Noise) -> Released:
+    def diagnose(
+        self, public: DrEnsemblePublic, plan: Plan, content: Content, noise: Noise
+    ) -> Released:
         """The transition matrix that no noise was added to."""
         if plan.parameters["method"] == "dirichlet":
             return {"true_transitions": content["transitions"][public.mask()]}
-        return {"true_counts": transition_counts(public, content, plan.parameters["grid"], self._bound(plan))}
+        return {
+            "true_counts": transition_counts(
+                public, content, plan.parameters["grid"], self._bound(plan)
+            )
+        }
 
     def noised_sums(self, plan: Plan) -> frozenset[str]:
         return frozenset({"counts"} if plan.parameters["method"] == "counts" else ())
 
-    def finish(self, public: DrEnsemblePublic, plan: Plan, released: Released, progress: Progress) -> Result:
+    def finish(
+        self, public: DrEnsemblePublic, plan: Plan, released: Released, progress: Progress
+    ) -> Result:
         mask, control, horizon = public.mask(), self.control(public, plan), self.horizon
         estimate = estimates.estimated(public, plan, released)
         transitions = estimate.transitions
@@ -315,7 +354,9 @@ class DrEnsemble(ProblemOnData):
         answer = control.answer(transitions, policy, start)
         values = {
             public.matrix: Output(
-                transitions.tolist, numbers=transitions.size, table=lambda: matrix_rows(transitions, mask)
+                transitions.tolist,
+                numbers=transitions.size,
+                table=lambda: matrix_rows(transitions, mask),
             ),
             "policy": Output(
                 lambda: [policy.at(step).tolist() for step in range(horizon - 1)],
@@ -328,9 +369,13 @@ class DrEnsemble(ProblemOnData):
         }
         if self.uncertainty:
             answer[public.matrix] = transitions
-            values["uncertainty"] = intervals.uncertainty(control, estimate, policy, initial, answer)
+            values["uncertainty"] = intervals.uncertainty(
+                control, estimate, policy, initial, answer
+            )
         if self.limits is not None:
-            values["limits"] = limits.told(self.limits, public, control, transitions, policy, start, price, answer)
+            values["limits"] = limits.told(
+                self.limits, public, control, transitions, policy, start, price, answer
+            )
         if {"true_counts", "true_transitions"} & released.keys():
             unnoised = estimates.unnoised(public, plan, released)
             true = unnoised.transitions
@@ -338,13 +383,23 @@ class DrEnsemble(ProblemOnData):
             exact = replace(control, policy="exact")
             best = exact.answer(true, exact.solve(true, price=exact.price(true, start)[0]), start)
             values |= {
-                **{f"true_{name}": best[name] for name in ("expected_power", "default_power", "saving")},
+                **{
+                    f"true_{name}": best[name]
+                    for name in ("expected_power", "default_power", "saving")
+                },
                 "achieved_power": control.load(policy, start),
                 "achieved_saving": control.saving(true, control.cost_to_go(policy, true), start),
             }
-            if self.limits is None:  # else the best policy is that of one start, and no state has a best of its own
-                cost = lsmdp.cost_of_privacy(policy, true, control.utility, self.discomfort_weight, at=control.at)
-                values |= {"cost_of_privacy": cost, "achieved_saving": best["saving"] - float(start @ cost[0])}
+            if (
+                self.limits is None
+            ):  # else the best policy is that of one start, and no state has a best of its own
+                cost = lsmdp.cost_of_privacy(
+                    policy, true, control.utility, self.discomfort_weight, at=control.at
+                )
+                values |= {
+                    "cost_of_privacy": cost,
+                    "achieved_saving": best["saving"] - float(start @ cost[0]),
+                }
         return Result.of(self.Fields, values)
 
     def _bound(self, plan: Plan) -> float | None:
@@ -357,13 +412,17 @@ class DrEnsemble(ProblemOnData):
         power = public.middles if self.power is None else np.array(self.power)
         assert power is not None
         return Control(
-            utility=tariff_utility(self.price or (), power) if self.utility is None else np.array(self.utility),
+            utility=tariff_utility(self.price or (), power)
+            if self.utility is None
+            else np.array(self.utility),
             power=power,
             discomfort_weight=self.discomfort_weight,
             policy=self.policy,
             concentration=self.concentration or plan.parameters["concentration"],
             samples=self.samples,
-            at=None if public.day is None else public.day.block_of(self.first_step + np.arange(self.horizon - 1)),
+            at=None
+            if public.day is None
+            else public.day.block_of(self.first_step + np.arange(self.horizon - 1)),
             blocks=public.blocks,
             limits=None if self.limits is None else self.limits.of_one(public, self.horizon),
             event=event_steps(self.event, self.price, self.horizon),

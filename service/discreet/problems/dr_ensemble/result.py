@@ -29,33 +29,57 @@ class States(TypedDict):
     """What the states and the steps of a result are, all of it public."""
 
     power: Annotated[
-        list[float], Field(description="Of each state: as asked, or the middle of its bin", json_schema_extra=UNIT)
+        list[float],
+        Field(
+            description="Of each state: as asked, or the middle of its bin", json_schema_extra=UNIT
+        ),
     ]
-    edges: NotRequired[Annotated[list[float], Field(description="State s is edges[s] <= kW < edges[s + 1]")]]
-    blocks: NotRequired[Annotated[list[int], Field(description="At which step of the day each block begins")]]
-    day_steps: NotRequired[Annotated[int, Field(description="Steps of a day, after which blocks begin again")]]
+    edges: NotRequired[
+        Annotated[list[float], Field(description="State s is edges[s] <= kW < edges[s + 1]")]
+    ]
+    blocks: NotRequired[
+        Annotated[list[int], Field(description="At which step of the day each block begins")]
+    ]
+    day_steps: NotRequired[
+        Annotated[int, Field(description="Steps of a day, after which blocks begin again")]
+    ]
     day_begins: NotRequired[
         Annotated[str, Field(description="When step 0 of a day is, by the clock of `meters.start`")]
     ]
     day_begins_on: NotRequired[
         Annotated[
-            str, Field(description="On which day of the week, where the blocks begin again after weeks: `Monday`")
+            str,
+            Field(
+                description="On which day of the week, where the blocks begin again after weeks: `Monday`"
+            ),
         ]
     ]
     participants: NotRequired[
-        Annotated[int, Field(description="How many loads there are, where that is public: all take so many times one")]
+        Annotated[
+            int,
+            Field(
+                description="How many loads there are, where that is public: all take so many times one"
+            ),
+        ]
     ]
-    step_seconds: NotRequired[Annotated[int, Field(description="How long a step is, where states are of meters")]]
+    step_seconds: NotRequired[
+        Annotated[int, Field(description="How long a step is, where states are of meters")]
+    ]
 
 
 class DrEnsembleResult(SummedFields, total=False):
     """What follows from the released transition matrix."""
 
-    states: Annotated[States, shown("What the states are, by the problem and the public part of the dataset")]
+    states: Annotated[
+        States, shown("What the states are, by the problem and the public part of the dataset")
+    ]
 
     transitions: Annotated[
         list[list[float]],
-        shown("The released default transition matrix P[from][to]; rows sum to 1", table=("from", "to", "probability")),
+        shown(
+            "The released default transition matrix P[from][to]; rows sum to 1",
+            table=("from", "to", "probability"),
+        ),
     ]
     block_transitions: Annotated[
         list[list[list[float]]],
@@ -66,7 +90,10 @@ class DrEnsembleResult(SummedFields, total=False):
     ]
     policy: Annotated[
         list[list[list[float]]],
-        shown("Controlled transitions of every step: [step][from][to]", table=("step", "from", "to", "probability")),
+        shown(
+            "Controlled transitions of every step: [step][from][to]",
+            table=("step", "from", "to", "probability"),
+        ),
     ]
     expected_power: Annotated[
         list[float],
@@ -76,7 +103,9 @@ class DrEnsembleResult(SummedFields, total=False):
             table=("step", "power"),
         ),
     ]
-    default_power: Annotated[list[float], shown("Expected power without control", unit=POWER, table=("step", "power"))]
+    default_power: Annotated[
+        list[float], shown("Expected power without control", unit=POWER, table=("step", "power"))
+    ]
     cost_to_go: Annotated[
         list[float],
         shown(
@@ -91,14 +120,22 @@ class DrEnsembleResult(SummedFields, total=False):
         shown("What control saves over all steps from `initial`, discomfort deducted", unit=MONEY),
     ]
     limits: Annotated[LimitsTold, shown("How the policy keeps the `limits` that were asked for")]
-    event: Annotated[list[int], shown("The steps that `event_saving` is of, as asked or those that are dear")]
+    event: Annotated[
+        list[int], shown("The steps that `event_saving` is of, as asked or those that are dear")
+    ]
     event_saving: Annotated[
         float,
-        shown("What a load draws less in the steps of the event than without control, all together", unit=ENERGY),
+        shown(
+            "What a load draws less in the steps of the event than without control, all together",
+            unit=ENERGY,
+        ),
     ]
     rebound: Annotated[
         float,
-        shown("What a load draws more outside of the event than without control, before it or after", unit=ENERGY),
+        shown(
+            "What a load draws more outside of the event than without control, before it or after",
+            unit=ENERGY,
+        ),
     ]
     cost_of_privacy: Annotated[
         list[list[float]],
@@ -110,14 +147,26 @@ class DrEnsembleResult(SummedFields, total=False):
     ]
     true_expected_power: Annotated[
         list[float],
-        shown("Under the best policy of the true matrix; of simulations", unit=POWER, table=("step", "power")),
+        shown(
+            "Under the best policy of the true matrix; of simulations",
+            unit=POWER,
+            table=("step", "power"),
+        ),
     ]
     true_default_power: Annotated[
         list[float],
-        shown("Of the true matrix without control; of simulations", unit=POWER, table=("step", "power")),
+        shown(
+            "Of the true matrix without control; of simulations",
+            unit=POWER,
+            table=("step", "power"),
+        ),
     ]
     true_saving: Annotated[
-        float, shown("What the best policy of the true matrix saves where that holds; of simulations", unit=MONEY)
+        float,
+        shown(
+            "What the best policy of the true matrix saves where that holds; of simulations",
+            unit=MONEY,
+        ),
     ]
     achieved_power: Annotated[
         list[float],
@@ -129,7 +178,10 @@ class DrEnsembleResult(SummedFields, total=False):
         ),
     ]
     achieved_saving: Annotated[
-        float, shown("What the released policy saves where the true matrix holds; of simulations", unit=MONEY)
+        float,
+        shown(
+            "What the released policy saves where the true matrix holds; of simulations", unit=MONEY
+        ),
     ]
 
 

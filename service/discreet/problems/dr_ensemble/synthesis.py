@@ -24,13 +24,18 @@ def rows(public: DrEnsemblePublic, units: int | None) -> int:
 
 
 def columns(
-    public: DrEnsemblePublic, generator: np.random.Generator, units: int | None, around: Profile | None = None
+    public: DrEnsemblePublic,
+    generator: np.random.Generator,
+    units: int | None,
+    around: Profile | None = None,
 ) -> dict[str, Any]:
     """Columns of an upload; around a release loads begin and move as it says."""
     mask = public.mask()
     if around is None:
         shape = mask.shape if public.day is None else (public.blocks, *mask.shape)
-        weights = np.where(mask, generator.exponential(1.0, shape) + STAYING * np.eye(public.states), 0.0)
+        weights = np.where(
+            mask, generator.exponential(1.0, shape) + STAYING * np.eye(public.states), 0.0
+        )
     else:
         weights = around["transitions"]
         people = around.get("participants")
@@ -41,16 +46,28 @@ def columns(
         floor = public.min_probability or 0.0
         left = 1.0 - floor * mask.sum(axis=1, keepdims=True)
         origin, to = np.nonzero(np.ones_like(mask))
-        return {"from": origin, "to": to, "probability": (np.where(mask, floor, 0.0) + left * matrix).ravel()}
+        return {
+            "from": origin,
+            "to": to,
+            "probability": (np.where(mask, floor, 0.0) + left * matrix).ravel(),
+        }
     count, steps = max(2, units or UNITS), public.steps or STEPS
     states = np.empty((count, steps), dtype=np.int64)
-    start = None if around is None else around["visits"] / around["visits"].sum(axis=-1, keepdims=True)
+    start = (
+        None if around is None else around["visits"] / around["visits"].sum(axis=-1, keepdims=True)
+    )
     if start is not None and public.day is not None:
         start = start[0]
-    block = np.zeros(steps, dtype=np.int64) if public.day is None else public.day.block_of(np.arange(steps))
+    block = (
+        np.zeros(steps, dtype=np.int64)
+        if public.day is None
+        else public.day.block_of(np.arange(steps))
+    )
     states[:, 0] = generator.choice(public.states, count, p=start)
     sums = np.cumsum(matrix, axis=-1).reshape(-1, public.states, public.states)
-    possible = np.where(mask, np.arange(public.states), -1).max(axis=1)  # rounding ends in the last that may be
+    possible = np.where(mask, np.arange(public.states), -1).max(
+        axis=1
+    )  # rounding ends in the last that may be
     for step in range(1, steps):
         before = states[:, step - 1]
         drawn = (generator.random(count)[:, None] >= sums[block[step - 1], before]).sum(axis=1)

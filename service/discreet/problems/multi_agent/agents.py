@@ -56,12 +56,18 @@ class Announcement(Frozen):
         description="Of a state that is a vector: an agent `ev` has the coordinates `ev_1`, `ev_2`, …; absent: one "
         "number, by the agent's own name",
     )
-    lower: Bound | Vector = Field(description="Of the state, or of each coordinate: one number for all, or a list")
+    lower: Bound | Vector = Field(
+        description="Of the state, or of each coordinate: one number for all, or a list"
+    )
     upper: Bound | Vector
     budget: SumRange | None = Field(
-        default=None, exclude_if=_absent, description="What the coordinates add up to, within the box"
+        default=None,
+        exclude_if=_absent,
+        description="What the coordinates add up to, within the box",
     )
-    ball: Ball | None = Field(default=None, exclude_if=_absent, description="In which the coordinates lie, in the box")
+    ball: Ball | None = Field(
+        default=None, exclude_if=_absent, description="In which the coordinates lie, in the box"
+    )
     radius: Annotated[Real, Field(gt=0, le=1e9)] = Field(
         description="Neighbouring trajectories of this agent's state differ by at most this in l2, over all steps"
     )
@@ -81,12 +87,17 @@ class Announcement(Frozen):
         low, high = self.lowers(), self.uppers()
         if not (low < high).all():
             raise FieldError("lower", "lower must be below upper")
-        if self.budget is not None and not (low.sum() <= self.budget.upper and high.sum() >= self.budget.lower):
+        if self.budget is not None and not (
+            low.sum() <= self.budget.upper and high.sum() >= self.budget.lower
+        ):
             says = f"the box allows sums of {low.sum():g} to {high.sum():g}: none of the budget"
             raise FieldError("budget", says)
         if self.ball is not None:
             if len(self.ball.centre) != self.dimension:
-                raise FieldError("ball/centre", f"{len(self.ball.centre)} numbers; the dimension is {self.dimension}")
+                raise FieldError(
+                    "ball/centre",
+                    f"{len(self.ball.centre)} numbers; the dimension is {self.dimension}",
+                )
             centre = np.array(self.ball.centre, dtype=np.float64)
             if not np.linalg.norm(np.clip(centre, low, high) - centre) < self.ball.radius:
                 raise FieldError("ball", "no point of the box is inside the ball")
@@ -100,7 +111,11 @@ class Announcement(Frozen):
     @property
     def within(self) -> dict[str, Any] | None:
         """The set beside the box, as `discreet_client.projections.onto` takes it."""
-        found = {name: getattr(self, name) for name in ("budget", "ball") if getattr(self, name) is not None}
+        found = {
+            name: getattr(self, name)
+            for name in ("budget", "ball")
+            if getattr(self, name) is not None
+        }
         return {name: one.model_dump() for name, one in found.items()} or None
 
     def lowers(self) -> Floats:
@@ -139,9 +154,13 @@ class AgentFigures(Announcement):
         low, high = self.lowers(), self.uppers()
         if self.budget is not None:
             # What the others need at least, and can take at most; their sums are rounded.
-            room = 1e-12 * float(np.abs(low).sum() + np.abs(high).sum() + abs(self.budget.lower + self.budget.upper))
+            room = 1e-12 * float(
+                np.abs(low).sum() + np.abs(high).sum() + abs(self.budget.lower + self.budget.upper)
+            )
             low = np.maximum(low, self.budget.lower - (high.sum() - high) - room)
-            high = np.minimum(high, self.budget.upper - (self.lowers().sum() - self.lowers()) + room)
+            high = np.minimum(
+                high, self.budget.upper - (self.lowers().sum() - self.lowers()) + room
+            )
         if self.ball is not None:
             centre = np.array(self.ball.centre, dtype=np.float64)
             room = 1e-12 * (float(np.abs(centre).max()) + self.ball.radius)
@@ -153,7 +172,11 @@ class AgentFigures(Announcement):
 
 def coordinates_of(name: str, dimension: int | None) -> tuple[str, ...]:
     """The names of an agent's coordinates in expressions."""
-    return (name,) if dimension is None else tuple(f"{name}_{place}" for place in range(1, dimension + 1))
+    return (
+        (name,)
+        if dimension is None
+        else tuple(f"{name}_{place}" for place in range(1, dimension + 1))
+    )
 
 
 def hides_all(agent: Announcement, steps: int) -> bool:

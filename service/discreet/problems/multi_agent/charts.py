@@ -33,7 +33,10 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
         values = np.array(result["noisy_values"])
         charts.append(slack(-values, constraints, mean_noise(plan, len(values)), plan))
     if result.get("noisy_gradients"):
-        rows = [(one["constraint"], one["agent"], float(one["value"])) for one in result["noisy_gradients"]]
+        rows = [
+            (one["constraint"], one["agent"], float(one["value"]))
+            for one in result["noisy_gradients"]
+        ]
         steepest = sorted(sorted(rows, key=lambda row: -abs(row[2]))[:MAX_BARS], key=rows.index)
         charts.append(
             Chart(
@@ -41,7 +44,11 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
                 title="Gradients of the constraints",
                 caption="Means of the noised derivatives over the second half of the steps: how much each agent moves "
                 "each constraint where the agents stand. A derivative that is constant has no noise."
-                + ("" if len(steepest) == len(rows) else f" The {MAX_BARS} steepest of {len(rows)}."),
+                + (
+                    ""
+                    if len(steepest) == len(rows)
+                    else f" The {MAX_BARS} steepest of {len(rows)}."
+                ),
                 figure=figure(
                     [
                         bars(
@@ -77,7 +84,9 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
                     y="state",
                     hover="x unified",
                 ),
-                table=Table.of(("point", *names[:MAX_CURVES]), [(k, *row) for k, row in enumerate(states)]),
+                table=Table.of(
+                    ("point", *names[:MAX_CURVES]), [(k, *row) for k, row in enumerate(states)]
+                ),
             )
         )
     return charts

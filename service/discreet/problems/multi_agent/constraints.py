@@ -8,8 +8,19 @@ from typing import Any
 
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.problems.multi_agent.dataset import MAX_CHARACTERS, MultiAgentPublic
-from discreet.solvers.saddle.convexity import NoSlaterPoint, NotConvex, prove_convex, slater_point, tightened_box
-from discreet.solvers.saddle.many_agents import TooManyEntries, prove_convex_sum, shaved_box, strict_point
+from discreet.solvers.saddle.convexity import (
+    NoSlaterPoint,
+    NotConvex,
+    prove_convex,
+    slater_point,
+    tightened_box,
+)
+from discreet.solvers.saddle.many_agents import (
+    TooManyEntries,
+    prove_convex_sum,
+    shaved_box,
+    strict_point,
+)
 from discreet.solvers.saddle.saddle_point import saddle_problem
 from discreet_client.expressions import FUNCTIONS, Expression, ExpressionError, parse
 
@@ -59,7 +70,9 @@ def proven(texts: Sequence[str], public: MultiAgentPublic) -> list[Expression]:
     return found
 
 
-def tightened(constraints: list[Expression], public: MultiAgentPublic) -> dict[str, tuple[float, float]]:
+def tightened(
+    constraints: list[Expression], public: MultiAgentPublic
+) -> dict[str, tuple[float, float]]:
     """The ranges, tightened to what the constraints allow: smaller ranges need less noise."""
     if term_by_term(constraints, public):
         return _shaved(constraints, public)
@@ -70,10 +83,14 @@ def tightened(constraints: list[Expression], public: MultiAgentPublic) -> dict[s
     return tightened_box(constraints, public.box())
 
 
-def _shaved(constraints: list[Expression], public: MultiAgentPublic) -> dict[str, tuple[float, float]]:
+def _shaved(
+    constraints: list[Expression], public: MultiAgentPublic
+) -> dict[str, tuple[float, float]]:
     groups = [agent.group() for agent in public.agents]
     try:
-        strict_point(saddle_problem({}, constraints, public.names, public.box(), groups), constraints)
+        strict_point(
+            saddle_problem({}, constraints, public.names, public.box(), groups), constraints
+        )
     except (NoSlaterPoint, ExpressionError) as error:
         raise InvalidInput(str(error), pointer="/problem/constraints") from None
     return shaved_box(constraints, public.box())

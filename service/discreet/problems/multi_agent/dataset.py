@@ -48,7 +48,9 @@ LongText = Annotated[str, StringConstraints(min_length=1, max_length=MAX_CHARACT
 class MultiAgentPublic(Frozen):
     """What is published of the agents."""
 
-    unit: Literal["trajectory"] = Field(description="One agent's trajectory of states is what neighbours change")
+    unit: Literal["trajectory"] = Field(
+        description="One agent's trajectory of states is what neighbours change"
+    )
     agents: Annotated[list[AgentFigures], InPieces(min_length=2, max_length=MAX_AGENTS)]
 
     max_operations: Annotated[int, Field(strict=True, ge=1, le=MAX_PROGRAM)] | None = Field(
@@ -64,9 +66,13 @@ class MultiAgentPublic(Frozen):
             raise FieldError("agents", "agents have distinct names")
         count = sum(agent.count for agent in self.agents)
         if count > MAX_COORDINATES:
-            raise FieldError("agents", f"the agents have {count} coordinates together; at most {MAX_COORDINATES}")
+            raise FieldError(
+                "agents", f"the agents have {count} coordinates together; at most {MAX_COORDINATES}"
+            )
         if len(set(self.names)) != count:
-            raise FieldError("agents", "an agent is called what a coordinate of another one is called")
+            raise FieldError(
+                "agents", "an agent is called what a coordinate of another one is called"
+            )
         return self
 
     @property
@@ -93,7 +99,9 @@ class MultiAgentPublic(Frozen):
     def most_operations(self) -> int:
         """How many operations the derivatives of all objectives may take, from public figures; with `many`, together
         with the nodes of the objectives."""
-        return self.max_operations or UNDECLARED_OPERATIONS * sum(agent.count for agent in self.agents)
+        return self.max_operations or UNDECLARED_OPERATIONS * sum(
+            agent.count for agent in self.agents
+        )
 
     def box(self) -> dict[str, tuple[float, float]]:
         return {name: ends for agent in self.agents for name, ends in agent.ranges().items()}
@@ -104,7 +112,8 @@ class MultiAgentContent(Frozen):
 
     objectives: dict[Name, Text]
     initial: dict[Name, Real | Annotated[list[Real], Field(fail_fast=True)]] | None = Field(
-        default=None, description="By agent; of a vector a number for all coordinates, or a list. Absent: the middle"
+        default=None,
+        description="By agent; of a vector a number for all coordinates, or a list. Absent: the middle",
     )
 
 
@@ -137,9 +146,15 @@ class MultiAgentDataset(Dataset):
     def read_rows(cls, public: MultiAgentPublic, content: MultiAgentContent) -> Content:
         found: list[FieldIssue] = []
         texts, initial, slopes = [], [], []
-        for field, given in (("objectives", content.objectives), ("initial", content.initial or {})):
+        for field, given in (
+            ("objectives", content.objectives),
+            ("initial", content.initial or {}),
+        ):
             unknown = sorted(set(given) - {agent.name for agent in public.agents})
-            found += [FieldIssue(f"/content/{field}/{name}", f"no agent is called {name}") for name in unknown]
+            found += [
+                FieldIssue(f"/content/{field}/{name}", f"no agent is called {name}")
+                for name in unknown
+            ]
         for agent in public.agents:
             text = content.objectives.get(agent.name, "0")
             pointer = f"/content/objectives/{agent.name}"
@@ -149,7 +164,9 @@ class MultiAgentDataset(Dataset):
                 prove = prove_convex_sum if public.many else prove_convex
                 prove(objective, dict(zip(agent.coordinates, ends, strict=True)))
                 texts.append(str(objective))
-                parse(texts[-1], agent.coordinates)  # as a release will: 1e9 has become 1000000000, maybe too long
+                parse(
+                    texts[-1], agent.coordinates
+                )  # as a release will: 1e9 has become 1000000000, maybe too long
                 slopes += _slopes(objective, agent)
             except (ValueError, TooManyEntries) as error:  # of the grammar, or not convex
                 found.append(FieldIssue(pointer, str(error)))
@@ -171,12 +188,22 @@ class MultiAgentDataset(Dataset):
         return [
             Column("agent", "names", "Which agent it is, by its public name", words=("name",)),
             Column("objective", "names", "What it would make small", words=("cost", "expression")),
-            Column("initial", "numbers", "Where its state starts", low, high, needed=False, words=("start", "state")),
+            Column(
+                "initial",
+                "numbers",
+                "Where its state starts",
+                low,
+                high,
+                needed=False,
+                words=("start", "state"),
+            ),
         ]
 
     @classmethod
     def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:
-        agents = [{"name": name, "lower": 0, "upper": 5, "radius": 0.5} for name in ("left", "right")]
+        agents = [
+            {"name": name, "lower": 0, "upper": 5, "radius": 0.5} for name in ("left", "right")
+        ]
         columns = {"agent": ["left", "right"], "objective": ["(left - 3)^2", "2 * (right - 4)^2"]}
         for more in ({}, {"initial": [1.0, 2.0]}):
             yield {"unit": "trajectory", "agents": agents}, columns | more
@@ -191,7 +218,9 @@ class MultiAgentDataset(Dataset):
             raise InvalidInput("an agent stands twice", pointer="/content")
         starts: dict[str, Any] | None = None
         if given:
-            starts = dict(zip(names, real_column(table, "initial", "/content").tolist(), strict=True))
+            starts = dict(
+                zip(names, real_column(table, "initial", "/content").tolist(), strict=True)
+            )
         texts = [str(text) for text in table.column("objective").to_pylist()]
         objectives = dict(zip(names, texts, strict=True))
         return cls.read_rows(public, MultiAgentContent(objectives=objectives, initial=starts))
@@ -201,7 +230,9 @@ def _slopes(objective: Expression, agent: AgentFigures) -> list[Expression]:
     return [derivative(objective, name) for name in agent.coordinates]
 
 
-def _start(agent: AgentFigures, given: float | list[float] | None) -> tuple[list[float], str | None]:
+def _start(
+    agent: AgentFigures, given: float | list[float] | None
+) -> tuple[list[float], str | None]:
     """Where an agent starts, and what is wrong with what was given."""
     low, high = agent.lowers(), agent.uppers()
     if given is None and agent.dimension is None:
@@ -209,12 +240,16 @@ def _start(agent: AgentFigures, given: float | list[float] | None) -> tuple[list
     if given is None:
         return agent.projected((low + high) / 2).tolist(), None
     if isinstance(given, list) and len(given) != agent.dimension:
-        return [0.0] * agent.count, f"{len(given)} numbers for a state of dimension {agent.dimension or 'one'}"
+        return [
+            0.0
+        ] * agent.count, f"{len(given)} numbers for a state of dimension {agent.dimension or 'one'}"
     start = np.broadcast_to(np.array(given, dtype=np.float64), agent.count)
     for value, least, most in zip(start.tolist(), low.tolist(), high.tolist(), strict=True):
         if not least <= value <= most:
             return [0.0] * agent.count, f"must be {least:g} to {most:g}; found {value:g}"
-    if agent.within is not None and np.abs(agent.projected(start) - start).max() > NEAR * (1 + np.abs(start).max()):
+    if agent.within is not None and np.abs(agent.projected(start) - start).max() > NEAR * (
+        1 + np.abs(start).max()
+    ):
         return [0.0] * agent.count, f"is not in the agent's {next(iter(agent.within))}"
     return start.tolist(), None
 

@@ -43,7 +43,13 @@ def example() -> dict[str, Any]:
                 "cap": {"epsilon": 10, "delta": 1e-2},
             },
             "constraints": ["left + right - 4", "0.1 * left^2 + 0.1 * right^2 - 2"],
-            "schedule": {"gamma": 0.05, "alpha": 0.05, "c1": 0.3333, "c2": 0.25, "iterations": 2000},
+            "schedule": {
+                "gamma": 0.05,
+                "alpha": 0.05,
+                "c1": 0.3333,
+                "c2": 0.25,
+                "iterations": 2000,
+            },
         },
         "privacy": {"epsilon": 1, "delta": 1e-3},
     }
@@ -82,7 +88,15 @@ def worst_cases(kind: type[FederatedProblem]) -> tuple[Neighbours, ...]:
     cases = []
     for name, constraints in (
         ("one output", ["left + right - 4"]),
-        ("many outputs", ["left + right - 4", "2 * left - right - 9", "left^2 - right - 20", "right - 2 * left - 3"]),
+        (
+            "many outputs",
+            [
+                "left + right - 4",
+                "2 * left - right - 9",
+                "left^2 - right - 20",
+                "right - 2 * left - 3",
+            ],
+        ),
     ):
         problem = kind.model_validate(
             {
@@ -94,8 +108,13 @@ def worst_cases(kind: type[FederatedProblem]) -> tuple[Neighbours, ...]:
         )
         plan = problem.plan(public, Budget(epsilon=6 * 10**9, delta=10**13))
         _, _, high = plan.parameters["box"][0]
-        contents = [{"objectives": np.array(["0", "0"]), "initial": np.array([at, 1.0])} for at in (high - 0.5, high)]
-        cases.append(Neighbours(f"multi_agent, {name}", problem, public, plan, contents[0], contents[1]))
+        contents = [
+            {"objectives": np.array(["0", "0"]), "initial": np.array([at, 1.0])}
+            for at in (high - 0.5, high)
+        ]
+        cases.append(
+            Neighbours(f"multi_agent, {name}", problem, public, plan, contents[0], contents[1])
+        )
     return *cases, _worst_vector(kind)
 
 
@@ -103,7 +122,14 @@ def _worst_vector(kind: type[FederatedProblem]) -> Neighbours:
     """An agent of four coordinates within a budget that moves all of them alike, by its radius in l2: their sum moves
     by twice that, and the sum of their squares by as much as it can."""
     agents = [
-        {"name": "left", "dimension": 4, "lower": 0, "upper": 3, "budget": {"lower": 2, "upper": 12}, "radius": 0.5},
+        {
+            "name": "left",
+            "dimension": 4,
+            "lower": 0,
+            "upper": 3,
+            "budget": {"lower": 2, "upper": 12},
+            "radius": 0.5,
+        },
         {"name": "right", "lower": 0, "upper": 5, "radius": 0.5},
     ]
     public = MultiAgentPublic.model_validate({"unit": "trajectory", "agents": agents})
@@ -112,7 +138,9 @@ def _worst_vector(kind: type[FederatedProblem]) -> Neighbours:
     body = kind.example()["problem"]
     constraints = [f"{total} + right - 18", f"{squares} - right - 90"]
     schedule = {**body["schedule"], "iterations": 1}
-    problem = kind.model_validate({**body, "dataset": "example", "constraints": constraints, "schedule": schedule})
+    problem = kind.model_validate(
+        {**body, "dataset": "example", "constraints": constraints, "schedule": schedule}
+    )
     plan = problem.plan(public, Budget(epsilon=6 * 10**9, delta=10**13))
     starts = [np.array([*[at] * 4, 1.0]) for at in (3 - 0.25, 3)]
     contents = [{"objectives": np.array(["0", "0"]), "initial": start} for start in starts]
@@ -124,7 +152,9 @@ def rehearse_session(kind: type[FederatedProblem]) -> None:
     figures = body.pop("dataset")["public"]["agents"]
     schedule = {**body["schedule"], "iterations": 2}
     terms = {"agents": len(figures)}
-    problem = kind.model_validate({**body, "schedule": schedule, "protocol": "federated", "federation": terms})
+    problem = kind.model_validate(
+        {**body, "schedule": schedule, "protocol": "federated", "federation": terms}
+    )
     names = [one.pop("name") for one in figures]
     members = [
         Member(signing.fingerprint(name.encode()), name, bytes(32), one)
@@ -138,7 +168,9 @@ def rehearse_session(kind: type[FederatedProblem]) -> None:
         session.step(number, {member.fingerprint: answer for member in members}, Noise.secure())
         session.restore(session.state())
     released = unpack(pack(session.released()))
-    problem.finish(None, Plan.model_validate_json(plan.model_dump_json()), released, lambda step, total: None)
+    problem.finish(
+        None, Plan.model_validate_json(plan.model_dump_json()), released, lambda step, total: None
+    )
 
 
 def otherwise(problem: Any) -> dict[str, dict[str, Any]]:

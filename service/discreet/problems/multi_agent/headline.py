@@ -21,12 +21,16 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
         dearest = max(range(len(prices)), key=prices.__getitem__)
         text = str(problem["constraints"][dearest])
         text = text if len(text) <= LONGEST_CONSTRAINT else f"{text[:LONGEST_CONSTRAINT]}…"
-        unknown = "How far noise has moved prices cannot be told: agents answer to it in every step."
+        unknown = (
+            "How far noise has moved prices cannot be told: agents answer to it in every step."
+        )
         if prices[dearest] > 0:
             before = f"The dearest constraint, {text} ≤ 0, has a price of "
             found.append(Headline(before, intervals.plain(prices[dearest], 3), good_for=unknown))
         else:
-            found.append(Headline("No constraint has a price: none holds the agents back", good_for=unknown))
+            found.append(
+                Headline("No constraint has a price: none holds the agents back", good_for=unknown)
+            )
     return found
 
 
@@ -38,7 +42,11 @@ def _kept(result: Mapping[str, Any]) -> Headline:
     all_of_them = counted(len(values), "shared constraint")
     if ends is None:
         kept = sum(value <= 0 for value in values)
-        return Headline("In the mean over the steps ", f"{kept:,} of {all_of_them}", " read as kept; noise is in that")
+        return Headline(
+            "In the mean over the steps ",
+            f"{kept:,} of {all_of_them}",
+            " read as kept; noise is in that",
+        )
     lower, upper = ends["lower"], ends["upper"]
     kept = sum(one is not None and one <= 0 for one in upper)
     broken = sum(one is not None and one > 0 for one in lower)
@@ -47,7 +55,11 @@ def _kept(result: Mapping[str, Any]) -> Headline:
     others = ((broken, "broken"), (open_, "too near to tell"))
     more = "".join(f", {count:,} {how}" for count, how in others if count)
     good_for = (
-        f"Each is told with {level}." if kept + broken else "This cannot tell of any constraint whether it is kept."
+        f"Each is told with {level}."
+        if kept + broken
+        else "This cannot tell of any constraint whether it is kept."
     )
     are = "is" if kept == 1 else "are"
-    return Headline(f"Of {all_of_them} ", f"{kept:,} {are} kept", f" beyond the noise{more}", good_for=good_for)
+    return Headline(
+        f"Of {all_of_them} ", f"{kept:,} {are} kept", f" beyond the noise{more}", good_for=good_for
+    )

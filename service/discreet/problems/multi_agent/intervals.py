@@ -48,7 +48,9 @@ def expected_values(constraints: Sequence[str], plan: Plan, confidence: float) -
     parts = 2 * reach / np.maximum(high - low, np.finfo(float).tiny)
     k = int(np.argmax(parts))
     size = float(high[k] - low[k]) if np.isfinite(high[k] - low[k]) else None
-    says = f"the mean value of constraints[{k}] within ± {plain(reach[k])} with {percent(confidence)}"
+    says = (
+        f"the mean value of constraints[{k}] within ± {plain(reach[k])} with {percent(confidence)}"
+    )
     if size is not None:
         says += f", where the agents' ranges allow {plain(low[k])} to {plain(high[k])}"
     if parts[k] >= 1:
@@ -71,7 +73,10 @@ def _reach(constraints: Sequence[str], plan: Plan, level: float) -> Floats:
 def _ranges(constraints: Sequence[str], plan: Plan) -> tuple[Floats, Floats]:
     """Ends between which each constraint lies on the agents' ranges; infinite where they cannot be told."""
     box: dict[str, Any] = {
-        name: intervals.Interval(np.array([low]), np.array([high])) for name, low, high in plan.parameters["box"]
+        name: intervals.Interval(np.array([low]), np.array([high]))
+        for name, low, high in plan.parameters["box"]
     }
     found = [intervals.bounds(read(text, list(box)), box) for text in constraints]
-    return np.array([float(one.low[0]) for one in found]), np.array([float(one.high[0]) for one in found])
+    return np.array([float(one.low[0]) for one in found]), np.array(
+        [float(one.high[0]) for one in found]
+    )

@@ -55,7 +55,9 @@ class JointNoise:
         return {"units": self.units.tolist(), "layout": self.layout, **more}
 
 
-def joint_noise(constraints: list[Expression], public: MultiAgentPublic, box: Box, steps: int) -> JointNoise:
+def joint_noise(
+    constraints: list[Expression], public: MultiAgentPublic, box: Box, steps: int
+) -> JointNoise:
     """The scales whose noise hides, over all steps, that one agent's trajectory moved by its radius.
 
     Sensitivity, for states that are vectors. Neighbours differ in the trajectory of one agent j alone, by d(t) in step
@@ -72,7 +74,10 @@ def joint_noise(constraints: list[Expression], public: MultiAgentPublic, box: Bo
     except ExpressionError as error:
         raise InvalidInput(str(error), pointer="/problem/constraints") from None
     shape = saddle_point.noised_outputs(problem, 0.0, 0.0)
-    layout = [[int(k), None if i < 0 else names[i]] for k, i in zip(shape.constraint, shape.agent, strict=True)]
+    layout = [
+        [int(k), None if i < 0 else names[i]]
+        for k, i in zip(shape.constraint, shape.agent, strict=True)
+    ]
     sparse = term_by_term(constraints, public)
     m, n = len(constraints), len(names)
     try:
@@ -112,7 +117,9 @@ def scales_of(problem: SaddleProblem, parameters: dict[str, Any]) -> tuple[Float
 def groups_of(parameters: dict[str, Any]) -> list[Group]:
     """The agents whose states are vectors or in sets, from a plan."""
     agents = parameters.get("agents", [])
-    return [Group(name, coordinates_of(name, dimension), within) for name, dimension, within in agents]
+    return [
+        Group(name, coordinates_of(name, dimension), within) for name, dimension, within in agents
+    ]
 
 
 def _rounding(
@@ -129,11 +136,19 @@ def _rounding(
     neighbours, in every step, and dividing by the step of the noise's grid rounds once more. `units`: by output.
     """
     if problem.program.code.size > MAX_PROGRAM:
-        raise InvalidInput("the constraints and their derivatives are too large", pointer="/problem/constraints")
+        raise InvalidInput(
+            "the constraints and their derivatives are too large", pointer="/problem/constraints"
+        )
     errors, sizes = rounding.rounding_errors(problem.program, box)
-    of = dict(zip(problem.program.outputs.tolist(), (errors + rounding.UNIT * sizes).tolist(), strict=True))
+    of = dict(
+        zip(
+            problem.program.outputs.tolist(), (errors + rounding.UNIT * sizes).tolist(), strict=True
+        )
+    )
     square = 0.0
-    for place, k, unit in zip(shape.register.tolist(), shape.constraint.tolist(), units.tolist(), strict=True):
+    for place, k, unit in zip(
+        shape.register.tolist(), shape.constraint.tolist(), units.tolist(), strict=True
+    ):
         error = of.get(place, 0.0)
         further = 0.0 if error == 0 else 2 * error / unit if unit > 0 else math.inf
         square += steps * further * further
@@ -157,4 +172,6 @@ def _quantities(layout: list[list[Any]], units: Floats) -> list[tuple[str, float
         else f"derivative of constraint {k} in {name} in each step"
         for k, name in layout
     ]
-    return [(quantity, float(unit)) for quantity, unit in zip(words, units, strict=True) if unit > 0]
+    return [
+        (quantity, float(unit)) for quantity, unit in zip(words, units, strict=True) if unit > 0
+    ]

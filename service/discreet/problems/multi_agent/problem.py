@@ -60,7 +60,9 @@ OPERATION_SECONDS = 12e-9
 """Of one operation of an objective's derivative."""
 READING_SECONDS = 1e-4
 """Of parsing, deriving and compiling one operation of an objective or a constraint."""
-NEIGHBOURS = "one agent's trajectory of states, moved by at most its public radius in l2 over all steps"
+NEIGHBOURS = (
+    "one agent's trajectory of states, moved by at most its public radius in l2 over all steps"
+)
 
 
 class StepSchedule(Frozen):
@@ -101,7 +103,9 @@ class MultiAgent(FederatedProblem, ProblemOnData):
     made_up: ClassVar[str] = examples.MADE_UP
 
     kind: Literal["multi_agent"]
-    constraints: Annotated[tuple[LongText, ...], InPieces(min_length=1, max_length=MAX_CONSTRAINTS)] = Field(
+    constraints: Annotated[
+        tuple[LongText, ...], InPieces(min_length=1, max_length=MAX_CONSTRAINTS)
+    ] = Field(
         description="Expressions in the names of agents or of their coordinates, convex, meant <= 0"
     )
     schedule: StepSchedule
@@ -122,7 +126,10 @@ class MultiAgent(FederatedProblem, ProblemOnData):
     @model_validator(mode="after")
     def _rounds_are_few(self) -> Self:
         if self.protocol == "federated" and self.schedule.iterations > MAX_ROUNDS:
-            raise FieldError("schedule/iterations", f"at most {MAX_ROUNDS} with protocol `federated`: each is a round")
+            raise FieldError(
+                "schedule/iterations",
+                f"at most {MAX_ROUNDS} with protocol `federated`: each is a round",
+            )
         return self
 
     @classmethod
@@ -164,7 +171,9 @@ class MultiAgent(FederatedProblem, ProblemOnData):
             work=steps * most * OPERATION_SECONDS + reading,
             content_bytes=4 * 4000.0 * len(public.agents),  # texts
             memory_bytes=(1 << 28) + 8 * held * (width + len(g) + coordinates),
-            steps=1 if self.protocol == "job" else steps + 1,  # the agents sign at last what they saw
+            steps=1
+            if self.protocol == "job"
+            else steps + 1,  # the agents sign at last what they saw
         )
         if resources.release_quantum_seconds > LONGEST_SECONDS:
             says = f"{steps} steps could take {resources.release_quantum_seconds:.3g} s, at most {LONGEST_SECONDS}"
@@ -198,11 +207,19 @@ class MultiAgent(FederatedProblem, ProblemOnData):
                 "schedule": self.schedule.model_dump(),
             },
         )
-        return plan.model_copy(update={"advice": tuple(one.sentence for one in self.expected(public, plan, LEVEL))})
+        return plan.model_copy(
+            update={"advice": tuple(one.sentence for one in self.expected(public, plan, LEVEL))}
+        )
 
-    def expected(self, public: Any, plan: Plan, confidence: float, around: Any = None) -> tuple[Expected, ...]:
+    def expected(
+        self, public: Any, plan: Plan, confidence: float, around: Any = None
+    ) -> tuple[Expected, ...]:
         """Nothing before the agents have said their ranges."""
-        return (expected_values(self.constraints, plan, confidence),) if "units" in plan.parameters else ()
+        return (
+            (expected_values(self.constraints, plan, confidence),)
+            if "units" in plan.parameters
+            else ()
+        )
 
     def solver_form(
         self, plan: Plan, objectives: Mapping[str, Expression]
@@ -211,7 +228,9 @@ class MultiAgent(FederatedProblem, ProblemOnData):
         box: Box = {name: (low, high) for name, low, high in plan.parameters["box"]}
         names = tuple(box)
         constraints = [read(text, names) for text in self.constraints]
-        problem = saddle_point.saddle_problem(objectives, constraints, names, box, groups_of(plan.parameters))
+        problem = saddle_point.saddle_problem(
+            objectives, constraints, names, box, groups_of(plan.parameters)
+        )
         return problem, self._outputs(plan, problem)
 
     def _outputs(self, plan: Plan, problem: saddle_point.SaddleProblem) -> Outputs:
@@ -220,9 +239,13 @@ class MultiAgent(FederatedProblem, ProblemOnData):
         values, gradients = scales_of(problem, plan.parameters)
         # Values are rounded to the event's grid in its units; the noise is in steps of the same grid.
         grid = event.grid / event.scale
-        return saddle_point.noised_outputs(problem, event.scale * values, event.scale * gradients, grid=grid)
+        return saddle_point.noised_outputs(
+            problem, event.scale * values, event.scale * gradients, grid=grid
+        )
 
-    def _run(self, public: MultiAgentPublic, plan: Plan, content: Content, noise: Noise) -> saddle_point.Path:
+    def _run(
+        self, public: MultiAgentPublic, plan: Plan, content: Content, noise: Noise
+    ) -> saddle_point.Path:
         texts = zip(public.agents, content["objectives"].tolist(), strict=True)
         objectives = {agent.name: parse(text, agent.coordinates) for agent, text in texts}
         problem, outputs = self.solver_form(plan, objectives)
@@ -243,7 +266,9 @@ class MultiAgent(FederatedProblem, ProblemOnData):
             points=PATH_POINTS,
         )
 
-    def release(self, public: MultiAgentPublic, plan: Plan, content: Content, noise: Noise) -> Released:
+    def release(
+        self, public: MultiAgentPublic, plan: Plan, content: Content, noise: Noise
+    ) -> Released:
         """Noised outputs at public steps, and multipliers, which are functions of the noised outputs of all steps.
 
         Neighbours: one agent's trajectory, of a number or a vector, moves by at most its radius B_j in l2. Every output
@@ -260,17 +285,23 @@ class MultiAgent(FederatedProblem, ProblemOnData):
             "mean_outputs": path.mean_released,
         }
 
-    def diagnose(self, public: MultiAgentPublic, plan: Plan, content: Content, noise: Noise) -> Released:
+    def diagnose(
+        self, public: MultiAgentPublic, plan: Plan, content: Content, noise: Noise
+    ) -> Released:
         path = self._run(public, plan, content, noise)
         return {"true_states": path.states, "true_mean_states": path.mean_states}
 
-    def finish(self, public: MultiAgentPublic | None, plan: Plan, released: Released, progress: Progress) -> Result:
+    def finish(
+        self, public: MultiAgentPublic | None, plan: Plan, released: Released, progress: Progress
+    ) -> Result:
         names, steps = [name for name, *_ in plan.parameters["box"]], released["steps"]
         multipliers = released["multipliers"]
         m = len(self.constraints)
         gradients = [
             {"constraint": k, "agent": name, "value": value}
-            for (k, name), value in zip(plan.parameters["layout"], released["mean_outputs"].tolist(), strict=True)
+            for (k, name), value in zip(
+                plan.parameters["layout"], released["mean_outputs"].tolist(), strict=True
+            )
             if name is not None
         ]
         values = {
@@ -287,14 +318,20 @@ class MultiAgent(FederatedProblem, ProblemOnData):
             "noisy_gradients": Output(lambda: gradients, numbers=2 * len(gradients)),
         }
         if self.uncertainty:
-            values["uncertainty"] = uncertainty_of(self.constraints, plan, released["mean_outputs"][:m])
+            values["uncertainty"] = uncertainty_of(
+                self.constraints, plan, released["mean_outputs"][:m]
+            )
         if "agreement" in released:
             values["agreement"] = json.loads(released["agreement"].tobytes())
         if "true_states" in released:
             states, mean = released["true_states"], released["true_mean_states"]
             values |= {
-                "state": Output(lambda: dict(zip(names, states[-1].tolist(), strict=True)), numbers=len(names)),
-                "average_state": Output(lambda: dict(zip(names, mean.tolist(), strict=True)), numbers=len(names)),
+                "state": Output(
+                    lambda: dict(zip(names, states[-1].tolist(), strict=True)), numbers=len(names)
+                ),
+                "average_state": Output(
+                    lambda: dict(zip(names, mean.tolist(), strict=True)), numbers=len(names)
+                ),
                 "state_path": states,
             }
         progress(1, 1)
@@ -314,7 +351,9 @@ class MultiAgent(FederatedProblem, ProblemOnData):
             return self.plan(self._public_of(agents), budget)
         names = names_in(self.constraints)
         assert self.federation is not None
-        least = len({re.sub(r"_[1-9][0-9]*$", "", name) for name in names})  # ev_1, ev_2: perhaps of one agent
+        least = len(
+            {re.sub(r"_[1-9][0-9]*$", "", name) for name in names}
+        )  # ev_1, ev_2: perhaps of one agent
         if least > self.federation.agents:
             says = f"{least} agents are named ({', '.join(names)[:80]}); federation.agents allows fewer"
             raise InvalidInput(says, pointer="/problem/constraints")
@@ -327,7 +366,9 @@ class MultiAgent(FederatedProblem, ProblemOnData):
             unit="trajectory",
             neighbours=NEIGHBOURS,
             assumptions=(ROUNDS_ARE_SEEN,),
-            advice=("how much noise there is follows from ranges and radii, which agents give when they enrol",),
+            advice=(
+                "how much noise there is follows from ranges and radii, which agents give when they enrol",
+            ),
         )
 
     def _public_of(self, agents: Sequence[Member]) -> MultiAgentPublic:
@@ -335,10 +376,14 @@ class MultiAgent(FederatedProblem, ProblemOnData):
         try:
             return MultiAgentPublic.model_validate({"unit": "trajectory", "agents": figures})
         except ValidationError as error:
-            raise InvalidInput(sentence(error.errors(include_url=False)[0]), pointer="/roster/agents") from None
+            raise InvalidInput(
+                sentence(error.errors(include_url=False)[0]), pointer="/roster/agents"
+            ) from None
 
     def answer_bytes(self, plan: Plan, agents: int) -> int:
-        most = max((dimension or 1 for _, dimension, _ in plan.parameters.get("agents", [])), default=1)
+        most = max(
+            (dimension or 1 for _, dimension, _ in plan.parameters.get("agents", [])), default=1
+        )
         return max(STATE.size * most, history.SIGNATURE_BYTES)
 
     def open_session(self, plan: Plan, agents: Sequence[Member]) -> Session:
@@ -352,7 +397,9 @@ class MultiAgent(FederatedProblem, ProblemOnData):
 def _event(budget: Budget, dimension: int) -> Gaussian:
     """Of outputs of so many numbers that move by 1 in l2, at the budget's price."""
     try:
-        return calibration.gaussian(1.0, budget.epsilon, budget.delta, neighbours=NEIGHBOURS, dimension=dimension)
+        return calibration.gaussian(
+            1.0, budget.epsilon, budget.delta, neighbours=NEIGHBOURS, dimension=dimension
+        )
     except ValueError as error:
         pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"
         raise InvalidInput(str(error), pointer=pointer) from None

@@ -35,27 +35,41 @@ class MultiAgentResult(NoisedFields, total=False):
     """Functions of the noised outputs alone."""
 
     multipliers: Annotated[
-        list[float], shown("Of each constraint, after the last step", table=("constraint", "multiplier"))
+        list[float],
+        shown("Of each constraint, after the last step", table=("constraint", "multiplier")),
     ]
     average_multipliers: Annotated[
         list[float],
         shown("Averaged over the second half of the steps", table=("constraint", "multiplier")),
     ]
-    multiplier_path: Required[Annotated[list[MultiplierPoint], shown("Multipliers at up to 100 public steps")]]
+    multiplier_path: Required[
+        Annotated[list[MultiplierPoint], shown("Multipliers at up to 100 public steps")]
+    ]
     noisy_values: Annotated[
         list[float],
-        shown("Noised values of the constraints, averaged over the second half", table=("constraint", "value")),
+        shown(
+            "Noised values of the constraints, averaged over the second half",
+            table=("constraint", "value"),
+        ),
     ]
     noisy_gradients: Required[
-        Annotated[list[NoisyGradient], shown("Noised derivatives of the constraints, averaged over the second half")]
+        Annotated[
+            list[NoisyGradient],
+            shown("Noised derivatives of the constraints, averaged over the second half"),
+        ]
     ]
     agreement: Annotated[
         Agreement,
         shown("How the chain of all broadcasts ends, and who signed it; of protocol federated"),
     ]
     state: Annotated[dict[str, float], shown("Of each agent after the last step; of simulations")]
-    average_state: Annotated[dict[str, float], shown("Averaged over the second half of the steps; of simulations")]
+    average_state: Annotated[
+        dict[str, float], shown("Averaged over the second half of the steps; of simulations")
+    ]
     state_path: Annotated[
         list[list[float]],
-        shown("States at the steps of `multiplier_path`, by agent; of simulations", table=("point", "agent", "state")),
+        shown(
+            "States at the steps of `multiplier_path`, by agent; of simulations",
+            table=("point", "agent", "state"),
+        ),
     ]

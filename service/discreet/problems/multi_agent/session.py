@@ -81,7 +81,9 @@ class CloudSession(Session):
         if number == self._steps:
             return len(message) == history.SIGNATURE_BYTES
         span = self._span[agent]
-        return len(message) == STATE.size * (span.stop - span.start) and bool(np.isfinite(state_of(message)).all())
+        return len(message) == STATE.size * (span.stop - span.start) and bool(
+            np.isfinite(state_of(message)).all()
+        )
 
     def step(self, number: int, messages: Mapping[str, bytes], noise: Noise) -> bytes:
         """Neighbours and sensitivity: see `MultiAgent.release`. A state outside of its set counts as the nearest
@@ -90,7 +92,9 @@ class CloudSession(Session):
         if k > self._steps:
             signatures = {agent: message.hex() for agent, message in messages.items()}
             agreement = {"history": history.after(self._told).hex(), "signatures": signatures}
-            now["agreement"] = np.frombuffer(json.dumps(agreement, sort_keys=True).encode(), dtype=np.uint8)
+            now["agreement"] = np.frombuffer(
+                json.dumps(agreement, sort_keys=True).encode(), dtype=np.uint8
+            )
             return self._told + history.packed(messages)
         states = (self._form.lower + self._form.upper) / 2
         for agent, message in messages.items():
@@ -100,7 +104,9 @@ class CloudSession(Session):
         released = saddle_point.cloud_outputs(self._form, self._outputs, states, drawn)
         gamma, alpha = self._schedule.at(k)
         m = self._form.constraints
-        now["current"] = np.array(saddle_point.cloud_step(now["current"].tolist(), released[:m].tolist(), gamma, alpha))
+        now["current"] = np.array(
+            saddle_point.cloud_step(now["current"].tolist(), released[:m].tolist(), gamma, alpha)
+        )
         row = np.searchsorted(now["steps"], k)
         if now["steps"][row] == k:
             now["multipliers"][row], now["outputs"][row] = now["current"], released
@@ -123,7 +129,9 @@ class CloudSession(Session):
 
     def released(self) -> Released:
         """Noised outputs and multipliers, and what the agents signed of them."""
-        return {name: array for name, array in self._now.items() if name not in ("states", "current")}
+        return {
+            name: array for name, array in self._now.items() if name not in ("states", "current")
+        }
 
 
 def grid_noise(noise: Noise, event: Gaussian, count: int, width: int) -> Floats:

@@ -17,13 +17,18 @@ def rows(public: MultiAgentPublic, units: int | None) -> int:
 
 
 def columns(
-    public: MultiAgentPublic, generator: np.random.Generator, units: int | None, around: Profile | None = None
+    public: MultiAgentPublic,
+    generator: np.random.Generator,
+    units: int | None,
+    around: Profile | None = None,
 ) -> dict[str, Any]:
     """Columns of an upload: quadratic costs of weight 0.5 to 2 around a place within the agent's bounds."""
     objectives = []
     for agent in public.agents:
         terms = []
-        for name, low, high in zip(agent.coordinates, agent.lowers().tolist(), agent.uppers().tolist(), strict=True):
+        for name, low, high in zip(
+            agent.coordinates, agent.lowers().tolist(), agent.uppers().tolist(), strict=True
+        ):
             wanted = generator.uniform(low, high)
             terms.append(f"{generator.uniform(0.5, 2):.3f} * ({name} - ({wanted:.4g}))^2")
         objectives.append(" + ".join(terms))

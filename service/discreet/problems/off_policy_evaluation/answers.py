@@ -113,12 +113,16 @@ class Answer:
         if self.spread is not None:
             spread = self.spread()
             lower, upper = spread.of(np.eye(dimension))
-            values = dict.fromkeys(names, Interval(lower=_known(lower, noise), upper=_known(upper, noise)))
+            values = dict.fromkeys(
+                names, Interval(lower=_known(lower, noise), upper=_known(upper, noise))
+            )
             if valued and self.start is not None:
                 drowned = np.array([self.mostly_noise])
                 low, high = (_known(end, drowned)[0] for end in spread.mean(self.start))
                 values["policy_value"] = Interval(lower=low, upper=high)
-        return Uncertainty(level=LEVEL, values=values, noise_dominates=dominated, mostly_noise=self.mostly_noise)
+        return Uncertainty(
+            level=LEVEL, values=values, noise_dominates=dominated, mostly_noise=self.mostly_noise
+        )
 
 
 def distribution(counts: Floats) -> Floats:
@@ -129,7 +133,9 @@ def distribution(counts: Floats) -> Floats:
 
 def _known(numbers: Floats, noise: Marks) -> list[Any]:
     """Null for what is mostly noise."""
-    return [None if drowned else float(number) for number, drowned in zip(numbers, noise, strict=True)]
+    return [
+        None if drowned else float(number) for number, drowned in zip(numbers, noise, strict=True)
+    ]
 
 
 def seeded(released: Released) -> np.random.Generator:

@@ -17,14 +17,18 @@ SELDOM = 0.1
 """Of the likelihood of each transition of a row, were all as likely: below, it stands for one that does not occur."""
 
 
-def profile_of(public: OffPolicyPublic, event: Event, released: Released, unit: float) -> Profile | None:
+def profile_of(
+    public: OffPolicyPublic, event: Event, released: Released, unit: float
+) -> Profile | None:
     """`transitions` float64[n, n + 1], of which the last ends an episode; `visits` float64[n], in parts of all;
     `rewards` float64[n], of a visit in the mean; `trajectories`. Means of the posteriors that answers are made of; None
     where the release is mostly noise, or of more cells than these are made of."""
     cells, states = public.cells(), public.states or 0
     sums, size = released["sums"] / unit, len(cells)
     deviation = event.deviation() / unit
-    if size > MAX_CELLS or deviation * size / math.sqrt(2) > MOSTLY_NOISE * max(float(sums[:size].sum()), deviation):
+    if size > MAX_CELLS or deviation * size / math.sqrt(2) > MOSTLY_NOISE * max(
+        float(sums[:size].sum()), deviation
+    ):
         return None
     kind: Kind = "laplace" if event.noise == "discrete_laplace" else "gaussian"
     scale = event.scale / unit
@@ -34,7 +38,11 @@ def profile_of(public: OffPolicyPublic, event: Event, released: Released, unit: 
     rows = matrix.sum(axis=1)
     transitions = matrix / np.maximum(rows, 1e-300)[:, None]
     if public.rewards is None:
-        gained = mean_rewards(sums[size:], rows, scale, kind) / np.maximum(rows, 1e-300) * public.reward_bound
+        gained = (
+            mean_rewards(sums[size:], rows, scale, kind)
+            / np.maximum(rows, 1e-300)
+            * public.reward_bound
+        )
     else:
         fixed = np.zeros_like(matrix)
         fixed[cells[:, 0], cells[:, 1]] = public.rewards
@@ -48,7 +56,11 @@ def profile_of(public: OffPolicyPublic, event: Event, released: Released, unit: 
 
 
 def model_around(
-    public: OffPolicyPublic, discount: float, initial: tuple[float, ...] | None, profile: Profile, size: float
+    public: OffPolicyPublic,
+    discount: float,
+    initial: tuple[float, ...] | None,
+    profile: Profile,
+    size: float,
 ) -> Model:
     """The model of what was released in place of that of public figures. size: the largest modulus of a value."""
     P: Floats = profile["transitions"]

@@ -33,7 +33,9 @@ def not_in_blocks(public: OffPolicyPublic) -> str:
 def nothing(public: OffPolicyPublic) -> Content:
     """Canonical content of no trajectories."""
     here, there = ("state", "next_state") if public.states is not None else ("x", "x_next")
-    shape, kind = ((0,), np.int32) if public.states is not None else ((0, public.features or 1), np.float64)
+    shape, kind = (
+        ((0,), np.int32) if public.states is not None else ((0, public.features or 1), np.float64)
+    )
     reals = ("reward", *(("behaviour", "target") if public.off_policy else ()))
     return {
         "start": np.zeros(1, dtype=np.int64),
@@ -63,7 +65,11 @@ def joined(contents: Sequence[Content]) -> Content:
     ends = np.cumsum([0, *(content["start"][-1] for content in full)])
     starts = [content["start"][1:] + end for content, end in zip(full, ends, strict=False)]
     start = np.concatenate([[0], *starts]).astype(np.int64)
-    columns = {name: np.concatenate([content[name] for content in full]) for name in full[0] if name != "start"}
+    columns = {
+        name: np.concatenate([content[name] for content in full])
+        for name in full[0]
+        if name != "start"
+    }
     sequence = record_order(start, (columns[name] for name in sorted(columns)))
     content = {name: rearranged(columns.pop(name), start, sequence) for name in list(columns)}
     return {"start": starts_of(start, sequence), **content}

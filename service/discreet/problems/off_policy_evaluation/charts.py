@@ -46,7 +46,11 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
             title="Weights of the features",
             caption="The released weights of the linear value function, one a feature.",
             figure=figure(
-                [bars("weight", numbers, weights)], x="feature", y="weight", height=300, xaxis=counting(len(weights))
+                [bars("weight", numbers, weights)],
+                x="feature",
+                y="weight",
+                height=300,
+                xaxis=counting(len(weights)),
             ),
             table=Table.of(("feature", "weight"), list(zip(numbers, weights, strict=True))),
         )
@@ -57,23 +61,33 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
 def _values(result: dict[str, Any], values: Floats, told: str) -> Chart:
     """The value of each state, with its interval; grey where it is mostly noise."""
     states, ends = np.arange(len(values)), interval_of(result, "values")
-    noise = np.array(result.get("uncertainty", {}).get("noise_dominates", {}).get("values", []), dtype=bool)
+    noise = np.array(
+        result.get("uncertainty", {}).get("noise_dominates", {}).get("values", []), dtype=bool
+    )
     noise = noise if noise.size else np.zeros(len(values), dtype=bool)
     known = curve("value", states.tolist(), np.where(noise, np.nan, values))
     columns: list[tuple[str, Any]] = [("state", states.tolist()), ("value", values)]
     if ends is not None:
         low, high = ends
-        reach = {"array": rounded(high - values), "arrayminus": rounded(values - low), "symmetric": False}
+        reach = {
+            "array": rounded(high - values),
+            "arrayminus": rounded(values - low),
+            "symmetric": False,
+        }
         known["error_y"] = {"type": "data", **reach, **WHISKERS}
         told += " Whiskers: how far noise may have moved a value, 90 %."
         columns += [("lower", low), ("upper", high)]
     traces = [known]
     if noise.any():
         drowned = curve("mostly noise", states[noise].tolist(), values[noise])
-        traces.append({**drowned, "mode": "markers", "marker": {"symbol": "x", "size": 7, "color": QUIET}})
+        traces.append(
+            {**drowned, "mode": "markers", "marker": {"symbol": "x", "size": 7, "color": QUIET}}
+        )
         told += f" The {'grey state is' if noise.sum() == 1 else f'{int(noise.sum())} grey states are'} mostly noise."
         columns.append(("noise", np.where(noise, "mostly noise", "").tolist()))
-    table = Table.of([name for name, _ in columns], list(zip(*(column for _, column in columns), strict=True)))
+    table = Table.of(
+        [name for name, _ in columns], list(zip(*(column for _, column in columns), strict=True))
+    )
     drawn = figure(traces, x="state", y="value", xaxis=counting(len(values)))
     return Chart("values", "Value of each state", told, drawn, table)
 
@@ -91,13 +105,23 @@ def _policies(result: dict[str, Any], noise: str) -> Chart:
     """The values of both policies and their difference, with intervals."""
     rows = [(POLICIES[name], *three) for name, three in _three(result).items()]
     names = [name for name, *_ in rows]
-    value, lower, upper = (np.array(column, dtype=np.float64) for column in list(zip(*rows, strict=True))[1:])
+    value, lower, upper = (
+        np.array(column, dtype=np.float64) for column in list(zip(*rows, strict=True))[1:]
+    )
     drawn = curve("value, 90 %", names, value)
-    reach = {"array": rounded(upper - value), "arrayminus": rounded(value - lower), "symmetric": False}
+    reach = {
+        "array": rounded(upper - value),
+        "arrayminus": rounded(value - lower),
+        "symmetric": False,
+    }
     drawn |= {"mode": "markers", "error_y": {"type": "data", **reach, **WHISKERS}}
     told = f"{result['covers']}{noise}"
-    table = Table.of(("policy", "value", "lower", "upper"), list(zip(names, value, lower, upper, strict=True)))
-    return Chart("policies", "What each policy is worth", told, figure([drawn], x="", y=RETURN), table)
+    table = Table.of(
+        ("policy", "value", "lower", "upper"), list(zip(names, value, lower, upper, strict=True))
+    )
+    return Chart(
+        "policies", "What each policy is worth", told, figure([drawn], x="", y=RETURN), table
+    )
 
 
 def _three(result: dict[str, Any]) -> dict[str, tuple[float, float, float]]:
@@ -124,17 +148,32 @@ def _surface(features: dict[str, Any], weights: Floats, told: str) -> Chart:
     axes = [np.linspace(bottom, top, GRID) for bottom, top in zip(low, high, strict=True)]
     x, y = np.meshgrid(*axes, indexing="xy")
     values = (basis(np.stack([x.ravel(), y.ravel()], axis=1)) @ weights).reshape(x.shape)
-    trace = heat(values, x=rounded(axes[0]), y=rounded(axes[1]), hover="x %{x}, y %{y}: %{z}", title="value")
+    trace = heat(
+        values, x=rounded(axes[0]), y=rounded(axes[1]), hover="x %{x}, y %{y}: %{z}", title="value"
+    )
     trace |= {"zmin": float(values.min()), "zmax": float(values.max())}
     every = slice(None, None, 10)
     table = Table.of(
         ("x", "y", "value"),
-        list(zip(x[every, every].ravel(), y[every, every].ravel(), values[every, every].ravel(), strict=True)),
+        list(
+            zip(
+                x[every, every].ravel(),
+                y[every, every].ravel(),
+                values[every, every].ravel(),
+                strict=True,
+            )
+        ),
     )
     return Chart("values", "Value function", told, figure([trace], x="x", y="y", height=440), table)
 
 
-def draw(problem: dict[str, Any], result: dict[str, Any], path: Path, *, coordinates: ArrayLike | None = None) -> None:
+def draw(
+    problem: dict[str, Any],
+    result: dict[str, Any],
+    path: Path,
+    *,
+    coordinates: ArrayLike | None = None,
+) -> None:
     """The value of each state, or the weight of each feature; or both policies' values, with intervals."""
     if "behaviour_value" in result:
         _draw_policies(result, path)
@@ -157,4 +196,6 @@ def draw(problem: dict[str, Any], result: dict[str, Any], path: Path, *, coordin
 def _draw_policies(result: dict[str, Any], path: Path) -> None:
     from discreet.figures.points import Point, draw_points  # noqa: PLC0415 - matplotlib is not loaded for pages
 
-    draw_points([Point(POLICIES[name], *three) for name, three in _three(result).items()], path, x="value")
+    draw_points(
+        [Point(POLICIES[name], *three) for name, three in _three(result).items()], path, x="value"
+    )

@@ -43,7 +43,9 @@ COUNTED = "the number of trajectories"
 def event_of(public: OffPolicyPublic, epsilon: int, neighbours: str) -> DiscreteLaplace:
     """The noise of the sum of `sum_of`: a trajectory adds an integer of modulus at most UNIT, and another in its place
     may have the other sign."""
-    return calibration.discrete_laplace(UNIT * (2 if public.replaced else 1), epsilon, neighbours=neighbours)
+    return calibration.discrete_laplace(
+        UNIT * (2 if public.replaced else 1), epsilon, neighbours=neighbours
+    )
 
 
 def sum_of(moved: td.Transitions, bound: float) -> Ints:
@@ -115,7 +117,14 @@ class Constant(Method):
     ) -> tuple[Expected, ...]:
         if (m := self.public.trajectories) is None:
             return ()
-        half = -math.log1p(-confidence) * event.scale / UNIT / m * self.public.reward_bound / (1 - self.asked.discount)
+        half = (
+            -math.log1p(-confidence)
+            * event.scale
+            / UNIT
+            / m
+            * self.public.reward_bound
+            / (1 - self.asked.discount)
+        )
         size = self.public.reward_bound / (1 - self.asked.discount)
         names = [("policy_value", "the policy's value")] if self.asked.initial is not None else []
         return tuple(
@@ -130,19 +139,25 @@ class Constant(Method):
             for name, what in (*names, ("values", "the value of a state"))
         )
 
-    def _released(self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise) -> Released:
+    def _released(
+        self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise
+    ) -> Released:
         event, *count = events
         released = {"mean_reward": noise.add(event, sum_of(moved, self.public.reward_bound))}
         if count:
             released["trajectories"] = noise.add(count[0], np.array([moved.trajectories]))
         return released
 
-    def answer(self, event: Event, released: Released, start: Floats | None, progress: Progress) -> Answer:
+    def answer(
+        self, event: Event, released: Released, start: Floats | None, progress: Progress
+    ) -> Answer:
         """The interval is of the noised mean before it was shrunk, and as much wider as that moved it."""
         bound, deviation = self.public.reward_bound, event.deviation()
         number = float(self.public.trajectories or released["trajectories"][0])
         raw, noise = mean_of(float(released["mean_reward"][0]), deviation, number, bound)
-        if not self.public.replaced:  # the number's noise is as large as the sum's, in counts of one trajectory
+        if (
+            not self.public.replaced
+        ):  # the number's noise is as large as the sum's, in counts of one trajectory
             noise *= math.hypot(1.0, raw / bound)
         mean, mostly = shrunk(raw, noise, bound), noise >= abs(raw)
         ones = constant_weights(self) / (1 - self.asked.discount)

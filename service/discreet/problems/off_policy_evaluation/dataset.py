@@ -29,7 +29,13 @@ from discreet.problems.contents import PRIVATE, Content, Packed
 from discreet.problems.datasets import Column, Layout
 from discreet.problems.numbers import Count, Frozen, Real
 from discreet.problems.off_policy_evaluation import blocks, layouts
-from discreet.problems.off_policy_evaluation.public import MAX_STATES, Floats, Ints, OffPolicyPublic, Vector
+from discreet.problems.off_policy_evaluation.public import (
+    MAX_STATES,
+    Floats,
+    Ints,
+    OffPolicyPublic,
+    Vector,
+)
 from discreet.problems.sources import DatasetInBlocks
 from discreet.solvers.evaluation import temporal_difference as td
 
@@ -54,7 +60,12 @@ class TransitionRow(TypedDict):
     target: NotRequired[Real]
 
 
-_OPTIONAL = {"state": np.int64, "next_state": np.int64, "behaviour": np.float64, "target": np.float64}
+_OPTIONAL = {
+    "state": np.int64,
+    "next_state": np.int64,
+    "behaviour": np.float64,
+    "target": np.float64,
+}
 _VECTORS = ("x", "x_next")
 
 
@@ -90,13 +101,19 @@ class OffPolicyDataset(DatasetInBlocks):
     def sizes(cls, public: OffPolicyPublic, content: Content) -> dict[str, tuple[int, int]]:
         rows, trajectories = content["reward"].size, content["start"].size - 1
         found = {"max_rows": (rows, public.most_rows)}
-        return found | ({} if public.replaced else {"max_trajectories": (trajectories, public.most_trajectories)})
+        return found | (
+            {}
+            if public.replaced
+            else {"max_trajectories": (trajectories, public.most_trajectories)}
+        )
 
     @classmethod
     def pack(cls, name: str, items: Sequence[Any]) -> Packed:
         """`has_NAME` of a column that rows may lack; vectors one behind the other, with their sizes."""
         columns: Packed = {
-            "trajectory": np.fromiter((row["trajectory"] for row in items), dtype=object, count=len(items)),
+            "trajectory": np.fromiter(
+                (row["trajectory"] for row in items), dtype=object, count=len(items)
+            ),
             "step": np.array([row["step"] for row in items], dtype=np.int32),
             "reward": np.array([row["reward"] for row in items], dtype=np.float64),
             "terminal": np.array([row["terminal"] for row in items], dtype=bool),
@@ -109,7 +126,9 @@ class OffPolicyDataset(DatasetInBlocks):
             size = np.array([len(one) for one in given], dtype=np.int32)
             columns[f"has_{vector}"] = np.array([vector in row for row in items], dtype=bool)
             columns[f"size_{vector}"] = size
-            columns[vector] = np.fromiter(chain.from_iterable(given), dtype=np.float64, count=int(size.sum()))
+            columns[vector] = np.fromiter(
+                chain.from_iterable(given), dtype=np.float64, count=int(size.sum())
+            )
         return columns
 
     @classmethod
@@ -118,7 +137,10 @@ class OffPolicyDataset(DatasetInBlocks):
         here, there = ("state", "next_state") if public.states is not None else ("x", "x_next")
         off_policy = bool(rows["has_behaviour"].any() or rows["has_target"].any())
         alike = public.states == 1 and not (rows[f"has_{here}"].any() or rows[f"has_{there}"].any())
-        needed = [*([] if alike else [here, there]), *(["behaviour", "target"] if off_policy else [])]
+        needed = [
+            *([] if alike else [here, there]),
+            *(["behaviour", "target"] if off_policy else []),
+        ]
         unknown = {"state", "next_state", "x", "x_next"} - {here, there}
         issues = Issues(prefix)
         for name in needed:
@@ -128,7 +150,11 @@ class OffPolicyDataset(DatasetInBlocks):
             issues.where(rows[f"has_{name}"], name, says)
         if public.features is not None:
             for name in (here, there):
-                issues.where(rows[f"size_{name}"] != public.features, name, f"{public.features} coordinates are needed")
+                issues.where(
+                    rows[f"size_{name}"] != public.features,
+                    name,
+                    f"{public.features} coordinates are needed",
+                )
         issues.check()
         columns: dict[str, NDArray[Any]] = {"step": rows["step"].astype(np.int64)}
         columns |= {name: rows[name] for name in ("reward", "terminal")}
@@ -138,7 +164,9 @@ class OffPolicyDataset(DatasetInBlocks):
             vector = name in _VECTORS
             columns[name] = rows[name].reshape(-1, public.features or 1) if vector else rows[name]
         # As objects: an array of fixed-width text drops zero characters, and two trajectories would be one.
-        names = np.fromiter(map(str, rows["trajectory"]), dtype=object, count=rows["trajectory"].size)
+        names = np.fromiter(
+            map(str, rows["trajectory"]), dtype=object, count=rows["trajectory"].size
+        )
         _, owner = np.unique(names, return_inverse=True)
         return _canonical(public, columns, owner.ravel().astype(np.int64), prefix)
 
@@ -173,7 +201,11 @@ class OffPolicyDataset(DatasetInBlocks):
     @classmethod
     def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:
         public = {"unit": "trajectory", "reward_bound": 1, "horizon": 2}
-        shared: dict[str, list[Any]] = {"step": [0, 1, 0], "reward": [0.0, 1.0, 0.5], "terminal": [False, True, True]}
+        shared: dict[str, list[Any]] = {
+            "step": [0, 1, 0],
+            "reward": [0.0, 1.0, 0.5],
+            "terminal": [False, True, True],
+        }
         chances: dict[str, list[Any]] = {"behaviour": [0.5, 0.5, 1.0], "target": [0.25, 0.5, 1.0]}
         tabular: dict[str, list[Any]] = {"state": [0, 1, 0], "next_state": [1, 2, 2]}
         lists: dict[str, list[Any]] = {"x": [[0.0, 1.0]] * 3, "x_next": [[1.0, 0.0]] * 3}
@@ -199,7 +231,9 @@ class OffPolicyDataset(DatasetInBlocks):
         vectors: list[str] = []
         alike = public.states == 1 and not given & {"state", "next_state"}
         if public.states is not None:
-            integers |= {} if alike else {"state": (0, public.states - 1), "next_state": (0, MAX_STATES)}
+            integers |= (
+                {} if alike else {"state": (0, public.states - 1), "next_state": (0, MAX_STATES)}
+            )
         else:
             for name in ("x", "x_next"):
                 split = [f"{name}_{axis}" for axis in range(public.features or 0)]
@@ -218,7 +252,9 @@ class OffPolicyDataset(DatasetInBlocks):
             table = table.drop_columns([name])
         columns["terminal"] = _truths(table, prefix)
         if public.features is not None:
-            columns |= {name: _vectors(table, name, public.features, prefix) for name in ("x", "x_next")}
+            columns |= {
+                name: _vectors(table, name, public.features, prefix) for name in ("x", "x_next")
+            }
         owner = owner_column(table, "trajectory", prefix).astype(np.int32, copy=False)
         del table  # the last reference, where the caller keeps none
         pa.default_memory_pool().release_unused()
@@ -228,17 +264,27 @@ class OffPolicyDataset(DatasetInBlocks):
     def describe(cls, public: OffPolicyPublic, content: Content) -> OffPolicyPublic:
         off_policy = "behaviour" in content
         if public.off_policy is not None and public.off_policy != off_policy:
-            says = "rows have behaviour and target" if off_policy else "no row has behaviour and target"
+            says = (
+                "rows have behaviour and target"
+                if off_policy
+                else "no row has behaviour and target"
+            )
             raise InvalidInput(says, pointer="/public/off_policy")
         if public.continuing and content["terminal"].any():
-            raise InvalidInput("a transition is terminal, so episodes end", pointer="/public/continuing")
+            raise InvalidInput(
+                "a transition is terminal, so episodes end", pointer="/public/continuing"
+            )
         return public.model_copy(update={"off_policy": off_policy})
 
 
 def _truths(table: pa.Table, prefix: str) -> NDArray[np.bool_]:
     column = table.column("terminal")
-    if column.null_count or not (pa.types.is_boolean(column.type) or pa.types.is_integer(column.type)):
-        raise InvalidInput("column 'terminal' must hold true or false, none missing", pointer=prefix)
+    if column.null_count or not (
+        pa.types.is_boolean(column.type) or pa.types.is_integer(column.type)
+    ):
+        raise InvalidInput(
+            "column 'terminal' must hold true or false, none missing", pointer=prefix
+        )
     return np.asarray(column.cast(pa.bool_()).to_numpy(), dtype=bool)
 
 
@@ -251,18 +297,29 @@ def _vectors(table: pa.Table, name: str, size: int, prefix: str) -> Floats:
         return np.stack(split, axis=1).astype(np.float64, copy=False)
     column = table.column(name).combine_chunks()
     kind = column.type
-    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
+    if not (
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    ):
         raise InvalidInput(f"column {name!r} must hold lists of {size} numbers", pointer=prefix)
     flat = column.flatten()
     lengths = pc.list_value_length(column)
-    if column.null_count or flat.null_count or not pc.all(pc.equal(lengths, size), min_count=0).as_py():
-        raise InvalidInput(f"column {name!r} must hold lists of {size} numbers, none missing", pointer=prefix)
+    if (
+        column.null_count
+        or flat.null_count
+        or not pc.all(pc.equal(lengths, size), min_count=0).as_py()
+    ):
+        raise InvalidInput(
+            f"column {name!r} must hold lists of {size} numbers, none missing", pointer=prefix
+        )
     values = flat.cast(pa.float64()).to_numpy(zero_copy_only=False)
     return np.ascontiguousarray(values.reshape(-1, size))
 
 
 def _canonical(
-    public: OffPolicyPublic, columns: dict[str, NDArray[Any]], owner: NDArray[np.integer[Any]], prefix: str
+    public: OffPolicyPublic,
+    columns: dict[str, NDArray[Any]],
+    owner: NDArray[np.integer[Any]],
+    prefix: str,
 ) -> Content:
     """Checked rows by trajectory and step, in an order that tells nothing of whose they are.
 
@@ -277,9 +334,13 @@ def _canonical(
         step, owner = step[order], owner[order]
         columns = {name: column[order] for name, column in columns.items()}
         same = owner[1:] == owner[:-1]
-    start = np.concatenate([np.zeros(min(owner.size, 1)), np.flatnonzero(~same) + 1, [owner.size]]).astype(np.int64)
+    start = np.concatenate(
+        [np.zeros(min(owner.size, 1)), np.flatnonzero(~same) + 1, [owner.size]]
+    ).astype(np.int64)
 
-    def refuse(bad: NDArray[np.bool_], name: str, says: str, values: NDArray[Any], first: int) -> None:
+    def refuse(
+        bad: NDArray[np.bool_], name: str, says: str, values: NDArray[Any], first: int
+    ) -> None:
         """`bad`, of the rows from `first` on, and `values` are in the sorted order; rows are named as they came."""
         if bad.any():
             places = np.flatnonzero(bad)[:20] + first
@@ -292,7 +353,13 @@ def _canonical(
             )
 
     refuse(same & (step[1:] == step[:-1]), "step", "a step stands twice in its trajectory", step, 1)
-    refuse(same & columns["terminal"][:-1], "step", "a terminal transition ends its trajectory", step, 1)
+    refuse(
+        same & columns["terminal"][:-1],
+        "step",
+        "a terminal transition ends its trajectory",
+        step,
+        1,
+    )
     if start.size < 2:
         raise InvalidInput("at least one trajectory is needed", pointer=prefix)
     if public.trajectories is not None and start.size - 1 != public.trajectories:
@@ -303,7 +370,9 @@ def _canonical(
         _check_topology(public, columns, refuse)
     for name, column in columns.items():
         if column.dtype.kind == "f":
-            columns[name] = np.add(column, 0.0, out=column if column.flags.writeable else None)  # one zero
+            columns[name] = np.add(
+                column, 0.0, out=column if column.flags.writeable else None
+            )  # one zero
     # In the order of their names: formats give columns in different orders.
     sequence = record_order(start, (columns[name] for name in sorted(columns)))
     del step, owner, same
@@ -314,7 +383,9 @@ def _canonical(
     return {"start": starts_of(start, sequence), **content}
 
 
-def _check_values(public: OffPolicyPublic, step: Ints, columns: dict[str, NDArray[Any]], prefix: str) -> None:
+def _check_values(
+    public: OffPolicyPublic, step: Ints, columns: dict[str, NDArray[Any]], prefix: str
+) -> None:
     """Each value by itself, rows as they came."""
     bounds = {"step": (0, public.horizon - 1)}
     if public.states is not None:
@@ -326,7 +397,9 @@ def _check_values(public: OffPolicyPublic, step: Ints, columns: dict[str, NDArra
     for name, column in columns.items():
         if column.dtype.kind == "f":
             bad = ~np.isfinite(column)
-            issues.where(bad if bad.ndim == 1 else bad.any(axis=1), name, "a finite number is needed", column)
+            issues.where(
+                bad if bad.ndim == 1 else bad.any(axis=1), name, "a finite number is needed", column
+            )
     issues.check()
     reward = columns["reward"]
     says = f"the public reward bound is {public.reward_bound:g}"
@@ -341,7 +414,12 @@ def _check_values(public: OffPolicyPublic, step: Ints, columns: dict[str, NDArra
         issues.where((target < 0) | (target > 1), "target", "a probability is 0 to 1", target)
         if public.max_ratio is not None:
             too_large = target > behaviour * (public.max_ratio * (1 + 1e-9))
-            issues.where(too_large, "target", f"public.max_ratio says at most {public.max_ratio:g} x behaviour", target)
+            issues.where(
+                too_large,
+                "target",
+                f"public.max_ratio says at most {public.max_ratio:g} x behaviour",
+                target,
+            )
     issues.check()
 
 
@@ -364,7 +442,13 @@ def _check_topology(public: OffPolicyPublic, columns: dict[str, NDArray[Any]], r
             refuse(bad, "next_state", "this transition is not in the public topology", to, first)
         if expected is not None:
             wrong = np.abs(rewards[part] - expected[found]) > 1e-9 * public.reward_bound
-            refuse(wrong, "reward", "public.rewards says another reward of this transition", rewards, first)
+            refuse(
+                wrong,
+                "reward",
+                "public.rewards says another reward of this transition",
+                rewards,
+                first,
+            )
 
 
 def transitions_of(content: Content, max_ratio: float) -> td.Transitions:

@@ -63,18 +63,29 @@ def example_for(kind: Any, public: OffPolicyPublic) -> dict[str, Any]:
     that fit the states: tabular; of few coordinates, between 0 and 1, Fourier; else they themselves."""
     problem: dict[str, Any]
     if public.off_policy:
-        problem = {"kind": "off_policy_evaluation", "discount": 1.0, "return_bounds": list(public.returns(1.0))}
+        problem = {
+            "kind": "off_policy_evaluation",
+            "discount": 1.0,
+            "return_bounds": list(public.returns(1.0)),
+        }
         return {"problem": problem, "privacy": {"epsilon": 1}}
     problem = {"kind": "off_policy_evaluation", "features": {"type": "tabular"}, "discount": 0.9}
     if public.features is not None:
         size = public.features
         problem["features"] = {"type": "identity", "bound": float(math.ceil(math.sqrt(size)))}
         if size <= FEW_COORDINATES:
-            problem["features"] = {"type": "fourier", "order": 1, "low": [0.0] * size, "high": [1.0] * size}
+            problem["features"] = {
+                "type": "fourier",
+                "order": 1,
+                "low": [0.0] * size,
+                "high": [1.0] * size,
+            }
         problem["initial"] = [[0.5] * size]
     else:
         told = kind.model_validate({**problem, "dataset": "example"}).tells_visits(public)
-        problem["initial"] = "released" if told else [1 / (public.states or 1)] * (public.states or 1)
+        problem["initial"] = (
+            "released" if told else [1 / (public.states or 1)] * (public.states or 1)
+        )
     return {"problem": problem, "privacy": {"epsilon": 1, "delta": "auto"}}
 
 
@@ -89,7 +100,12 @@ def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
     loops: dict[str, Any] = {"topology": [[0, 0], [0, 1], [1, 1]]}
     # Features that are worth nothing later: all of a clipped vector is the reward.
     gain, loss = ([{**_OFF, "x": [0.5], "x_next": [1.0], "reward": sign}] for sign in (1.0, -1.0))
-    summed = {"features": {"type": "identity", "bound": 1}, "clip": 1, "method": "moments", "discount": 0.5}
+    summed = {
+        "features": {"type": "identity", "bound": 1},
+        "clip": 1,
+        "method": "moments",
+        "discount": 0.5,
+    }
     stay = {"state": 0, "next_state": 0, "terminal": False}
     alone = [[{**stay, "reward": sign}] * 3 for sign in (1.0, -1.0)]
     one = {"states": 1, "trajectories": 1}
@@ -120,18 +136,36 @@ def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
             1,
             0,
         ),
-        ("constant, replaced", {**one, "continuing": True}, {"method": "constant"}, ([alone[0]], [alone[1]]), 1, 0),
-        ("dp_lsw, added", {"states": 1}, {"method": "dp_lsw"}, (crowd, [*crowd, alone[1]]), 6, delta),
+        (
+            "constant, replaced",
+            {**one, "continuing": True},
+            {"method": "constant"},
+            ([alone[0]], [alone[1]]),
+            1,
+            0,
+        ),
+        (
+            "dp_lsw, added",
+            {"states": 1},
+            {"method": "dp_lsw"},
+            (crowd, [*crowd, alone[1]]),
+            6,
+            delta,
+        ),
         ("dp_lsw, replaced", one, {"method": "dp_lsw"}, ([alone[0]], [alone[1]]), 6, delta),
         ("dp_lsl, added", {"states": 1}, lsl, ([alone[0]], alone), 6, delta),
         ("dp_lsl, replaced", one, lsl, ([alone[0]], [alone[1]]), 6, delta),
     ]
     found = [_neighbours(kind, *case) for case in cases]
     # What dp_lsl says of replacing is twice what adding does: a sum of returns moves by one of them.
-    return tuple(replace(one, slack=2.0) if one.name.endswith("dp_lsl, added") else one for one in found)
+    return tuple(
+        replace(one, slack=2.0) if one.name.endswith("dp_lsl, added") else one for one in found
+    )
 
 
-def _weighted_cases() -> list[tuple[str, dict[str, Any], dict[str, Any], tuple[Any, Any], int, int]]:
+def _weighted_cases() -> list[
+    tuple[str, dict[str, Any], dict[str, Any], tuple[Any, Any], int, int]
+]:
     """A trajectory of full weight and the largest return; instead of it one of no weight and the least."""
     stay: dict[str, Any] = {"state": 0, "next_state": 0, "terminal": False, "behaviour": 0.5}
 
@@ -150,7 +184,14 @@ def _weighted_cases() -> list[tuple[str, dict[str, Any], dict[str, Any], tuple[A
         # All of the largest weight that public rules allow: no mean of weights is so.
         ("importance sampling, public rules, added", rules, ruled, (heavy, [*heavy, full]), 1, 0),
         ("importance sampling, added, gaussian", part, asked, added, 1, 10**17),
-        ("importance sampling, replaced, gaussian", {**part, "trajectories": 2}, asked, replaced, 1, 10**17),
+        (
+            "importance sampling, replaced, gaussian",
+            {**part, "trajectories": 2},
+            asked,
+            replaced,
+            1,
+            10**17,
+        ),
     ]
 
 
@@ -158,7 +199,9 @@ _OFF = {"terminal": False, "behaviour": 0.1, "target": 1.0, "reward": 0.0}
 """Of a transition that counts ten times."""
 
 
-def _gradient_cases() -> list[tuple[str, dict[str, Any], dict[str, Any], tuple[Any, Any], int, int]]:
+def _gradient_cases() -> list[
+    tuple[str, dict[str, Any], dict[str, Any], tuple[Any, Any], int, int]
+]:
     """Steps on a saddle, of which theta alone is released. The others' rewards, which are far beyond the clip, drive
     the dual weights up in each step and leave theta alone (`x` is worth as much as what follows). Then all of one's own
     gradient, which has no reward, is in theta, and is clipped: in one direction, or in the other."""
@@ -179,7 +222,12 @@ def _gradient_cases() -> list[tuple[str, dict[str, Any], dict[str, Any], tuple[A
         ("columns", {"features": 1}, {"type": "identity", "bound": 1}, columns),
         ("tabular", {"states": 3}, {"type": "tabular"}, tabular),
     ):
-        fields = {"features": features, "discount": 0.9 if name == "columns" else 0.99, "clip": 1e-3, "step_size": 1}
+        fields = {
+            "features": features,
+            "discount": 0.9 if name == "columns" else 0.99,
+            "clip": 1e-3,
+            "step_size": 1,
+        }
         methods: tuple[tuple[str, int, dict[str, Any]], ...] = (
             ("minibatch", 50, {"steps": 20, "sampling": 0.5}),
             ("gradient", 10, {"steps": 400}),
@@ -199,7 +247,9 @@ def _gradient_cases() -> list[tuple[str, dict[str, Any], dict[str, Any], tuple[A
                 ends = [{**rows["up"][0], "reward": 1.0}, {**rows["down"][0], "reward": -1.0}]
                 pair = ([*few, ends[:1]], [*few, ends[1:]])
                 part_known = {**part, "trajectories": 11, "continuing": True}
-                cases.append((f"{method}, continuing, replaced", part_known, asked, pair, 1, 10**13))
+                cases.append(
+                    (f"{method}, continuing, replaced", part_known, asked, pair, 1, 10**13)
+                )
     return cases
 
 
@@ -212,7 +262,9 @@ def _neighbours(
     epsilon: int,
     delta: int,
 ) -> Neighbours:
-    public = OffPolicyPublic.model_validate({"unit": "trajectory", "reward_bound": 1, "horizon": 3, **part})
+    public = OffPolicyPublic.model_validate(
+        {"unit": "trajectory", "reward_bound": 1, "horizon": 3, **part}
+    )
     contents = []
     for trajectories in data:
         rows = [
@@ -220,7 +272,11 @@ def _neighbours(
             for number, trajectory in enumerate(trajectories)
             for step, row in enumerate(trajectory)
         ]
-        contents.append(OffPolicyDataset.read_rows(public, OffPolicyContent.model_validate({"transitions": rows})))
+        contents.append(
+            OffPolicyDataset.read_rows(
+                public, OffPolicyContent.model_validate({"transitions": rows})
+            )
+        )
     public = OffPolicyDataset.describe(public, contents[0])
     fixed = {"kind": "off_policy_evaluation", "dataset": "example", "discount": 0.5}
     problem = kind.model_validate({**fixed, "features": {"type": "tabular"}, **fields})
@@ -240,7 +296,13 @@ def otherwise(problem: Any, public: OffPolicyPublic) -> dict[str, dict[str, Any]
     return {
         "features": {"features": identity},
         "discount": {"discount": problem.discount / 2},
-        "method": {"method": named, "clip": None, "steps": None, "step_size": None, "sampling": None},
+        "method": {
+            "method": named,
+            "clip": None,
+            "steps": None,
+            "step_size": None,
+            "sampling": None,
+        },
         "clip": {"clip": (problem.clip if isinstance(problem.clip, float) else 1) / 2},
         "steps": {"steps": 1 + (problem.steps or 0)},
         "step_size": {"step_size": (problem.step_size or 1) / 2},

@@ -64,13 +64,17 @@ class Model(NamedTuple):
     size: float
 
 
-def model_of(public: OffPolicyPublic, discount: float, initial: tuple[float, ...] | None) -> Model | None:
+def model_of(
+    public: OffPolicyPublic, discount: float, initial: tuple[float, ...] | None
+) -> Model | None:
     """None for more than MOST_STATES."""
     if public.states is None or public.states > MOST_STATES:
         return None
     topology = None if public.topology is None else tuple(public.topology)
     rewards = None if public.rewards is None else tuple(public.rewards)
-    return _model(public.states, topology, rewards, public.reward_bound, public.horizon, discount, initial)
+    return _model(
+        public.states, topology, rewards, public.reward_bound, public.horizon, discount, initial
+    )
 
 
 @lru_cache(maxsize=64)
@@ -93,7 +97,9 @@ def _model(
     width = possible.sum(axis=1)
     P = possible / np.maximum(width, 1.0)[:, None]
     solved = np.linalg.inv(np.eye(states) - discount * P[:, :states])
-    largest = bound * -math.expm1(horizon * math.log(discount)) / (1 - discount) if discount else bound
+    largest = (
+        bound * -math.expm1(horizon * math.log(discount)) / (1 - discount) if discount else bound
+    )
     fixed = np.zeros_like(P)
     if rewards is not None:
         fixed[origin, target] = rewards
@@ -114,12 +120,18 @@ def _model(
     )
 
 
-def noise_of(public: OffPolicyPublic, possible: Floats, rewards: Floats, values: Floats, discount: float) -> Floats:
+def noise_of(
+    public: OffPolicyPublic, possible: Floats, rewards: Floats, values: Floats, discount: float
+) -> Floats:
     """float64[n]: the variance that noise of deviation 1 on each possible cell brings to the balance of its state."""
-    return _noise(possible, rewards, values, discount, public.reward_bound if public.rewards is None else 0.0)
+    return _noise(
+        possible, rewards, values, discount, public.reward_bound if public.rewards is None else 0.0
+    )
 
 
-def _noise(possible: Floats, rewards: Floats, values: Floats, discount: float, bound: float) -> Floats:
+def _noise(
+    possible: Floats, rewards: Floats, values: Floats, discount: float, bound: float
+) -> Floats:
     error = rewards + discount * np.append(values, 0.0) - values[:, None]
     found: Floats = (possible * error**2).sum(axis=1) + bound**2
     return found
@@ -163,7 +175,10 @@ class Outlook:
         """Of the values and, where `valued`, of the policy's value; nothing without a public number of trajectories."""
         if self.trajectories is None:
             return ()
-        share, row = self.noise(self.cap) * self.cells / math.sqrt(2), self.noise(self.cap) * self.model.row
+        share, row = (
+            self.noise(self.cap) * self.cells / math.sqrt(2),
+            self.noise(self.cap) * self.model.row,
+        )
         drowned = share > MOSTLY_NOISE or row >= 1
         found = []
         for name, what, unit in self._quantities(valued):
@@ -205,7 +220,8 @@ class Outlook:
         says = f'"max_importance": "auto" would take {best:g}: '
         if self._error(best) > self.model.size:
             return (
-                says + f"the error is {plain(self._error(cap) / self._error(best))} times smaller then, and too large"
+                says
+                + f"the error is {plain(self._error(cap) / self._error(best))} times smaller then, and too large"
             )
         return says + (
             f"values within about ± {plain(self._error(best))} instead of ± {plain(self._error(cap))}, by noise and by "
@@ -224,7 +240,9 @@ class Outlook:
 
     def _quantities(self, valued: bool) -> list[tuple[str, str, float]]:
         values = ("values", "the value of the median state", self.uneven * self.model.value)
-        return ([("policy_value", "the policy's value", self.model.policy)] if valued else []) + [values]
+        return ([("policy_value", "the policy's value", self.model.policy)] if valued else []) + [
+            values
+        ]
 
     def _judged(self, half: float, usual: float) -> str:
         """What so wide an interval is good for, and what a narrow one would take."""

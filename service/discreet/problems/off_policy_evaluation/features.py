@@ -63,13 +63,23 @@ class FourierFeatures(_Features):
     def issues(self, public: OffPolicyPublic) -> list[FieldIssue]:
         found, k = [], len(self.low)
         if k != len(self.high) or k != (public.features or k):
-            found.append(FieldIssue("/problem/features/low", f"low and high need {public.features} figures each"))
+            found.append(
+                FieldIssue(
+                    "/problem/features/low", f"low and high need {public.features} figures each"
+                )
+            )
         elif not all(low < high for low, high in zip(self.low, self.high, strict=True)):
             found.append(FieldIssue("/problem/features/low", "must be below high"))
         elif max(map(abs, (*self.low, *self.high))) > MAX_COORDINATE:
-            found.append(FieldIssue("/problem/features/low", f"low and high are at most {MAX_COORDINATE:g} large"))
+            found.append(
+                FieldIssue(
+                    "/problem/features/low", f"low and high are at most {MAX_COORDINATE:g} large"
+                )
+            )
         if (count := (self.order + 1) ** k) > MAX_FEATURES:
-            found.append(FieldIssue("/problem/features/order", f"{count} features; at most {MAX_FEATURES}"))
+            found.append(
+                FieldIssue("/problem/features/order", f"{count} features; at most {MAX_FEATURES}")
+            )
         return found
 
 
@@ -108,7 +118,9 @@ class IdentityFeatures(_Features):
         )
 
 
-AnyFeatures = Annotated[TabularFeatures | FourierFeatures | IdentityFeatures, Field(discriminator="type")]
+AnyFeatures = Annotated[
+    TabularFeatures | FourierFeatures | IdentityFeatures, Field(discriminator="type")
+]
 
 
 def initial_issues(
@@ -121,7 +133,11 @@ def initial_issues(
 
     vectors = [row for row in initial if isinstance(row, tuple)]
     if public.states is None:
-        if len(vectors) != len(initial) or any(len(row) != public.features for row in vectors) or not vectors:
+        if (
+            len(vectors) != len(initial)
+            or any(len(row) != public.features for row in vectors)
+            or not vectors
+        ):
             return issue(f"initial states of {public.features} coordinates each are needed")
         if max(abs(number) for row in vectors for number in row) > MAX_COORDINATE:
             return issue(f"coordinates are at most {MAX_COORDINATE:g} large")

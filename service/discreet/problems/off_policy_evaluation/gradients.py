@@ -47,7 +47,9 @@ DEVIATIONS = 6
 
 def _gradient_seconds(method: Method, trajectories: float, rows: float) -> float:
     """Of as many clipped gradients, over all steps, of as many transitions."""
-    return trajectories * (300e-9 + 1.5e-9 * method.features.dimension) + rows * method.row_seconds()
+    return (
+        trajectories * (300e-9 + 1.5e-9 * method.features.dimension) + rows * method.row_seconds()
+    )
 
 
 def _step_seconds(method: Method, chosen: Chosen) -> float:
@@ -65,7 +67,9 @@ class Minibatch(Method):
     def parameters(self) -> Chosen:
         asked, norm, bound = self.asked, self.features.norm_bound, self.public.reward_bound
         tabular = self.public.states is not None
-        clip = (TABULAR_CLIP if tabular else DENSE_CLIP * norm) * (CENTRED_CLIP if self._centred else 1.0)
+        clip = (TABULAR_CLIP if tabular else DENSE_CLIP * norm) * (
+            CENTRED_CLIP if self._centred else 1.0
+        )
         return {
             "clip": asked.clip or max(LEAST_CLIP, bound * clip),
             "steps": asked.steps or BATCH_STEPS,
@@ -81,7 +85,12 @@ class Minibatch(Method):
         if not self.public.replaced:
             share = epsilon // COUNT_SHARE
             count = calibration.discrete_laplace(1, share, neighbours=neighbours)
-            beside.append((count, NoiseSummary.of(count, "the number of trajectories, which step sizes rest on")))
+            beside.append(
+                (
+                    count,
+                    NoiseSummary.of(count, "the number of trajectories, which step sizes rest on"),
+                )
+            )
             epsilon -= share
         if self._centred:
             centre = self._centre_share(budget.epsilon)
@@ -123,7 +132,9 @@ class Minibatch(Method):
         trajectories = passes * min(public.most_trajectories, public.most_rows)
         rows = passes * public.most_rows
         rows += DEVIATIONS * math.sqrt(rows * min(public.horizon, public.most_rows))
-        return _gradient_seconds(self, trajectories, rows) + (public.most_rows * 40e-9 if self._centred else 0.0)
+        return _gradient_seconds(self, trajectories, rows) + (
+            public.most_rows * 40e-9 if self._centred else 0.0
+        )
 
     def drawing_seconds(self, chosen: Chosen, event: Event) -> float:
         return _step_seconds(self, chosen)
@@ -138,23 +149,37 @@ class Minibatch(Method):
             return "it needs a delta"
         chosen = self.parameters()
         epsilon = budget.epsilon - (self._centre_share(budget.epsilon) if self._centred else 0)
-        mu = 1 / calibration.gaussian(1.0, epsilon, budget.delta, neighbours="steps", dimension=1).scale
+        mu = (
+            1
+            / calibration.gaussian(
+                1.0, epsilon, budget.delta, neighbours="steps", dimension=1
+            ).scale
+        )
         clips = math.log1p((mu / chosen["sampling"]) ** 2 / chosen["steps"]) ** -0.5
-        return next(iter(self._told(chosen, clips * chosen["clip"] * (2 if self.public.replaced else 1), "about ")))
+        return next(
+            iter(
+                self._told(
+                    chosen, clips * chosen["clip"] * (2 if self.public.replaced else 1), "about "
+                )
+            )
+        )
 
     def _told(self, chosen: Chosen, scale: float, about: str = "") -> tuple[str, ...]:
         if (m := self.public.trajectories) is None:
             return (UNCOUNTED,)
         ratio = scale / (chosen["sampling"] * m * chosen["clip"])
-        says = (
-            f"the noise of a step is {about}{plain(ratio)} times the largest gradient that {m:,} trajectories can give"
-        )
-        if self.asked.step_size is None and max(self.features.dimension, FEW) * ratio > 4 * self._most_noise:
+        says = f"the noise of a step is {about}{plain(ratio)} times the largest gradient that {m:,} trajectories can give"
+        if (
+            self.asked.step_size is None
+            and max(self.features.dimension, FEW) * ratio > 4 * self._most_noise
+        ):
             start = "the constant that the mean reward gives" if self._centred else "predicting 0"
             return (f"{says}: steps are so short then that the answer is hardly more than {start}",)
         return self._judged(ratio, says)
 
-    def _released(self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise) -> Released:
+    def _released(
+        self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise
+    ) -> Released:
         event, *beside = events
         m = np.array([self.public.trajectories or moved.trajectories])
         if not self.public.replaced:
@@ -163,7 +188,9 @@ class Minibatch(Method):
         if self._centred:
             bound = self.public.reward_bound
             total = noise.add(beside[-1], constants.sum_of(moved, bound))
-            mean, deviation = constants.mean_of(float(total[0]), beside[-1].deviation(), float(m[0]), bound)
+            mean, deviation = constants.mean_of(
+                float(total[0]), beside[-1].deviation(), float(m[0]), bound
+            )
             mean = constants.shrunk(mean, deviation, bound)
             centre = {"mean_reward": np.array([mean, deviation])}
             # Steps from the constant value c on rewards r are steps from 0 on r - (1 - discount) c.
@@ -172,7 +199,8 @@ class Minibatch(Method):
         step = chosen["step_size"] / drawn
         if self.asked.step_size is None:
             step *= shorter(
-                max(self.features.dimension, FEW) * event.scale / (drawn * chosen["clip"]), self._most_noise
+                max(self.features.dimension, FEW) * event.scale / (drawn * chosen["clip"]),
+                self._most_noise,
             )
         scale = self._scale()
         found = gtd.minibatch(
@@ -187,7 +215,11 @@ class Minibatch(Method):
             generator=noise.generator(),
             scale=scale,
         )
-        return {"weights": coarse(found, step * event.scale * float(scale.min())), "trajectories": m, **centre}
+        return {
+            "weights": coarse(found, step * event.scale * float(scale.min())),
+            "trajectories": m,
+            **centre,
+        }
 
     @property
     def _most_noise(self) -> float:
@@ -200,7 +232,9 @@ class Minibatch(Method):
         between = 1.0 if self.public.states is not None else (1 - self.asked.discount) ** -0.25
         return np.concatenate([between * smooth, smooth])
 
-    def answer(self, event: Event, released: Released, start: Floats | None, progress: Progress) -> Answer:
+    def answer(
+        self, event: Event, released: Released, start: Floats | None, progress: Progress
+    ) -> Answer:
         """Weights of the steps, and of the constant value that they began at.
 
         No interval: what noise adds to a step changes which gradients are clipped in all that follow, so how far it
@@ -210,13 +244,17 @@ class Minibatch(Method):
         weights, mostly = released["weights"], self._noise(event, drawn) > 4 * self._most_noise
         if self._centred:
             mean, deviation = released["mean_reward"]
-            weights = weights + constants.constant_weights(self) * (mean / (1 - self.asked.discount))
+            weights = weights + constants.constant_weights(self) * (
+                mean / (1 - self.asked.discount)
+            )
             mostly = mostly and bool(deviation >= abs(mean))
         return Answer(weights, start, mostly_noise=mostly)
 
     def _noise(self, event: Any, drawn: float) -> float:
         """Of all coordinates of a step together, in largest gradients that `drawn` trajectories can give."""
-        return float(max(self.features.dimension, FEW) * event.scale / (drawn * self.parameters()["clip"]))
+        return float(
+            max(self.features.dimension, FEW) * event.scale / (drawn * self.parameters()["clip"])
+        )
 
 
 def shorter(noise: float, most: float) -> float:
@@ -258,7 +296,11 @@ class Gradient(Method):
             neighbours=neighbours,
         )
         coordinates = 2 * self.features.dimension
-        return event, f"each of {coordinates} coordinates of the gradient, in each of {chosen['steps']} steps", ()
+        return (
+            event,
+            f"each of {coordinates} coordinates of the gradient, in each of {chosen['steps']} steps",
+            (),
+        )
 
     def seconds(self, chosen: Chosen) -> float:
         steps, longest = chosen["steps"], min(self.public.horizon, self.public.most_rows)
@@ -270,9 +312,13 @@ class Gradient(Method):
         return _step_seconds(self, chosen)
 
     def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
-        return ("this method takes one trajectory a step: below epsilon 1 a constant often predicts better",)
+        return (
+            "this method takes one trajectory a step: below epsilon 1 a constant often predicts better",
+        )
 
-    def _released(self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise) -> Released:
+    def _released(
+        self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise
+    ) -> Released:
         steps, scale = chosen["steps"], events[0].scale
         found = gtd.gradient(
             moved,

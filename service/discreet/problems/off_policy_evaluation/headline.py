@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from discreet.problems.headlines import NO_SIGN, Headline, counted, figure, good_for_ends, headline, only_noise
+from discreet.problems.headlines import (
+    NO_SIGN,
+    Headline,
+    counted,
+    figure,
+    good_for_ends,
+    headline,
+    only_noise,
+)
 from discreet.problems.off_policy_evaluation.result import OffPolicyEvaluationResult
 from discreet_client import intervals
 
@@ -32,7 +40,13 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
     elif not found:
         found.append(Headline(f"The value of {policy} is a function of ", f"{counted(rows, noun)}"))
     if noise:
-        found.append(Headline("Of these, " if rows else "", f"{noise:,} of {counted(rows, noun)}", " are only noise"))
+        found.append(
+            Headline(
+                "Of these, " if rows else "",
+                f"{noise:,} of {counted(rows, noun)}",
+                " are only noise",
+            )
+        )
     return found
 
 
@@ -59,7 +73,11 @@ def _of_people(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[He
     ]
     if truth and cut:
         low, high = (intervals.plain(truth[end], 3) for end in ("lower", "upper"))
-        before, between, after = f"Without clips, {cut}, it lies anywhere ", f"between {low} and {high}", ""
+        before, between, after = (
+            f"Without clips, {cut}, it lies anywhere ",
+            f"between {low} and {high}",
+            "",
+        )
         ends = _difference(result)
         if ends is not None:
             low, high = (intervals.plain(end, 3) for end in ends)

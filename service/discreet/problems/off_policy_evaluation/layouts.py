@@ -23,7 +23,11 @@ def layouts(public: OffPolicyPublic) -> list[Layout]:
     """Visits need what states are: their number, or the public ranges of features."""
     found = [Layout("a step, from one state to the next", steps(public))]
     if public.states is not None or public.ranges is not None:
-        facts = {"horizon": public.horizon, "continuing": bool(public.continuing), "off_policy": public.off_policy}
+        facts = {
+            "horizon": public.horizon,
+            "continuing": bool(public.continuing),
+            "off_policy": public.off_policy,
+        }
         found.append(Layout("a visit, and when it was", visits(public), "visits", facts))
     return found
 
@@ -35,8 +39,18 @@ def steps(public: OffPolicyPublic) -> list[Column]:
         last = public.states - 1
         says = "State after it, counted from 0"
         places = [
-            Column("state", "integers", "State, counted from 0", 0, last, needed=several, words=("s", "from")),
-            Column("next_state", "integers", says, 0, MAX_STATES, needed=several, words=("next", "to")),
+            Column(
+                "state",
+                "integers",
+                "State, counted from 0",
+                0,
+                last,
+                needed=several,
+                words=("s", "from"),
+            ),
+            Column(
+                "next_state", "integers", says, 0, MAX_STATES, needed=several, words=("next", "to")
+            ),
         ]
     else:
         places = [
@@ -47,10 +61,26 @@ def steps(public: OffPolicyPublic) -> list[Column]:
     chances = () if public.off_policy is False else ("behaviour", "target")
     return [
         Column("trajectory", "names", "Whose row it is", words=WHO, owner=True),
-        Column("step", "integers", "Place in the trajectory, counted from 0", 0, public.horizon - 1, words=("t",)),
+        Column(
+            "step",
+            "integers",
+            "Place in the trajectory, counted from 0",
+            0,
+            public.horizon - 1,
+            words=("t",),
+        ),
         *places,
-        Column("reward", "numbers", "Reward of the step", public.lowest_reward, public.reward_bound, words=REWARD),
-        Column("terminal", "truths", "Whether the trajectory ends here", words=("done", "last", "end")),
+        Column(
+            "reward",
+            "numbers",
+            "Reward of the step",
+            public.lowest_reward,
+            public.reward_bound,
+            words=REWARD,
+        ),
+        Column(
+            "terminal", "truths", "Whether the trajectory ends here", words=("done", "last", "end")
+        ),
         *(
             Column(
                 name,
@@ -71,14 +101,28 @@ def visits(public: OffPolicyPublic) -> list[Column]:
     if public.ranges is None:
         last = (public.states or 1) - 1
         says = "State, counted from 0"
-        places = [Column("state", "integers", says, 0, last, needed=last > 0, words=("s", "status"))]
+        places = [
+            Column("state", "integers", says, 0, last, needed=last > 0, words=("s", "status"))
+        ]
     else:
         places = [
-            Column(told.name, "numbers", f"{told.low:g} to {told.high:g} become 0 to 1", scale=(told.low, told.high))
+            Column(
+                told.name,
+                "numbers",
+                f"{told.low:g} to {told.high:g} become 0 to 1",
+                scale=(told.low, told.high),
+            )
             for told in public.ranges
         ]
     chances = (
-        Column("action", "names", "What was done", needed=False, words=("treatment", "a"), doubtful=("arm",)),
+        Column(
+            "action",
+            "names",
+            "What was done",
+            needed=False,
+            words=("treatment", "a"),
+            doubtful=("arm",),
+        ),
         Column(
             "probability",
             "numbers",
@@ -99,10 +143,30 @@ def visits(public: OffPolicyPublic) -> list[Column]:
         ),
     )
     return [
-        Column("patient", "names", "Whose visit it is", words=(*WHO, "pid", "trajectory"), owner=True),
-        Column("time", "moments", "When it was: a number or a date", words=("date", "day", "visit", "week", "month")),
+        Column(
+            "patient", "names", "Whose visit it is", words=(*WHO, "pid", "trajectory"), owner=True
+        ),
+        Column(
+            "time",
+            "moments",
+            "When it was: a number or a date",
+            words=("date", "day", "visit", "week", "month"),
+        ),
         *places,
-        Column("reward", "numbers", "Reward of the visit", public.lowest_reward, public.reward_bound, words=REWARD),
+        Column(
+            "reward",
+            "numbers",
+            "Reward of the visit",
+            public.lowest_reward,
+            public.reward_bound,
+            words=REWARD,
+        ),
         *(() if public.off_policy is False else chances),
-        Column("terminal", "truths", "Whether the episode ended", needed=False, words=("done", "last", "end")),
+        Column(
+            "terminal",
+            "truths",
+            "Whether the episode ended",
+            needed=False,
+            words=("done", "last", "end"),
+        ),
     ]

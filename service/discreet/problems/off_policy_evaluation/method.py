@@ -78,7 +78,9 @@ class Method(ABC):
     unit: ClassVar[float] = 1.0
     """What one trajectory counts, where sums are of integers."""
 
-    def __init__(self, asked: Asked, features: Features, max_ratio: float, public: OffPolicyPublic) -> None:
+    def __init__(
+        self, asked: Asked, features: Features, max_ratio: float, public: OffPolicyPublic
+    ) -> None:
         """`max_ratio`: the largest importance ratio that counts; 1 where there are none."""
         self.asked, self.features, self.max_ratio, self.public = asked, features, max_ratio, public
 
@@ -166,28 +168,45 @@ class Method(ABC):
         """What another cap than the one that holds would do."""
         return "a smaller one takes less noise and cuts off more"
 
-    def release(self, events: tuple[Event, ...], chosen: Chosen, content: Content, noise: Noise) -> Released:
+    def release(
+        self, events: tuple[Event, ...], chosen: Chosen, content: Content, noise: Noise
+    ) -> Released:
         """What the mechanisms let out."""
-        moved = td.bounded(transitions_of(content, self.max_ratio), self.public.reward_bound, self.max_ratio)
+        moved = td.bounded(
+            transitions_of(content, self.max_ratio), self.public.reward_bound, self.max_ratio
+        )
         return self._released(events, chosen, moved, noise)
 
     @abstractmethod
-    def _released(self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise) -> Released: ...
+    def _released(
+        self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise
+    ) -> Released: ...
 
     def fields(
-        self, event: Event, released: Released, start: Floats | None, progress: Progress, *, uncertain: bool
+        self,
+        event: Event,
+        released: Released,
+        start: Floats | None,
+        progress: Progress,
+        *,
+        uncertain: bool,
     ) -> dict[str, Any]:
         """The fields of the result. `uncertain`: `uncertainty` is one of them."""
         found = self.answer(event, released, start, progress)
         tabular, valued = self.public.states is not None, self.asked.initial is not None
-        values: dict[str, Any] = {"weights": found.weights, **({"values": found.weights} if tabular else {})}
+        values: dict[str, Any] = {
+            "weights": found.weights,
+            **({"values": found.weights} if tabular else {}),
+        }
         if valued:
             values["policy_value"] = found.policy_value()
         if uncertain:
             values["uncertainty"] = found.uncertainty(tabular=tabular, valued=valued)
         return values
 
-    def answer(self, event: Event, released: Released, start: Floats | None, progress: Progress) -> Answer:
+    def answer(
+        self, event: Event, released: Released, start: Floats | None, progress: Progress
+    ) -> Answer:
         """Weights of what was released, and what may be said of them. `start`: the mean features of where the policy's
         value is asked for, if it is."""
         return Answer(released["weights"], start)
@@ -198,7 +217,9 @@ class Method(ABC):
 
     def _judged(self, ratio: float, says: str) -> tuple[str, ...]:
         if ratio > 0.1:
-            return (f"{says}: too few trajectories for this budget, expect the answer to be mostly noise",)
+            return (
+                f"{says}: too few trajectories for this budget, expect the answer to be mostly noise",
+            )
         return (says,)
 
 

@@ -23,4 +23,6 @@ METHODS: tuple[type[Method], ...] = (
 
 def methods_named(name: str, tabular: bool) -> list[type[Method]]:
     """The methods of this name for numbered states (`tabular`) or coordinates: one, or none."""
-    return [method for method in METHODS if method.name == name and method.tabular in (None, tabular)]
+    return [
+        method for method in METHODS if method.name == name and method.tabular in (None, tabular)
+    ]

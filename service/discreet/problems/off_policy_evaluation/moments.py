@@ -14,10 +14,21 @@ from discreet.privacy.noise import Noise
 from discreet.problems.accuracy import Expected
 from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.numbers import LEAST_CLIP, Budget
-from discreet.problems.off_policy_evaluation.answers import Answer, Drawn, Normal, distribution, seeded
+from discreet.problems.off_policy_evaluation.answers import (
+    Answer,
+    Drawn,
+    Normal,
+    distribution,
+    seeded,
+)
 from discreet.problems.off_policy_evaluation.around import model_around, profile_of
 from discreet.problems.off_policy_evaluation.dataset import transitions_of
-from discreet.problems.off_policy_evaluation.expectation import MOSTLY_NOISE, UNEVEN, Outlook, model_of
+from discreet.problems.off_policy_evaluation.expectation import (
+    MOSTLY_NOISE,
+    UNEVEN,
+    Outlook,
+    model_of,
+)
 from discreet.problems.off_policy_evaluation.method import UNCOUNTED, Chosen, Method
 from discreet.problems.off_policy_evaluation.public import Floats, Ints
 from discreet.problems.plans import NoiseSummary
@@ -33,7 +44,9 @@ from discreet_client.intervals import plain
 # Defaults, all of them public: tried on synthetic data that stand for no dataset (`discreet.reproduce.simulators`).
 STACKED_CLIP = 0.1  # of the largest norm that a trajectory can have
 STACKED_RIDGE = 0.03  # of the noise matrix's norm
-STACKED_NOISE = 0.5  # of the least singular value of A, beyond which its noise is what the answer is made of
+STACKED_NOISE = (
+    0.5  # of the least singular value of A, beyond which its noise is what the answer is made of
+)
 PSEUDO_COUNT = 0.1  # of the noise's deviation
 DROWNED = 3.0
 """Beyond this share of noise the prior of counts would be all that is seen, and thresholds are nearer."""
@@ -85,7 +98,9 @@ class TabularMoments(_Moments):
         what += f" and rewards of {public.states} states" if blocks == 2 else ""
         return event, f"{what}, summed over trajectories, each of which counts 1 in all", ()
 
-    def outlook(self, event: Event, epsilon: float, cap: float, around: Profile | None = None) -> Outlook | None:
+    def outlook(
+        self, event: Event, epsilon: float, cap: float, around: Profile | None = None
+    ) -> Outlook | None:
         start = self.asked.initial if isinstance(self.asked.initial, tuple) else None
         model = model_of(self.public, self.asked.discount, start)
         if model is None:
@@ -95,7 +110,9 @@ class TabularMoments(_Moments):
             model = model_around(self.public, self.asked.discount, start, around, model.size)
             people, seen, cap = people or max(1, round(float(around["trajectories"]))), 1.0, 1.0
             # Its counts are weighed as those of a release will be, with ratios cut off at the cap.
-            deviation *= people / max(float(around["trajectories"]), 1.0) if self.public.off_policy else 1.0
+            deviation *= (
+                people / max(float(around["trajectories"]), 1.0) if self.public.off_policy else 1.0
+            )
         return Outlook(model, deviation, self._sums(), epsilon, people, cap, seen)
 
     def profile(self, event: Event, released: Released) -> Profile | None:
@@ -105,7 +122,9 @@ class TabularMoments(_Moments):
         self, event: Event, epsilon: float, confidence: float, around: Profile | None = None
     ) -> tuple[Expected, ...]:
         outlook = self.outlook(event, epsilon, self.max_ratio, around)
-        return () if outlook is None else outlook.expected(self.asked.initial is not None, confidence)
+        return (
+            () if outlook is None else outlook.expected(self.asked.initial is not None, confidence)
+        )
 
     def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
         outlook = self.outlook(event, epsilon, self.max_ratio)
@@ -123,20 +142,34 @@ class TabularMoments(_Moments):
             return super().better_cap(event, epsilon)
         return outlook.better_cap(self.max_ratio)
 
-    def release(self, events: tuple[Event, ...], chosen: Chosen, content: Content, noise: Noise) -> Released:
+    def release(
+        self, events: tuple[Event, ...], chosen: Chosen, content: Content, noise: Noise
+    ) -> Released:
         # Bounds of rewards and ratios are kept by the sums themselves.
         return self._released(events, chosen, transitions_of(content, self.max_ratio), noise)
 
-    def _released(self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise) -> Released:
+    def _released(
+        self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise
+    ) -> Released:
         public = self.public
         assert public.states is not None
         found = visit_counts.histograms(
-            moved, public.cells(), public.states, reward_bound=public.reward_bound, max_ratio=self.max_ratio
+            moved,
+            public.cells(),
+            public.states,
+            reward_bound=public.reward_bound,
+            max_ratio=self.max_ratio,
         )
-        sums: Ints = found.visits if public.rewards is not None else np.concatenate([found.visits, found.rewards])
+        sums: Ints = (
+            found.visits
+            if public.rewards is not None
+            else np.concatenate([found.visits, found.rewards])
+        )
         return {"sums": noise.add(events[0], sums)}
 
-    def answer(self, event: Event, released: Released, start: Floats | None, progress: Progress) -> Answer:
+    def answer(
+        self, event: Event, released: Released, start: Floats | None, progress: Progress
+    ) -> Answer:
         """Values of the mean of what the histograms may have been, given the noised ones; where these are too many, or
         noise drowns them, of the noised histograms with thresholds. Draws of them are finished for the interval.
 
@@ -152,7 +185,9 @@ class TabularMoments(_Moments):
 
         def rows(counts: Floats) -> Floats:
             """What leaves each state, of counts float64[…, K]."""
-            each = [np.bincount(cells[:, 0], some, minlength=states) for some in np.atleast_2d(counts)]
+            each = [
+                np.bincount(cells[:, 0], some, minlength=states) for some in np.atleast_2d(counts)
+            ]
             return np.array(each, dtype=np.float64)
 
         seen, width = rows(visits)[0], rows(np.ones(size))[0]
@@ -160,7 +195,9 @@ class TabularMoments(_Moments):
         noise = (deviation * np.sqrt(width) >= seen) | (share > MOSTLY_NOISE)
         if share > DROWNED or size > MAX_CELLS:
             begin = distribution(seen) if start is None else start
-            return Answer(self._thresholded(event, sums), begin, noise, bool(begin[noise].sum() > 0.5))
+            return Answer(
+                self._thresholded(event, sums), begin, noise, bool(begin[noise].sum() > 0.5)
+            )
 
         kind: Kind = "laplace" if event.noise == "discrete_laplace" else "gaussian"
         scale, known = event.scale / self.unit, None
@@ -184,7 +221,12 @@ class TabularMoments(_Moments):
             counts = posterior.draw(self._draws(), rng, known)
             met = rows(counts)
             gained = draw_rewards(gains, met, scale, kind, rng) if fixed is None else fixed
-            found = draw_values(counts, rewards=gained, progress=lambda batch: progress(batch, self.steps()), **given)
+            found = draw_values(
+                counts,
+                rewards=gained,
+                progress=lambda batch: progress(batch, self.steps()),
+                **given,
+            )
             some = np.where(noise[cells[:, 0]], 0.0, mean)
             got = gained if fixed is not None else np.where(noise, 0.0, expected)
             (bare,) = draw_values(some, rewards=got, **given)
@@ -208,7 +250,9 @@ class TabularMoments(_Moments):
             # Of all pairs of states few occur; of a public topology all may. Of rewards many are 0.
             threshold=0.0 if known else _cutoff(event, len(cells)) / self.unit,
             reward_threshold=_cutoff(event, public.states) / self.unit,
-            pseudo_count=PSEUDO_COUNT * NoiseSummary.of(event, "", self.unit).standard_deviation if known else 0.0,
+            pseudo_count=PSEUDO_COUNT * NoiseSummary.of(event, "", self.unit).standard_deviation
+            if known
+            else 0.0,
         )
         return lstd.solve_moments(*moments)
 
@@ -216,7 +260,9 @@ class TabularMoments(_Moments):
         return 1 + batches(self._draws(), self.public.states or 1)
 
     def _draws(self) -> int:
-        return int(np.clip(min(WORK / (self.public.states or 1) ** 3, NUMBERS / self._sums()), *DRAWS))
+        return int(
+            np.clip(min(WORK / (self.public.states or 1) ** 3, NUMBERS / self._sums()), *DRAWS)
+        )
 
     def _sums(self) -> int:
         return len(self.public.cells())
@@ -232,14 +278,19 @@ class StackedMoments(_Moments):
     def seconds(self, chosen: Chosen) -> float:
         public, square = self.public, self.features.dimension**2
         trajectories = min(public.most_trajectories, public.most_rows)
-        return trajectories * (300e-9 + 3e-9 * square) + public.most_rows * (self.row_seconds() + 1.5e-9 * square)
+        return trajectories * (300e-9 + 3e-9 * square) + public.most_rows * (
+            self.row_seconds() + 1.5e-9 * square
+        )
 
     def numbers(self) -> int:
         return lstd.stacked_size(self.features.dimension)
 
     def parameters(self) -> Chosen:
         largest = lstd.stacked_bound(self.features.norm_bound, self.asked.discount, self.max_ratio)
-        return {**super().parameters(), "clip": self.asked.clip or max(LEAST_CLIP, STACKED_CLIP * largest)}
+        return {
+            **super().parameters(),
+            "clip": self.asked.clip or max(LEAST_CLIP, STACKED_CLIP * largest),
+        }
 
     def events(
         self, chosen: Chosen, budget: Budget, neighbours: str
@@ -252,10 +303,14 @@ class StackedMoments(_Moments):
             neighbours=neighbours,
             dimension=size,
         )
-        what = f"{size} entries of A, b and C, summed over trajectories of norm at most {clip:g} each"
+        what = (
+            f"{size} entries of A, b and C, summed over trajectories of norm at most {clip:g} each"
+        )
         return event, what, ()
 
-    def _released(self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise) -> Released:
+    def _released(
+        self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise
+    ) -> Released:
         sums = lstd.stacked(
             moved,
             self.features,
@@ -266,7 +321,9 @@ class StackedMoments(_Moments):
         )
         return {"sums": noise.add(events[0], sums)}
 
-    def answer(self, event: Event, released: Released, start: Floats | None, progress: Progress) -> Answer:
+    def answer(
+        self, event: Event, released: Released, start: Floats | None, progress: Progress
+    ) -> Answer:
         dimension, ridge = self.features.dimension, self.asked.regularization
         bound, deviation = self.public.reward_bound, NoiseSummary.of(event, "").standard_deviation
         moments = lstd.unstacked(released["sums"], dimension, bound)
@@ -275,13 +332,21 @@ class StackedMoments(_Moments):
         theta = lstd.solve_moments(*moments, ridge)
         root, ratio = error_of_solution(*moments, theta, ridge, deviation, bound)
         noise = ratio >= STACKED_NOISE
-        return Answer(theta, start, np.full(dimension, noise), noise, None if noise else lambda: Normal(theta, root))
+        return Answer(
+            theta,
+            start,
+            np.full(dimension, noise),
+            noise,
+            None if noise else lambda: Normal(theta, root),
+        )
 
     def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
         if (m := self.public.trajectories) is None:
             return (UNCOUNTED,)
         # Ratios have a mean of 1: however large they may be, the sums are not longer than without them.
-        longest = min(chosen["clip"], lstd.stacked_bound(self.features.norm_bound, self.asked.discount, 1.0))
+        longest = min(
+            chosen["clip"], lstd.stacked_bound(self.features.norm_bound, self.asked.discount, 1.0)
+        )
         ratio = event.deviation() * math.sqrt(self.numbers()) / (longest * m)
         says = f"the noise of all {self.numbers()} sums is {plain(ratio)} times what {m:,} trajectories can add up to"
         return self._judged(ratio, says)

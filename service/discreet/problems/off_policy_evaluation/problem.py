@@ -24,7 +24,11 @@ from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.numbers import CLIP, Budget, Flag, Real, at_least
 from discreet.problems.off_policy_evaluation import examples
 from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset
-from discreet.problems.off_policy_evaluation.features import AnyFeatures, TabularFeatures, initial_issues
+from discreet.problems.off_policy_evaluation.features import (
+    AnyFeatures,
+    TabularFeatures,
+    initial_issues,
+)
 from discreet.problems.off_policy_evaluation.gradients import MAX_STEPS
 from discreet.problems.off_policy_evaluation.method import DEFAULT_MAX_IMPORTANCE, Asked, Method
 from discreet.problems.off_policy_evaluation.methods import methods_named
@@ -82,14 +86,22 @@ class OffPolicyEvaluation(ProblemOnBlocks):
 
     kind: Literal["off_policy_evaluation"]
     features: AnyFeatures | None = Field(
-        default=None, description="Of the value function, tabular when not given; importance_sampling reads none"
+        default=None,
+        description="Of the value function, tabular when not given; importance_sampling reads none",
     )
     discount: Annotated[Real, Field(ge=0, le=1)] = Field(
         description="What a reward one step later counts against one now; 1 where it is all the same when it comes "
         "(importance_sampling alone: methods that fit a value function need less)"
     )
     method: Literal[
-        "auto", "importance_sampling", "moments", "minibatch", "gradient", "constant", "dp_lsw", "dp_lsl"
+        "auto",
+        "importance_sampling",
+        "moments",
+        "minibatch",
+        "gradient",
+        "constant",
+        "dp_lsw",
+        "dp_lsl",
     ] = "auto"
     clip: Annotated[Real, Field(gt=0, le=1e9), CLIP] | Literal["auto"] | None = Field(
         default=None,
@@ -98,9 +110,16 @@ class OffPolicyEvaluation(ProblemOnBlocks):
     steps: Annotated[int, Field(strict=True, ge=1, le=MAX_STEPS)] | None = None
     step_size: Annotated[Real, Field(gt=0, le=1e6)] | None = None
     sampling: (
-        Annotated[Real, Field(gt=0, le=1), at_least(LEAST_PROBABILITY, "53 random bits do not tell smaller ones apart")]
+        Annotated[
+            Real,
+            Field(gt=0, le=1),
+            at_least(LEAST_PROBABILITY, "53 random bits do not tell smaller ones apart"),
+        ]
         | None
-    ) = Field(default=None, description="Probability with which a trajectory takes part in a step of `minibatch`")
+    ) = Field(
+        default=None,
+        description="Probability with which a trajectory takes part in a step of `minibatch`",
+    )
     max_importance: Annotated[Real, Field(gt=0, le=1e6)] | Literal["auto"] | None = Field(
         default=None,
         description=f"Public cap on importance ratios; {DEFAULT_MAX_IMPORTANCE:g} when not given; `auto`: of least "
@@ -149,7 +168,9 @@ class OffPolicyEvaluation(ProblemOnBlocks):
         return super().free(public) | method.asked_again | ({"initial"} if method.fitted else set())
 
     def questions(self, public: OffPolicyPublic) -> list[str]:
-        fitted = self._method(public, self._name(public)).fitted  # by features, which others do not read
+        fitted = self._method(
+            public, self._name(public)
+        ).fitted  # by features, which others do not read
         return [name for name in super().questions(public) if fitted or name != "features"]
 
     def otherwise(self, public: OffPolicyPublic) -> dict[str, dict[str, Any]]:
@@ -189,7 +210,9 @@ class OffPolicyEvaluation(ProblemOnBlocks):
                 pointer="/problem/features" if chosen["steps"] is None else "/problem/steps",
             )
         told: list[str] = []
-        epsilon = (event.price().epsilon + sum(one.price().epsilon for one, _ in beside)) / EPSILON_UNIT
+        epsilon = (
+            event.price().epsilon + sum(one.price().epsilon for one, _ in beside)
+        ) / EPSILON_UNIT
         if self.method == "auto":
             told.append(self._chosen_method(public, method, budget))
         if self.max_importance == AUTO or (self.max_importance is None and method.chooses_cap):
@@ -220,9 +243,15 @@ class OffPolicyEvaluation(ProblemOnBlocks):
             assumptions=(
                 "features, discount, bounds and topology are public",
                 *(["no episode ends, by what the data are of"] if public.continuing else []),
-                *(["initial does not come from the data"] if isinstance(self.initial, tuple) else []),
+                *(
+                    ["initial does not come from the data"]
+                    if isinstance(self.initial, tuple)
+                    else []
+                ),
                 "whose trajectory a row belongs to, is recorded truly",
-                sized(f"{public.most_rows} transitions of at most {public.most_trajectories} trajectories"),
+                sized(
+                    f"{public.most_rows} transitions of at most {public.most_trajectories} trajectories"
+                ),
                 *(
                     ["the behaviour probabilities in the data do not depend on other people's"]
                     if public.off_policy
@@ -247,7 +276,10 @@ class OffPolicyEvaluation(ProblemOnBlocks):
             # Where nothing says which transitions occur, noise on all n² of them outweighs what occurs.
             few = public.topology is not None or (public.states or 0) <= FEW_STATES
         else:  # ratios make a trajectory's clipped statistics mostly clip
-            few = not public.off_policy and self._fitted_features.solver_form(public).dimension <= FEW_FEATURES
+            few = (
+                not public.off_policy
+                and self._fitted_features.solver_form(public).dimension <= FEW_FEATURES
+            )
         return "moments" if few else "minibatch"
 
     @property
@@ -278,16 +310,28 @@ class OffPolicyEvaluation(ProblemOnBlocks):
             if public.topology is not None:
                 why = f"the topology is public, so noise is on its {len(public.topology)} transitions only"
         else:
-            why = f"moments would have noise on {self._method(public, 'moments').numbers():,} numbers"
+            why = (
+                f"moments would have noise on {self._method(public, 'moments').numbers():,} numbers"
+            )
             why += "; with a public topology it would be the better one" if self._tabular else ""
-            name = "constant" if public.continuing and method.features.constant() is not None else "moments"
+            name = (
+                "constant"
+                if public.continuing and method.features.constant() is not None
+                else "moments"
+            )
         told = self._method(public, name).foretold(budget)
-        return f"method (auto) is {method.name}, since {why}; the next best is {name}" + (f": {told}" if told else "")
+        return f"method (auto) is {method.name}, since {why}; the next best is {name}" + (
+            f": {told}" if told else ""
+        )
 
     def _method(self, public: OffPolicyPublic, name: str, cap: float | None = None) -> Method:
         """`cap`: what the plan chose for `max_importance`."""
         (method,) = methods_named(name, self._tabular)
-        asked = self.max_importance if isinstance(self.max_importance, float) else DEFAULT_MAX_IMPORTANCE
+        asked = (
+            self.max_importance
+            if isinstance(self.max_importance, float)
+            else DEFAULT_MAX_IMPORTANCE
+        )
         features = self._fitted_features.solver_form(public) if method.fitted else Tabular(1)
         return method(self._asked(), features, (cap or asked) if public.off_policy else 1.0, public)
 
@@ -298,11 +342,21 @@ class OffPolicyEvaluation(ProblemOnBlocks):
     def _asked(self) -> Asked:
         clip = self.clip if isinstance(self.clip, float) else None
         cap = self.max_importance if isinstance(self.max_importance, float) else None
-        names = ("discount", "initial", "steps", "step_size", "sampling", "regularization", "return_bounds")
+        names = (
+            "discount",
+            "initial",
+            "steps",
+            "step_size",
+            "sampling",
+            "regularization",
+            "return_bounds",
+        )
         return Asked(clip=clip, max_importance=cap, **{name: getattr(self, name) for name in names})
 
     def _planned(self, public: OffPolicyPublic, plan: Plan) -> Method:
-        return self._method(public, plan.parameters["method"], plan.parameters.get("max_importance"))
+        return self._method(
+            public, plan.parameters["method"], plan.parameters.get("max_importance")
+        )
 
     def profile(self, public: OffPolicyPublic, plan: Plan, released: Released) -> Profile | None:
         return self._planned(public, plan).profile(plan.events[0], released)
@@ -343,12 +397,21 @@ class OffPolicyEvaluation(ProblemOnBlocks):
             if not fits:
                 found.append(FieldIssue("/problem/method", f"{self.method} needs tabular states"))
         if self.max_importance is not None and not public.off_policy:
-            found.append(FieldIssue("/problem/max_importance", "the dataset is on-policy: there are no ratios to cap"))
+            found.append(
+                FieldIssue(
+                    "/problem/max_importance",
+                    "the dataset is on-policy: there are no ratios to cap",
+                )
+            )
         if found:
             return found
         method = self._method(public, self._name(public))
         if method.needs_constant and method.features.constant() is None:
-            found.append(FieldIssue("/problem/method", f"{method.name} needs features of which some weights give 1"))
+            found.append(
+                FieldIssue(
+                    "/problem/method", f"{method.name} needs features of which some weights give 1"
+                )
+            )
         for name in ("clip", "steps", "step_size", "sampling", "regularization", "return_bounds"):
             if getattr(self, name) is not None and name not in method.takes:
                 says = f"means nothing to the method {method.name} on this dataset"
@@ -366,7 +429,9 @@ class OffPolicyEvaluation(ProblemOnBlocks):
 
     # Release and what follows from it
 
-    def release(self, public: OffPolicyPublic, plan: Plan, content: Content, noise: Noise) -> Released:
+    def release(
+        self, public: OffPolicyPublic, plan: Plan, content: Content, noise: Noise
+    ) -> Released:
         """What the plan's method lets out: see `methods`."""
         method = self._planned(public, plan)
         return method.release(plan.events, plan.parameters, content, noise)
@@ -376,13 +441,17 @@ class OffPolicyEvaluation(ProblemOnBlocks):
             return frozenset()
         return methods_named(plan.parameters["method"], self._tabular)[0].noised_sums
 
-    def finish(self, public: OffPolicyPublic, plan: Plan, released: Released, progress: Progress) -> Result:
+    def finish(
+        self, public: OffPolicyPublic, plan: Plan, released: Released, progress: Progress
+    ) -> Result:
         method = self._planned(public, plan)
         start = None
         if self.initial is not None and self.initial != RELEASED:
             start = np.array(self.initial)
             start = start if self._tabular else method.features(start).mean(axis=0)
-        values = method.fields(plan.events[0], released, start, progress, uncertain=self.uncertainty)
+        values = method.fields(
+            plan.events[0], released, start, progress, uncertain=self.uncertainty
+        )
         if public.target_policy is not None:
             values["target_policy"] = public.target_policy
         progress(method.steps(), method.steps())

@@ -52,7 +52,9 @@ class FeatureRange(Frozen):
 class OffPolicyPublic(Frozen):
     """What is published of a set of trajectories."""
 
-    unit: Literal["trajectory"] = Field(description="One person's trajectory is what a neighbouring dataset changes")
+    unit: Literal["trajectory"] = Field(
+        description="One person's trajectory is what a neighbouring dataset changes"
+    )
     neighbours: Literal["replace", "add_remove"] | None = Field(
         default=None, description="`replace` where `trajectories` is given, else `add_remove`"
     )
@@ -70,7 +72,9 @@ class OffPolicyPublic(Frozen):
         "(value - low) / (high - low), cut off at 0 and 1. Readers of tables of visits go by it. As all that is public "
         "it is not chosen by looking at the data",
     )
-    trajectories: Positive | None = Field(default=None, description="Number of trajectories, when it is public")
+    trajectories: Positive | None = Field(
+        default=None, description="Number of trajectories, when it is public"
+    )
     max_trajectories: Positive | None = Field(
         default=None,
         description="Public bound on the number of trajectories, chosen without looking at them: releases take the "
@@ -81,13 +85,17 @@ class OffPolicyPublic(Frozen):
         description="Public bound on the number of transitions, like max_trajectories. Absent: the larger of "
         f"{UNDECLARED_ROWS:,} and ten for each of the trajectories that are declared",
     )
-    reward_bound: Annotated[Real, Field(gt=0, le=1e12, description="Public bound on the modulus of a reward")]
+    reward_bound: Annotated[
+        Real, Field(gt=0, le=1e12, description="Public bound on the modulus of a reward")
+    ]
     least_reward: Real | None = Field(
         default=None,
         description="No reward is below this, by what rewards are: 0 where they count good outcomes. Absent: "
         "-reward_bound. Where returns cannot be negative their range is half as wide, and so is the noise in it",
     )
-    horizon: Annotated[int, Field(strict=True, ge=1, le=10**6, description="Most transitions of a trajectory")]
+    horizon: Annotated[
+        int, Field(strict=True, ge=1, le=10**6, description="Most transitions of a trajectory")
+    ]
     max_ratio: Annotated[Real, Field(gt=0, le=1e12)] | None = Field(
         default=None,
         description="Public bound on target / behaviour of one step, by the rules that both policies are. A trajectory "
@@ -106,7 +114,8 @@ class OffPolicyPublic(Frozen):
         default=None, description="Reward of each transition of the topology, where that is public"
     )
     off_policy: Flag | None = Field(
-        default=None, description="Whether rows have `behaviour` and `target`; follows from the content's columns"
+        default=None,
+        description="Whether rows have `behaviour` and `target`; follows from the content's columns",
     )
     continuing: Flag | None = Field(
         default=None,
@@ -119,7 +128,9 @@ class OffPolicyPublic(Frozen):
     def _counted(cls, given: Any) -> Any:
         """Ranges say how many features there are. Where nothing is said of states they are all the same: what two
         policies are worth for people does not rest on them."""
-        if not isinstance(given, dict) or any(given.get(name) is not None for name in ("states", "features")):
+        if not isinstance(given, dict) or any(
+            given.get(name) is not None for name in ("states", "features")
+        ):
             return given
         ranges = given.get("ranges")
         if ranges is None:  # a topology speaks of states whose number is to be said
@@ -130,9 +141,13 @@ class OffPolicyPublic(Frozen):
     def _consistent(self) -> Self:
         if self.states is not None and self.features is not None:
             raise FieldError("states", "either states or features, not both")
-        if self.states is None and self.features is None:  # else they are filled in: ranges count, nothing is one state
+        if (
+            self.states is None and self.features is None
+        ):  # else they are filled in: ranges count, nothing is one state
             if self.topology is not None:
-                raise FieldError("states", "a topology needs the number of its states; without both all are one")
+                raise FieldError(
+                    "states", "a topology needs the number of its states; without both all are one"
+                )
             raise FieldError("states", "the number of states or that of features is needed")
         if self.ranges is not None:
             if len(self.ranges) != self.features:
@@ -140,23 +155,34 @@ class OffPolicyPublic(Frozen):
             if len({told.name for told in self.ranges}) != len(self.ranges):
                 raise FieldError("ranges", "two features have the same name")
         if self.neighbours == "replace" and self.trajectories is None:
-            raise FieldError("trajectories", "neighbours that replace one trajectory need their public number")
+            raise FieldError(
+                "trajectories", "neighbours that replace one trajectory need their public number"
+            )
         if self.neighbours == "add_remove" and self.trajectories is not None:
-            raise FieldError("trajectories", "where neighbours add or remove a trajectory their number is private")
+            raise FieldError(
+                "trajectories",
+                "where neighbours add or remove a trajectory their number is private",
+            )
         if self.trajectories is not None and self.max_trajectories is not None:
             raise FieldError("max_trajectories", "the number of trajectories is public already")
         if self.topology is not None:
             if self.states is None:
                 raise FieldError("topology", "a topology is of tabular states")
             states = self.states
-            if not self.topology or any(origin >= states or to > states for origin, to in self.topology):
+            if not self.topology or any(
+                origin >= states or to > states for origin, to in self.topology
+            ):
                 says = f"pairs of states 0 to {states - 1} are needed; as the next state {states} ends an episode"
                 raise FieldError("topology", says)
             if len(set(self.topology)) != len(self.topology):
                 raise FieldError("topology", "a transition stands twice")
-        if self.least_reward is not None and not -self.reward_bound <= self.least_reward < self.reward_bound:
+        if (
+            self.least_reward is not None
+            and not -self.reward_bound <= self.least_reward < self.reward_bound
+        ):
             raise FieldError(
-                "least_reward", f"at least {-self.reward_bound:g} and below {self.reward_bound:g} is needed"
+                "least_reward",
+                f"at least {-self.reward_bound:g} and below {self.reward_bound:g} is needed",
             )
         if self.rewards is not None:
             if self.topology is None or len(self.rewards) != len(self.topology):
@@ -210,7 +236,9 @@ class OffPolicyPublic(Frozen):
         """No trajectory's product of ratios is larger; infinite where no public figure says so."""
         if self.max_ratio is None:
             return math.inf
-        power = self.horizon * math.log(max(self.max_ratio, 1.0))  # one that ends early has fewer of them
+        power = self.horizon * math.log(
+            max(self.max_ratio, 1.0)
+        )  # one that ends early has fewer of them
         return math.exp(power) if power < math.log(sys.float_info.max) else math.inf
 
     def returns(self, discount: float) -> tuple[float, float]:
@@ -238,7 +266,11 @@ class OffPolicyPublic(Frozen):
     def cells(self) -> Ints:
         """int64[K, 2]: the transitions that are counted."""
         assert self.states is not None
-        return visit_counts.cells_of(self.states) if self.topology is None else np.array(self.topology, dtype=np.int64)
+        return (
+            visit_counts.cells_of(self.states)
+            if self.topology is None
+            else np.array(self.topology, dtype=np.int64)
+        )
 
 
 Vector = Annotated[list[Real], Field(fail_fast=True)]

@@ -50,7 +50,9 @@ class _Regression(Method):
             budget.epsilon, budget.delta, dimension=dimension, neighbours=neighbours
         )
         if event.smoothing < LEAST_SMOOTHING:
-            raise InvalidInput(f"{self.name} needs a larger epsilon for so many states", pointer="/privacy/epsilon")
+            raise InvalidInput(
+                f"{self.name} needs a larger epsilon for so many states", pointer="/privacy/epsilon"
+            )
         what = f"{dimension} weights, times a smooth sensitivity that depends on the data and is not published"
         return event, what, ()
 
@@ -68,7 +70,9 @@ class _Regression(Method):
             "the error of this method depends on the data; that of `moments` is usually smaller by orders of magnitude",
         )
 
-    def _released(self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise) -> Released:
+    def _released(
+        self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise
+    ) -> Released:
         event: Any = events[0]
         public = self.public
         found = self._regress(
@@ -82,7 +86,9 @@ class _Regression(Method):
         drawn = found.theta + deviation * noise.generator().standard_normal(found.theta.size)
         return {"weights": coarse(drawn, public.reward_bound / COARSE_VALUES)}
 
-    def answer(self, event: Event, released: Released, start: Floats | None, progress: Progress) -> Answer:
+    def answer(
+        self, event: Event, released: Released, start: Floats | None, progress: Progress
+    ) -> Answer:
         """The noise is normal and added once, so it passes through as it is; its deviation is not known, but bounded:
         by public figures, or by the released weights themselves. Their squares sum to more than those of the noise
         alone would (a chi-square of as many degrees of freedom, or a larger, non-central one), so that too large a
@@ -104,9 +110,13 @@ class _Regression(Method):
         if not math.isfinite(half) or self.public.trajectories is None:
             return ()
         largest = f"of at most {plain(size, 3)} in {REWARD}"
-        says = f"the value of each state within ± {plain(half)} with {percent(confidence)}, {largest}"
+        says = (
+            f"the value of each state within ± {plain(half)} with {percent(confidence)}, {largest}"
+        )
         says += ": mostly noise" if half >= size / 2 else ""
-        return (Expected("values", half if half < size / 2 else math.inf, f"in {REWARD}", says, size),)
+        return (
+            Expected("values", half if half < size / 2 else math.inf, f"in {REWARD}", says, size),
+        )
 
     @abstractmethod
     def _most_sensitive(self) -> float:
@@ -123,11 +133,16 @@ class DpLsw(_Regression):
 
     def seconds(self, chosen: Chosen) -> float:
         # The search for the largest sensitivity ends at the visits of the state that most trajectories visit.
-        return super().seconds(chosen) + 10e-9 * self.features.dimension * self.public.most_trajectories
+        return (
+            super().seconds(chosen)
+            + 10e-9 * self.features.dimension * self.public.most_trajectories
+        )
 
     def _most_sensitive(self) -> float:
         """Each state visited once, or never."""
-        return 2 * self.public.largest_value(self.asked.discount) * math.sqrt(self.features.dimension)
+        return (
+            2 * self.public.largest_value(self.asked.discount) * math.sqrt(self.features.dimension)
+        )
 
     def _regress(self, moved: td.Transitions, phi: Floats, **shared: Any) -> Any:
         return regression.dp_lsw(moved, phi, self.asked.discount, **shared)
@@ -143,7 +158,12 @@ class DpLsl(_Regression):
     def issues(cls, asked: Asked, public: OffPolicyPublic) -> list[FieldIssue]:
         found, penalty = super().issues(asked, public), asked.regularization
         if penalty is not None and penalty < LEAST_PENALTY:
-            found.append(FieldIssue("/problem/regularization", f"the penalty of dp_lsl is at least {LEAST_PENALTY:g}"))
+            found.append(
+                FieldIssue(
+                    "/problem/regularization",
+                    f"the penalty of dp_lsl is at least {LEAST_PENALTY:g}",
+                )
+            )
         if penalty is None and not public.replaced:
             says = "needed: the penalty of dp_lsl is about the number of trajectories, which is private here"
             found.append(FieldIssue("/problem/regularization", says))

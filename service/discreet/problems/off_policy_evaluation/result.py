@@ -21,11 +21,18 @@ class Range(TypedDict):
 class OffPolicyEvaluationResult(SummedFields, total=False):
     """The values of two policies over the people in the data, or a linear value function of the target policy."""
 
-    weights: Annotated[list[float], shown("Theta, one number a feature", unit=REWARD, table=("feature", "weight"))]
-    values: Annotated[
-        list[float], shown("The value of each state, of tabular features", unit=REWARD, table=("state", "value"))
+    weights: Annotated[
+        list[float], shown("Theta, one number a feature", unit=REWARD, table=("feature", "weight"))
     ]
-    target_policy: Annotated[str, shown("What the target policy does, where the dataset's owner has said it")]
+    values: Annotated[
+        list[float],
+        shown(
+            "The value of each state, of tabular features", unit=REWARD, table=("state", "value")
+        ),
+    ]
+    target_policy: Annotated[
+        str, shown("What the target policy does, where the dataset's owner has said it")
+    ]
     policy_value: Annotated[
         float,
         shown(
@@ -37,16 +44,26 @@ class OffPolicyEvaluationResult(SummedFields, total=False):
     ]
     behaviour_value: Annotated[
         float,
-        shown("Of the policy that was followed, over the people in the data (importance_sampling)", unit=REWARD),
+        shown(
+            "Of the policy that was followed, over the people in the data (importance_sampling)",
+            unit=REWARD,
+        ),
     ]
     difference: Annotated[
-        float, shown("policy_value - behaviour_value, of the same people (importance_sampling)", unit=REWARD)
+        float,
+        shown(
+            "policy_value - behaviour_value, of the same people (importance_sampling)", unit=REWARD
+        ),
     ]
     effective_size: Annotated[
         float, shown("As many trajectories of equal weight would say as much (importance_sampling)")
     ]
-    largest_weight: Annotated[float, shown("Where weights of trajectories are clipped (importance_sampling)")]
-    clipped_mass: Annotated[float, shown("How much of the weights, whose mean is 1, was cut off (importance_sampling)")]
+    largest_weight: Annotated[
+        float, shown("Where weights of trajectories are clipped (importance_sampling)")
+    ]
+    clipped_mass: Annotated[
+        float, shown("How much of the weights, whose mean is 1, was cut off (importance_sampling)")
+    ]
     true_value: Annotated[
         Range,
         shown(
@@ -57,6 +74,10 @@ class OffPolicyEvaluationResult(SummedFields, total=False):
     ]
     doubt: Annotated[
         str,
-        shown("Where the mean of the weights cannot be that of true probabilities: which it is (importance_sampling)"),
+        shown(
+            "Where the mean of the weights cannot be that of true probabilities: which it is (importance_sampling)"
+        ),
     ]
-    covers: Annotated[str, shown("What the interval of policy_value holds, in words (importance_sampling)")]
+    covers: Annotated[
+        str, shown("What the interval of policy_value holds, in words (importance_sampling)")
+    ]

@@ -24,7 +24,10 @@ def rows(public: OffPolicyPublic, units: int | None) -> int:
 
 
 def columns(
-    public: OffPolicyPublic, generator: np.random.Generator, units: int | None, around: Profile | None = None
+    public: OffPolicyPublic,
+    generator: np.random.Generator,
+    units: int | None,
+    around: Profile | None = None,
 ) -> dict[str, Any]:
     """Columns of an upload. Rewards lie between a half and the whole of the public bound in one state, lower in others:
     each state's mean is drawn evenly, each reward is that or 0. Around a release walks begin where more
@@ -33,7 +36,9 @@ def columns(
         units = max(2, min(round(float(around["trajectories"])), MOST_ROWS // rows(public, 1)))
     count = units or UNITS
     most = min(public.horizon, 2 * MEAN_STEPS)
-    columns: dict[str, list[Any]] = {name: [] for name in ("trajectory", "step", "reward", "terminal")}
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("trajectory", "step", "reward", "terminal")
+    }
     states = public.states or 1
     chances = _chances(public, generator) if around is None else around["transitions"]
     worth = generator.uniform(0, public.reward_bound, states + 1)
@@ -42,7 +47,9 @@ def columns(
     alive, here, there = np.arange(count), [], []
     for step in range(most):
         where = state[alive]
-        drawn = (generator.random(alive.size)[:, None] > np.cumsum(chances[where], axis=1)).sum(axis=1)
+        drawn = (generator.random(alive.size)[:, None] > np.cumsum(chances[where], axis=1)).sum(
+            axis=1
+        )
         onward = np.minimum(drawn, chances.shape[1] - 1)
         moved = np.clip(x[alive] + generator.normal(0, 0.1, x[alive].shape), 0, 1)
         terminal = onward == states
@@ -75,7 +82,10 @@ def columns(
             joined |= {f"{prefix}_{axis}": whole[:, axis] for axis in range(whole.shape[1])}
     if public.off_policy:
         agreed = generator.random(joined["step"].size) < 0.5
-        joined |= {"behaviour": np.full(agreed.size, 0.5), "target": np.where(agreed, TARGET, 1 - TARGET)}
+        joined |= {
+            "behaviour": np.full(agreed.size, 0.5),
+            "target": np.where(agreed, TARGET, 1 - TARGET),
+        }
     return joined
 
 

@@ -98,7 +98,12 @@ class ImportanceSampling(Method):
         if self._counted:
             share = (epsilon if rho is None else math.isqrt(2 * rho)) // COUNT_SHARE
             count = calibration.discrete_laplace(1, share, neighbours=neighbours)
-            beside = ((count, NoiseSummary.of(count, "the number of trajectories, which the clip rests on")),)
+            beside = (
+                (
+                    count,
+                    NoiseSummary.of(count, "the number of trajectories, which the clip rests on"),
+                ),
+            )
             epsilon, rho = epsilon - share, rho if rho is None else rho - count.price().rho
         # Replacing: nonnegative parts that sum to a whole differ by two of them at most (l2 sqrt 2); a square by one.
         whole, square = sampling.UNIT, sampling.SQUARE_UNIT
@@ -111,13 +116,13 @@ class ImportanceSampling(Method):
             neighbours=neighbours,
             rho=rho,
         )
-        what = (
-            "7 sums over trajectories of products of clipped weights and returns, to which each of them adds 1.1 in all"
-        )
+        what = "7 sums over trajectories of products of clipped weights and returns, to which each of them adds 1.1 in all"
         return event, what, beside
 
     def seconds(self, chosen: Chosen) -> float:
-        return 40e-9 * self.public.most_rows + 100e-9 * min(self.public.most_trajectories, self.public.most_rows)
+        return 40e-9 * self.public.most_rows + 100e-9 * min(
+            self.public.most_trajectories, self.public.most_rows
+        )
 
     def numbers(self) -> int:
         return sampling.ENTRIES
@@ -137,12 +142,19 @@ class ImportanceSampling(Method):
             return None, (
                 "weights of whole trajectories are clipped where the noised number of trajectories says, which a "
                 f"{COUNT_SHARE}th of epsilon is for"
-                + (f", and at most at {plain(most)}, by max_ratio and horizon" if most < MOST_CAP else "")
+                + (
+                    f", and at most at {plain(most)}, by max_ratio and horizon"
+                    if most < MOST_CAP
+                    else ""
+                )
                 + "; a `max_importance` of your own saves that"
             )
         cap = self._largest_weight(event, self.public.trajectories or 1)
         if self._unclipped(cap):
-            return cap, f"no weight can be larger than {plain(cap)}, by max_ratio and horizon: none is cut off"
+            return (
+                cap,
+                f"no weight can be larger than {plain(cap)}, by max_ratio and horizon: none is cut off",
+            )
         return cap, (
             f"weights of whole trajectories are clipped at {plain(cap)}, which follows from the public number of "
             f"trajectories and the noise; if their mean square is {RATIO_SQUARE:g}, {percent(cut_off(cap))} of the "
@@ -161,12 +173,22 @@ class ImportanceSampling(Method):
             )
         if self.public.trajectories is None:
             cap = min(self.asked.max_importance or LEAST_CAP, self.public.largest_weight)
-            half = TYPICAL[0] * float(ndtri((1 + LEVEL) / 2)) * self._deviation(event) * cap / (1 - self._cut_off(cap))
+            half = (
+                TYPICAL[0]
+                * float(ndtri((1 + LEVEL) / 2))
+                * self._deviation(event)
+                * cap
+                / (1 - self._cut_off(cap))
+            )
             people = rounded(half / GOOD)
             return (
                 f"the target policy's value within about ± {plain(GOOD * (high - low))} of noise takes some "
                 f"{people:,.0f} trajectories at this epsilon, with weights clipped at {plain(cap)}"
-                + ("" if self.asked.max_importance else ", as they are of so few; of more the clip is larger"),
+                + (
+                    ""
+                    if self.asked.max_importance
+                    else ", as they are of so few; of more the clip is larger"
+                ),
                 *says,
             )
         return (*(one.sentence for one in self.expected(event, epsilon, LEVEL)[:1]), *says)
@@ -193,7 +215,9 @@ class ImportanceSampling(Method):
             return ()
         low, high = self._bounds
         size, quantile = high - low, float(ndtri((1 + confidence) / 2))
-        cap = min(self.asked.max_importance or self._largest_weight(event, n), self.public.largest_weight)
+        cap = min(
+            self.asked.max_importance or self._largest_weight(event, n), self.public.largest_weight
+        )
         noise = quantile * self._deviation(event) / n
         policy = TYPICAL[1] * noise * cap / max(1 - self._cut_off(cap), 1e-9)
         chance = plain(quantile * math.sqrt(RATIO_SQUARE / 4 / n) * size)
@@ -211,25 +235,39 @@ class ImportanceSampling(Method):
                 says += f"; that other people might have come adds up to ± {chance}"
             within = math.inf if drowned else half * size
             margin, took = (1.0, None) if name == "behaviour_value" else (MARGIN, TOOK[name])
-            found.append(Expected(name, within, f"in {REWARD}", says, size, margin=margin, took=took))
+            found.append(
+                Expected(name, within, f"in {REWARD}", says, size, margin=margin, took=took)
+            )
         return tuple(found)
 
-    def release(self, events: tuple[Event, ...], chosen: Chosen, content: Content, noise: Noise) -> Released:
+    def release(
+        self, events: tuple[Event, ...], chosen: Chosen, content: Content, noise: Noise
+    ) -> Released:
         # Bounds of returns and weights are kept by the sums themselves.
         return self._released(events, chosen, transitions_of(content, UNCAPPED), noise)
 
-    def _released(self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise) -> Released:
+    def _released(
+        self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise
+    ) -> Released:
         event, *count = events
         released: Released = {}
         cap = self._fixed_cap
         if count:
             released["trajectories"] = noise.add(count[0], np.array([moved.trajectories]))
             cap = self._largest_weight(event, int(released["trajectories"][0]))
-        sums = sampling.weighted_sums(moved, discount=self.asked.discount, bounds=self._bounds, largest_weight=cap)
+        sums = sampling.weighted_sums(
+            moved, discount=self.asked.discount, bounds=self._bounds, largest_weight=cap
+        )
         return {**released, "sums": noise.add(event, sums)}
 
     def fields(
-        self, event: Event, released: Released, start: Floats | None, progress: Progress, *, uncertain: bool
+        self,
+        event: Event,
+        released: Released,
+        start: Floats | None,
+        progress: Progress,
+        *,
+        uncertain: bool,
     ) -> dict[str, Any]:
         count = released.get("trajectories")
         cap = self._fixed_cap if count is None else self._largest_weight(event, int(count[0]))
@@ -248,7 +286,10 @@ class ImportanceSampling(Method):
             return Interval(lower=offset + size * ends.lower, upper=offset + size * ends.upper)
 
         policy, behaviour, difference = sums.policy(), sums.behaviour(), sums.difference()
-        plainly: dict[str, Told] = {"effective_size": sums.effective_size(), "clipped_mass": sums.clipped_mass()}
+        plainly: dict[str, Told] = {
+            "effective_size": sums.effective_size(),
+            "clipped_mass": sums.clipped_mass(),
+        }
         truth, mass = scaled(sums.true_value()), plainly["clipped_mass"]
         found: dict[str, Any] = {
             "policy_value": low + size * policy.value,
@@ -273,7 +314,10 @@ class ImportanceSampling(Method):
             found["doubt"] = doubt
         if uncertain:
             drowned = sums.noise_half_width() >= DROWNED
-            noise = {"policy_value": drowned, "behaviour_value": sums.behaviour_noise_half_width() >= DROWNED}
+            noise = {
+                "policy_value": drowned,
+                "behaviour_value": sums.behaviour_noise_half_width() >= DROWNED,
+            }
             noise |= dict.fromkeys(("difference", "effective_size", "clipped_mass"), drowned)
             # The sum of squared weights may be lost in noise where values are not: then the number says nothing.
             told = plainly["effective_size"].ends
@@ -284,7 +328,10 @@ class ImportanceSampling(Method):
                     "policy_value": scaled(policy.ends),
                     "behaviour_value": scaled(behaviour.ends),
                     "difference": scaled(difference.ends, 0.0),
-                    **{name: Interval(lower=one.ends.lower, upper=one.ends.upper) for name, one in plainly.items()},
+                    **{
+                        name: Interval(lower=one.ends.lower, upper=one.ends.upper)
+                        for name, one in plainly.items()
+                    },
                 },
                 noise_dominates=dict(noise),
                 mostly_noise=drowned,
@@ -315,7 +362,10 @@ class ImportanceSampling(Method):
         """Of returns: public, and those that were asked for within them."""
         low, high = self.public.returns(self.asked.discount)
         if self.asked.return_bounds is not None:
-            low, high = max(low, self.asked.return_bounds[0]), min(high, self.asked.return_bounds[1])
+            low, high = (
+                max(low, self.asked.return_bounds[0]),
+                min(high, self.asked.return_bounds[1]),
+            )
         return low, high
 
 

@@ -19,7 +19,16 @@ CAPTION = (
     " that results give; dotted: the error of answering 0, {size:.4g}, above which nothing is told. Both axes are"
     " logarithmic. Of a field of several numbers errors are means.{alone}"
 )
-COLUMNS = ("method", "epsilon", "delta", "error", "of nine in ten", "interval ±", "mostly noise", "runs")
+COLUMNS = (
+    "method",
+    "epsilon",
+    "delta",
+    "error",
+    "of nine in ten",
+    "interval ±",
+    "mostly noise",
+    "runs",
+)
 COLOURS = (0, 1, 3, 4, 2)
 """Places of methods among the colours of curves, those first that no eye takes for each other."""
 
@@ -36,8 +45,15 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
         size, ladder, alone = rows[0]["size"], sorted({row["epsilon"] for row in rows}), ""
         for place, method in enumerate(methods):
             mine = [row for row in rows if row["method"] == method]
-            for name, field, dashed in ((method, "error", False), (f"{method}, interval ±", "half_width", True)):
-                points = [(row["epsilon"], row[field]) for row in mine if (row[field] or 0) > ROUNDING * size]
+            for name, field, dashed in (
+                (method, "error", False),
+                (f"{method}, interval ±", "half_width", True),
+            ):
+                points = [
+                    (row["epsilon"], row[field])
+                    for row in mine
+                    if (row[field] or 0) > ROUNDING * size
+                ]
                 if points:
                     x, y = zip(*points, strict=True)
                     lines.append(curve(name, x, y, COLOURS[place % len(COLOURS)], dashed=dashed))
@@ -45,7 +61,11 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
                     alone += f" One mark alone: {method} gave intervals at epsilon {points[0][0]:g} and at no other."
         if size:
             ends = [ladder[0] / 1.2, ladder[-1] * 1.2]
-            zero = {"line": {"color": QUIET, "width": 1.5, "dash": "dot"}, "mode": "lines", "hoverinfo": "skip"}
+            zero = {
+                "line": {"color": QUIET, "width": 1.5, "dash": "dot"},
+                "mode": "lines",
+                "hoverinfo": "skip",
+            }
             lines.append({**curve("answering 0", ends, [size, size]), **zero})
         drawn = figure(lines, x="epsilon", y="error", xaxis={"type": "log"}, yaxis={"type": "log"})
         table = Table.of(COLUMNS, [_cells(row) for row in rows])
@@ -55,13 +75,23 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
     return charts
 
 
-def draw(problem: dict[str, Any], result: dict[str, Any], path: Path, *, coordinates: ArrayLike | None = None) -> None:
+def draw(
+    problem: dict[str, Any],
+    result: dict[str, Any],
+    path: Path,
+    *,
+    coordinates: ArrayLike | None = None,
+) -> None:
     """The relative error of every quantity by the first method as one picture."""
     from discreet.figures.curves import Curve, draw_curves  # noqa: PLC0415 - matplotlib, for who draws
 
     curves = []
     for quantity, rows in _quantities(result):
-        mine = [row for row in rows if row["method"] == rows[0]["method"] and row["error"] and row["size"]]
+        mine = [
+            row
+            for row in rows
+            if row["method"] == rows[0]["method"] and row["error"] and row["size"]
+        ]
         if mine:
             x, y = [row["epsilon"] for row in mine], [row["error"] / row["size"] for row in mine]
             curves.append(Curve(quantity.replace("_", " "), x, y))

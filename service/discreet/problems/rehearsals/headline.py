@@ -14,7 +14,11 @@ WITHIN = 0.1
 
 def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
     """Of the first quantity: the least epsilon at which nine runs in ten come near it, or how near the best came."""
-    rows = [row for row in result["rows"] if row["quantity"] == result["rows"][0]["quantity"]] if result["rows"] else []
+    rows = (
+        [row for row in result["rows"] if row["quantity"] == result["rows"][0]["quantity"]]
+        if result["rows"]
+        else []
+    )
     if not rows:
         return [Headline("No method could be tried at any of the epsilons")]
     quantity = rows[0]["quantity"].replace("_", " ")
@@ -22,7 +26,14 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
     if near:
         best = min(near, key=lambda row: (row["epsilon"], row["error_of_nine_in_ten"]))
         before = f"Nine runs in ten come within {intervals.percent(WITHIN)} of {quantity} from "
-        return [Headline(before, f"epsilon {best['epsilon']:g}", f" on ({best['method']})", good_for=_made_up(result))]
+        return [
+            Headline(
+                before,
+                f"epsilon {best['epsilon']:g}",
+                f" on ({best['method']})",
+                good_for=_made_up(result),
+            )
+        ]
     best = min(rows, key=lambda row: row["error_of_nine_in_ten"])
     apart = f"± {intervals.plain(best['error_of_nine_in_ten'], 3)}"
     after = f" beside a size of {intervals.plain(best['size'], 3)}, at epsilon {best['epsilon']:g} ({best['method']})"

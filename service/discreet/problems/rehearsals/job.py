@@ -41,7 +41,9 @@ MOST_RUNS = 20
 """Of each method at each epsilon."""
 SECONDS = 60.0
 """Processor time after which no further run begins."""
-ASSUMPTION = "a rehearsal on synthetic data: nothing private was used, and nothing of it is protected"
+ASSUMPTION = (
+    "a rehearsal on synthetic data: nothing private was used, and nothing of it is protected"
+)
 NOTHING_TOLD = 0.9
 """An error of so much of the size is about that of answering 0."""
 AROUND = (
@@ -75,9 +77,15 @@ class Rehearsal(Problem):
     problem: dict[str, Any] = Field(description="Of any kind with datasets")
     public: dict[str, Any] = Field(description="The public part of its dataset")
     epsilons: Annotated[tuple[Epsilon, ...], Field(min_length=1, max_length=MOST_STEPS)] = LADDER
-    delta: Annotated[Delta | None, Field(description="Of all runs; null: by the rule of `auto`")] = None
-    of_units: Annotated[Positive | None, Field(description="How many units the synthetic data have")] = None
-    around: Annotated[Earlier | None, Field(description="A job of what released the data are made")] = None
+    delta: Annotated[
+        Delta | None, Field(description="Of all runs; null: by the rule of `auto`")
+    ] = None
+    of_units: Annotated[
+        Positive | None, Field(description="How many units the synthetic data have")
+    ] = None
+    around: Annotated[
+        Earlier | None, Field(description="A job of what released the data are made")
+    ] = None
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = 0
 
     @classmethod
@@ -87,7 +95,13 @@ class Rehearsal(Problem):
 
         problem = KINDS[next(iter(DATASETS))].example()["problem"]
         public = problem["dataset"]["public"]
-        return {"problem": {"kind": "rehearsal", "public": public, "problem": {**problem, "dataset": "dst_example"}}}
+        return {
+            "problem": {
+                "kind": "rehearsal",
+                "public": public,
+                "problem": {**problem, "dataset": "dst_example"},
+            }
+        }
 
     @classmethod
     def worst_cases(cls) -> tuple[Neighbours, ...]:
@@ -98,7 +112,11 @@ class Rehearsal(Problem):
 
     @property
     def _origin(self) -> str:
-        return "of the public shape alone" if self.around is None else f"made of what {self.around.job} released"
+        return (
+            "of the public shape alone"
+            if self.around is None
+            else f"made of what {self.around.job} released"
+        )
 
     # What is rehearsed
 
@@ -108,7 +126,9 @@ class Rehearsal(Problem):
 
         kind = self.problem.get("kind")
         if kind not in DATASETS:
-            raise InvalidInput(f"{kind} has no datasets, so none can be made up", pointer="/problem/kind")
+            raise InvalidInput(
+                f"{kind} has no datasets, so none can be made up", pointer="/problem/kind"
+            )
         problem = KINDS[kind].model_validate(self.problem)
         return problem, DATASETS[kind], DATASETS[kind].read_public(self.public)
 
@@ -118,7 +138,9 @@ class Rehearsal(Problem):
     def with_objects(self, found: Mapping[str, PublicObject]) -> Self:
         if not self.named():
             return self
-        return self.model_copy(update={"problem": self._asked().with_objects(found).model_dump(mode="json")})
+        return self.model_copy(
+            update={"problem": self._asked().with_objects(found).model_dump(mode="json")}
+        )
 
     def held(self) -> dict[str, PublicObject]:
         return self._asked().held()
@@ -131,7 +153,9 @@ class Rehearsal(Problem):
     def _methods(self, problem: Problem) -> list[Problem]:
         """The problem with each of its methods, the one that `auto` takes among them."""
         field = type(problem).model_fields.get("method")
-        names = [] if field is None else [name for name in get_args(field.annotation) if name != "auto"]
+        names = (
+            [] if field is None else [name for name in get_args(field.annotation) if name != "auto"]
+        )
         return [problem.model_copy(update={"method": name}) for name in names] or [problem]
 
     # The job
@@ -150,11 +174,15 @@ class Rehearsal(Problem):
                 try:
                     made = self._budgeted(one, known, epsilon)
                 except InvalidInput as error:
-                    row = why.setdefault((name, str(error)), {"method": name, "epsilons": [], "why": str(error)})
+                    row = why.setdefault(
+                        (name, str(error)), {"method": name, "epsilons": [], "why": str(error)}
+                    )
                     row["epsilons"].append(float(epsilon))
                     last = error
                 else:
-                    runs.append({"problem": one.model_dump(mode="json"), "method": name, **_told(made)})
+                    runs.append(
+                        {"problem": one.model_dump(mode="json"), "method": name, **_told(made)}
+                    )
         if not runs:
             raise last
         return Plan(
@@ -170,7 +198,9 @@ class Rehearsal(Problem):
             price=Price.zero().to_json(),
             unit=reference.plan.unit,
             neighbours=reference.plan.neighbours,
-            assumptions=(ASSUMPTION if self.around is None else AROUND.format(job=self.around.job),),
+            assumptions=(
+                ASSUMPTION if self.around is None else AROUND.format(job=self.around.job),
+            ),
             advice=(f"a rehearsal costs nothing: its data are synthetic, {self._origin}",),
             parameters={"runs": runs, "refused": list(why.values()), "reference": _told(reference)},
         )
@@ -190,7 +220,9 @@ class Rehearsal(Problem):
         profile = None if self.around is None else _profile(self.around, released)
         content = _synthesis(problem).content(dataset, known, generator, self.of_units, profile)
         parameters = plan.parameters
-        truth = _answer(problem, known, Plan.model_validate(parameters["reference"]["plan"]), content, self.seed)
+        truth = _answer(
+            problem, known, Plan.model_validate(parameters["reference"]["plan"]), content, self.seed
+        )
         runs = [
             (one, type(problem).model_validate(one["problem"]), Plan.model_validate(one["plan"]))
             for one in parameters["runs"]
@@ -205,7 +237,9 @@ class Rehearsal(Problem):
                 found[place].append(_answer(one, known, made, content, self._seed_of(said, number)))
             progress(number + 1, MOST_RUNS)
         rows = [
-            row for (said, _, _), answers in zip(runs, found, strict=True) for row in _rows(said, names, truth, answers)
+            row
+            for (said, _, _), answers in zip(runs, found, strict=True)
+            for row in _rows(said, names, truth, answers)
         ]
         size = max(len(array) for array in content.values())
         values = {
@@ -244,7 +278,9 @@ def _told(made: Budgeted) -> dict[str, Any]:
     return {"epsilon": epsilon, "delta": delta, "plan": made.plan.model_dump(mode="json")}
 
 
-def _answer(problem: Problem, public: Any, plan: Plan, content: Content, seed: int) -> dict[str, Any]:
+def _answer(
+    problem: Problem, public: Any, plan: Plan, content: Content, seed: int
+) -> dict[str, Any]:
     released = problem.release(public, plan, content, Noise.seeded(seed))
     return problem.finish(public, plan, released, lambda step, total: None).to_json()
 
@@ -264,7 +300,11 @@ def _rank(first: tuple[str, ...], name: str) -> int:
 
 def _array(value: Any) -> Any:
     """Numbers as an array; None for anything else."""
-    if isinstance(value, bool | str | dict) or value is None or (isinstance(value, list) and not value):
+    if (
+        isinstance(value, bool | str | dict)
+        or value is None
+        or (isinstance(value, list) and not value)
+    ):
         return None
     try:
         array = np.array(value, dtype=np.float64)
@@ -286,13 +326,22 @@ def _rows(
                 continue
             errors.append(float(np.abs(array - true).mean()))
             interval = (answer.get("uncertainty") or {}).get("values", {}).get(name, {})
-            ends = (np.array(interval.get(end, math.nan), dtype=np.float64) for end in ("upper", "lower"))
+            ends = (
+                np.array(interval.get(end, math.nan), dtype=np.float64)
+                for end in ("upper", "lower")
+            )
             upper, lower = ends
-            widths.append(float(np.nanmean((upper - lower) / 2)) if np.isfinite(upper - lower).any() else math.nan)
+            widths.append(
+                float(np.nanmean((upper - lower) / 2))
+                if np.isfinite(upper - lower).any()
+                else math.nan
+            )
         if errors:
             known = [one for one in widths if math.isfinite(one)]
             error, size = float(np.median(errors)), float(np.abs(true).mean())
-            noise = [bool((answer.get("uncertainty") or {}).get("mostly_noise")) for answer in answers]
+            noise = [
+                bool((answer.get("uncertainty") or {}).get("mostly_noise")) for answer in answers
+            ]
             yield {
                 "method": said["method"],
                 "epsilon": said["epsilon"],

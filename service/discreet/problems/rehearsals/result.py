@@ -38,8 +38,16 @@ class RehearsalResult(ResultFields, total=False):
         ]
     ]
     refused: Required[
-        Annotated[list[dict[str, Any]], shown("Methods and epsilons that no plan could be made of, with `why`")]
+        Annotated[
+            list[dict[str, Any]],
+            shown("Methods and epsilons that no plan could be made of, with `why`"),
+        ]
     ]
     reference_epsilon: Required[
-        Annotated[float, shown("Errors are distances to the answer at this epsilon", title="Compared with epsilon")]
+        Annotated[
+            float,
+            shown(
+                "Errors are distances to the answer at this epsilon", title="Compared with epsilon"
+            ),
+        ]
     ]

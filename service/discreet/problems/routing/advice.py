@@ -120,7 +120,9 @@ def told(
         size = roads.total if mean else None
         within = width if size is not None and width < size else math.inf
         lacks = "" if mean is not None else NO_TOTAL
-        yield Expected("total_travel_time", within, in_time, says, size, lacks, took=took["total_travel_time"])
+        yield Expected(
+            "total_travel_time", within, in_time, says, size, lacks, took=took["total_travel_time"]
+        )
     # All pairs together keep their sum, which moves each a little off the whole numbers that noise is of.
     near = reach + 0.5 / public.counts_a_mean_trip
     says = f"the trips between each pair of zones within ± {plain(near)} a period {sure}"
@@ -132,7 +134,9 @@ def told(
         width = max(kept.flows * spread * math.sqrt(roads.pairs), reach)
         says = f"the flow of the link that most pairs of zones lead over within ± {plain(width)} trips a period {sure}"
         says += ", that of other links nearer"
-        yield Expected("link_flows", width, TRIPS, says, roads.flow if mean else None, took=took["link_flows"])
+        yield Expected(
+            "link_flows", width, TRIPS, says, roads.flow if mean else None, took=took["link_flows"]
+        )
 
 
 def expected_shares(event: Event, confidence: float) -> Expected:
@@ -141,7 +145,9 @@ def expected_shares(event: Event, confidence: float) -> Expected:
     says = f"the share of a pair's trips that take a link within ± {plain(reach)} with {percent(confidence)}"
     if reach >= 0.5:
         says += ", and shares lie between 0 and 1: mostly noise"
-    return Expected("unit_flows", reach if reach < 0.5 else math.inf, "as a share of a pair's trips", says, 1.0)
+    return Expected(
+        "unit_flows", reach if reach < 0.5 else math.inf, "as a share of a pair's trips", says, 1.0
+    )
 
 
 @lru_cache(maxsize=8)
@@ -168,7 +174,10 @@ def roads_of(
         for _ in range(min(ROUNDS, MOST_WORK // (2 * work))):
             other = _loaded(network, _costs(network, form, moved[0])[of], demands)[1]
             step = other - moved
-            moved = moved + _length(lambda flow: _costs(network, form, flow)[of], moved[0], step[0]) * step
+            moved = (
+                moved
+                + _length(lambda flow: _costs(network, form, flow)[of], moved[0], step[0]) * step
+            )
         return moved[0], moved[1]
 
     flow, count = filled(FAR) if total else (np.zeros(start.shape[1]), start[0])
@@ -230,19 +239,27 @@ def _loaded(network: Network, cost: Floats, demands: Floats) -> tuple[Floats, Fl
         trips[:, rows[known], ahead[known]] += trips[:, rows[known], node[known]]
     row, node = np.nonzero(before >= 0)
     taken = links[np.searchsorted(keys, before[row, node].astype(np.int64) * size + node)]
-    carried = [np.bincount(taken, weights=each[row, node], minlength=network.tail.size) for each in trips]
-    return np.where(np.eye(zones, dtype=bool), 0.0, distance[:, :zones]), np.array(carried, dtype=np.float64)
+    carried = [
+        np.bincount(taken, weights=each[row, node], minlength=network.tail.size) for each in trips
+    ]
+    return np.where(np.eye(zones, dtype=bool), 0.0, distance[:, :zones]), np.array(
+        carried, dtype=np.float64
+    )
 
 
 def clip_advice(trips: int) -> tuple[str, ...]:
     """Why `max_trips_per_person: "auto"` is what it is, and what the next best would do."""
     says = f"max_trips_per_person (auto) is {trips}, the dataset's public max_person, so no trip is left out"
     if trips > 1:
-        says += f"; {trips // 2} would halve the noise, and leave out further trips of whoever has more"
+        says += (
+            f"; {trips // 2} would halve the noise, and leave out further trips of whoever has more"
+        )
     return (says,)
 
 
-def model_advice(objective: str, roads: RoadNetwork, latency: AffineLatency | BprLatency) -> tuple[str, ...]:
+def model_advice(
+    objective: str, roads: RoadNetwork, latency: AffineLatency | BprLatency
+) -> tuple[str, ...]:
     """What is assumed of drivers and roads where that is not how people drive on roads by themselves: of that the
     interval says nothing, and noise is the smaller part of what an answer may be off."""
     said, other = [], []
@@ -260,21 +277,38 @@ def model_advice(objective: str, roads: RoadNetwork, latency: AffineLatency | Bp
     )
 
 
-def norm_advice(trips: int, norm: int | None, scale: int, event: Event, budget: Budget) -> tuple[str, ...]:
+def norm_advice(
+    trips: int, norm: int | None, scale: int, event: Event, budget: Budget
+) -> tuple[str, ...]:
     """Whether a bound on the norm of a person's trips suits, beside that on their number. One is advised only where it
     can leave a person all trips, of a pair each; with a smaller one it is better to count fewer trips."""
-    if trips == 1 or (norm is not None and (event.norm == "l2" or event.sensitivity < trips * scale)):
+    if trips == 1 or (
+        norm is not None and (event.norm == "l2" or event.sensitivity < trips * scale)
+    ):
         return ()
     try:
         delta = budget.delta or SMALL_DELTA
-        one = calibration.discrete_gaussian(1000, budget.epsilon, delta, neighbours="x").deviation() / 1000
+        one = (
+            calibration.discrete_gaussian(1000, budget.epsilon, delta, neighbours="x").deviation()
+            / 1000
+        )
     except ValueError:  # of more noise than can be drawn
         return ()
     most = min(trips - 1, int(event.deviation() / (one * scale)))
-    suits = f"there is less noise with a max_norm_per_person of at most {most}" if most**2 >= trips else ""
+    suits = (
+        f"there is less noise with a max_norm_per_person of at most {most}"
+        if most**2 >= trips
+        else ""
+    )
     if suits and not budget.delta:
         suits = f"with a delta, {SMALL_DELTA / DELTA_UNIT:g} for instance, {suits}"
     if norm is not None:
         why = "with this epsilon and delta" if budget.delta else "with delta 0"
-        return (f"max_norm_per_person {norm} does no more than cut trips {why}{suits and '; '}{suits}",)
-    return (f"{suits}: {trips} trips spread evenly over p pairs have the norm {trips}/sqrt(p)",) if suits else ()
+        return (
+            f"max_norm_per_person {norm} does no more than cut trips {why}{suits and '; '}{suits}",
+        )
+    return (
+        (f"{suits}: {trips} trips spread evenly over p pairs have the norm {trips}/sqrt(p)",)
+        if suits
+        else ()
+    )

@@ -32,13 +32,19 @@ DRAWS, MOST_PAIRS = 400, 2_500
 
 
 def roads_around(
-    network: RoadNetwork, latency: AffineLatency | BprLatency, objective: Objective, profile: Profile, deviation: float
+    network: RoadNetwork,
+    latency: AffineLatency | BprLatency,
+    objective: Objective,
+    profile: Profile,
+    deviation: float,
 ) -> tuple[Roads | None, Kept]:
     """What a profile's demand does, None where the network is too large to look; and what noise of such a deviation of
     a pair's mean trips keeps where no trips are negative."""
     demand = np.ascontiguousarray(profile["demand"], dtype=np.float64)
     roads, rows = _roads(network, latency, objective, len(demand), demand.tobytes())
-    return roads, Kept() if rows is None else _kept(demand[~np.eye(len(demand), dtype=bool)], rows, deviation)
+    return roads, Kept() if rows is None else _kept(
+        demand[~np.eye(len(demand), dtype=bool)], rows, deviation
+    )
 
 
 def _kept(demand: Floats, rows: Floats, deviation: float) -> Kept:
@@ -47,9 +53,13 @@ def _kept(demand: Floats, rows: Floats, deviation: float) -> Kept:
     flows do. rows: of the derivative, that of the total first."""
     if demand.size > MOST_PAIRS:
         return Kept()
-    noise = np.random.default_rng(18).laplace(scale=deviation / math.sqrt(2), size=(DRAWS, demand.size))
+    noise = np.random.default_rng(18).laplace(
+        scale=deviation / math.sqrt(2), size=(DRAWS, demand.size)
+    )
     total = float(demand.sum())
-    moved = [simplex.project(demand + one, max(0.0, total + float(one.sum()))) - demand for one in noise]
+    moved = [
+        simplex.project(demand + one, max(0.0, total + float(one.sum()))) - demand for one in noise
+    ]
     free, left = (np.linalg.norm(each @ rows.T, axis=0) for each in (noise, np.array(moved)))
 
     def part(some: slice) -> float:
@@ -62,11 +72,19 @@ def _kept(demand: Floats, rows: Floats, deviation: float) -> Kept:
 
 @lru_cache(maxsize=8)
 def _roads(
-    network: RoadNetwork, latency: AffineLatency | BprLatency, objective: Objective, zones: int, numbers: bytes
+    network: RoadNetwork,
+    latency: AffineLatency | BprLatency,
+    objective: Objective,
+    zones: int,
+    numbers: bytes,
 ) -> tuple[Roads | None, Floats | None]:
     demand: Floats = np.frombuffer(numbers).reshape(zones, zones)
     roads, form = network.arrays(zones), network.latencies(latency)
-    if zones * (roads.nodes + roads.first_through_node) > MOST_WORK or roads.tail.size > MAX_LINKS or not demand.any():
+    if (
+        zones * (roads.nodes + roads.first_through_node) > MOST_WORK
+        or roads.tail.size > MAX_LINKS
+        or not demand.any()
+    ):
         return roads_of(network, latency, objective, zones, round(float(demand.sum()))), None
     solution = assign(roads, form, demand, objective, gap=GAP, max_iterations=ITERATIONS)
     slopes = derivative(roads, form, objective, solution)

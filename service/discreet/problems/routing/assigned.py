@@ -19,9 +19,14 @@ def assigned(
 ) -> tuple[Policy, dict[str, Any]]:
     """The policy, and the fields of the result beside it: of `problem.Routing` with method counts."""
     (event,) = plan.events
-    network, latency = problem.open_roads.arrays(public.zones), problem.roads.latencies(problem.latency)
+    network, latency = (
+        problem.open_roads.arrays(public.zones),
+        problem.roads.latencies(problem.latency),
+    )
     demand = demand_of(public, released["trips"])
-    solution = problem.routed(network, demand, problem.relative_gap, plan.iterations["assignment"], progress)
+    solution = problem.routed(
+        network, demand, problem.relative_gap, plan.iterations["assignment"], progress
+    )
     values = {
         "link_flows": solution.link_flows,
         "demand": demand,
@@ -42,6 +47,14 @@ def assigned(
     if problem.skims:
         values["skims"] = skims(network, latency, solution)
     if problem.uncertainty:
-        asked = (solution, network, latency, problem.objective, chosen, values.get("skims"), reopened)
+        asked = (
+            solution,
+            network,
+            latency,
+            problem.objective,
+            chosen,
+            values.get("skims"),
+            reopened,
+        )
         values["uncertainty"] = uncertainty_of(public, event, released["trips"], demand, *asked)
     return solution.paths, values

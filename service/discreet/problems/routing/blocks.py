@@ -34,5 +34,8 @@ def combined(public: dict[str, Any], blocks: int, rows: int) -> dict[str, Any]:
 
 def joined(periods: int, contents: Sequence[Content]) -> Content:
     """Trips by period and pair, sorted as they are: each block's periods come behind those of the one before."""
-    parts = [content["trips"] + np.array([periods * number, 0, 0, 0]) for number, content in enumerate(contents)]
+    parts = [
+        content["trips"] + np.array([periods * number, 0, 0, 0])
+        for number, content in enumerate(contents)
+    ]
     return {"trips": np.concatenate(parts)}

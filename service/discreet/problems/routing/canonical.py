@@ -30,7 +30,9 @@ def canonical(columns: dict[str, Ints], persons: NDArray[Any] | None) -> Content
         return {"trips": np.stack([cells >> 24, cells >> 12 & 4095, cells & 4095, sums], axis=1)}
     keys = np.stack([columns[name] for name in ("period", "origin", "destination")], axis=1)
     _, person = np.unique(persons, return_inverse=True)
-    unique, inverse = np.unique(np.concatenate([person.reshape(-1, 1), keys], axis=1), axis=0, return_inverse=True)
+    unique, inverse = np.unique(
+        np.concatenate([person.reshape(-1, 1), keys], axis=1), axis=0, return_inverse=True
+    )
     sums = np.zeros(len(unique), dtype=np.int64)
     np.add.at(sums, inverse.ravel(), count)
     kept = sums > 0
@@ -40,7 +42,9 @@ def canonical(columns: dict[str, Ints], persons: NDArray[Any] | None) -> Content
     records.sort(key=lambda record: record.tobytes())
     return {
         "trips": np.concatenate(records) if records else np.zeros((0, 4), dtype=np.int64),
-        "person_start": np.concatenate([[0], np.cumsum([len(record) for record in records])]).astype(np.int64),
+        "person_start": np.concatenate(
+            [[0], np.cumsum([len(record) for record in records])]
+        ).astype(np.int64),
     }
 
 

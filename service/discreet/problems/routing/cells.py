@@ -30,7 +30,9 @@ def plain_columns(batch: pa.RecordBatch) -> list[NDArray[np.int64]] | None:
     return found
 
 
-def add_rows(cells: NDArray[np.int64], columns: Sequence[NDArray[np.int64]], sides: tuple[int, int, int]) -> bool:
+def add_rows(
+    cells: NDArray[np.int64], columns: Sequence[NDArray[np.int64]], sides: tuple[int, int, int]
+) -> bool:
     """Add the counts of these rows to their cells; False, and nothing added, where a row is out of bounds.
 
     `sides`: periods, zones, and the most that a row may count.
@@ -52,7 +54,11 @@ def _add(
     cells: NDArray[np.int64],
 ) -> bool:
     for row in range(period.size):
-        if not (0 <= period[row] < periods and 1 <= origin[row] <= zones and 1 <= destination[row] <= zones):
+        if not (
+            0 <= period[row] < periods
+            and 1 <= origin[row] <= zones
+            and 1 <= destination[row] <= zones
+        ):
             return False
         if not 0 <= count[row] <= most:
             return False

@@ -43,7 +43,9 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
     if roads.nodes <= MAX_NODES and {"link_flows", "unit_flows"} & result.keys():
         charts.append(network_map(roads, result, plan, closed=problem.get("closed_links") or ()))
     if "link_flows" in result:
-        charts.append(_loads(roads, np.array(result["link_flows"]), interval_of(result, "link_flows")))
+        charts.append(
+            _loads(roads, np.array(result["link_flows"]), interval_of(result, "link_flows"))
+        )
     if (demand := np.array(result.get("demand", ()))).size:
         charts.append(_demand(demand, plan, result, zone_names(problem, result)))
     return [*charts, *selection_charts(roads, result, zone_names(problem, result))]
@@ -53,7 +55,9 @@ def row_names(problem: dict[str, Any], result: dict[str, Any], field: str) -> li
     """How people call the rows of a field: zones by their numbers, links by theirs and the nodes at their ends."""
     if field == "demand":
         roads = RoadNetwork.model_validate(problem["network"])
-        return [f"zone {roads.called(zone)}" for zone in range(1, roads.nodes + 1)]  # the first nodes are the zones
+        return [
+            f"zone {roads.called(zone)}" for zone in range(1, roads.nodes + 1)
+        ]  # the first nodes are the zones
     if field == "skims" and (called := zone_names(problem, result)):
         return [f"zone {name}" for name in called]
     if field in ("link_flows", "link_flow_changes"):
@@ -65,14 +69,18 @@ def row_names(problem: dict[str, Any], result: dict[str, Any], field: str) -> li
 def zone_names(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[str] | None:
     """What the network calls the zones, which are the first of its nodes; None where they have numbers alone."""
     names = problem["network"].get("node_names")
-    zones = len(result.get("demand", ())) or max((pair["origin"] for pair in result.get("policy", ())), default=None)
+    zones = len(result.get("demand", ())) or max(
+        (pair["origin"] for pair in result.get("policy", ())), default=None
+    )
     return None if names is None else [str(name) for name in names[:zones]]
 
 
 def zones_of(result: dict[str, Any], roads: RoadNetwork) -> int:
     """The number of zones of a result; its policy has every ordered pair."""
     pairs = result.get("policy", ())
-    return len(result.get("demand", ())) or max((pair["origin"] for pair in pairs), default=roads.nodes)
+    return len(result.get("demand", ())) or max(
+        (pair["origin"] for pair in pairs), default=roads.nodes
+    )
 
 
 def network_map(
@@ -85,7 +93,9 @@ def network_map(
     """Half arrows as wide as the flow, coloured by flow / capacity; `paths` of one pair are drawn above in colours of
     their own, wide as their shares, with all other links in grey."""
     network = roads.arrays(min(zones_of(result, roads), roads.nodes))
-    counted = "link_flows" in result  # else by the method gradient, which releases how one trip of each pair goes
+    counted = (
+        "link_flows" in result
+    )  # else by the method gradient, which releases how one trip of each pair goes
     flow = np.array(result["link_flows"] if counted else np.sum(result["unit_flows"], axis=0))
     ratio = flow / network.capacity if counted else flow
     known = roads.places()
@@ -112,10 +122,16 @@ def network_map(
     data += _nodes(where, network, roads, radius)
     across, up = np.ptp(where, axis=0)
     rows = [
-        (roads.link_called(k), *_ends(roads, k), float(flow[k]), float(ratio[k]))[: 5 if counted else 4]
+        (roads.link_called(k), *_ends(roads, k), float(flow[k]), float(ratio[k]))[
+            : 5 if counted else 4
+        ]
         for k in np.argsort(-ratio, kind="stable").tolist()
     ]
-    left_out = "" if drawn.size == flow.size else f" The {drawn.size} links with the largest flows of {flow.size}."
+    left_out = (
+        ""
+        if drawn.size == flow.size
+        else f" The {drawn.size} links with the largest flows of {flow.size}."
+    )
     links = (
         "Each link is a half arrow on the right of its direction: the wider, the more flow a period; its colour says "
         "how full it is (flow / capacity), the darker on a light page the fuller: the same colours in all maps."
@@ -134,7 +150,9 @@ def network_map(
         f"{_LAID_OUT if known is None else _PLACED} All of it follows from {released}, so noise in that moves "
         f"flows, and no more about the trips can be read from it.{left_out}{noise_of(plan)}",
         figure=_map_figure(data, float(up / across) if across > 0 else 0.5),
-        table=Table.of(("link", "from node", "to node", "flow", "flow / capacity")[: 5 if counted else 4], rows),
+        table=Table.of(
+            ("link", "from node", "to node", "flow", "flow / capacity")[: 5 if counted else 4], rows
+        ),
     )
 
 
@@ -235,16 +253,23 @@ def _loads(roads: RoadNetwork, flows: Floats, ends: tuple[Floats, Floats] | None
     order = np.argsort(-ratio, kind="stable")
     most = order[:60]
     ways = [plain(roads.way(k)) for k in most.tolist()]
-    texts = [f"{way}: {ratio[k]:.3f} of capacity" for way, k in zip(ways, most.tolist(), strict=True)]
+    texts = [
+        f"{way}: {ratio[k]:.3f} of capacity" for way, k in zip(ways, most.tolist(), strict=True)
+    ]
     interval = None
     if ends is not None:
         low, high = ends[0] / capacity, ends[1] / capacity
         interval = low[most], high[most]
-        texts = [f"{text} ({low[k]:.3f} to {high[k]:.3f})" for text, k in zip(texts, most.tolist(), strict=True)]
+        texts = [
+            f"{text} ({low[k]:.3f} to {high[k]:.3f})"
+            for text, k in zip(texts, most.tolist(), strict=True)
+        ]
     trace = bars("flow / capacity", list(range(1, len(most) + 1)), ratio[most], interval=interval)
     trace |= {"text": texts, "textposition": "none", "hovertemplate": "%{text}<extra></extra>"}
     full = int((ratio > 1).sum())
-    shown = f"the {len(most)} fullest of {len(ratio)} links" if len(most) < len(ratio) else "all links"
+    shown = (
+        f"the {len(most)} fullest of {len(ratio)} links" if len(most) < len(ratio) else "all links"
+    )
     limit: Trace = {
         "type": "scatter",
         "mode": "lines",
@@ -257,7 +282,13 @@ def _loads(roads: RoadNetwork, flows: Floats, ends: tuple[Floats, Floats] | None
     drawn = figure([trace, limit], x=f"{shown}, fullest first", y="flow / capacity", height=320)
     columns = ("link", "from node", "to node", "flow", "capacity", "flow / capacity")
     rows = [
-        (roads.link_called(k), *_ends(roads, k), float(flows[k]), roads.links[k].capacity, float(ratio[k]))
+        (
+            roads.link_called(k),
+            *_ends(roads, k),
+            float(flows[k]),
+            roads.links[k].capacity,
+            float(ratio[k]),
+        )
         + (() if ends is None else (float(ends[0][k]), float(ends[1][k])))
         for k in order.tolist()
     ]
@@ -271,14 +302,18 @@ def _loads(roads: RoadNetwork, flows: Floats, ends: tuple[Floats, Floats] | None
     )
 
 
-def _demand(demand: Floats, plan: dict[str, Any], result: dict[str, Any], names: Sequence[str] | None) -> Chart:
+def _demand(
+    demand: Floats, plan: dict[str, Any], result: dict[str, Any], names: Sequence[str] | None
+) -> Chart:
     ends = interval_of(result, "demand")
     called = names or [str(zone) for zone in range(1, len(demand) + 1)]
     noisy = result.get("uncertainty", {}).get("noise_dominates", {}).get("demand", [])
     origins = [called[zone] for zone in np.flatnonzero(noisy).tolist()]
     says = ""
     if origins:
-        named = f"{', '.join(origins[:NAMED_ORIGINS])}{', …' if len(origins) > NAMED_ORIGINS else ''}"
+        named = (
+            f"{', '.join(origins[:NAMED_ORIGINS])}{', …' if len(origins) > NAMED_ORIGINS else ''}"
+        )
         says = f" Rows that are mostly noise: {len(origins)} of {len(demand)} ({named})."
     rows = [
         (
@@ -302,20 +337,33 @@ def _demand(demand: Floats, plan: dict[str, Any], result: dict[str, Any], names:
         caption="Mean trips of a period from each zone (row) to each other (column), as the mechanism released them: "
         f"pairs without any trip have noise too, small figures mean little.{says}{noise_of(plan)}{blocks.says}",
         figure=figure([trace], x="destination", y="origin", height=460, **matrix_axes()),
-        table=Table.of(("origin", "destination", "trips a period", *(() if ends is None else ("from", "to"))), rows),
+        table=Table.of(
+            ("origin", "destination", "trips a period", *(() if ends is None else ("from", "to"))),
+            rows,
+        ),
     )
 
 
-def draw(problem: dict[str, Any], result: dict[str, Any], path: Path, *, coordinates: ArrayLike | None = None) -> None:
+def draw(
+    problem: dict[str, Any],
+    result: dict[str, Any],
+    path: Path,
+    *,
+    coordinates: ArrayLike | None = None,
+) -> None:
     """Link flows on a map."""
     from discreet.figures.network import draw_link_flows  # noqa: PLC0415 - matplotlib is not loaded for pages
 
     if "unit_flows" in result or "unit_flows" in result.get("tables", ()):
-        raise InvalidInput("the method gradient releases a routing without demand: there are no flows to draw")
+        raise InvalidInput(
+            "the method gradient releases a routing without demand: there are no flows to draw"
+        )
     network = RoadNetwork.model_validate(problem["network"])
     flows = field(result, "link_flows")
     places = network.places() if coordinates is None else coordinates
-    draw_link_flows(network.arrays(network.nodes), flows, path, coordinates=places, names=network.node_names)
+    draw_link_flows(
+        network.arrays(network.nodes), flows, path, coordinates=places, names=network.node_names
+    )
 
 
 def pairs(problem: Mapping[str, Any], result: dict[str, Any]) -> int:
@@ -324,7 +372,10 @@ def pairs(problem: Mapping[str, Any], result: dict[str, Any]) -> int:
 
 
 def pair_map(
-    problem: Mapping[str, Any], plan: dict[str, Any], result: dict[str, Any], paths: Sequence[dict[str, Any]]
+    problem: Mapping[str, Any],
+    plan: dict[str, Any],
+    result: dict[str, Any],
+    paths: Sequence[dict[str, Any]],
 ) -> Chart:
     """The map with the paths of one pair above it."""
     closed = problem.get("closed_links") or ()
@@ -337,7 +388,10 @@ def pair_paths(problem: Mapping[str, Any], paths: Sequence[dict[str, Any]]) -> l
     return [
         {
             "share": path["share"],
-            "nodes": [_ends(roads, path["links"][0])[0], *(_ends(roads, k)[1] for k in path["links"])],
+            "nodes": [
+                _ends(roads, path["links"][0])[0],
+                *(_ends(roads, k)[1] for k in path["links"]),
+            ],
             "links": path["links"],
             "free_flow_time": sum(roads.links[k].free_flow_time for k in path["links"]),
         }

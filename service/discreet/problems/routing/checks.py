@@ -18,32 +18,62 @@ def issues(asked: Any, public: RoutingPublic) -> list[FieldIssue]:
     found = asked.roads.issues(public.zones, public.period_minutes)
     issues = [FieldIssue("/problem/network" + issue.pointer, issue.detail) for issue in found]
     if public.zones < 2:
-        issues.append(FieldIssue("/problem/dataset", "trips within its one zone use no link: two zones are needed"))
+        issues.append(
+            FieldIssue(
+                "/problem/dataset", "trips within its one zone use no link: two zones are needed"
+            )
+        )
     issues += _of_persons(asked, public)
     if not found:
         issues += closures.issues(asked.roads, asked.closed_links, public.zones)
     links = len(asked.roads.links)
     if beyond := [link for link in asked.select_links if link >= links]:
         says = f"the network has {links} links, counted from 0; found {beyond[0]}"
-        issues.append(FieldIssue(f"/problem/select_links/{asked.select_links.index(beyond[0])}", says))
+        issues.append(
+            FieldIssue(f"/problem/select_links/{asked.select_links.index(beyond[0])}", says)
+        )
     if asked.method != "gradient":
         if asked.regularization is not None:
             issues.append(FieldIssue("/problem/regularization", "only the method gradient has one"))
         return issues
     size = public.zones * (public.zones - 1) * (links + asked.roads.nodes)
     for wrong, field, detail in (
-        (public.trip_scale > 1, "method", "gradient takes whole trips; counts takes the dataset's trip_scale"),
-        (public.unit == "person", "method", "gradient protects one request; counts protects a person"),
+        (
+            public.trip_scale > 1,
+            "method",
+            "gradient takes whole trips; counts takes the dataset's trip_scale",
+        ),
+        (
+            public.unit == "person",
+            "method",
+            "gradient protects one request; counts protects a person",
+        ),
         (
             public.max_total is None or public.max_pair is None,
             "method",
             "gradient needs the dataset's public bounds max_total and max_pair",
         ),
-        (size > MAX_UNIT_FLOWS, "method", f"gradient takes pairs times links and nodes up to {MAX_UNIT_FLOWS:,}"),
+        (
+            size > MAX_UNIT_FLOWS,
+            "method",
+            f"gradient takes pairs times links and nodes up to {MAX_UNIT_FLOWS:,}",
+        ),
         (asked.regularization is None, "regularization", "needed by the method gradient"),
-        (not affine(asked.roads, asked.latency), "latency", "the method gradient needs affine latencies"),
-        (asked.objective != "system_optimum", "objective", "the method gradient finds the system optimum only"),
-        (bool(asked.select_links), "select_links", "gradient releases no trips: unit_flows says who uses a link"),
+        (
+            not affine(asked.roads, asked.latency),
+            "latency",
+            "the method gradient needs affine latencies",
+        ),
+        (
+            asked.objective != "system_optimum",
+            "objective",
+            "the method gradient finds the system optimum only",
+        ),
+        (
+            bool(asked.select_links),
+            "select_links",
+            "gradient releases no trips: unit_flows says who uses a link",
+        ),
         (
             bool(asked.closed_links),
             "closed_links",
@@ -58,13 +88,25 @@ def issues(asked: Any, public: RoutingPublic) -> list[FieldIssue]:
 
 def _of_persons(asked: Any, public: RoutingPublic) -> list[FieldIssue]:
     issues = []
-    if public.unit == "person" and asked.max_trips_per_person is None and asked.method != "gradient":
-        issues.append(FieldIssue("/problem/max_trips_per_person", "needed: the dataset's unit is a person"))
+    if (
+        public.unit == "person"
+        and asked.max_trips_per_person is None
+        and asked.method != "gradient"
+    ):
+        issues.append(
+            FieldIssue("/problem/max_trips_per_person", "needed: the dataset's unit is a person")
+        )
     if public.unit == "request" and asked.max_trips_per_person is not None:
-        issues.append(FieldIssue("/problem/max_trips_per_person", "the dataset's unit is a request, not a person"))
+        issues.append(
+            FieldIssue(
+                "/problem/max_trips_per_person", "the dataset's unit is a request, not a person"
+            )
+        )
     elif asked.max_trips_per_person == "auto" and public.max_person is None:
         says = "auto needs the dataset's public max_person, the most trips that any person has; else say a number"
         issues.append(FieldIssue("/problem/max_trips_per_person", says))
     if asked.max_norm_per_person is not None and asked.max_trips_per_person is None:
-        issues.append(FieldIssue("/problem/max_norm_per_person", "only beside max_trips_per_person"))
+        issues.append(
+            FieldIssue("/problem/max_norm_per_person", "only beside max_trips_per_person")
+        )
     return issues

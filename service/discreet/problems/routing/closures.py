@@ -73,12 +73,17 @@ def names(roads: RoadNetwork, closed: Sequence[int]) -> list[str]:
 
 def assumption(roads: RoadNetwork, closed: Sequence[int]) -> tuple[str, ...]:
     """What a plan says of closed links."""
-    return (f"closed, so that nobody can take them: {told(names(roads, closed))}",) if closed else ()
+    return (
+        (f"closed, so that nobody can take them: {told(names(roads, closed))}",) if closed else ()
+    )
 
 
 def told(called: Sequence[str]) -> str:
     """Names of closed links for a sentence."""
-    few = [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…" for name in called[:NAMED]]
+    few = [
+        name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+        for name in called[:NAMED]
+    ]
     if len(called) > NAMED:
         return f"{', '.join(few)} and {len(called) - NAMED:,} more links"
     return few[0] if len(few) == 1 else f"{', '.join(few[:-1])} and {few[-1]}"

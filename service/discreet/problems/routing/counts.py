@@ -85,4 +85,6 @@ def shorten(trips: Ints, person_start: Ints, norm: int) -> Ints:
     more = order[costs <= room[order]]
     kept[more] += 1
     kept[squares(kept) > norm * norm] = 0  # never; whatever doubles do, the norm holds
-    return np.concatenate([np.zeros((len(cells), 1), dtype=np.int64), cells[:, 1:], kept[:, None]], axis=1)
+    return np.concatenate(
+        [np.zeros((len(cells), 1), dtype=np.int64), cells[:, 1:], kept[:, None]], axis=1
+    )

@@ -14,7 +14,13 @@ from typing_extensions import TypedDict
 
 from discreet.errors import InvalidInput
 from discreet.intake.items import InPieces
-from discreet.problems.columns import Issues, check_bounds, integer_columns, owner_column, real_column
+from discreet.problems.columns import (
+    Issues,
+    check_bounds,
+    integer_columns,
+    owner_column,
+    real_column,
+)
 from discreet.problems.contents import PRIVATE, Content, Packed, arrays
 from discreet.problems.datasets import Column
 from discreet.problems.numbers import Count, Frozen, Positive, Real
@@ -47,9 +53,13 @@ Ints = NDArray[np.int64]
 class RoutingPublic(Frozen):
     """What is published of a set of trips."""
 
-    unit: Literal["request", "person"] = Field(description="Whom a neighbouring dataset adds or removes")
+    unit: Literal["request", "person"] = Field(
+        description="Whom a neighbouring dataset adds or removes"
+    )
     zones: Zones
-    periods: Annotated[int, Field(strict=True, ge=1, le=100_000)] = Field(description="Periods observed, N")
+    periods: Annotated[int, Field(strict=True, ge=1, le=100_000)] = Field(
+        description="Periods observed, N"
+    )
     period_minutes: Annotated[Real, Field(gt=0, le=1e6)]
     trip_scale: Annotated[int, Field(strict=True, ge=1, le=FINEST)] = Field(
         default=1,
@@ -57,10 +67,12 @@ class RoutingPublic(Frozen):
         "less moves so many counts, and noise grows with them: in trips it stays what it is",
     )
     max_total: Positive | None = Field(
-        default=None, description="Public bound on the trips of one period, which the content must keep"
+        default=None,
+        description="Public bound on the trips of one period, which the content must keep",
     )
     max_pair: Positive | None = Field(
-        default=None, description="Public bound on the trips of one pair in one period, which the content must keep"
+        default=None,
+        description="Public bound on the trips of one pair in one period, which the content must keep",
     )
     max_person: Annotated[int, Field(strict=True, ge=1, le=MAX_TRIPS)] | None = Field(
         default=None,
@@ -101,7 +113,12 @@ class RoutingContent(Frozen):
     """The private content."""
 
     model_config = arrays(
-        {"axes": ["period", "origin", "destination"], "first": [0, 1, 1], "value": "count", "sparse": True}
+        {
+            "axes": ["period", "origin", "destination"],
+            "first": [0, 1, 1],
+            "value": "count",
+            "sparse": True,
+        }
     )
 
     trips: Annotated[list[Trip], InPieces()]
@@ -132,21 +149,29 @@ class RoutingDataset(DatasetInBlocks):
     @classmethod
     def pack(cls, name: str, items: Sequence[Any]) -> Packed:
         places = ("period", "origin", "destination")
-        columns: Packed = {name: np.array([row[name] for row in items], dtype=np.int32) for name in places}
+        columns: Packed = {
+            name: np.array([row[name] for row in items], dtype=np.int32) for name in places
+        }
         columns["count"] = np.array([row["count"] for row in items], dtype=np.float64)
         # As objects: an array of fixed-width text drops zero characters, and two persons would be one.
-        columns["person"] = np.fromiter((row.get("person") for row in items), dtype=object, count=len(items))
+        columns["person"] = np.fromiter(
+            (row.get("person") for row in items), dtype=object, count=len(items)
+        )
         return columns
 
     @classmethod
     def read_packed(cls, public: RoutingPublic, packed: Mapping[str, Packed]) -> Content:
         columns = {name: packed["trips"][name] for name in _bounds(public)}
         persons = packed["trips"]["person"]
-        missing = np.fromiter((person is None for person in persons), dtype=bool, count=persons.size)
+        missing = np.fromiter(
+            (person is None for person in persons), dtype=bool, count=persons.size
+        )
         issues = Issues("/content/trips")
         if public.unit == "person":
             if missing.all() and missing.size:
-                raise InvalidInput(f"no trip has a `person`; {PERSON_NEEDED}", pointer="/content/trips")
+                raise InvalidInput(
+                    f"no trip has a `person`; {PERSON_NEEDED}", pointer="/content/trips"
+                )
             issues.where(missing, "person", f"this trip has no `person`; {PERSON_NEEDED}")
         else:
             says = "public.unit is request, so a trip has no `person`; leave it out, or say unit person"
@@ -169,7 +194,11 @@ class RoutingDataset(DatasetInBlocks):
     @classmethod
     def combined(cls, public: RoutingPublic, number: int) -> RoutingPublic:
         given = public.model_dump(mode="json", exclude_none=True)
-        return public if number == 1 else cls.read_public(blocks.combined(given, number, public.most_rows))
+        return (
+            public
+            if number == 1
+            else cls.read_public(blocks.combined(given, number, public.most_rows))
+        )
 
     @classmethod
     def joined(cls, public: RoutingPublic, contents: Sequence[Content]) -> Content:
@@ -208,7 +237,11 @@ class RoutingDataset(DatasetInBlocks):
         if public.unit == "person":
             found.append(
                 Column(
-                    "person", "names", "Whose trips they are", words=("user", "traveller", "id", "device"), owner=True
+                    "person",
+                    "names",
+                    "Whose trips they are",
+                    words=("user", "traveller", "id", "device"),
+                    owner=True,
                 )
             )
         return found
@@ -216,7 +249,12 @@ class RoutingDataset(DatasetInBlocks):
     @classmethod
     def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:
         public = {"unit": "request", "zones": 3, "periods": 2, "period_minutes": 60}
-        trips = {"period": [0, 1, 0], "origin": [1, 1, 2], "destination": [2, 2, 3], "count": [5, 3, 4]}
+        trips = {
+            "period": [0, 1, 0],
+            "origin": [1, 1, 2],
+            "destination": [2, 2, 3],
+            "count": [5, 3, 4],
+        }
         yield public, trips
         yield {**public, "trip_scale": 2}, {**trips, "count": [0.5, 3.0, 4.5]}
         for names in ([7, 7, 8], [8, 7, 8], ["anna", "anna", "ben"]):
@@ -228,15 +266,21 @@ class RoutingDataset(DatasetInBlocks):
         if person and "person" not in table.column_names:
             raise InvalidInput(f"column 'person' is missing; {PERSON_NEEDED}", pointer="/content")
         if not person and "person" in table.column_names:
-            says = "column 'person' is not for public.unit request: leave it out, or say unit person"
+            says = (
+                "column 'person' is not for public.unit request: leave it out, or say unit person"
+            )
             raise InvalidInput(says, pointer="/content")
         columns = _columns(public, table, ("person",) if person else ())
         if not person:
             return _kept(public, canonical(columns, None), "/content")
-        return _kept(public, canonical(columns, owner_column(table, "person", "/content")), "/content")
+        return _kept(
+            public, canonical(columns, owner_column(table, "person", "/content")), "/content"
+        )
 
     @classmethod
-    def read_batches(cls, public: RoutingPublic, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Content:
+    def read_batches(
+        cls, public: RoutingPublic, batches: Iterator[pa.RecordBatch], schema: pa.Schema
+    ) -> Content:
         """Unit request: trips are summed as they come, so memory goes with the cells that have trips, not with rows."""
         if public.unit == "person":
             return super().read_batches(public, batches, schema)
@@ -283,12 +327,16 @@ class _Sums:
             return
         self._parts.append(canonical(columns, None)["trips"])
         self._waiting += len(self._parts[-1])
-        if self._waiting > max(len(self._total), MERGE_ROWS):  # so that all merging is a few passes over all parts
+        if self._waiting > max(
+            len(self._total), MERGE_ROWS
+        ):  # so that all merging is a few passes over all parts
             self._total, self._parts, self._waiting = self.trips(), [], 0
 
     def _place(self, more: int) -> None:
         """Give every cell a place where that is worth it for the rows so far and these."""
-        if self._cells is None and math.prod(self._shape) <= min(MOST_CELLS, CELLS_A_ROW * (self._rows + more)):
+        if self._cells is None and math.prod(self._shape) <= min(
+            MOST_CELLS, CELLS_A_ROW * (self._rows + more)
+        ):
             before = self.trips()
             self._cells = np.zeros(math.prod(self._shape), dtype=np.int64)
             self._put(*before.T)
@@ -327,7 +375,10 @@ def _columns(
     places = {name: bounds[name] for name in bounds if name != "count"}
     columns = integer_columns(table, places, "/content", (*beside, "count"), first)
     return _counted(
-        public, {**columns, "count": real_column(table, "count", "/content", first=first)}, "/content", first
+        public,
+        {**columns, "count": real_column(table, "count", "/content", first=first)},
+        "/content",
+        first,
     )
 
 
@@ -343,11 +394,18 @@ def _counted(
         counts = np.asarray(trips, dtype=np.float64) * scale
         whole = np.rint(counts)
         apart = ~(np.abs(counts - whole) <= (NEARLY_WHOLE if scale > 1 else 0.0))
-    says = "an integer is needed" if scale == 1 else f"trips in parts of 1/{scale} (public.trip_scale) are needed"
+    says = (
+        "an integer is needed"
+        if scale == 1
+        else f"trips in parts of 1/{scale} (public.trip_scale) are needed"
+    )
     issues.where(apart, "count", says, trips)
     issues.check()
     check_bounds(columns, _bounds(public), prefix, first)
-    return {name: (whole if name == "count" else values).astype(np.int64) for name, values in columns.items()}
+    return {
+        name: (whole if name == "count" else values).astype(np.int64)
+        for name, values in columns.items()
+    }
 
 
 def _kept(public: RoutingPublic, content: Content, pointer: str) -> Content:
@@ -356,13 +414,19 @@ def _kept(public: RoutingPublic, content: Content, pointer: str) -> Content:
     if public.max_total is not None:
         totals = np.bincount(trips[:, 0], weights=trips[:, 3], minlength=1)
         if totals.max() > public.max_total * scale:
-            raise InvalidInput("a period has more trips than public.max_total says", pointer=pointer)
+            raise InvalidInput(
+                "a period has more trips than public.max_total says", pointer=pointer
+            )
     if public.max_pair is not None and len(trips):
         _, pair = np.unique(trips[:, :3], axis=0, return_inverse=True)
         if np.bincount(pair.ravel(), weights=trips[:, 3]).max() > public.max_pair * scale:
-            raise InvalidInput("a pair has more trips in a period than public.max_pair says", pointer=pointer)
+            raise InvalidInput(
+                "a pair has more trips in a period than public.max_pair says", pointer=pointer
+            )
     if public.max_person is not None and "person_start" in content:
         before = np.concatenate([[0], np.cumsum(trips[:, 3])])
         if np.diff(before[content["person_start"]]).max(initial=0) > public.max_person * scale:
-            raise InvalidInput("a person has more trips than public.max_person says", pointer=pointer)
+            raise InvalidInput(
+                "a person has more trips than public.max_person says", pointer=pointer
+            )
     return content

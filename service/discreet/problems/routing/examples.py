@@ -72,9 +72,16 @@ def example_for(public: RoutingPublic) -> dict[str, Any]:
 def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
     """One trip more; and one person more, whose trips are all of one pair and more than are counted."""
     cases = []
-    for unit, most, delta in (("request", None, 0), ("person", 5, 0), ("request", None, 10**17), ("person", 5, 10**17)):
+    for unit, most, delta in (
+        ("request", None, 0),
+        ("person", 5, 0),
+        ("request", None, 10**17),
+        ("person", 5, 10**17),
+    ):
         public = RoutingPublic(unit=unit, zones=2, periods=3, period_minutes=60)
-        problem = kind.model_validate({**kind.example()["problem"], "dataset": "example", "max_trips_per_person": most})
+        problem = kind.model_validate(
+            {**kind.example()["problem"], "dataset": "example", "max_trips_per_person": most}
+        )
         others = [
             Trip(period=0, origin=1, destination=2, count=4),
             Trip(period=1, origin=2, destination=1, count=2),
@@ -82,8 +89,12 @@ def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
         more = Trip(period=2, origin=1, destination=2, count=1 if most is None else 3 * most)
         rows = [others, [*others, more]]
         if unit == "person":
-            rows = [[{**row, "person": position} for position, row in enumerate(part)] for part in rows]
-        left, right = (RoutingDataset.read_rows(public, RoutingContent(trips=part)) for part in rows)
+            rows = [
+                [{**row, "person": position} for position, row in enumerate(part)] for part in rows
+            ]
+        left, right = (
+            RoutingDataset.read_rows(public, RoutingContent(trips=part)) for part in rows
+        )
         plan = problem.plan(public, Budget(epsilon=10**9, delta=delta))
         name = f"routing, counts, unit {unit}" + (", gaussian" if delta else "")
         cases.append(Neighbours(name, problem, public, plan, left, right))
@@ -97,8 +108,13 @@ def _scale_case(kind: type[Problem]) -> Neighbours:
     asked = {"dataset": "example", "max_trips_per_person": 5, "select_links": [0], "skims": True}
     problem = kind.model_validate({**kind.example()["problem"], **asked})
     others = [Trip(period=0, origin=1, destination=2, count=4.25, person=0)]
-    more = [Trip(period=period, origin=1, destination=2, count=3.37, person=1) for period in range(3)]
-    left, right = (RoutingDataset.read_rows(public, RoutingContent(trips=part)) for part in (others, [*others, *more]))
+    more = [
+        Trip(period=period, origin=1, destination=2, count=3.37, person=1) for period in range(3)
+    ]
+    left, right = (
+        RoutingDataset.read_rows(public, RoutingContent(trips=part))
+        for part in (others, [*others, *more])
+    )
     plan = problem.plan(public, Budget(epsilon=10**9, delta=0))
     return Neighbours("routing, counts, fractions of trips", problem, public, plan, left, right)
 
@@ -121,10 +137,20 @@ def _norm_case(kind: type[Problem]) -> Neighbours:
             "max_norm_per_person": 6,
         }
     )
-    pairs = [(origin, destination) for origin in (1, 2, 3) for destination in (1, 2, 3, 4) if origin != destination]
+    pairs = [
+        (origin, destination)
+        for origin in (1, 2, 3)
+        for destination in (1, 2, 3, 4)
+        if origin != destination
+    ]
     others = [Trip(period=0, origin=4, destination=1, count=1, person=0)]
-    more = [Trip(period=1, origin=origin, destination=to, count=4, person=1) for origin, to in pairs]
-    left, right = (RoutingDataset.read_rows(public, RoutingContent(trips=part)) for part in (others, [*others, *more]))
+    more = [
+        Trip(period=1, origin=origin, destination=to, count=4, person=1) for origin, to in pairs
+    ]
+    left, right = (
+        RoutingDataset.read_rows(public, RoutingContent(trips=part))
+        for part in (others, [*others, *more])
+    )
     plan = problem.plan(public, Budget(epsilon=2 * 10**9, delta=10**13))
     return Neighbours("routing, counts, norm of a person", problem, public, plan, left, right)
 
@@ -132,7 +158,9 @@ def _norm_case(kind: type[Problem]) -> Neighbours:
 def _gradient_case(kind: type[Problem]) -> Neighbours:
     """One period with one trip or none, on three parallel links of which one alone takes time: what the trip adds
     to the gradient lies, but for its mean over the links, along the unit flows."""
-    public = RoutingPublic(unit="request", zones=2, periods=1, period_minutes=60, max_total=1, max_pair=1)
+    public = RoutingPublic(
+        unit="request", zones=2, periods=1, period_minutes=60, max_total=1, max_pair=1
+    )
     links = [
         {"tail": tail, "head": head, "free_flow_time": time, "capacity": 1e6}
         for tail, head, time in ((1, 2, 1.0), *[(1, 2, 0.0)] * 2, (2, 1, 0.0))
@@ -148,13 +176,17 @@ def _gradient_case(kind: type[Problem]) -> Neighbours:
     )
     plan = problem.plan(public, Budget(epsilon=6 * 10**9, delta=10**13))
     trip = Trip(period=0, origin=1, destination=2, count=1)
-    left, right = (RoutingDataset.read_rows(public, RoutingContent(trips=part)) for part in ([], [trip]))
+    left, right = (
+        RoutingDataset.read_rows(public, RoutingContent(trips=part)) for part in ([], [trip])
+    )
     return Neighbours("routing, gradient", problem, public, plan, left, right)
 
 
 def _closing(roads: RoadNetwork, zones: int) -> dict[str, Any]:
     """A link closed that zones can do without; where there is none, one that is new beside the first."""
-    spare = [link for link in range(len(roads.links)) if not any(closures.issues(roads, [link], zones))]
+    spare = [
+        link for link in range(len(roads.links)) if not any(closures.issues(roads, [link], zones))
+    ]
     if spare:
         return {"closed_links": spare[:1]}
     network = roads.model_dump(mode="json")
@@ -176,7 +208,9 @@ def otherwise(problem: Any, zones: int) -> dict[str, dict[str, Any]]:
         "max_trips_per_person": {"max_trips_per_person": 1 + (problem.max_trips_per_person or 0)},
         "max_norm_per_person": {"max_norm_per_person": 1 + (problem.max_norm_per_person or 0)},
         "relative_gap": {"relative_gap": 1e-3},
-        "closed_links": {"closed_links": []} if problem.closed_links else _closing(problem.roads, zones),
+        "closed_links": {"closed_links": []}
+        if problem.closed_links
+        else _closing(problem.roads, zones),
         "select_links": {"select_links": [] if problem.select_links else [0]},
         "skims": {"skims": not problem.skims},
         "uncertainty": {"uncertainty": not problem.uncertainty},

@@ -54,15 +54,23 @@ def gradient_plan(
         raise InvalidInput(f"{error}{more}", pointer=pointer) from None
     advice = ["method counts routes the same trips at the same price, and loses far less"]
     if event.scale * math.sqrt(network.tail.size) > 1:
-        advice.append("the noise is larger than the shares of trips: the policy will be mostly noise")
+        advice.append(
+            "the noise is larger than the shares of trips: the policy will be mostly noise"
+        )
     # Ten times what a step of all pairs takes here, about 5 ns for each number of the factorization.
     seconds = 5e-8 * public.periods * flows.pairs * (flows.work + 1) + 1e-5 * numbers
     if seconds > LONGEST_SECONDS:
         says = f"{public.periods} periods of {flows.pairs} pairs could take {seconds:.3g} s, at most {LONGEST_SECONDS}"
-        raise InvalidInput(f"{says}; the method counts takes no time to speak of", pointer="/problem/method")
+        raise InvalidInput(
+            f"{says}; the method counts takes no time to speak of", pointer="/problem/method"
+        )
     return Plan.priced(
         [event],
-        noise=(NoiseSummary.of(event, f"share of each of {flows.pairs} pairs' trips at each of the network's links"),),
+        noise=(
+            NoiseSummary.of(
+                event, f"share of each of {flows.pairs} pairs' trips at each of the network's links"
+            ),
+        ),
         iterations={"gradient": public.periods},
         resources=Resources.padded(
             0.25 * (1 + math.ceil(seconds)),
@@ -88,7 +96,9 @@ def gradient_plan(
     )
 
 
-def assumptions(public: RoutingPublic, roads: RoadNetwork, latency: AffineLatency | BprLatency) -> tuple[str, ...]:
+def assumptions(
+    public: RoutingPublic, roads: RoadNetwork, latency: AffineLatency | BprLatency
+) -> tuple[str, ...]:
     """Of both methods."""
     law = laws.sentence(roads, latency)
     return (

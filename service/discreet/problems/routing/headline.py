@@ -18,9 +18,7 @@ CHOICES = {
 
 
 OTHER_LAW = "Another law can be asked of what was released, for free."
-NO_INTERVAL = (
-    "It has no interval: one takes an assignment to a gap below 1e-8, of a user equilibrium on at most 3,000 links."
-)
+NO_INTERVAL = "It has no interval: one takes an assignment to a gap below 1e-8, of a user equilibrium on at most 3,000 links."
 
 
 def time_unit(problem: Mapping[str, Any]) -> str:
@@ -39,7 +37,9 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
     unit = time_unit(problem)
     told = f" {unit} of travel time" if unit else " of travel time"
     unknown = "" if unit else ", in the unit of the links' times"
-    closed = f"With {closures.told(result['closed'])} closed, all" if result.get("closed") else "All"
+    closed = (
+        f"With {closures.told(result['closed'])} closed, all" if result.get("closed") else "All"
+    )
     found = [
         headline(
             RoutingResult,
@@ -56,10 +56,16 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
     found += [replace(one, good_for=OTHER_LAW) for one in law]
     noise, links = only_noise(result, "link_flows")
     if noise:
-        found.append(Headline("The flows of ", f"{noise:,} of {counted(links, 'link')}", " are only noise"))
+        found.append(
+            Headline("The flows of ", f"{noise:,} of {counted(links, 'link')}", " are only noise")
+        )
     if {"true_total_travel_time", "true_best_total_travel_time"} <= result.keys():
         best = result["true_best_total_travel_time"]
-        more = f", {percent(result['true_total_travel_time'] / best - 1)} more than the best there is" if best else ""
+        more = (
+            f", {percent(result['true_total_travel_time'] / best - 1)} more than the best there is"
+            if best
+            else ""
+        )
         found.append(
             Headline(
                 "On the true trips it takes ",
@@ -75,7 +81,11 @@ def _change(result: Mapping[str, Any], unit: str) -> Headline:
     name = "total_travel_time_change"
     change, now = result[name], result["total_travel_time"]
     before = now - change
-    part = f", {percent(abs(change) / before)} {'more' if change >= 0 else 'less'}" if before > 0 else ""
+    part = (
+        f", {percent(abs(change) / before)} {'more' if change >= 0 else 'less'}"
+        if before > 0
+        else ""
+    )
     after = f"{unit and ' '}{unit} to what the same trips take on all roads{part}"
     found = headline(RoutingResult, result, name, "Closing adds ", after)
     told = ((result.get("uncertainty") or {}).get("values") or {}).get(name)

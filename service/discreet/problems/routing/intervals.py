@@ -59,14 +59,20 @@ def uncertainty_of(
     """
     apart = ~np.eye(public.zones, dtype=bool)
     raw = trips_between(public, trips) / public.counts_a_mean_trip
-    reach, deviation = (one / public.counts_a_mean_trip for one in (event.reach(LEVEL), event.deviation()))
-    spread = max(reach, float(ndtri((1 + LEVEL) / 2)) * deviation)  # the first is larger where noise is mostly 0
+    reach, deviation = (
+        one / public.counts_a_mean_trip for one in (event.reach(LEVEL), event.deviation())
+    )
+    spread = max(
+        reach, float(ndtri((1 + LEVEL) / 2)) * deviation
+    )  # the first is larger where noise is mostly 0
     values: dict[str, tuple[Any, Any]] = {}
     dominates: dict[str, Any] = {}
     noise = pairs_are_noise(public, event, trips)
     if 2 * (demand.size + network.tail.size) <= results.MAX_JSON_NUMBERS:
         values["demand"] = _around(raw, np.where(apart, reach, 0.0), demand)
-        dominates["demand"] = _is_noise(event, public.zones - 1, trips_between(public, trips).sum(axis=1))
+        dominates["demand"] = _is_noise(
+            event, public.zones - 1, trips_between(public, trips).sum(axis=1)
+        )
     if solution.relative_gap <= LARGEST_GAP:
         links = network.tail.size <= MAX_LINKS
         slopes = derivative(network, latency, objective, solution, links=links)
@@ -81,16 +87,22 @@ def uncertainty_of(
             values["link_flows"] = _around(flows + slopes.flows(change), widths, flows)
             noisy = (widths >= flows) & (widths > UNUSED * spread)
             dominates["link_flows"] = noisy
-            noise = noise and bool(2 * np.count_nonzero(noisy) >= np.count_nonzero(noisy | (flows > 0)))
+            noise = noise and bool(
+                2 * np.count_nonzero(noisy) >= np.count_nonzero(noisy | (flows > 0))
+            )
         if reopened is not None and reopened.solution.relative_gap <= LARGEST_GAP:
-            before = derivative(reopened.network, latency, objective, reopened.solution, links=links)
+            before = derivative(
+                reopened.network, latency, objective, reopened.solution, links=links
+            )
             changes = _of_closing(slopes, before, solution, reopened.solution, change, spread)
             if "total_travel_time" not in values:  # noise as large as that leaves nothing linear
                 changes.pop("total_travel_time_change", None)
             values |= changes
             for name, (low, high) in changes.items():
                 dominates[name] = np.asarray(low < 0) & np.asarray(high > 0)
-    room = results.MAX_JSON_NUMBERS - 2 * (demand.size + (1 if reopened is None else 2) * network.tail.size)
+    room = results.MAX_JSON_NUMBERS - 2 * (
+        demand.size + (1 if reopened is None else 2) * network.tail.size
+    )
     noised = Noised(raw, demand, reach, spread)
     if chosen is not None and 2 * chosen.trips.size <= room:
         ends = chosen.interval(noised)
@@ -106,7 +118,12 @@ def uncertainty_of(
 
 
 def _of_closing(
-    slopes: Derivative, before: Derivative, now: Assignment, then: Assignment, change: Floats, spread: float
+    slopes: Derivative,
+    before: Derivative,
+    now: Assignment,
+    then: Assignment,
+    change: Floats,
+    spread: float,
 ) -> dict[str, tuple[Any, Any]]:
     """Intervals of what closing changes, as far as it is linear in the trips; both signs are possible."""
     values: dict[str, tuple[Any, Any]] = {}
@@ -129,7 +146,9 @@ def _of_closing(
 
 def pairs_are_noise(public: RoutingPublic, event: Event, trips: Ints) -> bool:
     """Whether the pairs' noise adds up to `NOISE_SHARE` of all trips or more."""
-    return bool(_is_noise(event, public.zones * (public.zones - 1), trips_between(public, trips).sum()))
+    return bool(
+        _is_noise(event, public.zones * (public.zones - 1), trips_between(public, trips).sum())
+    )
 
 
 def trips_between(public: RoutingPublic, trips: Ints) -> Ints:
@@ -152,7 +171,9 @@ def uncertainty_of_routing(event: Event, released: Floats, result: Floats) -> Ou
     lower, upper = _around(released, reach, result)
     noise = bool(reach >= 0.5)
     values = {"unit_flows": (lower, np.maximum(np.minimum(upper, 1.0), result))}
-    return _output(values if 2 * result.size <= results.MAX_JSON_NUMBERS else {}, {"unit_flows": noise}, noise)
+    return _output(
+        values if 2 * result.size <= results.MAX_JSON_NUMBERS else {}, {"unit_flows": noise}, noise
+    )
 
 
 def _around(middle: Any, width: Any, result: Any) -> tuple[Any, Any]:
@@ -160,7 +181,9 @@ def _around(middle: Any, width: Any, result: Any) -> tuple[Any, Any]:
     return np.minimum(np.maximum(middle - width, 0.0), result), np.maximum(middle + width, result)
 
 
-def _output(values: dict[str, tuple[Any, Any]], dominates: dict[str, Any], mostly_noise: bool) -> Output:
+def _output(
+    values: dict[str, tuple[Any, Any]], dominates: dict[str, Any], mostly_noise: bool
+) -> Output:
     return Output(
         lambda: {
             "level": LEVEL,

@@ -28,12 +28,18 @@ bodies without a law have always had, stays the other."""
 def stated(network: Mapping[str, Any]) -> bool:
     """Whether a network, as JSON has it, says the law of each of its links itself."""
     links = network.get("links") or ()
-    return bool(links) and all(link.get("b") is not None and link.get("power") is not None for link in links)
+    return bool(links) and all(
+        link.get("b") is not None and link.get("power") is not None for link in links
+    )
 
 
 def sentence(roads: RoadNetwork, latency: AffineLatency | BprLatency) -> str:
     """The law of all links in a sentence without its point."""
-    own = [(link.b, link.power) for link in roads.links if link.b is not None and link.power is not None]
+    own = [
+        (link.b, link.power)
+        for link in roads.links
+        if link.b is not None and link.power is not None
+    ]
     partly = sum((link.b is None) != (link.power is None) for link in roads.links)
     if len(own) == len(roads.links) and own:
         if len(set(own)) == 1 and (figures := own[0])[0] is not None:

@@ -18,7 +18,9 @@ Floats = NDArray[np.float64]
 PATH_COLOURS = ("#d62a4a", "#2f6f9f", "#b7791f", "#43307a", "#3d8f5f", "#7b8794")
 
 
-def classes(arrows: Floats, ratio: Floats, drawn: NDArray[np.int64], *, counted: bool) -> list[Trace]:
+def classes(
+    arrows: Floats, ratio: Floats, drawn: NDArray[np.int64], *, counted: bool
+) -> list[Trace]:
     """One trace of polygons a class of `ratio`. Of parts of capacity the classes are the same in every map, all of them
     in the legend, so that two maps side by side compare; of trips that are only relative they end with the largest."""
     most = float(ratio.max(initial=0.0))
@@ -45,7 +47,15 @@ def closed(where: Floats, network: Network, closed: Sequence[int]) -> Trace:
     ends = np.stack([where[network.tail[links]], where[network.head[links]]], axis=1)
     x, y = rounded(np.concatenate([ends, gap], axis=1).reshape(-1, 2).T, 5)
     line = {"color": INK, "width": 2.5, "dash": "dot"}
-    return {"type": "scatter", "mode": "lines", "name": "closed", "x": x, "y": y, "line": line, "hoverinfo": "skip"}
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "closed",
+        "x": x,
+        "y": y,
+        "line": line,
+        "hoverinfo": "skip",
+    }
 
 
 def polygons(name: str, arrows: Floats, colour: str, opacity: float = 1.0) -> Trace:
@@ -76,7 +86,9 @@ def paths_of(
         if not links.size:
             continue
         widths = np.full(links.size, max(0.25, float(path["share"])) * widest)
-        arrows = half_arrows(where, network.tail[links], network.head[links], widths, taken[links] + 0.02, radius)
+        arrows = half_arrows(
+            where, network.tail[links], network.head[links], widths, taken[links] + 0.02, radius
+        )
         taken[links] += widths[0] + 0.01
         name = f"path {place + 1}: {100 * path['share']:.4g} %"
         traces.append(polygons(name, arrows, PATH_COLOURS[place % len(PATH_COLOURS)]))

@@ -32,7 +32,14 @@ from discreet.problems.plans import NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Output, Result
 from discreet.problems.road_network import AffineLatency, BprLatency, NetworkOrId, RoadNetwork
 from discreet.problems.routing import checks, closures, examples, laws
-from discreet.problems.routing.advice import clip_advice, expectations, expected_shares, model_advice, norm_advice, told
+from discreet.problems.routing.advice import (
+    clip_advice,
+    expectations,
+    expected_shares,
+    model_advice,
+    norm_advice,
+    told,
+)
 from discreet.problems.routing.around import roads_around
 from discreet.problems.routing.assigned import assigned
 from discreet.problems.routing.counts import clip, demand_of, shorten, sums_by_pair
@@ -45,7 +52,13 @@ from discreet.problems.routing.synthesis import SYNTHESIS
 from discreet.problems.sources import ProblemOnBlocks
 from discreet.problems.synthesis import Synthesis
 from discreet.solvers.traffic import unit_flow_descent as descent
-from discreet.solvers.traffic.traffic_assignment import Assignment, Network, assign, link_flows_of, total_travel_time
+from discreet.solvers.traffic.traffic_assignment import (
+    Assignment,
+    Network,
+    assign,
+    link_flows_of,
+    total_travel_time,
+)
 from discreet.solvers.traffic.unit_flow_projection import UnitFlows
 
 MAX_ITERATIONS = 1000
@@ -103,9 +116,12 @@ class Routing(ProblemOnBlocks):
     )
     method: Literal["auto", "counts", "gradient"] = "auto"
     regularization: Annotated[Real, Field(gt=0, le=1e15)] | None = Field(
-        default=None, description="Of method gradient: alpha of its term alpha/2 |x|², in trips times time"
+        default=None,
+        description="Of method gradient: alpha of its term alpha/2 |x|², in trips times time",
     )
-    max_trips_per_person: Annotated[int, Field(strict=True, ge=1, le=MAX_TRIPS)] | Literal["auto"] | None = Field(
+    max_trips_per_person: (
+        Annotated[int, Field(strict=True, ge=1, le=MAX_TRIPS)] | Literal["auto"] | None
+    ) = Field(
         default=None,
         description="Most trips of one person that count, over all periods. `auto`: the dataset's public max_person",
     )
@@ -119,7 +135,9 @@ class Routing(ProblemOnBlocks):
         default=(),
         description="Links, by their positions from 0, of which the result says which pairs' trips use them",
     )
-    skims: Flag = Field(default=False, description="Whether the result has the travel time of every pair of zones")
+    skims: Flag = Field(
+        default=False, description="Whether the result has the travel time of every pair of zones"
+    )
     closed_links: Annotated[tuple[Count, ...], InPieces(max_length=MAX_CLOSED)] = Field(
         default=(),
         description="Links that nobody can take, by their positions from 0: the result then says what that changes too",
@@ -141,7 +159,9 @@ class Routing(ProblemOnBlocks):
     def asks(cls, problem: Mapping[str, Any]) -> tuple[str, ...]:
         """Not of a law that the network says of every link."""
         stated = isinstance(network := problem.get("network"), Mapping) and laws.stated(network)
-        return tuple(field for field in cls.known_to_who_asks if not (stated and field == "latency"))
+        return tuple(
+            field for field in cls.known_to_who_asks if not (stated and field == "latency")
+        )
 
     @classmethod
     def example(cls) -> dict[str, Any]:
@@ -176,7 +196,13 @@ class Routing(ProblemOnBlocks):
         plan = self.draft(public, budget)
         sentences = [one.sentence for one in self.expected(public, plan, LEVEL)]
         return plan.model_copy(
-            update={"advice": (*sentences, *plan.advice, *model_advice(self.objective, self.roads, self.latency))}
+            update={
+                "advice": (
+                    *sentences,
+                    *plan.advice,
+                    *model_advice(self.objective, self.roads, self.latency),
+                )
+            }
         )
 
     def draft(self, public: RoutingPublic, budget: Budget) -> Plan:
@@ -184,7 +210,10 @@ class Routing(ProblemOnBlocks):
             raise InvalidInput(issues)
         if self.method == "gradient":
             network = self.roads.arrays(public.zones)
-            terms, said = self._terms(public, network), assumptions(public, self.roads, self.latency)
+            terms, said = (
+                self._terms(public, network),
+                assumptions(public, self.roads, self.latency),
+            )
             return gradient_plan(public, budget, network, terms, self._row_seconds(public), said)
         return self._plan_counts(public, budget)
 
@@ -195,8 +224,15 @@ class Routing(ProblemOnBlocks):
             return []
         for zone, (now, was) in enumerate(zip(here, there, strict=False), 1):
             if now != was and zone <= public.zones:
-                says = f"zone {zone} is {now!r} in it, and was {was!r} in the network of the release"
-                return [FieldIssue("/problem/network", f"{says}: store it with the zones first, in the same order")]
+                says = (
+                    f"zone {zone} is {now!r} in it, and was {was!r} in the network of the release"
+                )
+                return [
+                    FieldIssue(
+                        "/problem/network",
+                        f"{says}: store it with the zones first, in the same order",
+                    )
+                ]
         return []
 
     def profile(self, public: RoutingPublic, plan: Plan, released: Released) -> Profile | None:
@@ -213,14 +249,22 @@ class Routing(ProblemOnBlocks):
             return (expected_shares(event, confidence),)
         if around is not None:
             deviation = event.deviation() / public.counts_a_mean_trip
-            roads, kept = roads_around(self.open_roads, self.latency, self.objective, around, deviation)
+            roads, kept = roads_around(
+                self.open_roads, self.latency, self.objective, around, deviation
+            )
             mean = float(around["demand"].sum()) / (public.zones * (public.zones - 1))
             unit = self.roads.time_unit
-            return tuple(told(public, roads, event, confidence, mean, around=True, kept=kept, times=unit))
-        return tuple(expectations(public, self.open_roads, self.latency, self.objective, event, confidence))
+            return tuple(
+                told(public, roads, event, confidence, mean, around=True, kept=kept, times=unit)
+            )
+        return tuple(
+            expectations(public, self.open_roads, self.latency, self.objective, event, confidence)
+        )
 
     def _clip(self, public: RoutingPublic) -> int | None:
-        return public.max_person if self.max_trips_per_person == "auto" else self.max_trips_per_person
+        return (
+            public.max_person if self.max_trips_per_person == "auto" else self.max_trips_per_person
+        )
 
     def _plan_counts(self, public: RoutingPublic, budget: Budget) -> Plan:
         trips, scale = self._clip(public) or 1, public.trip_scale
@@ -248,7 +292,11 @@ class Routing(ProblemOnBlocks):
         return Plan.priced(
             [event],
             noise=(
-                NoiseSummary.of(event, f"trips of each of {pairs} ordered pairs of zones, summed over {over}", scale),
+                NoiseSummary.of(
+                    event,
+                    f"trips of each of {pairs} ordered pairs of zones, summed over {over}",
+                    scale,
+                ),
             ),
             iterations={"assignment": MAX_ITERATIONS},
             resources=Resources.padded(
@@ -259,7 +307,9 @@ class Routing(ProblemOnBlocks):
                 memory_bytes=(1 << 28)
                 + 64 * pairs * 16
                 + 200 * len(self.roads.links)
-                + INTERVAL_BYTES * min(len(self.roads.links), MAX_LINKS) ** 2 * (2 if self.closed_links else 1),
+                + INTERVAL_BYTES
+                * min(len(self.roads.links), MAX_LINKS) ** 2
+                * (2 if self.closed_links else 1),
                 steps=MAX_ITERATIONS,
             ),
             unit=public.unit,
@@ -285,7 +335,9 @@ class Routing(ProblemOnBlocks):
         """Of summing a cell and, where persons are clipped, of that; large clips may need long integers."""
         if public.unit == "request":
             return 100e-9
-        clipping = 4e-6 if (self._clip(public) or 0) * public.trip_scale >= LONG_INTEGERS else 200e-9
+        clipping = (
+            4e-6 if (self._clip(public) or 0) * public.trip_scale >= LONG_INTEGERS else 200e-9
+        )
         return clipping + (2e-6 if self.max_norm_per_person is not None else 0.0)
 
     def _terms(self, public: RoutingPublic, network: Network) -> descent.Terms:
@@ -293,12 +345,18 @@ class Routing(ProblemOnBlocks):
         assert public.max_total is not None
         assert public.max_pair is not None
         return descent.Terms.of(
-            network, self.roads.latencies(self.latency), self.regularization, public.max_total, public.max_pair
+            network,
+            self.roads.latencies(self.latency),
+            self.regularization,
+            public.max_total,
+            public.max_pair,
         )
 
     # Release --------------------------------------------------------------------------------------------------------
 
-    def release(self, public: RoutingPublic, plan: Plan, content: Content, noise: Noise) -> Released:
+    def release(
+        self, public: RoutingPublic, plan: Plan, content: Content, noise: Noise
+    ) -> Released:
         """The noisy counts of every ordered pair over all periods, int64[zones, zones], `trip_scale` of them a trip; by
         `gradient` the noisy unit flows of every pair, float64[pairs, links].
 
@@ -329,21 +387,31 @@ class Routing(ProblemOnBlocks):
         flows, terms = UnitFlows.of_pairs(network), self._terms(public, network)
         trips = content["trips"][content["trips"][:, 1] != content["trips"][:, 2]]
         first = np.searchsorted(trips[:, 0], np.arange(public.periods + 1))
-        pair = (trips[:, 1] - 1) * (public.zones - 1) + trips[:, 2] - 1 - (trips[:, 2] > trips[:, 1])
+        pair = (
+            (trips[:, 1] - 1) * (public.zones - 1) + trips[:, 2] - 1 - (trips[:, 2] > trips[:, 1])
+        )
 
         def demand(period: int) -> NDArray[np.float64]:
             part = slice(first[period], first[period + 1])
-            return np.bincount(pair[part], weights=trips[part, 3], minlength=flows.pairs).astype(np.float64)
+            return np.bincount(pair[part], weights=trips[part, 3], minlength=flows.pairs).astype(
+                np.float64
+            )
 
         evenly = np.full((public.zones, public.zones), terms.max_total / max(1, flows.pairs))
         start = flows.of_policy(self.routed(network, evenly, STARTING_GAP).paths)
         steps = terms.step_sizes(public.periods)
         try:
-            return descent.descend(flows, terms, steps, demand, start, tolerance=PROJECTION_TOLERANCE)
-        except ValueError:  # not within MAX_REACH, as far as anybody has seen; whatever happens, a release is total
+            return descent.descend(
+                flows, terms, steps, demand, start, tolerance=PROJECTION_TOLERANCE
+            )
+        except (
+            ValueError
+        ):  # not within MAX_REACH, as far as anybody has seen; whatever happens, a release is total
             return start
 
-    def diagnose(self, public: RoutingPublic, plan: Plan, content: Content, noise: Noise) -> Released:
+    def diagnose(
+        self, public: RoutingPublic, plan: Plan, content: Content, noise: Noise
+    ) -> Released:
         """The trips that no noise was added to."""
         return {"true_trips": sums_by_pair(content["trips"], public.zones)}
 
@@ -355,7 +423,9 @@ class Routing(ProblemOnBlocks):
     def pairs_to_assign(self, public: RoutingPublic) -> int:
         return public.zones * (public.zones - 1)
 
-    def finish(self, public: RoutingPublic, plan: Plan, released: Released, progress: Progress) -> Result:
+    def finish(
+        self, public: RoutingPublic, plan: Plan, released: Released, progress: Progress
+    ) -> Result:
         values: dict[str, Any] = {"latency_law": laws.sentence(self.roads, self.latency)}
         if plan.parameters["method"] == "gradient":
             (event,) = plan.events
@@ -375,7 +445,10 @@ class Routing(ProblemOnBlocks):
             table=lambda: policy_table(policy),
         )
         if "true_trips" in released:
-            network, demand = self.open_roads.arrays(public.zones), demand_of(public, released["true_trips"])
+            network, demand = (
+                self.open_roads.arrays(public.zones),
+                demand_of(public, released["true_trips"]),
+            )
             latency = self.roads.latencies(self.latency)
             reached = total_travel_time(network, latency, link_flows_of(policy, demand))
             best = self.routed(network, demand, self.relative_gap).total_travel_time
@@ -392,4 +465,12 @@ class Routing(ProblemOnBlocks):
     ) -> Assignment:
         """A demand on a network of these links, as the objective sends it."""
         latency = self.roads.latencies(self.latency)
-        return assign(network, latency, demand, self.objective, gap=gap, max_iterations=iterations, progress=progress)
+        return assign(
+            network,
+            latency,
+            demand,
+            self.objective,
+            gap=gap,
+            max_iterations=iterations,
+            progress=progress,
+        )

@@ -55,7 +55,10 @@ class RoutingResult(SummedFields, total=False):
     ]
     unit_flows: Annotated[
         list[list[float]],
-        shown("Share of each pair's trips at each link; of the method gradient", table=("pair", "link", "share")),
+        shown(
+            "Share of each pair's trips at each link; of the method gradient",
+            table=("pair", "link", "share"),
+        ),
     ]
     policy: Annotated[
         list[RoutingPair],
@@ -77,7 +80,10 @@ class RoutingResult(SummedFields, total=False):
     ]
     closed: Annotated[
         list[str],
-        shown("The links of `closed_links`, as people call them: nobody can take these", title="Closed roads"),
+        shown(
+            "The links of `closed_links`, as people call them: nobody can take these",
+            title="Closed roads",
+        ),
     ]
     total_travel_time_change: Annotated[
         float,
@@ -114,12 +120,21 @@ class RoutingResult(SummedFields, total=False):
         ),
     ]
     relative_gap: Annotated[
-        float, shown("How far the assignment is above its minimum at most", title="Relative gap of the assignment")
+        float,
+        shown(
+            "How far the assignment is above its minimum at most",
+            title="Relative gap of the assignment",
+        ),
     ]
-    iterations: Annotated[int, shown("Steps that the assignment took", title="Iterations of the assignment")]
+    iterations: Annotated[
+        int, shown("Steps that the assignment took", title="Iterations of the assignment")
+    ]
     status: Annotated[
         Literal["converged", "iteration_limit"],
-        shown("Whether the assignment reached the gap that was asked for", title="Status of the solver"),
+        shown(
+            "Whether the assignment reached the gap that was asked for",
+            title="Status of the solver",
+        ),
     ]
     true_total_travel_time: Annotated[
         float,

@@ -20,7 +20,9 @@ NO_CHANGE = 1e-9
 ON_THIS_POLICY = " Intervals hold what the true trips do on this policy, with 90 %."
 
 
-def selection_charts(roads: RoadNetwork, result: Mapping[str, Any], names: Sequence[str] | None = None) -> list[Chart]:
+def selection_charts(
+    roads: RoadNetwork, result: Mapping[str, Any], names: Sequence[str] | None = None
+) -> list[Chart]:
     """Of the fields `link_flow_changes`, `select_link` and `skims`, where the result has them. `names`: of the zones
     that have some."""
     charts = []
@@ -44,7 +46,9 @@ def _users(roads: RoadNetwork, result: Mapping[str, Any]) -> Chart:
     ]
     interval = None if ends is None else (ends[0][most], ends[1][most])
     trace = bars("trips a period", list(range(1, len(most) + 1)), trips[most], interval=interval)
-    texts = [f"{plain(way)}: {trips[k]:.6g} trips" for way, k in zip(ways, most.tolist(), strict=True)]
+    texts = [
+        f"{plain(way)}: {trips[k]:.6g} trips" for way, k in zip(ways, most.tolist(), strict=True)
+    ]
     trace |= {"text": texts, "textposition": "none", "hovertemplate": "%{text}<extra></extra>"}
     links = len({row["link"] for row in rows})
     shown = f"the {len(most)} largest of {len(rows)}" if len(most) < len(rows) else "all"
@@ -81,7 +85,12 @@ def _changes(roads: RoadNetwork, result: Mapping[str, Any]) -> Chart:
     moved, ends = np.array(result["link_flow_changes"]), interval_of(result, "link_flow_changes")
     flows = np.array(result["link_flows"])
     order = np.argsort(-np.abs(moved), kind="stable")
-    most = order[: min(SHOWN_LINKS, int(np.count_nonzero(np.abs(moved) > NO_CHANGE * np.abs(flows).max(initial=1.0))))]
+    most = order[
+        : min(
+            SHOWN_LINKS,
+            int(np.count_nonzero(np.abs(moved) > NO_CHANGE * np.abs(flows).max(initial=1.0))),
+        )
+    ]
     interval = None if ends is None else (ends[0][most], ends[1][most])
     trace = bars("change", list(range(1, len(most) + 1)), moved[most], interval=interval)
     texts = [f"{plain(roads.way(k))}: {moved[k]:+,.6g} trips" for k in most.tolist()]
@@ -94,19 +103,28 @@ def _changes(roads: RoadNetwork, result: Mapping[str, Any]) -> Chart:
         for k in order.tolist()
     )
     columns = ("link", "all roads open", "now", "change", *(() if ends is None else ("from", "to")))
-    told = "" if ends is None else " Whiskers: what the noise leaves open of the change itself, with 90 %."
+    told = (
+        ""
+        if ends is None
+        else " Whiskers: what the noise leaves open of the change itself, with 90 %."
+    )
     return Chart(
         name="closing",
         title="What closing changes",
         caption=f"Trips a period that {counted(len(most), 'link')} carry more or less than with all roads open, of the "
         f"same released trips, the largest changes first.{told}",
-        figure=figure([trace], x="links, largest change first", y="trips a period, change", height=320),
+        figure=figure(
+            [trace], x="links, largest change first", y="trips a period, change", height=320
+        ),
         table=Table.of(columns, rows),
     )
 
 
 def _times(
-    roads: RoadNetwork, times: NDArray[np.float64], result: Mapping[str, Any], names: Sequence[str] | None
+    roads: RoadNetwork,
+    times: NDArray[np.float64],
+    result: Mapping[str, Any],
+    names: Sequence[str] | None,
 ) -> Chart:
     ends = interval_of(result, "skims")
     blocks = Blocks.of(len(times), names=names) if names else Blocks.of(len(times), first=1)
@@ -134,5 +152,7 @@ def _times(
         f"released flows, in {roads.time_unit or 'the unit of free_flow_time'}."
         f"{'' if ends is None else ON_THIS_POLICY}{blocks.says}",
         figure=figure([trace], x="destination", y="origin", height=460, **matrix_axes()),
-        table=Table.of(("from zone", "to zone", "time", *(() if ends is None else ("from", "to"))), rows),
+        table=Table.of(
+            ("from zone", "to zone", "time", *(() if ends is None else ("from", "to"))), rows
+        ),
     )

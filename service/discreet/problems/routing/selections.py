@@ -88,7 +88,9 @@ def skims(network: Network, latency: Latency, solution: Assignment) -> Floats:
     return _square(network.zones, shares_of(solution.paths) @ times)
 
 
-def skims_interval(network: Network, latency: Latency, solution: Assignment, noised: Noised) -> Ends | None:
+def skims_interval(
+    network: Network, latency: Latency, solution: Assignment, noised: Noised
+) -> Ends | None:
     """The middle of each pair's time where the true trips follow this policy, and half the width: float64[zones, zones]
     each, of the first order in the noise. None where it would take too long."""
     shares, zones = shares_of(solution.paths), network.zones
@@ -101,7 +103,9 @@ def skims_interval(network: Network, latency: Latency, solution: Assignment, noi
     squares, widths = gram(shares), np.empty(shares.shape[0])
     for first in range(0, widths.size, ROWS_AT_ONCE):
         some = weighted[first : first + ROWS_AT_ONCE]
-        widths[first : first + ROWS_AT_ONCE] = np.asarray(some.multiply(some @ squares).sum(axis=1)).ravel()
+        widths[first : first + ROWS_AT_ONCE] = np.asarray(
+            some.multiply(some @ squares).sum(axis=1)
+        ).ravel()
     return _square(zones, middle), _square(zones, noised.spread * np.sqrt(np.maximum(widths, 0.0)))
 
 

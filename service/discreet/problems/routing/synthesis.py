@@ -26,7 +26,10 @@ def rows(public: RoutingPublic, units: int | None) -> int:
 
 
 def columns(
-    public: RoutingPublic, generator: np.random.Generator, units: int | None, around: Profile | None = None
+    public: RoutingPublic,
+    generator: np.random.Generator,
+    units: int | None,
+    around: Profile | None = None,
 ) -> dict[str, Any]:
     """Columns of an upload; `units` trips, or trips of so many persons, in all. Around a release each period has its
     demand, in whole trips, of requests in parts of `trip_scale`; with `units` in parts of these."""
@@ -38,9 +41,14 @@ def columns(
         mean = trips_a_period(public, units) * pairs / max(pairs.sum(), 1e-300)
         counts = generator.poisson(mean, (public.periods, *mean.shape))
     else:
-        mean, most = around["demand"], MOST_ROWS / public.periods if public.unit == "person" else math.inf
+        mean, most = (
+            around["demand"],
+            MOST_ROWS / public.periods if public.unit == "person" else math.inf,
+        )
         total = max(float(mean.sum()), 1e-300)
-        mean = mean * min(1.0 if units is None else trips_a_period(public, units) / total, most / total)
+        mean = mean * min(
+            1.0 if units is None else trips_a_period(public, units) / total, most / total
+        )
         scale = public.trip_scale if public.unit == "request" else 1
         counts = (mean * scale + generator.random((public.periods, *mean.shape))).astype(np.int64)
     if public.max_pair is not None:
@@ -50,17 +58,28 @@ def columns(
         counts = np.where(totals > most, counts * most // np.maximum(totals, 1), counts)
     period, origin, destination = np.nonzero(counts)
     count = counts[period, origin, destination]
-    columns = {"period": period, "origin": origin + 1, "destination": destination + 1, "count": count}
+    columns = {
+        "period": period,
+        "origin": origin + 1,
+        "destination": destination + 1,
+        "count": count,
+    }
     if public.unit == "request":
         return columns if scale == 1 else {**columns, "count": count / scale}
     each = {name: np.repeat(column, count) for name, column in columns.items()}
     persons = max(1, each["count"].size // TRIPS_A_PERSON) if units is None else units
-    return {**each, "count": np.ones_like(each["count"]), "person": generator.integers(0, persons, each["count"].size)}
+    return {
+        **each,
+        "count": np.ones_like(each["count"]),
+        "person": generator.integers(0, persons, each["count"].size),
+    }
 
 
 def trips_a_period(public: RoutingPublic, units: int | None = None) -> int:
     """Trips of one period in the mean."""
-    if units is None or (public.max_total is not None and units >= public.max_total * public.periods):
+    if units is None or (
+        public.max_total is not None and units >= public.max_total * public.periods
+    ):
         units = TRIPS_A_PAIR * public.zones * (public.zones - 1) * public.periods
         if public.max_total is not None:
             units = int(KEPT * public.max_total * public.periods)

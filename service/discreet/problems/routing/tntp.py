@@ -77,14 +77,20 @@ def convert(
     network = read_network(net_text)
     trips = read_trips(trips_text, network.numbers)
     if network.zones != trips.zones:
-        raise InvalidInput(f"the network file has {network.zones} zones, the trips file {trips.zones}")
+        raise InvalidInput(
+            f"the network file has {network.zones} zones, the trips file {trips.zones}"
+        )
     if not network.links:
         raise InvalidInput("network file: no links")
     if node_text is not None and (placed := len(read_nodes(node_text))) != network.nodes:
         raise InvalidInput(f"the network file has {network.nodes} nodes, the node file {placed}")
     fixed_costs = network.fixed_costs(toll_weight, distance_weight)
     counts = _counts(trips.rows, scale_of({"trip_scale": trip_scale}), round_trips=round_trips)
-    usual = Counter((link.b, link.power) for link in network.links if link.power >= 1 and link.b <= MOST_COMMON_B)
+    usual = Counter(
+        (link.b, link.power)
+        for link in network.links
+        if link.power >= 1 and link.b <= MOST_COMMON_B
+    )
     b, power = usual.most_common(1)[0][0] if usual else (0.15, 4)
     parts = {} if trip_scale == 1 else {"trip_scale": trip_scale}
     return {
@@ -93,15 +99,29 @@ def convert(
             "dataset": {
                 "name": name,
                 "kind": "routing",
-                "public": {"unit": "request", "zones": trips.zones, "periods": 1, "period_minutes": 60, **parts},
+                "public": {
+                    "unit": "request",
+                    "zones": trips.zones,
+                    "periods": 1,
+                    "period_minutes": 60,
+                    **parts,
+                },
                 "content": {
                     "trips": [
-                        {"period": 0, "origin": row.origin, "destination": row.destination, "count": count}
+                        {
+                            "period": 0,
+                            "origin": row.origin,
+                            "destination": row.destination,
+                            "count": count,
+                        }
                         for row, count in zip(trips.rows, counts, strict=True)
                         if count
                     ]
                 },
-                "cap": {"epsilon": _decimal(cap[0], "cap epsilon"), "delta": _decimal(cap[1], "cap delta")},
+                "cap": {
+                    "epsilon": _decimal(cap[0], "cap epsilon"),
+                    "delta": _decimal(cap[1], "cap delta"),
+                },
                 "mode": "private",
             },
             "network": {
@@ -113,7 +133,11 @@ def convert(
                         "head": link.head,
                         "free_flow_time": link.free_flow_time,
                         "capacity": link.capacity,
-                        **({"b": link.b, "power": link.power} if (link.b, link.power) != (b, power) else {}),
+                        **(
+                            {"b": link.b, "power": link.power}
+                            if (link.b, link.power) != (b, power)
+                            else {}
+                        ),
                         **({"fixed_cost": fixed_cost} if fixed_cost else {}),
                     }
                     for link, fixed_cost in zip(network.links, fixed_costs, strict=True)

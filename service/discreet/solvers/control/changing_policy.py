@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from discreet.solvers.control.control_policies import DesirabilityPolicy, Floats, Ints, Policy, Support
+from discreet.solvers.control.control_policies import (
+    DesirabilityPolicy,
+    Floats,
+    Ints,
+    Policy,
+    Support,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -47,7 +47,11 @@ class Support:
         if not width.all():
             raise NoSolution(f"state {int(np.argmin(width))} has no transition")
         n = width.size
-        to = np.tile(np.arange(n), n) if width.sum() == n * n else np.ascontiguousarray(np.nonzero(mask)[1])
+        to = (
+            np.tile(np.arange(n), n)
+            if width.sum() == n * n
+            else np.ascontiguousarray(np.nonzero(mask)[1])
+        )
         return cls(np.concatenate([[0], np.cumsum(width)]), to)
 
     @property
@@ -145,19 +149,25 @@ class DesirabilityPolicy(Policy):
     @cached_property
     def _weight(self) -> Floats:
         """float64[cells]: W with each row scaled to maximum 1."""
-        weight: Floats = np.exp(self.log_weight - np.repeat(self._largest, np.diff(self.support.row_start)))
+        weight: Floats = np.exp(
+            self.log_weight - np.repeat(self._largest, np.diff(self.support.row_start))
+        )
         return weight
 
     def cells(self, step: int) -> Floats:
         cells, log_z, support = np.empty(self.log_weight.size), self._after(step), self.support
         z, sums = self._sums(log_z)
-        policy_cells(support.row_start, support.to, self._weight, z, sums, self.log_weight, log_z, cells)
+        policy_cells(
+            support.row_start, support.to, self._weight, z, sums, self.log_weight, log_z, cells
+        )
         return cells
 
     def log_cells(self, step: int) -> Floats:
         log_cells, log_z, support = np.empty(self.log_weight.size), self._after(step), self.support
         _, sums = self._sums(log_z)
-        log_policy_cells(support.row_start, support.to, self.log_weight, log_z, self._largest, sums, log_cells)
+        log_policy_cells(
+            support.row_start, support.to, self.log_weight, log_z, self._largest, sums, log_cells
+        )
         return log_cells
 
     def _sums(self, log_z: Floats) -> tuple[Floats, Floats]:
@@ -191,7 +201,15 @@ class AveragePolicy(DesirabilityPolicy):
         cells, log_z, support = super().cells(step), self._after(step), self.support
         z, sums = self._sums(log_z)
         average_cells(
-            support.row_start, support.to, z, sums, self.log_weight, log_z, self._largest, self.concentration, cells
+            support.row_start,
+            support.to,
+            z,
+            sums,
+            self.log_weight,
+            log_z,
+            self._largest,
+            self.concentration,
+            cells,
         )
         return cells
 
@@ -209,7 +227,9 @@ class TabulatedPolicy(Policy):
     @classmethod
     def of(cls, matrices: Floats) -> Self:
         """Of float64[T - 1, n, n]."""
-        support = Support.of(np.any(matrices > 0, axis=0) if len(matrices) else np.ones(matrices.shape[1:], np.bool_))
+        support = Support.of(
+            np.any(matrices > 0, axis=0) if len(matrices) else np.ones(matrices.shape[1:], np.bool_)
+        )
         return cls(support, support.gather(matrices))
 
     @property
@@ -225,7 +245,9 @@ class TabulatedPolicy(Policy):
 
 
 @njit(cache=True, nogil=True)
-def log_sum_exp(row_start: Ints, to: Ints, log_weight: Floats, log_z: Floats, rows: Ints, sums: Floats) -> None:
+def log_sum_exp(
+    row_start: Ints, to: Ints, log_weight: Floats, log_z: Floats, rows: Ints, sums: Floats
+) -> None:
     """`sums[b] = ln sum_a W[b, a] z[a]` for the b in `rows`; no term overflows, and the largest does not underflow."""
     for row in rows:
         largest = -np.inf
@@ -260,7 +282,14 @@ def weighted_sums(row_start: Ints, to: Ints, weight: Floats, z: Floats, sums: Fl
 
 @njit(cache=True, nogil=True)
 def policy_cells(
-    row_start: Ints, to: Ints, weight: Floats, z: Floats, sums: Floats, log_weight: Floats, log_z: Floats, cells: Floats
+    row_start: Ints,
+    to: Ints,
+    weight: Floats,
+    z: Floats,
+    sums: Floats,
+    log_weight: Floats,
+    log_z: Floats,
+    cells: Floats,
 ) -> None:
     """`cells = W z / sums`, row by row; in logarithms where the sum of the products would have underflowed."""
     full = to.size == z.size * z.size
@@ -283,7 +312,13 @@ def policy_cells(
 
 @njit(cache=True, nogil=True)
 def log_policy_cells(
-    row_start: Ints, to: Ints, log_weight: Floats, log_z: Floats, largest: Floats, sums: Floats, log_cells: Floats
+    row_start: Ints,
+    to: Ints,
+    log_weight: Floats,
+    log_z: Floats,
+    largest: Floats,
+    sums: Floats,
+    log_cells: Floats,
 ) -> None:
     """`log_cells = ln(W z / sum_a W z)`, row by row; `sums` are of rows of W that were divided by exp(largest)."""
     full = to.size == log_z.size * log_z.size
@@ -364,7 +399,9 @@ def _log_row(to: Ints, log_weight: Floats, log_z: Floats, log_cells: Floats) -> 
 
 
 @njit(cache=True, nogil=True)
-def add_policies(row_start: Ints, to: Ints, log_weight: Floats, log_z: Floats, share: float, sums: Floats) -> None:
+def add_policies(
+    row_start: Ints, to: Ints, log_weight: Floats, log_z: Floats, share: float, sums: Floats
+) -> None:
     """Adds `share` times the policies of weights W and desirabilities z_1…z_{T-1} to `sums`: float64[T-1, cells]."""
     term = np.empty(to.size)
     for step in range(sums.shape[0]):

@@ -53,7 +53,9 @@ def outcomes(
     paid = U if prices is None else U - prices[:, :, None] * np.asarray(power, dtype=np.float64)
     policies = solve_many(P, paid, discomfort_weight, at=at)
     relative = np.array([policy.relative for policy in policies])
-    cost_to_go = -discomfort_weight * np.array([policy.relative[0] + policy.level[0] for policy in policies])
+    cost_to_go = -discomfort_weight * np.array(
+        [policy.relative[0] + policy.level[0] for policy in policies]
+    )
     start = np.broadcast_to(np.asarray(initial, dtype=np.float64), (len(P), P.shape[-1]))
     default, controlled = np.empty((len(U), *start.shape)), np.empty((len(U), *start.shape))
     default[0] = controlled[0] = start
@@ -61,7 +63,9 @@ def outcomes(
         z, moves = np.exp(relative[:, t + 1]), P if at is None else P[:, at[t]]
         sums = np.matmul(moves, z[:, :, None])[:, :, 0]
         default[t + 1] = np.matmul(default[t][:, None], moves)[:, 0]
-        controlled[t + 1] = np.matmul((controlled[t] / np.maximum(sums, LEAST_SUM))[:, None], moves)[:, 0] * z
+        controlled[t + 1] = (
+            np.matmul((controlled[t] / np.maximum(sums, LEAST_SUM))[:, None], moves)[:, 0] * z
+        )
         for draw in np.flatnonzero((sums < LEAST_SUM).any(axis=1)).tolist():
             controlled[t + 1, draw] = controlled[t, draw] @ policies[draw].at(t)
     if prices is not None:
@@ -71,7 +75,9 @@ def outcomes(
     return Outcomes((default @ power).T, (controlled @ power).T, cost_to_go, saving)
 
 
-def _later(policies: Sequence[Policy], P: Floats, relative: Floats, at: Ints | None, paid: Floats) -> Floats:
+def _later(
+    policies: Sequence[Policy], P: Floats, relative: Floats, at: Ints | None, paid: Floats
+) -> Floats:
     """What is paid from each state on, float64[B, n], of `paid` float64[B, T, n] in each step and state."""
     later = paid[:, -1]
     for t in range(paid.shape[1] - 2, -1, -1):

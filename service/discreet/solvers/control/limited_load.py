@@ -60,7 +60,9 @@ class Limits:
     @property
     def steps(self) -> tuple[Ints, Ints]:
         """Those from 1 on that have a feeder limit, and those whose change to the next has a ramp limit."""
-        return 1 + np.flatnonzero(np.isfinite(self.feeder[1:])), np.flatnonzero(np.isfinite(self.ramp))
+        return 1 + np.flatnonzero(np.isfinite(self.feeder[1:])), np.flatnonzero(
+            np.isfinite(self.ramp)
+        )
 
 
 def priced(
@@ -85,7 +87,9 @@ def priced(
     U = np.asarray(utility, dtype=np.float64) / discomfort_weight
     horizon, n = U.shape
     if limits.feeder.shape != (horizon,) or limits.ramp.shape != (horizon - 1,):
-        raise InvalidArgument(f"limits of {limits.feeder.size} and {limits.ramp.size} steps, of a horizon of {horizon}")
+        raise InvalidArgument(
+            f"limits of {limits.feeder.size} and {limits.ramp.size} steps, of a horizon of {horizon}"
+        )
     support = Support.of(np.any(P > 0, axis=0))
     cells = np.ascontiguousarray(support.gather(P))
     turns = np.zeros(horizon - 1, dtype=np.int64) if at is None else at
@@ -108,7 +112,20 @@ def priced(
     spread, load = np.empty((horizon, n)), np.empty(horizon)
 
     def dual(y: Floats) -> tuple[float, Floats]:
-        value = _priced_load(support.row_start, support.to, cells, turns, U, prices(y), w, m, log_z, sums, spread, load)
+        value = _priced_load(
+            support.row_start,
+            support.to,
+            cells,
+            turns,
+            U,
+            prices(y),
+            w,
+            m,
+            log_z,
+            sums,
+            spread,
+            load,
+        )
         change = np.diff(load)[ramped]
         return value + float(y @ c), c - np.concatenate([load[fed], change, -change])
 
@@ -155,7 +172,10 @@ def least_changes(mask: NDArray[np.bool_], start: Floats, power: Floats, horizon
     found = np.empty(horizon - 1)
     for step in range(horizon - 1):
         found[step] = max(start @ low, -(start @ high), 0.0)
-        low, high = np.where(mask, low, np.inf).min(axis=1), np.where(mask, high, -np.inf).max(axis=1)
+        low, high = (
+            np.where(mask, low, np.inf).min(axis=1),
+            np.where(mask, high, -np.inf).max(axis=1),
+        )
     return found
 
 

@@ -67,7 +67,9 @@ SUM_TOLERANCE = 1e-9
 """How far a row of probabilities may be from summing to 1."""
 
 
-def log_weights(transitions: Floats, weights: Weights = "exact", concentration: float | None = None) -> Floats:
+def log_weights(
+    transitions: Floats, weights: Weights = "exact", concentration: float | None = None
+) -> Floats:
     """ln W, float64[..., n, n], of transition matrices P of that shape; -inf where P is 0.
 
     exact: ln P. taylor: `ln P - (1 - P)/(2 P (k + 1))`, the expansion of E ln P~ to second order (eq. 20). digamma:
@@ -111,9 +113,15 @@ def solve(
     P, U = _transitions(transitions, 2 if at is None else 3), _utility(utility)
     if at is not None:
         P = P[None]
-    return solve_many(P, U, discomfort_weight, weights=weights, concentration=concentration, at=at, progress=progress)[
-        0
-    ]
+    return solve_many(
+        P,
+        U,
+        discomfort_weight,
+        weights=weights,
+        concentration=concentration,
+        at=at,
+        progress=progress,
+    )[0]
 
 
 def solve_many(
@@ -138,19 +146,27 @@ def solve_many(
     if at is None:
         P = P[:, None]
     elif P.ndim != 4 or at.shape != (U.shape[1] - 1,) or not ((at >= 0) & (at < P.shape[1])).all():
-        raise InvalidArgument(f"each of {U.shape[1] - 1} steps needs one of the matrices of {P.shape}")
+        raise InvalidArgument(
+            f"each of {U.shape[1] - 1} steps needs one of the matrices of {P.shape}"
+        )
     if P.shape[-1] != U.shape[-1]:
-        raise InvalidArgument(f"utility is of {U.shape[-1]} states, the transitions of {P.shape[-1]}")
+        raise InvalidArgument(
+            f"utility is of {U.shape[-1]} states, the transitions of {P.shape[-1]}"
+        )
     if len(P) != len(U) and 1 not in (len(P), len(U)):
         raise InvalidArgument(f"{len(P)} transition matrices do not go with {len(U)} utilities")
     support = Support.of(np.any(P > 0, axis=(0, 1)))
     log_weight = support.gather(log_weights(P, weights, concentration))
     turns = np.zeros(U.shape[1] - 1, dtype=np.int64) if at is None else at
-    relative, level = _log_desirabilities(support, log_weight, turns, U / discomfort_weight, progress)
+    relative, level = _log_desirabilities(
+        support, log_weight, turns, U / discomfort_weight, progress
+    )
     found: list[DesirabilityPolicy | ChangingPolicy] = []
     for problem in range(len(relative)):
         each = log_weight[min(problem, len(P) - 1)]
-        parts = tuple(DesirabilityPolicy(support, one, relative[problem], level[problem]) for one in each)
+        parts = tuple(
+            DesirabilityPolicy(support, one, relative[problem], level[problem]) for one in each
+        )
         found.append(parts[0] if at is None else ChangingPolicy(support, parts, at))
     return tuple(found)
 
@@ -192,7 +208,10 @@ def average_policy(
         # Normalizing Gamma variables to a Dirichlet row can wait for the policy. That of shape a is one of shape
         # a + 1 times U^(1/a); in logarithms neither underflows, however small k P is.
         with np.errstate(divide="ignore"):
-            drawn = np.log(generator.standard_gamma(shape + 1)) - generator.standard_exponential(shape.size) / shape
+            drawn = (
+                np.log(generator.standard_gamma(shape + 1))
+                - generator.standard_exponential(shape.size) / shape
+            )
         add_policies(support.row_start, support.to, drawn, exact.relative, 1 / samples, mean)
         if progress is not None:
             progress(sample + 1, samples)
@@ -223,7 +242,11 @@ def evaluate(
         log_default = log_defaults if at is None else log_defaults[at[t]]
         p, log_p = policy.cells(t), policy.log_cells(t)
         with np.errstate(invalid="ignore"):
-            gain = np.where(p > 0, p * (value[t + 1][support.to] - discomfort_weight * (log_p - log_default)), 0.0)
+            gain = np.where(
+                p > 0,
+                p * (value[t + 1][support.to] - discomfort_weight * (log_p - log_default)),
+                0.0,
+            )
         value[t] += support.row_sums(gain)
     return value
 
@@ -258,13 +281,19 @@ def cost_of_privacy(
         with np.errstate(invalid="ignore"):
             divergence = np.where(p > 0, p * (log_p - log_best) - p + q, q)
             later = np.where(p > 0, p * cost[t + 1][support.to], 0.0)
-        outside = np.maximum(1 - support.row_sums(q), 0.0) if support.to.size < best.support.to.size else 0.0
+        outside = (
+            np.maximum(1 - support.row_sums(q), 0.0)
+            if support.to.size < best.support.to.size
+            else 0.0
+        )
         here = support.row_sums(np.maximum(divergence, 0.0)) + outside
         cost[t] = discomfort_weight * here + support.row_sums(later)
     return cost
 
 
-def propagate(initial: Floats, policy_transitions: Policy | Floats, horizon: int, *, at: Ints | None = None) -> Floats:
+def propagate(
+    initial: Floats, policy_transitions: Policy | Floats, horizon: int, *, at: Ints | None = None
+) -> Floats:
     """The expected distribution over states at times 0…horizon - 1: float64[horizon, n], from `initial` float64[n].
 
     `policy_transitions` as in `evaluate`; the default transition matrix gives the ensemble left alone, and so do, with
@@ -275,9 +304,13 @@ def propagate(initial: Floats, policy_transitions: Policy | Floats, horizon: int
         raise InvalidArgument(f"the horizon must be positive, not {horizon}")
     start = np.asarray(initial, dtype=np.float64)
     turns = np.arange(horizon - 1) if at is None else at
-    policy = _policy(policy_transitions, horizon if at is None else int(turns.max(initial=-1)) + 2, start.size)
+    policy = _policy(
+        policy_transitions, horizon if at is None else int(turns.max(initial=-1)) + 2, start.size
+    )
     if turns.size < horizon - 1:
-        raise InvalidArgument(f"the turns of {turns.size} steps do not reach a horizon of {horizon}")
+        raise InvalidArgument(
+            f"the turns of {turns.size} steps do not reach a horizon of {horizon}"
+        )
     support = policy.support
     distributions = np.empty((horizon, start.size))
     distributions[0] = start
@@ -294,7 +327,11 @@ def expected_power(distributions: Floats, power: Floats) -> Floats:
 
 
 def _log_desirabilities(
-    support: Support, log_weight: Floats, at: Ints, scaled: Floats, progress: Callable[[int, int], None] | None
+    support: Support,
+    log_weight: Floats,
+    at: Ints,
+    scaled: Floats,
+    progress: Callable[[int, int], None] | None,
 ) -> tuple[Floats, Floats]:
     """ln z as `relative` float64[B, T, n] and `level` float64[B, T], of ln W float64[B or 1, K, cells], which of them
     each step has, and U/gamma.
@@ -317,7 +354,9 @@ def _log_desirabilities(
             after = relative[:, t + 1]
             if dense:
                 z, turn = np.exp(after), W[:, at[t]]
-                product = (turn[0] @ z.T).T if len(W) == 1 else np.matmul(turn, z[:, :, None])[:, :, 0]
+                product = (
+                    (turn[0] @ z.T).T if len(W) == 1 else np.matmul(turn, z[:, :, None])[:, :, 0]
+                )
                 sums[:] = np.log(np.maximum(product, LEAST_SUM)) + largest[:, at[t]]
                 low = product < LEAST_SUM
             for i in np.flatnonzero(low.any(axis=1)) if dense else range(batch):
@@ -345,7 +384,9 @@ def _transitions(transitions: Floats, dimensions: int = 2) -> Floats:
 def _utility(utility: Floats, dimensions: int = 2) -> Floats:
     U = np.asarray(utility, dtype=np.float64)
     if not 2 <= U.ndim <= dimensions or U.size == 0:
-        raise InvalidArgument(f"utility is an array of steps by states, at least one of each, not of shape {U.shape}")
+        raise InvalidArgument(
+            f"utility is an array of steps by states, at least one of each, not of shape {U.shape}"
+        )
     if not np.isfinite(U).all():
         raise InvalidArgument("utility must be finite")
     return U
@@ -357,13 +398,17 @@ def _policy(policy: Policy | Floats, horizon: int, states: int) -> Policy:
         matrices = np.asarray(policy, dtype=np.float64)
         if matrices.ndim == 2:
             one = TabulatedPolicy.of(matrices[None])
-            policy = TabulatedPolicy(one.support, np.broadcast_to(one.probability, (horizon - 1, one.support.to.size)))
+            policy = TabulatedPolicy(
+                one.support, np.broadcast_to(one.probability, (horizon - 1, one.support.to.size))
+            )
         else:
             policy = TabulatedPolicy.of(matrices)
     if policy.support.states != states:
         raise InvalidArgument(f"the policy is of {policy.support.states} states, not {states}")
     if policy.steps < horizon - 1:
-        raise InvalidArgument(f"a policy of {policy.steps} steps does not reach a horizon of {horizon}")
+        raise InvalidArgument(
+            f"a policy of {policy.steps} steps does not reach a horizon of {horizon}"
+        )
     return policy
 
 

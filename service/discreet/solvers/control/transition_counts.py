@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 
 
-def transition_sums(states: Ints, start: Ints, cell_of: Ints, cells: int, grid: int, max_norm: float = 1.0) -> Ints:
+def transition_sums(
+    states: Ints, start: Ints, cell_of: Ints, cells: int, grid: int, max_norm: float = 1.0
+) -> Ints:
     """Sum over sequences of `floor(grid · histogram)`: int64[cells].
 
     states: int64[total], all sequences behind one another; start: int64[m + 1], where each begins. cell_of:
@@ -24,13 +26,17 @@ def transition_sums(states: Ints, start: Ints, cell_of: Ints, cells: int, grid: 
     for each sequence by itself, so adding one moves the sum by no more.
     """
     sums = np.zeros(cells, dtype=np.int64)
-    most = max_norm * (1 - 1e-12) if max_norm < 1 else math.inf  # no point of the simplex is longer than 1
+    most = (
+        max_norm * (1 - 1e-12) if max_norm < 1 else math.inf
+    )  # no point of the simplex is longer than 1
     _add(states, start, cell_of, grid, most, np.zeros(cells, dtype=np.int64), sums)
     return sums
 
 
 @njit(cache=True, nogil=True)
-def _add(states: Ints, start: Ints, cell_of: Ints, grid: int, max_norm: float, count: Ints, sums: Ints) -> None:
+def _add(
+    states: Ints, start: Ints, cell_of: Ints, grid: int, max_norm: float, count: Ints, sums: Ints
+) -> None:
     """`count` is a work array of zeros; it is zero again at the end."""
     for sequence in range(start.size - 1):
         first, last = start[sequence], start[sequence + 1] - 1
@@ -46,5 +52,7 @@ def _add(states: Ints, start: Ints, cell_of: Ints, grid: int, max_norm: float, c
         for position in range(first, last):
             cell = cell_of[states[position], states[position + 1]]
             if cell >= 0 and count[cell] > 0:
-                sums[cell] += np.int64(count[cell] * factor) if scaled else count[cell] * grid // total
+                sums[cell] += (
+                    np.int64(count[cell] * factor) if scaled else count[cell] * grid // total
+                )
                 count[cell] = 0

@@ -74,7 +74,13 @@ class CountPosterior:
 
     @classmethod
     def of(
-        cls, noisy: Floats, scale: float, kind: Kind, *, lattice: float = 0.0, least_mean: float = LEAST_MEAN
+        cls,
+        noisy: Floats,
+        scale: float,
+        kind: Kind,
+        *,
+        lattice: float = 0.0,
+        least_mean: float = LEAST_MEAN,
     ) -> Self:
         """Given noised counts float64[cells].
 
@@ -89,7 +95,9 @@ class CountPosterior:
         cells = _Cells.of(values, kind, lattice / scale)
         sizes = np.bincount(group, minlength=values.size).astype(np.float64)
         points, weight = _hyperparameters(cells, sizes, least_mean)
-        return cls(scale, cells, group, noisy / scale - values[group], points, weight / weight.sum())
+        return cls(
+            scale, cells, group, noisy / scale - values[group], points, weight / weight.sum()
+        )
 
     @cached_property
     def moments(self) -> tuple[Floats, Floats]:
@@ -134,7 +142,9 @@ class CountPosterior:
     def draw(self, draws: int, rng: np.random.Generator, known: Known | None = None) -> Floats:
         """Counts float64[draws, cells], each draw moved to meet what is known."""
         # Systematic resampling: of each point as many draws as its weight says, to within one.
-        where = np.searchsorted(np.cumsum(self.weight)[:-1], (np.arange(draws) + rng.random()) / draws)
+        where = np.searchsorted(
+            np.cumsum(self.weight)[:-1], (np.arange(draws) + rng.random()) / draws
+        )
         counts = np.empty((draws, self.group.size))
         for point in np.unique(where):
             rows = np.flatnonzero(where == point)
@@ -152,7 +162,9 @@ class GroupedPosterior:
     parts: list[CountPosterior]
 
     @classmethod
-    def of(cls, noisy: Floats, scale: float, kind: Kind, group: Ints, *, lattice: float = 0.0) -> Self:
+    def of(
+        cls, noisy: Floats, scale: float, kind: Kind, group: Ints, *, lattice: float = 0.0
+    ) -> Self:
         """As `CountPosterior.of`; group: int64[cells], 0, or 1 for those that may all be 0."""
         cells = [np.flatnonzero(group == each) for each in np.unique(group).tolist()]
         least = [LEAST_MEAN / (64 if group[own[0]] else 1) for own in cells]
@@ -232,7 +244,9 @@ class _Cells:
             power = np.where(low == 0, 3.0, 1.0)[:, None]
             edges = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, PIECES + 1) ** power
             places = (edges[:, 1:] + edges[:, :-1]) / 2
-        logs = _log_noise(values[:, None] - np.concatenate([np.zeros((values.size, 1)), places], axis=1), kind)
+        logs = _log_noise(
+            values[:, None] - np.concatenate([np.zeros((values.size, 1)), places], axis=1), kind
+        )
         likelihood = np.exp(logs - logs.max(axis=1, keepdims=True))
         return cls(values, places, edges, likelihood[:, 1:], likelihood[:, 0], discrete)
 
@@ -264,7 +278,9 @@ class _Cells:
         """
         if self.discrete:
             filled = self.filled(means, shape)
-            return np.stack([np.einsum("vp,vpm->vm", self.places**order, filled) for order in range(orders)])
+            return np.stack(
+                [np.einsum("vp,vpm->vm", self.places**order, filled) for order in range(orders)]
+            )
         rate = shape / means
         near = self.edges[:, 0] == 0
         sums = np.empty((orders, self.values.size, means.size))
@@ -283,7 +299,9 @@ class _Cells:
 
     def faint(self) -> Floats:
         """Likelihood of a faint count, for each of `FAINT`: float64[values, places]."""
-        return np.concatenate([self.empty[:, None], self.powers(np.array(FAINT[1:]), 1)[:, 0].T], axis=1)
+        return np.concatenate(
+            [self.empty[:, None], self.powers(np.array(FAINT[1:]), 1)[:, 0].T], axis=1
+        )
 
     def _slab(self, mean: float, shape: float) -> Floats:
         """`filled` for one mean, kept for the points that have it too: float64[values, places]."""
@@ -344,7 +362,11 @@ def _groups(values: Floats, lattice: float) -> tuple[Floats, Ints]:
     """Representatives float64[groups] of the values, and the group of each."""
     size = np.abs(values)
     near = np.rint(values * 32) / 32
-    far = np.sign(values) * NEAR * np.exp(np.rint(np.log(np.maximum(size, NEAR) / NEAR) / GROUPED) * GROUPED)
+    far = (
+        np.sign(values)
+        * NEAR
+        * np.exp(np.rint(np.log(np.maximum(size, NEAR) / NEAR) / GROUPED) * GROUPED)
+    )
     grouped = np.where(size <= NEAR, near, far)
     if lattice > 1 / 32:
         grouped = np.where(size <= NEAR, values, np.rint(grouped / lattice) * lattice)
@@ -359,7 +381,11 @@ def _hyperparameters(cells: _Cells, size: Floats, least_mean: float) -> tuple[li
     `NONE`.
     """
     top = max(float(cells.values.max()), 1.0)
-    spans = [(math.log(least_mean), math.log(2 * top)), (math.log(SHAPES[0]), math.log(SHAPES[1])), tuple(logit(EMPTY))]
+    spans = [
+        (math.log(least_mean), math.log(2 * top)),
+        (math.log(SHAPES[0]), math.log(SHAPES[1])),
+        tuple(logit(EMPTY)),
+    ]
     axes = [np.linspace(low, high, count) for (low, high), count in zip(spans, COARSE, strict=True)]
     faint = cells.faint()
     weight = _evidence(cells, size, axes, faint)
@@ -372,7 +398,9 @@ def _hyperparameters(cells: _Cells, size: Floats, least_mean: float) -> tuple[li
         low, high = (max(spans[axis][0], middle - wide), min(spans[axis][1], middle + wide))
         axes[axis] = np.linspace(low, high, FINE[axis])
     weight = _evidence(cells, size, axes, faint)
-    grid = np.meshgrid(np.exp(axes[0]), np.exp(axes[1]), expit(axes[2]), np.arange(len(FAINT)), indexing="ij")
+    grid = np.meshgrid(
+        np.exp(axes[0]), np.exp(axes[1]), expit(axes[2]), np.arange(len(FAINT)), indexing="ij"
+    )
     kept = weight > EVIDENT
     points = zip(*(axis[kept].tolist() for axis in grid), strict=True)
     return list(points), weight[kept]

@@ -27,7 +27,9 @@ class Known:
     deviation: Floats
 
 
-def conditioned(counts: Floats, variance: Floats, known: Known, rng: np.random.Generator | None) -> Floats:
+def conditioned(
+    counts: Floats, variance: Floats, known: Known, rng: np.random.Generator | None
+) -> Floats:
     """Draws moved to meet what is known, each cell that is not 0 as far as it is uncertain (conditioning by kriging).
 
     Without `rng` the counts are means, and so is what comes of them.
@@ -46,8 +48,14 @@ def _met(counts: Floats, variance: Floats, known: Known, target: Floats) -> Floa
     spread = np.where(counts > 0, variance, 0.0)[:, None] * A
     covariance = np.matmul(spread, A.T)
     # Where all counts of a draw are 0 nothing can be moved: there the ridge alone is left, far below a count.
-    ridge = 1e-9 * (np.trace(covariance, axis1=1, axis2=2)[:, None, None] + 1e-3) * np.eye(target.shape[-1])
-    missing = np.linalg.solve(covariance + np.diag(known.deviation**2) + ridge, (target - counts @ A.T)[..., None])
+    ridge = (
+        1e-9
+        * (np.trace(covariance, axis1=1, axis2=2)[:, None, None] + 1e-3)
+        * np.eye(target.shape[-1])
+    )
+    missing = np.linalg.solve(
+        covariance + np.diag(known.deviation**2) + ridge, (target - counts @ A.T)[..., None]
+    )
     counts = counts + np.matmul(missing.mT, spread)[:, 0]
     met = counts @ A.T
     counts = np.maximum(counts, 0.0)

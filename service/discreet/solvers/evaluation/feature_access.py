@@ -60,7 +60,9 @@ def fourier(points: Floats, row: int, low: Floats, high: Floats, order: int, out
         for c in range(order):
             powers[c + 1] = powers[c] * cosine - turned[c] * sine
             turned[c + 1] = powers[c] * sine + turned[c] * cosine
-        for i in range(size - 1, -1, -1):  # from behind: what is written lies at or behind what is still to be read
+        for i in range(
+            size - 1, -1, -1
+        ):  # from behind: what is written lies at or behind what is still to be read
             real, other = out[i], imaginary[i]
             for c in range(order, -1, -1):
                 out[i * (order + 1) + c] = real * powers[c] - other * turned[c]

@@ -98,7 +98,9 @@ def _initial(initial: Floats | None, dimension: int) -> Floats:
 
 
 @numba.njit(cache=True, nogil=True)
-def _add_clipped(data: Table, i: int, clip: float, scale: Floats, iterate: Floats, room: Floats, total: Floats) -> None:
+def _add_clipped(
+    data: Table, i: int, clip: float, scale: Floats, iterate: Floats, room: Floats, total: Floats
+) -> None:
     """Add B_i of one trajectory, clipped, to `total`; `room` float64[4, d] is overwritten. Not finite: nothing."""
     begin, end, d = data.start[i], data.start[i + 1], iterate.size // 2
     if end == begin:
@@ -135,7 +137,12 @@ def _add_clipped(data: Table, i: int, clip: float, scale: Floats, iterate: Float
 
 @numba.njit(cache=True, nogil=True)
 def _move(
-    iterate: Floats, step_size: float, scale: Floats, noise_scale: float, generator: np.random.Generator, total: Floats
+    iterate: Floats,
+    step_size: float,
+    scale: Floats,
+    noise_scale: float,
+    generator: np.random.Generator,
+    total: Floats,
 ) -> None:
     """One step against `total` and its noise, which is left at 0 for the next."""
     for j in range(total.size):

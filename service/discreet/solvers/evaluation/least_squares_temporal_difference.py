@@ -76,7 +76,9 @@ def stacked(
 
 
 @numba.njit(cache=True, nogil=True)
-def _add_statistics(data: Table, i: int, reward_bound: float, max_ratio: float, room: Floats, out: Floats) -> None:
+def _add_statistics(
+    data: Table, i: int, reward_bound: float, max_ratio: float, room: Floats, out: Floats
+) -> None:
     """Add tau (A_i, b_i / reward_bound, C_i) of one trajectory to `out`; `room` float64[3, d] is overwritten."""
     here, ahead, other = room[0], room[1], room[2]
     dimension = here.size
@@ -103,7 +105,13 @@ def _add_statistics(data: Table, i: int, reward_bound: float, max_ratio: float, 
 
 @numba.njit(cache=True, nogil=True)
 def _stacked(
-    data: Table, dimension: int, clip: float, reward_bound: float, max_ratio: float, grid: float, total: Floats
+    data: Table,
+    dimension: int,
+    clip: float,
+    reward_bound: float,
+    max_ratio: float,
+    grid: float,
+    total: Floats,
 ) -> None:
     one, room = np.zeros(total.size), np.empty((3, dimension))
     for i in range(data.start.size - 1):
@@ -149,7 +157,9 @@ def solve_moments(A: Floats, b: Floats, C: Floats, regularization: float = 0.0) 
     target = (basis.T @ b) / root
     ridge = math.sqrt(regularization) * np.eye(len(b))
     solution = np.linalg.lstsq(
-        np.concatenate([whitened, ridge]), np.concatenate([target, np.zeros(len(b))]), rcond=SINGULAR
+        np.concatenate([whitened, ridge]),
+        np.concatenate([target, np.zeros(len(b))]),
+        rcond=SINGULAR,
     )
     theta: Floats = solution[0]
     return theta

@@ -104,7 +104,9 @@ def dp_lsl(
     dimension = state_features.shape[1]
     H = state_features.T @ (density[:, None] * state_features) + penalty / 2 * np.eye(dimension)
     try:
-        theta = np.asarray(np.linalg.solve(H, state_features.T @ (density * means)), dtype=np.float64)
+        theta = np.asarray(
+            np.linalg.solve(H, state_features.T @ (density * means)), dtype=np.float64
+        )
     except np.linalg.LinAlgError:  # a penalty so small that it is nothing beside rounding
         theta = np.zeros(dimension)
     norm = float(np.linalg.norm(state_features, 2))
@@ -115,7 +117,9 @@ def dp_lsl(
     for state in range(counts.size):
         mass += rho[state] * np.minimum(counts[state] + distance, most)
     steady = float(np.linalg.norm(rho)) * spread
-    reach = steady + float(np.max(rho, initial=0.0)) * norm * largest * np.sqrt(mass / (2 * penalty))
+    reach = steady + float(np.max(rho, initial=0.0)) * norm * largest * np.sqrt(
+        mass / (2 * penalty)
+    )
     farthest = float(np.max(np.exp(-smoothing * distance) * reach))
     return Regression(theta, 2 * norm / penalty * farthest)
 

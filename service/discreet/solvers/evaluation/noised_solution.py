@@ -14,7 +14,13 @@ from discreet.solvers.evaluation.temporal_difference import Floats
 
 
 def error_of_solution(
-    A: Floats, b: Floats, C: Floats, theta: Floats, ridge: float, deviation: float, reward_bound: float
+    A: Floats,
+    b: Floats,
+    C: Floats,
+    theta: Floats,
+    ridge: float,
+    deviation: float,
+    reward_bound: float,
 ) -> tuple[Floats, float]:
     """`root` float64[d, k], of which root root' is the covariance of theta, and how far it may be trusted.
 
@@ -35,7 +41,9 @@ def error_of_solution(
     both = float(theta @ theta) + reward_bound**2 + float(left @ left)
     # Of C's noise: an entry off the diagonal stands twice, one on it once.
     spread = both * gain @ gain.T + np.outer(moved, moved) - (gain * left**2) @ gain.T
-    spread += float(left @ left) * square @ square - np.outer(moved, turned) - np.outer(turned, moved)
+    spread += (
+        float(left @ left) * square @ square - np.outer(moved, turned) - np.outer(turned, moved)
+    )
     size, axes = np.linalg.eigh((spread + spread.T) / 2)
     root = deviation * axes * np.sqrt(np.maximum(size, 0.0))
     least = float(np.linalg.svd(A, compute_uv=False)[-1])

@@ -77,10 +77,15 @@ class Transitions:
 
 def importance_ratio(target: ArrayLike, behaviour: ArrayLike, cap: float) -> Floats:
     """min(target / behaviour, cap) of each row; the public cap where behaviour is 0, and 0 where target is."""
-    numerator, denominator = np.asarray(target, dtype=np.float64), np.asarray(behaviour, dtype=np.float64)
+    numerator, denominator = (
+        np.asarray(target, dtype=np.float64),
+        np.asarray(behaviour, dtype=np.float64),
+    )
     # Comparing products keeps a tiny denominator from overflowing.
     below = numerator < cap * denominator
-    return np.where(below, numerator / np.where(below, denominator, 1.0), np.where(numerator > 0, cap, 0.0))
+    return np.where(
+        below, numerator / np.where(below, denominator, 1.0), np.where(numerator > 0, cap, 0.0)
+    )
 
 
 def grouped(
@@ -99,7 +104,9 @@ def grouped(
     """
     number, position = np.asarray(trajectory), np.asarray(step)
     order: NDArray[np.int64] | slice = slice(None)
-    later = (number[1:] > number[:-1]) | ((number[1:] == number[:-1]) & (position[1:] > position[:-1]))
+    later = (number[1:] > number[:-1]) | (
+        (number[1:] == number[:-1]) & (position[1:] > position[:-1])
+    )
     if not np.all(later):
         order = np.lexsort((position, number))
         number = number[order]
@@ -110,7 +117,9 @@ def grouped(
         _compact(np.asarray(state)[order]),
         _compact(np.asarray(next_state)[order]),
         np.ascontiguousarray(np.asarray(reward, dtype=np.float64)[order]),
-        np.empty(0) if ratio is None else np.ascontiguousarray(np.asarray(ratio, dtype=np.float64)[order]),
+        np.empty(0)
+        if ratio is None
+        else np.ascontiguousarray(np.asarray(ratio, dtype=np.float64)[order]),
         np.ascontiguousarray(np.asarray(terminal, dtype=np.bool_)[order]),
     )
 

@@ -26,7 +26,9 @@ ROOM = 4_000_000
 """Numbers of the matrices that are solved at once."""
 
 
-def draw_rewards(noisy: Floats, bounds: Floats, scale: float, kind: Kind, rng: np.random.Generator) -> Floats:
+def draw_rewards(
+    noisy: Floats, bounds: Floats, scale: float, kind: Kind, rng: np.random.Generator
+) -> Floats:
     """Draws float64[draws, states] of sums of rewards in ±`bounds` float64[draws, states], given the noised ones
     float64[states].
 
@@ -37,7 +39,9 @@ def draw_rewards(noisy: Floats, bounds: Floats, scale: float, kind: Kind, rng: n
     widths, parts, odds, weight = _odds(noisy, bounds, scale, kind)
     chosen = (parts.cumsum(axis=0) < rng.random(bounds.shape)).sum(axis=0).clip(max=len(WIDTHS) - 1)
     drawn = _draw(noisy, np.take_along_axis(widths, chosen[None], axis=0)[0], scale, kind, rng)
-    share = SHARES[(weight.cumsum(axis=1) < rng.random((len(weight), 1))).sum(axis=1).clip(max=SHARES.size - 1)]
+    share = SHARES[
+        (weight.cumsum(axis=1) < rng.random((len(weight), 1))).sum(axis=1).clip(max=SHARES.size - 1)
+    ]
     none = share[:, None] / (share[:, None] + (1 - share[:, None]) * odds)
     return np.where(rng.random(drawn.shape) < none, 0.0, drawn)
 
@@ -50,7 +54,9 @@ def mean_rewards(noisy: Floats, bounds: Floats, scale: float, kind: Kind) -> Flo
     return np.asarray(((some @ weight[:, :, None])[:, :, 0] * means)[0])
 
 
-def _odds(noisy: Floats, bounds: Floats, scale: float, kind: Kind) -> tuple[Floats, Floats, Floats, Floats]:
+def _odds(
+    noisy: Floats, bounds: Floats, scale: float, kind: Kind
+) -> tuple[Floats, Floats, Floats, Floats]:
     """The bounds float64[widths, draws, states] of each width, and given the noised sums: how likely each width is; the
     odds float64[draws, states] against 0, were both as likely before; how likely each of `SHARES` is, by draw."""
     widths = bounds * WIDTHS[:, None, None]
@@ -74,7 +80,11 @@ def _log_mean(middle: Floats, bounds: Floats, scale: float, kind: Kind) -> Float
         mean = np.log(np.maximum(both, LEAST)) - np.abs(middle - nearest) / scale
     else:
         above, below = (log_ndtr((end - np.abs(middle)) / scale) for end in (bounds, -bounds))
-        mean = above + np.log(np.maximum(-np.expm1(below - above), LEAST)) + 0.5 * math.log(2 * math.pi)
+        mean = (
+            above
+            + np.log(np.maximum(-np.expm1(below - above), LEAST))
+            + 0.5 * math.log(2 * math.pi)
+        )
     return np.asarray(mean - np.log(length))
 
 
@@ -84,16 +94,23 @@ def _mean(middle: Floats, bounds: Floats, scale: float, kind: Kind) -> Floats:
         nearest = np.clip(middle, -bounds, bounds)
         up, down = (bounds - nearest) / scale, (nearest + bounds) / scale
         above, below = -np.expm1(-up), -np.expm1(-down)
-        moved = (above - up * np.exp(-up) - below + down * np.exp(-down)) / np.maximum(above + below, LEAST)
+        moved = (above - up * np.exp(-up) - below + down * np.exp(-down)) / np.maximum(
+            above + below, LEAST
+        )
         return np.asarray(np.clip(nearest + scale * moved, -bounds, bounds))
     ends = [(end - np.abs(middle)) / scale for end in (bounds, -bounds)]
     above, below = (log_ndtr(end) for end in ends)
     size = above + np.log(np.maximum(-np.expm1(below - above), LEAST)) + 0.5 * math.log(2 * math.pi)
     high, low = (np.exp(np.minimum(-0.5 * end**2 - size, ODDS)) for end in ends)
-    return np.asarray(np.where(middle < 0, -1.0, 1.0) * np.clip(np.abs(middle) + scale * (low - high), -bounds, bounds))
+    return np.asarray(
+        np.where(middle < 0, -1.0, 1.0)
+        * np.clip(np.abs(middle) + scale * (low - high), -bounds, bounds)
+    )
 
 
-def _draw(middle: Floats, bounds: Floats, scale: float, kind: Kind, rng: np.random.Generator) -> Floats:
+def _draw(
+    middle: Floats, bounds: Floats, scale: float, kind: Kind, rng: np.random.Generator
+) -> Floats:
     """Draws of that noise about `middle`, truncated to ±bounds."""
     side, place = rng.random((2, *bounds.shape))
     if kind == "laplace":
@@ -104,7 +121,9 @@ def _draw(middle: Floats, bounds: Floats, scale: float, kind: Kind, rng: np.rand
         return np.asarray(np.clip(nearest + np.where(lower, -away, away), -bounds, bounds))
     # Turned so that most of the interval lies below the middle: logarithms keep their digits there.
     above, below = (log_ndtr((end - np.abs(middle)) / scale) for end in (bounds, -bounds))
-    drawn = np.abs(middle) + scale * ndtri_exp(above + np.log(place + (1 - place) * np.exp(below - above)))
+    drawn = np.abs(middle) + scale * ndtri_exp(
+        above + np.log(place + (1 - place) * np.exp(below - above))
+    )
     return np.asarray(np.where(middle < 0, -1.0, 1.0) * np.clip(drawn, -bounds, bounds))
 
 

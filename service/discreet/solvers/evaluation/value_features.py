@@ -71,7 +71,10 @@ class Fourier:
             raise InvalidArgument("the order is not negative")
         if len(self.low) != len(self.high) or not self.low:
             raise InvalidArgument("low and high have one figure a coordinate")
-        if not all(math.isfinite(high - low) and low < high for low, high in zip(self.low, self.high, strict=True)):
+        if not all(
+            math.isfinite(high - low) and low < high
+            for low, high in zip(self.low, self.high, strict=True)
+        ):
             raise InvalidArgument("low is below high, both finite")
 
     @property
@@ -142,7 +145,9 @@ class Identity:
         if x.ndim != 2 or x.shape[1] != self.columns:
             raise InvalidArgument(f"states have {self.columns} coordinates")
         # Coordinates are cut first: a square cannot overflow then, and the row's norm is not lengthened.
-        cut = np.clip(np.nan_to_num(x, nan=0.0, posinf=math.inf, neginf=-math.inf), -self.bound, self.bound)
+        cut = np.clip(
+            np.nan_to_num(x, nan=0.0, posinf=math.inf, neginf=-math.inf), -self.bound, self.bound
+        )
         # A hair below the bound, so that no rounding crosses it.
         norm = np.linalg.norm(cut, axis=1, keepdims=True) / (self.bound * (1 - 1e-12))
         return np.asarray(cut / np.maximum(norm, 1.0), dtype=np.float64)

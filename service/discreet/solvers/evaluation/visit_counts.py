@@ -188,7 +188,11 @@ def tabular_moments(
         b = np.asarray(np.bincount(origin, worth, minlength=states), dtype=np.float64)
     else:
         noised = np.nan_to_num(np.asarray(rewards, dtype=np.float64))
-        noised = np.where(np.abs(noised) > (threshold if reward_threshold is None else reward_threshold), noised, 0.0)
+        noised = np.where(
+            np.abs(noised) > (threshold if reward_threshold is None else reward_threshold),
+            noised,
+            0.0,
+        )
         b = reward_bound * np.clip(noised, -state_counts, state_counts)
     C = np.diag(np.where(state_counts > 0, state_counts, 1.0))
     return Moments(C - discount * onward[:, :states], b, C)

@@ -24,7 +24,11 @@ POINTS = np.array([1.0, 0.5, 0.0])
 """What g weighs in the entries of g², 2 g (1 - g) and (1 - g)²."""
 WEIGHTED = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
 """The entries of u, of the first six."""
-VALUE, WEIGHTED_VALUE, ALL = np.tile(POINTS, 2), np.concatenate([POINTS, np.zeros(3)]), np.ones(MASSES)
+VALUE, WEIGHTED_VALUE, ALL = (
+    np.tile(POINTS, 2),
+    np.concatenate([POINTS, np.zeros(3)]),
+    np.ones(MASSES),
+)
 
 
 class Ends(NamedTuple):
@@ -88,7 +92,11 @@ class WeightedSums:
     def masses(self) -> Floats:
         """The first six."""
         found: Floats = self.noised[:MASSES]
-        return found if self.trajectories is None else found + (self.trajectories - found.sum()) / MASSES
+        return (
+            found
+            if self.trajectories is None
+            else found + (self.trajectories - found.sum()) / MASSES
+        )
 
     @property
     def count(self) -> float:
@@ -119,13 +127,20 @@ class WeightedSums:
         """Of the two, which are of the same people: from how far each end of their intervals is from its value, and
         their correlation (Zou & Donner 2008)."""
         policy, behaviour = self.policy(), self.behaviour()
-        rho, middle = self._correlation(policy.value, behaviour.value), policy.value - behaviour.value
+        rho, middle = (
+            self._correlation(policy.value, behaviour.value),
+            policy.value - behaviour.value,
+        )
 
         def reach(mine: float, its: float) -> float:
             return math.sqrt(max(0.0, mine**2 + its**2 - 2 * rho * mine * its))
 
-        lower = middle - reach(policy.value - policy.ends.lower, behaviour.ends.upper - behaviour.value)
-        upper = middle + reach(policy.ends.upper - policy.value, behaviour.value - behaviour.ends.lower)
+        lower = middle - reach(
+            policy.value - policy.ends.lower, behaviour.ends.upper - behaviour.value
+        )
+        upper = middle + reach(
+            policy.ends.upper - policy.value, behaviour.value - behaviour.ends.lower
+        )
         return Told(middle, Ends(lower, upper).within(-1, 1))
 
     def effective_size(self) -> Told:
@@ -135,7 +150,10 @@ class WeightedSums:
         weight, squares = self._noise(WEIGHTED), self.variance / SQUARES**2
         seen = max(float(self.noised[MASSES]) / SQUARES, 0.0)
         ends = _roots(
-            self.weight**2, seen, Quadratic(4 * max(self.weight, 0.0) ** 2 * weight, 0.0, squares), self.quantile
+            self.weight**2,
+            seen,
+            Quadratic(4 * max(self.weight, 0.0) ** 2 * weight, 0.0, squares),
+            self.quantile,
         )
         low = max(ends.lower, 0.0) if ends is not EVERYTHING else 0.0
         return Told(value, Ends(min(low, value), max(ends.upper, value)).within(0, count))
@@ -158,14 +176,19 @@ class WeightedSums:
         spread = Quadratic(cap**2 * self._share() * weight, -2 * cap * weight, count)
         above, below = cap * WEIGHTED, ALL
         noise = Quadratic(self._noise(above), -2 * self._noise(above, below), self._noise(below))
-        return _roots(cap * float(self.weight), float(below @ self.masses), spread.plus(noise), quantile)
+        return _roots(
+            cap * float(self.weight), float(below @ self.masses), spread.plus(noise), quantile
+        )
 
     def true_value(self) -> Ends:
         """Ends that hold the value of the target policy whatever those returns are whose weights were cut off: it is
         at least W E[u g] and at most 1 - W E[u (1 - g)], since E[w] = 1. Never narrower than with clips."""
         if self.unclipped:
             return self.policy().ends
-        lower, upper = self._bound(self.masses), 1 - self._bound(self.masses.reshape(2, 3)[:, ::-1].ravel())
+        lower, upper = (
+            self._bound(self.masses),
+            1 - self._bound(self.masses.reshape(2, 3)[:, ::-1].ravel()),
+        )
         clipped = self.policy().ends
         return Ends(min(lower, clipped.lower), max(upper, clipped.upper)).within(0, 1)
 
@@ -173,11 +196,19 @@ class WeightedSums:
         """How far noise alone moves the target policy's value."""
         if self.weight <= 0:
             return math.inf
-        return self.quantile * math.sqrt(self._noise(WEIGHTED_VALUE - self.policy().value * WEIGHTED)) / self.weight
+        return (
+            self.quantile
+            * math.sqrt(self._noise(WEIGHTED_VALUE - self.policy().value * WEIGHTED))
+            / self.weight
+        )
 
     def behaviour_noise_half_width(self) -> float:
         """How far noise alone moves the behaviour policy's value."""
-        return self.quantile * math.sqrt(self._noise(VALUE - self.behaviour().value * ALL)) / self.count
+        return (
+            self.quantile
+            * math.sqrt(self._noise(VALUE - self.behaviour().value * ALL))
+            / self.count
+        )
 
     def _bound(self, masses: Floats) -> float:
         """The lower end of W E[u g]."""
@@ -193,7 +224,9 @@ class WeightedSums:
         value, under = self._ratio(above, below), float(below @ self.masses)
         ends = self._fieller(above, below, spread)
         shift = value - float(above @ self.masses) / under if under > 0 else 0.0
-        return Told(value, Ends(ends.lower + min(shift, 0.0), ends.upper + max(shift, 0.0)).within(0, 1))
+        return Told(
+            value, Ends(ends.lower + min(shift, 0.0), ends.upper + max(shift, 0.0)).within(0, 1)
+        )
 
     def _ratio(self, above: Floats, below: Floats) -> float:
         under = float(below @ self.masses)
@@ -218,11 +251,15 @@ class WeightedSums:
         found = self.variance * (float(first @ second) - known)
         return found if len(combination) > 1 else max(found, 0.0)
 
-    def _fieller(self, above: Floats, below: Floats, spread: Quadratic, masses: Floats | None = None) -> Ends:
+    def _fieller(
+        self, above: Floats, below: Floats, spread: Quadratic, masses: Floats | None = None
+    ) -> Ends:
         """All t at which (above - t below) masses is within the quantile."""
         masses = self.masses if masses is None else masses
         noise = Quadratic(self._noise(above), -2 * self._noise(above, below), self._noise(below))
-        return _roots(float(above @ masses), float(below @ masses), spread.plus(noise), self.quantile)
+        return _roots(
+            float(above @ masses), float(below @ masses), spread.plus(noise), self.quantile
+        )
 
     def _correlation(self, policy: float, behaviour: float) -> float:
         """Of the errors of the two values."""
@@ -240,7 +277,11 @@ class WeightedSums:
 def _roots(above: float, below: float, variance: Quadratic, quantile: float) -> Ends:
     """All t with (above - t below)² <= quantile² variance(t); EVERYTHING where these have no ends."""
     square = quantile**2
-    a, half, c = below**2 - square * variance.a, above * below + square * variance.b / 2, above**2 - square * variance.c
+    a, half, c = (
+        below**2 - square * variance.a,
+        above * below + square * variance.b / 2,
+        above**2 - square * variance.c,
+    )
     if a <= 0 or below <= 0:
         return EVERYTHING
     root = math.sqrt(max(half**2 - a * c, 0.0))

@@ -129,7 +129,9 @@ def to_cvxpy(expression: Expression, known: Mapping[str, Any], box: Box) -> Any:
             return _cvxpy().Constant(_constant(node))
         built = rule(node)
         if not (built.is_convex() or built.is_concave()):
-            raise NotConvex(f"{_quoted(node)} is neither convex nor concave by the rules of DCP", node)
+            raise NotConvex(
+                f"{_quoted(node)} is neither convex nor concave by the rules of DCP", node
+            )
         return built
 
     def rule(node: Expression) -> Any:
@@ -161,7 +163,9 @@ def to_cvxpy(expression: Expression, known: Mapping[str, Any], box: Box) -> Any:
                 for term, part in zip(node.terms, built, strict=True)
                 if not part.is_affine() and not part.is_convex()
             )
-            raise NotConvex(f"{_quoted(odd)} is concave, and other terms of its sum are convex", odd)
+            raise NotConvex(
+                f"{_quoted(odd)} is concave, and other terms of its sum are convex", odd
+            )
         return _cvxpy().sum(_cvxpy().hstack(built))
 
     def product(node: Product) -> Any:
@@ -173,7 +177,10 @@ def to_cvxpy(expression: Expression, known: Mapping[str, Any], box: Box) -> Any:
         if len(factors) > 1 and all(factor == factors[0] for factor in factors):
             return number * power(node, factors[0], float(len(factors)))
         if len(factors) > 1:
-            raise NotConvex(f"{_quoted(node)} multiplies expressions that both vary: DCP has no rule for it", node)
+            raise NotConvex(
+                f"{_quoted(node)} multiplies expressions that both vary: DCP has no rule for it",
+                node,
+            )
         return number * of(factors[0])
 
     def quotient(node: Quotient) -> Any:
@@ -187,7 +194,9 @@ def to_cvxpy(expression: Expression, known: Mapping[str, Any], box: Box) -> Any:
             bottom, top = of(below), of(above.base)
             if top.is_affine() and bottom.is_concave():
                 return _cvxpy().quad_over_lin(top, bottom)
-        raise NotConvex(f"{_quoted(node)} divides expressions that both vary: DCP has no rule for it", node)
+        raise NotConvex(
+            f"{_quoted(node)} divides expressions that both vary: DCP has no rule for it", node
+        )
 
     def power(node: Expression, base: Expression, exponent: float) -> Any:
         if exponent in (0.0, 1.0):
@@ -195,9 +204,13 @@ def to_cvxpy(expression: Expression, known: Mapping[str, Any], box: Box) -> Any:
         low, high = value_bounds(base, box)
         whole = exponent == int(exponent)
         if exponent < 0 and not (low > 0 or (high < 0 and whole)):
-            raise NotConvex(f"{_quoted(node)} is not defined where {_quoted(base)} is 0 or below", node)
+            raise NotConvex(
+                f"{_quoted(node)} is not defined where {_quoted(base)} is 0 or below", node
+            )
         if not whole and low < 0:
-            raise NotConvex(f"{_quoted(node)} is not defined where {_quoted(base)} is negative", node)
+            raise NotConvex(
+                f"{_quoted(node)} is not defined where {_quoted(base)} is negative", node
+            )
         inner, sign = of(base), 1.0
         even = whole and int(exponent) % 2 == 0
         if high <= 0 and whole and low < 0:
@@ -205,7 +218,8 @@ def to_cvxpy(expression: Expression, known: Mapping[str, Any], box: Box) -> Any:
             inner, sign, low = -inner, 1.0 if even else -1.0, -high
         if low < 0 and not even:
             raise NotConvex(
-                f"{_quoted(node)} is neither convex nor concave: {_quoted(base)} takes both signs over the box", node
+                f"{_quoted(node)} is neither convex nor concave: {_quoted(base)} takes both signs over the box",
+                node,
             )
         if low >= 0 and inner.is_convex() and not inner.is_nonneg() and exponent > 1:
             inner = _cvxpy().pos(inner)  # equal on the box, and now known not to be negative
@@ -214,10 +228,19 @@ def to_cvxpy(expression: Expression, known: Mapping[str, Any], box: Box) -> Any:
     def call(node: Call) -> Any:
         low, _ = value_bounds(node.argument, box)
         if node.function == "log" and not low > 0:
-            raise NotConvex(f"{_quoted(node)} is not defined where {_quoted(node.argument)} is 0 or below", node)
+            raise NotConvex(
+                f"{_quoted(node)} is not defined where {_quoted(node.argument)} is 0 or below", node
+            )
         if node.function == "sqrt" and not low >= 0:
-            raise NotConvex(f"{_quoted(node)} is not defined where {_quoted(node.argument)} is negative", node)
-        atoms = {"exp": _cvxpy().exp, "log": _cvxpy().log, "sqrt": _cvxpy().sqrt, "abs": _cvxpy().abs}
+            raise NotConvex(
+                f"{_quoted(node)} is not defined where {_quoted(node.argument)} is negative", node
+            )
+        atoms = {
+            "exp": _cvxpy().exp,
+            "log": _cvxpy().log,
+            "sqrt": _cvxpy().sqrt,
+            "abs": _cvxpy().abs,
+        }
         return atoms[node.function](of(node.argument))
 
     return of(expression)
@@ -255,7 +278,9 @@ def slater_point(constraints: Sequence[Expression], box: Box) -> SlaterPoint:
         raise NoSlaterPoint("the solver found no point strictly inside the constraints")
     point = {name: float(np.clip(known[name].value, *box[name])) for name in box}
     at_point = {name: (value, value) for name, value in point.items()}
-    margin = -max((value_bounds(constraint, at_point)[1] for constraint in constraints), default=-1.0)
+    margin = -max(
+        (value_bounds(constraint, at_point)[1] for constraint in constraints), default=-1.0
+    )
     if not margin >= MARGIN:
         raise NoSlaterPoint(
             "no point of the box is strictly inside all constraints: the best one leaves a largest value of "
@@ -273,10 +298,14 @@ def tightened_box(constraints: Sequence[Expression], box: Box) -> dict[str, tupl
     that has no answer the old bound stays.
     """
     known = variables(box)
-    inside = [to_cvxpy(constraint, known, box) <= 0 for constraint in constraints] + _inside(known, box)
+    inside = [to_cvxpy(constraint, known, box) <= 0 for constraint in constraints] + _inside(
+        known, box
+    )
     used = frozenset().union(*(constraint.names for constraint in constraints))
     direction = _cvxpy().Parameter(len(box))  # one problem, compiled once
-    problem = _cvxpy().Problem(_cvxpy().Minimize(direction @ _cvxpy().hstack(list(known.values()))), inside)
+    problem = _cvxpy().Problem(
+        _cvxpy().Minimize(direction @ _cvxpy().hstack(list(known.values()))), inside
+    )
     tight = {}
     for place, (name, (low, high)) in enumerate(box.items()):
         ends = [low, high]
@@ -290,12 +319,18 @@ def tightened_box(constraints: Sequence[Expression], box: Box) -> dict[str, tupl
 
 
 def _inside(known: Mapping[str, Any], box: Box) -> list[Any]:
-    return [bound for name, (low, high) in box.items() for bound in (known[name] >= low, known[name] <= high)]
+    return [
+        bound
+        for name, (low, high) in box.items()
+        for bound in (known[name] >= low, known[name] <= high)
+    ]
 
 
 def _solve(problem: Any) -> str:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an inaccurate solution is a status, which the callers read
+        warnings.simplefilter(
+            "ignore"
+        )  # an inaccurate solution is a status, which the callers read
         try:
             problem.solve(solver=_cvxpy().CLARABEL)
         except _cvxpy().SolverError:

@@ -80,7 +80,9 @@ class Program:
 
 
 def compiled(
-    expressions: Sequence[Expression], names: Sequence[str], most_instructions: int = MAX_INSTRUCTIONS
+    expressions: Sequence[Expression],
+    names: Sequence[str],
+    most_instructions: int = MAX_INSTRUCTIONS,
 ) -> Program:
     """The program that computes all `expressions`, whose variables are among `names`, in this order.
 
@@ -143,7 +145,9 @@ def compiled(
                 return variables[node.name]
             case Sum():
                 # A product in second place takes the first term along: 2*x + 1.
-                terms = sorted(node.terms[:2], key=lambda term: isinstance(term, Product | Negation))
+                terms = sorted(
+                    node.terms[:2], key=lambda term: isinstance(term, Product | Negation)
+                )
                 total = register(terms[0])
                 for term in (*terms[1:], *node.terms[2:]):
                     total = added(total, term)
@@ -187,7 +191,9 @@ def compiled(
         return place if place < len(names) else moved[place]
 
     code = np.array([key[0] for key in keys], dtype=np.uint8)
-    parts = np.array([[final(place) for place in key[1:]] for key in keys], dtype=np.uint64).reshape(-1, 3)
+    parts = np.array(
+        [[final(place) for place in key[1:]] for key in keys], dtype=np.uint64
+    ).reshape(-1, 3)
     operands = parts[:, 0] | parts[:, 1] << _BITS | parts[:, 2] << 2 * _BITS
     operands[code != MULTIPLY_ADD] |= _OTHER
     registers = np.zeros(first + len(numbered))
@@ -196,7 +202,12 @@ def compiled(
     if fixed:
         run(code[:fixed], operands[:fixed], registers[: first + fixed])
     return Program(
-        tuple(names), code, operands, fixed, registers, np.array([final(place) for place in outputs], np.int64)
+        tuple(names),
+        code,
+        operands,
+        fixed,
+        registers,
+        np.array([final(place) for place in outputs], np.int64),
     )
 
 
@@ -224,7 +235,9 @@ def run(code: Codes, operands: Words, registers: Floats) -> None:
             i += one
         while i < count and operands[i] >= _OTHER:
             word = operands[i]
-            registers[first + i] = _result(code[i], registers[word & _OPERAND], registers[(word >> _BITS) & _OPERAND])
+            registers[first + i] = _result(
+                code[i], registers[word & _OPERAND], registers[(word >> _BITS) & _OPERAND]
+            )
             i += one
 
 

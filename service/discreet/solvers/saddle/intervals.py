@@ -79,7 +79,9 @@ class Supremum:
     point: Mapping[str, float]
 
 
-def bounds(expression: Expression, box: Mapping[str, Interval], known: dict[int, Interval] | None = None) -> Interval:
+def bounds(
+    expression: Expression, box: Mapping[str, Interval], known: dict[int, Interval] | None = None
+) -> Interval:
     """An interval that contains all values of `expression` on each of N boxes, given as an interval a variable.
 
     `known`: intervals of nodes by their id, to share between expressions that share nodes, on the same boxes.
@@ -142,7 +144,9 @@ def _outward(low: Floats, high: Floats, ulps: int = 1) -> Interval:
 
 
 def _unbounded_where(outside: NDArray[np.bool_], interval: Interval) -> Interval:
-    return Interval(np.where(outside, -np.inf, interval.low), np.where(outside, np.inf, interval.high))
+    return Interval(
+        np.where(outside, -np.inf, interval.low), np.where(outside, np.inf, interval.high)
+    )
 
 
 def _add(a: Interval, b: Interval) -> Interval:
@@ -163,7 +167,9 @@ def _multiply(a: Interval, b: Interval) -> Interval:
     # 0 times an unbounded end is 0: the end is approached, not reached.
     corners = np.stack([a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high])
     zero = np.stack([(a.low == 0) | (b.low == 0), (a.low == 0) | (b.high == 0)])
-    zero = np.concatenate([zero, np.stack([(a.high == 0) | (b.low == 0), (a.high == 0) | (b.high == 0)])])
+    zero = np.concatenate(
+        [zero, np.stack([(a.high == 0) | (b.low == 0), (a.high == 0) | (b.high == 0)])]
+    )
     corners = np.where(zero, 0.0, corners)
     exact = np.all(zero | (np.abs(corners) == 0), axis=0)
     out = _outward(corners.min(axis=0), corners.max(axis=0))
@@ -279,7 +285,9 @@ def supremum(
     waiting = lows[:, :0], highs[:, :0], uppers[:0]
     best, best_point, looked = -np.inf, 0.5 * (lows[:, 0] + highs[:, 0]), 0
     while True:
-        lows, highs, uppers, value, point = _examined(expression, names, slopes, lows, highs, uppers)
+        lows, highs, uppers, value, point = _examined(
+            expression, names, slopes, lows, highs, uppers
+        )
         looked += uppers.size
         if value > best:
             best, best_point = value, point
@@ -291,7 +299,12 @@ def supremum(
         upper = max(float(uppers.max(initial=-np.inf)), best)
         hopeless = upper == np.inf and looked >= MOST_UNBOUNDED
         splittable = bool(uppers.size) and bool(np.any(highs - lows > 0))
-        if upper - best <= max(tolerance * abs(best), SMALLEST) or looked >= most_boxes or hopeless or not splittable:
+        if (
+            upper - best <= max(tolerance * abs(best), SMALLEST)
+            or looked >= most_boxes
+            or hopeless
+            or not splittable
+        ):
             break
         order = np.argsort(-uppers, kind="stable")
         chosen, rest = order[:AT_ONCE], order[AT_ONCE:]
@@ -313,7 +326,12 @@ def _slopes(expression: Expression, names: list[str]) -> list[Expression | None]
 
 
 def _examined(
-    expression: Expression, names: list[str], slopes: list[Expression | None], lows: Floats, highs: Floats, old: Floats
+    expression: Expression,
+    names: list[str],
+    slopes: list[Expression | None],
+    lows: Floats,
+    highs: Floats,
+    old: Floats,
 ) -> tuple[Floats, Floats, Floats, float, Floats]:
     """The boxes shrunk to better faces, their upper bounds, and the best value at a point with that point."""
     lows, highs = lows.copy(), highs.copy()
@@ -326,26 +344,41 @@ def _examined(
             highs[i] = np.where((slope.high <= 0) & (slope.low < 0), lows[i], highs[i])
     boxes = {name: Interval(lows[i], highs[i]) for i, name in enumerate(names)}
     middle = np.clip(0.5 * (lows + highs), lows, highs)
-    at_middle = bounds(expression, {name: Interval(middle[i], middle[i]) for i, name in enumerate(names)})
+    at_middle = bounds(
+        expression, {name: Interval(middle[i], middle[i]) for i, name in enumerate(names)}
+    )
     upper = bounds(expression, boxes).high
     with np.errstate(all="ignore"):
         mean_value = at_middle
         for i, slope in enumerate(ranges):
             # The old, larger box's slopes hold on the shrunken one as well.
-            shift = Interval(np.nextafter(lows[i] - middle[i], -np.inf), np.nextafter(highs[i] - middle[i], np.inf))
+            shift = Interval(
+                np.nextafter(lows[i] - middle[i], -np.inf),
+                np.nextafter(highs[i] - middle[i], np.inf),
+            )
             flat = highs[i] == lows[i]
             shift = Interval(np.where(flat, 0.0, shift.low), np.where(flat, 0.0, shift.high))
             slope = slope or _single(-np.inf, np.inf)  # noqa: PLW2901
             mean_value = _add(mean_value, _multiply(slope, shift))
-    upper = np.minimum(np.minimum(upper, np.where(np.isnan(mean_value.high), np.inf, mean_value.high)), old)
+    upper = np.minimum(
+        np.minimum(upper, np.where(np.isnan(mean_value.high), np.inf, mean_value.high)), old
+    )
     # Suprema of convex functions are at vertices: one of each box is tried as well, uphill as far as slopes can tell.
     with np.errstate(all="ignore"):
         downhill = np.array(
-            [np.zeros(old.size, bool) if slope is None else slope.low + slope.high < 0 for slope in ranges]
+            [
+                np.zeros(old.size, bool) if slope is None else slope.low + slope.high < 0
+                for slope in ranges
+            ]
         )
     vertex = np.where(downhill, lows, highs)
-    at_vertex = bounds(expression, {name: Interval(vertex[i], vertex[i]) for i, name in enumerate(names)})
-    lower, candidates = np.concatenate([at_middle.low, at_vertex.low]), np.concatenate([middle, vertex], axis=1)
+    at_vertex = bounds(
+        expression, {name: Interval(vertex[i], vertex[i]) for i, name in enumerate(names)}
+    )
+    lower, candidates = (
+        np.concatenate([at_middle.low, at_vertex.low]),
+        np.concatenate([middle, vertex], axis=1),
+    )
     position = int(np.argmax(lower))
     return lows, highs, upper, float(lower[position]), candidates[:, position]
 

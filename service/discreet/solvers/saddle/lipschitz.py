@@ -51,7 +51,9 @@ class Sensitivities:
     gradient_entries: Floats
 
 
-def sensitivities(constraints: Sequence[Expression], names: Sequence[str], box: Box) -> Sensitivities:
+def sensitivities(
+    constraints: Sequence[Expression], names: Sequence[str], box: Box
+) -> Sensitivities:
     """All of `Sensitivities` for `constraints` over `box`.
 
     Raises NotLipschitz, naming constraint and variables, where a figure is not finite: abs where its argument is 0,
@@ -78,14 +80,23 @@ def sensitivities(constraints: Sequence[Expression], names: Sequence[str], box: 
             value_entries[k, j] = _checked(norm_bound([first[k][j]], box, together), g, names[j])
         for i in range(n):
             for j in range(i, n):
-                bound = _checked(norm_bound([second[k, i, j]], box, together), g, names[i], names[j])
+                bound = _checked(
+                    norm_bound([second[k, i, j]], box, together), g, names[i], names[j]
+                )
                 gradient_entries[k, i, j] = gradient_entries[k, j, i] = bound
-    values = np.array([_column([first[k][j] for k in range(m)], value_entries[:, j], box, together) for j in range(n)])
+    values = np.array(
+        [
+            _column([first[k][j] for k in range(m)], value_entries[:, j], box, together)
+            for j in range(n)
+        ]
+    )
     gradients = np.zeros((n, n))
     for i in range(n):
         for j in range(i, n):
             vector = [second[k, i, j] for k in range(m)]
-            gradients[i, j] = gradients[j, i] = _column(vector, gradient_entries[:, i, j], box, together)
+            gradients[i, j] = gradients[j, i] = _column(
+                vector, gradient_entries[:, i, j], box, together
+            )
     return Sensitivities(values, gradients, value_entries, gradient_entries)
 
 
@@ -118,7 +129,9 @@ def jacobian_norm_bound(constraints: Sequence[Expression], names: Sequence[str],
     The norm of a matrix is at most that of its entries' suprema M; for any v > 0, ||M||² <= max_i (M'M v)_i / v_i
     (Collatz 1942, Wielandt 1950), here for an approximate Perron vector. Tight where one point has all suprema.
     """
-    entries = np.array([[norm_bound([derivative(g, name)], box) for name in names] for g in constraints])
+    entries = np.array(
+        [[norm_bound([derivative(g, name)], box) for name in names] for g in constraints]
+    )
     square = entries.T @ entries
     vector = np.ones(len(names))
     for _ in range(1000):
@@ -127,15 +140,25 @@ def jacobian_norm_bound(constraints: Sequence[Expression], names: Sequence[str],
         if not 0 < top < math.inf:
             return math.sqrt(top) if top == 0 else math.inf
         vector = image / top + 1e-9
-    return float(np.sqrt((square @ vector / vector).max()) * (1 + 1e-12 * (len(names) + len(constraints))))
+    return float(
+        np.sqrt((square @ vector / vector).max()) * (1 + 1e-12 * (len(names) + len(constraints)))
+    )
 
 
 def _root_up(square: float) -> float:
-    return math.nextafter(math.sqrt(max(square, 0.0)), math.inf) if math.isfinite(square) else math.inf
+    return (
+        math.nextafter(math.sqrt(max(square, 0.0)), math.inf) if math.isfinite(square) else math.inf
+    )
 
 
 def _checked(bound: float, constraint: Expression, *names: str) -> float:
     if math.isfinite(bound):
         return bound
-    what = f"derivative in {names[0]}" if len(names) == 1 else f"second derivative in {names[0]} and {names[1]}"
-    raise NotLipschitz(f"'{constraint}' has no bounded {what} over the box: a release of it could not be made private")
+    what = (
+        f"derivative in {names[0]}"
+        if len(names) == 1
+        else f"second derivative in {names[0]} and {names[1]}"
+    )
+    raise NotLipschitz(
+        f"'{constraint}' has no bounded {what} over the box: a release of it could not be made private"
+    )

@@ -24,7 +24,16 @@ from discreet.solvers.saddle.intervals import Box, Interval, Work, bounds, value
 from discreet.solvers.saddle.lipschitz import MOST_TOGETHER, NotLipschitz, norm_bound
 from discreet.solvers.saddle.moves import Moves
 from discreet.solvers.saddle.saddle_point import SaddleProblem
-from discreet_client.expressions import Expression, Negation, Number, Power, Product, Sum, Variable, gradient
+from discreet_client.expressions import (
+    Expression,
+    Negation,
+    Number,
+    Power,
+    Product,
+    Sum,
+    Variable,
+    gradient,
+)
 
 Floats = NDArray[np.float64]
 
@@ -70,14 +79,18 @@ def plainly_convex(term: Expression) -> bool:
     if len(others) == 1 and isinstance(others[0], Power):
         base, exponent = others[0].base, others[0].exponent
         even = exponent >= 2 and exponent == int(exponent) and int(exponent) % 2 == 0
-        return even and min(numbers, default=0.0) >= 0 and all(affine(part) for part in terms_of(base))
+        return (
+            even and min(numbers, default=0.0) >= 0 and all(affine(part) for part in terms_of(base))
+        )
     return affine(term)
 
 
 def prove_convex_sum(expression: Expression, box: Box) -> None:
     """As `prove_convex`: a sum is convex by the rules of DCP when its terms are."""
     if sum(term.size * len(term.names) for term in terms_of(expression)) > MOST_IN_A_TERM:
-        raise TooManyEntries("a term has too many variables at once; sums of terms in few variables each are cheaper")
+        raise TooManyEntries(
+            "a term has too many variables at once; sums of terms in few variables each are cheaper"
+        )
     for term in terms_of(expression):
         if not plainly_convex(term):
             prove_convex(term, {name: box[name] for name in term.names})
@@ -101,7 +114,11 @@ def strict_point(problem: SaddleProblem, constraints: Sequence[Expression]) -> F
         if values.max() <= -2 * MARGIN and _certified(x, problem.names, constraints):
             return x
         if room is None:
-            reach = np.bincount(problem.constraint, np.abs(slopes) * (problem.upper - problem.lower)[problem.agent], m)
+            reach = np.bincount(
+                problem.constraint,
+                np.abs(slopes) * (problem.upper - problem.lower)[problem.agent],
+                m,
+            )
             room = np.maximum(1e-2 * reach, 4 * MARGIN)
         elif step % 200 == 0:
             room = np.maximum(0.1 * room, 4 * MARGIN)
@@ -110,8 +127,12 @@ def strict_point(problem: SaddleProblem, constraints: Sequence[Expression]) -> F
         pull = np.divide(short, square, out=np.zeros(m), where=square > 0)
         used = pull[problem.constraint] > 0
         times = np.maximum(np.bincount(problem.agent[used], minlength=n), 1)
-        x = problem.projected(x - np.bincount(problem.agent, slopes * pull[problem.constraint], n) / times)
-    raise NoSlaterPoint("no point strictly inside all constraints was found: multipliers would have no bound without")
+        x = problem.projected(
+            x - np.bincount(problem.agent, slopes * pull[problem.constraint], n) / times
+        )
+    raise NoSlaterPoint(
+        "no point strictly inside all constraints was found: multipliers would have no bound without"
+    )
 
 
 def _certified(x: Floats, names: Sequence[str], constraints: Sequence[Expression]) -> bool:
@@ -129,7 +150,10 @@ def shaved_box(constraints: Sequence[Expression], box: Box) -> dict[str, tuple[f
     tight = dict(box)
     for constraint in constraints:
         terms = terms_of(constraint)
-        whole = {name: Interval(np.array([tight[name][0]]), np.array([tight[name][1]])) for name in constraint.names}
+        whole = {
+            name: Interval(np.array([tight[name][0]]), np.array([tight[name][1]]))
+            for name in constraint.names
+        }
         lows = [float(bounds(term, whole).low[0]) for term in terms]
         total = math.fsum(lows) if all(map(math.isfinite, lows)) else -math.inf
         if not math.isfinite(total):
@@ -146,7 +170,9 @@ def shaved_box(constraints: Sequence[Expression], box: Box) -> dict[str, tuple[f
             edges = np.linspace(low, high, SLICES + 1)
             sliced = dict(whole) | {name: Interval(edges[:-1], edges[1:])}
             least = sum((bounds(terms[place], sliced).low for place in own), np.zeros(SLICES))
-            possible = np.flatnonzero(~(total - math.fsum(lows[place] for place in own) + least - slack > 0))
+            possible = np.flatnonzero(
+                ~(total - math.fsum(lows[place] for place in own) + least - slack > 0)
+            )
             if possible.size:
                 first, last = max(int(possible[0]) - 1, 0), min(int(possible[-1]) + 2, SLICES)
                 tight[name] = float(edges[first]), float(edges[last])
@@ -156,7 +182,9 @@ def shaved_box(constraints: Sequence[Expression], box: Box) -> dict[str, tuple[f
 # How far outputs move ------------------------------------------------------------------------------------------------
 
 
-def moved_by(constraints: Sequence[Expression], names: Sequence[str], box: Box, agent_of: Sequence[int]) -> Moves:
+def moved_by(
+    constraints: Sequence[Expression], names: Sequence[str], box: Box, agent_of: Sequence[int]
+) -> Moves:
     """Upper bounds over `box` of how far each output moves with each agent's whole vector of coordinates, in l2.
 
     Of an output o and the block of coordinates x_j of agent j: |o(x) - o(x')| <= sup ||do/dx_j||_2 ||x_j - x'_j||_2
@@ -166,7 +194,9 @@ def moved_by(constraints: Sequence[Expression], names: Sequence[str], box: Box, 
     """
     place = {name: position for position, name in enumerate(names)}
     firsts = [gradient(g) for g in constraints]
-    entries = sum(map(len, firsts)) + sum(len(slope.names) for first in firsts for slope in first.values())
+    entries = sum(map(len, firsts)) + sum(
+        len(slope.names) for first in firsts for slope in first.values()
+    )
     if entries > MOST_ENTRIES:
         raise TooManyEntries(
             f"the constraints have {entries} derivatives and second derivatives that are not zero, more than "
@@ -174,9 +204,12 @@ def moved_by(constraints: Sequence[Expression], names: Sequence[str], box: Box, 
         )
     together = Work(MOST_TOGETHER)
     rows: list[tuple[Expression, list[tuple[str, Expression]]]] = [
-        (g, sorted(first.items(), key=lambda one: place[one[0]])) for g, first in zip(constraints, firsts, strict=True)
+        (g, sorted(first.items(), key=lambda one: place[one[0]]))
+        for g, first in zip(constraints, firsts, strict=True)
     ]
-    by_place = ((place[name], k, slope) for k, first in enumerate(firsts) for name, slope in first.items())
+    by_place = (
+        (place[name], k, slope) for k, first in enumerate(firsts) for name, slope in first.items()
+    )
     ordered = sorted(by_place, key=lambda one: one[:2])
     rows += [(constraints[k], sorted(gradient(slope).items())) for _, k, slope in ordered]
     found: list[tuple[int, int, float]] = []
@@ -185,14 +218,22 @@ def moved_by(constraints: Sequence[Expression], names: Sequence[str], box: Box, 
         for name, slope in slopes:
             # An affine slope has its ends at those of the box: nothing to search.
             plain = affine(slope)
-            bound = max(map(abs, value_bounds(slope, box))) if plain else norm_bound([slope], box, together)
+            bound = (
+                max(map(abs, value_bounds(slope, box)))
+                if plain
+                else norm_bound([slope], box, together)
+            )
             if not math.isfinite(bound):
                 raise NotLipschitz(
                     f"'{str(g)[:80]}' has no bounded derivatives in {name}: a release of it could not be made private"
                 )
             squares.setdefault(agent_of[place[name]], []).append(bound)
         for agent, of_agent in sorted(squares.items()):
-            bound = of_agent[0] if len(of_agent) == 1 else math.hypot(*of_agent) * (1 + 1e-15 * (8 + len(of_agent)))
+            bound = (
+                of_agent[0]
+                if len(of_agent) == 1
+                else math.hypot(*of_agent) * (1 + 1e-15 * (8 + len(of_agent)))
+            )
             found.append((row, agent, bound))
     return Moves(
         np.array([row for row, *_ in found], dtype=np.int64),

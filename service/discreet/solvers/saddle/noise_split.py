@@ -153,7 +153,9 @@ def _climbed(square: Any, unit: Floats) -> tuple[Floats, float]:
 def _largest(square: Any) -> Floats:
     """Of each agent."""
     found = square.max(axis=1)
-    return np.asarray(found if isinstance(square, np.ndarray) else found.todense(), dtype=np.float64).reshape(-1)
+    return np.asarray(
+        found if isinstance(square, np.ndarray) else found.todense(), dtype=np.float64
+    ).reshape(-1)
 
 
 def _moves(radii: ArrayLike, sensitivities: ArrayLike) -> Floats:

@@ -27,10 +27,14 @@ _EDGE = 3.6541528853610088
 
 def _edges() -> Floats:
     """float64[257]: right ends of the layers under exp(-x²/2), from the lowest up; the lowest has the tail's area."""
-    area = _EDGE * math.exp(-_EDGE * _EDGE / 2) + math.sqrt(math.pi / 2) * math.erfc(_EDGE / math.sqrt(2))
+    area = _EDGE * math.exp(-_EDGE * _EDGE / 2) + math.sqrt(math.pi / 2) * math.erfc(
+        _EDGE / math.sqrt(2)
+    )
     edges = [area * math.exp(_EDGE * _EDGE / 2), _EDGE]
     while len(edges) < _LAYERS:
-        edges.append(math.sqrt(-2 * math.log(area / edges[-1] + math.exp(-edges[-1] * edges[-1] / 2))))
+        edges.append(
+            math.sqrt(-2 * math.log(area / edges[-1] + math.exp(-edges[-1] * edges[-1] / 2)))
+        )
     return np.array([*edges, 0.0])
 
 

@@ -15,7 +15,17 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.solvers.saddle.expression_programs import ABS, DIVIDE, EXP, LOG, MULTIPLY_ADD, POWER, SIGN, SQRT, Program
+from discreet.solvers.saddle.expression_programs import (
+    ABS,
+    DIVIDE,
+    EXP,
+    LOG,
+    MULTIPLY_ADD,
+    POWER,
+    SIGN,
+    SQRT,
+    Program,
+)
 from discreet.solvers.saddle.intervals import LIBRARY_ULPS, Box
 
 Floats = NDArray[np.float64]
@@ -43,12 +53,22 @@ def rounding_errors(program: Program, box: Box) -> tuple[Floats, Floats]:
     known: list[_Bound] = [(box[name][0], box[name][1], 0.0) for name in program.names]
     known += [(value, value, 0.0) for value in program.registers[variables:first].tolist()]
     moves = [True] * variables + [False] * (first - variables)
-    for code, operands in zip(program.code.tolist(), program.operand_registers.tolist(), strict=True):
+    for code, operands in zip(
+        program.code.tolist(), program.operand_registers.tolist(), strict=True
+    ):
         a, b, c = (known[place] for place in operands)
         known.append(_rule(code, a, b, c))
-        used = operands if code == MULTIPLY_ADD else operands[:2] if code in (DIVIDE, POWER) else operands[:1]
+        used = (
+            operands
+            if code == MULTIPLY_ADD
+            else operands[:2]
+            if code in (DIVIDE, POWER)
+            else operands[:1]
+        )
         moves.append(any(moves[place] for place in used))
-    found = [known[place] if moves[place] else (0.0, 0.0, 0.0) for place in program.outputs.tolist()]
+    found = [
+        known[place] if moves[place] else (0.0, 0.0, 0.0) for place in program.outputs.tolist()
+    ]
     errors = np.array([error for *_, error in found], dtype=np.float64)
     return errors, errors + np.array([_size(bound) for bound in found], dtype=np.float64)
 
@@ -115,9 +135,15 @@ def _function(code: int, a: _Bound, b: _Bound) -> _Bound:
         raise ValueError  # of log, sqrt and real powers: what is computed may lie outside of the domain
     if code == LOG:
         ends = math.log(low), math.log(high)
-        return *ends, error / (low - error) + LIBRARY * (max(map(abs, ends)) + error / (low - error))
+        return *ends, error / (low - error) + LIBRARY * (
+            max(map(abs, ends)) + error / (low - error)
+        )
     exponent = 0.5 if code == SQRT else b[0]
     ends = low**exponent, high**exponent
-    slopes = [0.0] if error == 0 else [abs(exponent) * x ** (exponent - 1) for x in (low - error, high + error)]
+    slopes = (
+        [0.0]
+        if error == 0
+        else [abs(exponent) * x ** (exponent - 1) for x in (low - error, high + error)]
+    )
     moved = max(slopes) * error
     return min(ends), max(ends), moved + LIBRARY * (max(ends) + moved)

@@ -55,7 +55,9 @@ def release_outputs(outputs: Outputs, registers: Floats, noise: Floats, released
     for o in range(released.size):
         released[o] = registers[outputs.register[o]] if outputs.register[o] >= 0 else 0.0
         if outputs.noise[o] >= 0:
-            released[o] = released_value(released[o], outputs.scale[o], outputs.grid, noise[outputs.noise[o]])
+            released[o] = released_value(
+                released[o], outputs.scale[o], outputs.grid, noise[outputs.noise[o]]
+            )
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -125,7 +127,9 @@ def advance_compiled(
             expression_programs.run(code, operands, registers)
             for o in range(width):
                 if on_grid and scale[o] > 0.0:
-                    released[o] = released_value(registers[register[o]], scale[o], grid, placed[t, o])
+                    released[o] = released_value(
+                        registers[register[o]], scale[o], grid, placed[t, o]
+                    )
                 else:
                     released[o] = registers[register[o]] + placed[t, o]
             entry = values

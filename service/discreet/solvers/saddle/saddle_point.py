@@ -32,7 +32,13 @@ from discreet.solvers.errors import InvalidArgument
 from discreet.solvers.saddle import expression_programs, normal_noise
 from discreet.solvers.saddle.expression_programs import Program, compiled
 from discreet.solvers.saddle.intervals import Box
-from discreet.solvers.saddle.saddle_kernels import Floats, Ints, Outputs, advance_compiled, release_outputs
+from discreet.solvers.saddle.saddle_kernels import (
+    Floats,
+    Ints,
+    Outputs,
+    advance_compiled,
+    release_outputs,
+)
 from discreet.solvers.saddle.set_kernels import Sets, project_sets, sets_of
 from discreet_client.expressions import ZERO, Expression, derivative, gradient
 from discreet_client.updates import tikhonov_sizes
@@ -60,7 +66,9 @@ class Schedule:
         if not (0 < self.gamma < math.inf and 0 < self.alpha < math.inf):
             raise InvalidArgument("gamma and alpha must be positive")
         if not (0 < self.c2 < self.c1 and self.c1 + self.c2 < 1):
-            raise InvalidArgument(f"the exponents need 0 < c2 < c1 and c1 + c2 < 1, not c1 = {self.c1}, c2 = {self.c2}")
+            raise InvalidArgument(
+                f"the exponents need 0 < c2 < c1 and c1 + c2 < 1, not c1 = {self.c1}, c2 = {self.c2}"
+            )
 
     def at(self, k: int) -> tuple[float, float]:
         """gamma_k and alpha_k of step k = 1, 2, …"""
@@ -126,10 +134,16 @@ def saddle_problem(
     slopes = [derivative(objective_of.get(name, ZERO), name) for name in names]
     place = {name: position for position, name in enumerate(names)}
     by_place = sorted(
-        ((place[name], k, slope) for k, g in enumerate(constraints) for name, slope in gradient(g).items()),
+        (
+            (place[name], k, slope)
+            for k, g in enumerate(constraints)
+            for name, slope in gradient(g).items()
+        ),
         key=lambda one: one[:2],
     )
-    spans = [(place[one.coordinates[0]], place[one.coordinates[-1]] + 1, one.within) for one in groups]
+    spans = [
+        (place[one.coordinates[0]], place[one.coordinates[-1]] + 1, one.within) for one in groups
+    ]
     return SaddleProblem(
         names=tuple(names),
         program=compiled([*slopes, *constraints, *(slope for _, _, slope in by_place)], names),
@@ -164,7 +178,9 @@ def noised_outputs(
     rows = [(n + k, k, -1, float(values[k])) for k in range(m)]
     entries = sorted(places.keys() | set(map(tuple, np.argwhere(gradients.T > 0).tolist())))
     rows += [(places.get((i, k), -1), k, i, float(gradients[k, i])) for i, k in entries]
-    registers = [int(problem.program.outputs[place]) if place >= 0 else -1 for place, _, _, _ in rows]
+    registers = [
+        int(problem.program.outputs[place]) if place >= 0 else -1 for place, _, _, _ in rows
+    ]
     scale = np.array([row[3] for row in rows], dtype=np.float64)
     noised = scale > 0
     return Outputs(
@@ -185,7 +201,9 @@ def noise_width(outputs: Outputs) -> int:
 # One step, for a cloud and agents apart ------------------------------------------------------------------------------
 
 
-def cloud_outputs(problem: SaddleProblem, outputs: Outputs, states: ArrayLike, noise: ArrayLike) -> Floats:
+def cloud_outputs(
+    problem: SaddleProblem, outputs: Outputs, states: ArrayLike, noise: ArrayLike
+) -> Floats:
     """The noised outputs, float64[o], at `states` (float64[n]); `noise`: float64[noise_width], of unit deviation, or
     in steps of the grid where there is one."""
     z = np.asarray(noise, dtype=np.float64)
@@ -197,9 +215,14 @@ def cloud_outputs(problem: SaddleProblem, outputs: Outputs, states: ArrayLike, n
     return released
 
 
-def cloud_step(multipliers: Sequence[float], values: Sequence[float], gamma: float, alpha: float) -> list[float]:
+def cloud_step(
+    multipliers: Sequence[float], values: Sequence[float], gamma: float, alpha: float
+) -> list[float]:
     """The next multipliers from the noised constraint values G, eq. (16)."""
-    return [max(mu + gamma * (value - alpha * mu), 0.0) for mu, value in zip(multipliers, values, strict=True)]
+    return [
+        max(mu + gamma * (value - alpha * mu), 0.0)
+        for mu, value in zip(multipliers, values, strict=True)
+    ]
 
 
 # The loop -----------------------------------------------------------------------------------------------------------
@@ -222,7 +245,11 @@ class Iterate:
 
     @classmethod
     def initial(
-        cls, problem: SaddleProblem, outputs: Outputs, states: ArrayLike | None = None, multipliers: ArrayLike = 0.0
+        cls,
+        problem: SaddleProblem,
+        outputs: Outputs,
+        states: ArrayLike | None = None,
+        multipliers: ArrayLike = 0.0,
     ) -> Iterate:
         """Before step 1: `states` (projected on the box; its middle when not given) and `multipliers` (>= 0)."""
         middle = 0.5 * (problem.lower + problem.upper)
@@ -358,7 +385,9 @@ def advance(
     """
     width = noise_width(outputs)
     if noise is not None and noise.shape != (count, width):
-        raise InvalidArgument(f"the noise of {count} steps has the shape {(count, width)}, not {noise.shape}")
+        raise InvalidArgument(
+            f"the noise of {count} steps has the shape {(count, width)}, not {noise.shape}"
+        )
     if noise is None and key is None and width:
         raise InvalidArgument("noised outputs need noise or a key")
     wanted = np.empty(0, dtype=np.int64) if recorded is None else recorded

@@ -71,7 +71,9 @@ def step_sizes(parts: Sequence[Part], *, regularization: float = 0.0) -> Steps:
     eigenvalues = np.linalg.eigvalsh(hessian)
     smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
     if smallest <= 1e-10 * largest:
-        raise InvalidArgument("the objective is not strongly convex: give the steps, or a regularization")
+        raise InvalidArgument(
+            "the objective is not strongly convex: give the steps, or a regularization"
+        )
     coupling = float(np.linalg.norm(A_g, 2)) if A_g.size else 0.0
     dual = smallest / (2 * coupling**2) if coupling > 0 else 1.0
     return Steps(1 / largest, dual, 1.0, regularization)
@@ -106,9 +108,12 @@ def solve(
     if len(each) != len(parts):
         raise InvalidArgument(f"{len(parts)} agents have {len(each)} step sizes")
     if any(replace(step, primal=each[0].primal) != each[0] for step in each):
-        raise InvalidArgument("agents share the dual step, shrink and regularization: they hold the same multipliers")
+        raise InvalidArgument(
+            "agents share the dual step, shrink and regularization: they hold the same multipliers"
+        )
     agents = [
-        Participant(part.A_u, part.A_g, part.cost, part.domain, step) for part, step in zip(parts, each, strict=True)
+        Participant(part.A_u, part.A_g, part.cost, part.domain, step)
+        for part, step in zip(parts, each, strict=True)
     ]
     own = _rounded(np.concatenate([c, d]), resolution)
     sums = own + sum(_rounded(agent.contribution(), resolution) for agent in agents)

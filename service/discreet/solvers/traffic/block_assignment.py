@@ -20,7 +20,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from discreet.solvers.traffic.equilibration import equilibrate
-from discreet.solvers.traffic.path_flows import Costs, Paths, extended, link_costs, load_paths, load_trees, price
+from discreet.solvers.traffic.path_flows import (
+    Costs,
+    Paths,
+    extended,
+    link_costs,
+    load_paths,
+    load_trees,
+    price,
+)
 from discreet.solvers.traffic.shortest_paths import Floats
 from discreet.solvers.traffic.traffic_assignment import (
     INNER_GAP,
@@ -68,7 +76,9 @@ class Block:
         count = part.trips.size // (part.network.zones - 1)
         self._incoming = np.empty((count, part.network.nodes), dtype=np.int32)
         pairs = part.trips.size
-        self._paths = Paths(np.zeros(pairs + 1, np.int64), np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
+        self._paths = Paths(
+            np.zeros(pairs + 1, np.int64), np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0)
+        )
         self._before = np.empty(0)
 
     def load(self) -> int:
@@ -78,7 +88,9 @@ class Block:
         if lost >= 0:
             return lost + part.first * (part.network.zones - 1)
         tail = part.network.tail
-        self._paths = extended(self._paths, part.trips > 0, part.trips, self._incoming, tail, part.first)
+        self._paths = extended(
+            self._paths, part.trips > 0, part.trips, self._incoming, tail, part.first
+        )
         self._before = self._paths.flow.copy()
         return -1
 
@@ -96,7 +108,9 @@ class Block:
         cost, slope = link_costs(part.costs, flow)
         excess, add = price(self._roads, self._paths, cost, self._incoming, part.first)
         tail = part.network.tail
-        self._paths = extended(self._paths, add & (part.trips > 0), part.trips, self._incoming, tail, part.first)
+        self._paths = extended(
+            self._paths, add & (part.trips > 0), part.trips, self._incoming, tail, part.first
+        )
         self._before = self._paths.flow.copy()
         moved = flow.copy()
         equilibrate(part.costs, self._paths, moved, cost, slope, INNER_GAP * excess)
@@ -154,7 +168,9 @@ def assign_in_blocks(
     zones = network.zones
     trips = np.asarray(demand, dtype=np.float64)[~np.eye(zones, dtype=np.bool_)]
     costs = costs_of(network, latency, objective)
-    edges = np.unique(np.linspace(0, zones, min(blocks, zones) + 1).round().astype(int)) * (zones - 1)
+    edges = np.unique(np.linspace(0, zones, min(blocks, zones) + 1).round().astype(int)) * (
+        zones - 1
+    )
     nothing = np.zeros(len(edges) - 1)
     places.open(
         [
@@ -180,7 +196,9 @@ def assign_in_blocks(
         if progress is not None:
             progress(iteration, max_iterations)
     places.each("keep", nothing)
-    flow = _sum(places.each("carried"), network)  # exactly what the paths carry, without the rounding of the rounds
+    flow = _sum(
+        places.each("carried"), network
+    )  # exactly what the paths carry, without the rounding of the rounds
     relative_gap = _gap(sum(places.each("excess", flow)), costs, flow)
     paths = _joined(places.each("paths", flow))
     return Assignment(
@@ -215,7 +233,9 @@ def _best_shares(costs: Costs, flow: Floats, changes: Floats) -> Floats:
         step = _boxed(gradient, curvature, shares) - shares
         if gradient @ step >= 0:
             break
-        shares = np.clip(shares + _length(costs, flow + shares @ changes, step @ changes) * step, 0.0, 1.0)
+        shares = np.clip(
+            shares + _length(costs, flow + shares @ changes, step @ changes) * step, 0.0, 1.0
+        )
     return shares
 
 

@@ -53,7 +53,9 @@ SHORT = 0.3
 
 
 @numba.njit(cache=True, nogil=True)
-def equilibrate(costs: Costs, paths: Paths, flow: Floats, cost: Floats, slope: Floats, target: float) -> None:
+def equilibrate(
+    costs: Costs, paths: Paths, flow: Floats, cost: Floats, slope: Floats, target: float
+) -> None:
     """Level the costs of the known paths until their excess is at most `target`, or no more is worth doing here.
 
     Updates the path flows and, with them, `flow`, `cost` and `slope` of the links. Most of the excess sits in a few
@@ -220,7 +222,9 @@ def move(
 
 
 @numba.njit(cache=True, nogil=True)
-def newton(costs: Costs, paths: Paths, pairs: Ints, flow: Floats, cost: Floats, slope: Floats) -> None:
+def newton(
+    costs: Costs, paths: Paths, pairs: Ints, flow: Floats, cost: Floats, slope: Floats
+) -> None:
     """One truncated Newton step on all paths with flow at once.
 
     A step past zero flow is first clipped. Where clipping has upset the balance on steep links the line search stops
@@ -264,7 +268,9 @@ def newton(costs: Costs, paths: Paths, pairs: Ints, flow: Floats, cost: Floats, 
 
 
 @numba.njit(cache=True, nogil=True)
-def _gradient(paths: Paths, pairs: Ints, cost: Floats, slope: Floats) -> tuple[Ints, Floats, Floats]:
+def _gradient(
+    paths: Paths, pairs: Ints, cost: Floats, slope: Floats
+) -> tuple[Ints, Floats, Floats]:
     """For each path: its pair's path with most flow, what it costs more than that one, and 1 / its own curvature.
 
     Zero curvature, and an empty path, have 1 / curvature = 0: the Newton step leaves them to the sweeps.
@@ -300,7 +306,9 @@ def _gradient(paths: Paths, pairs: Ints, cost: Floats, slope: Floats) -> tuple[I
 
 
 @numba.njit(cache=True, nogil=True)
-def _newton_step(paths: Paths, pairs: Ints, base: Ints, gradient: Floats, scale: Floats, slope: Floats) -> Floats:
+def _newton_step(
+    paths: Paths, pairs: Ints, base: Ints, gradient: Floats, scale: Floats, slope: Floats
+) -> Floats:
     """Conjugate gradients on `E' diag(slope) E step = -gradient`; E tells paths by links, each less its base."""
     step = np.zeros(gradient.size)
     residual = -gradient

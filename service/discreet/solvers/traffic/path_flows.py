@@ -99,7 +99,9 @@ def trees(graph: Graph, cost: Floats, incoming: NDArray[np.int32]) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def load_trees(graph: Graph, costs: Costs, trips: Floats, incoming: NDArray[np.int32], first: int = 0) -> int:
+def load_trees(
+    graph: Graph, costs: Costs, trips: Floats, incoming: NDArray[np.int32], first: int = 0
+) -> int:
     """A first loading: each origin in turn takes its shortest paths at the costs the earlier ones left behind.
 
     Fills `incoming`. Returns a pair with demand that no path joins, or -1.

@@ -23,7 +23,14 @@ from scipy.sparse import csr_array
 
 from discreet.solvers.traffic.path_flows import link_costs
 from discreet.solvers.traffic.shortest_paths import Floats
-from discreet.solvers.traffic.traffic_assignment import Assignment, Latency, Network, Objective, Policy, costs_of
+from discreet.solvers.traffic.traffic_assignment import (
+    Assignment,
+    Latency,
+    Network,
+    Objective,
+    Policy,
+    costs_of,
+)
 
 ACTIVE = 1e-7
 """A path with less of its pair's demand is not held to be active: it carries what a gap leaves."""
@@ -76,7 +83,12 @@ class Derivative:
 
 
 def derivative(
-    network: Network, latency: Latency, objective: Objective, solution: Assignment, *, links: bool = True
+    network: Network,
+    latency: Latency,
+    objective: Objective,
+    solution: Assignment,
+    *,
+    links: bool = True,
 ) -> Derivative:
     """The derivative at `solution`, an assignment to a small gap; of demands near that where the active paths are the
     same. Without `links` only what takes no matrix of links by links: of the system optimum its total travel time."""
@@ -112,7 +124,9 @@ def shares_of(policy: Policy) -> csr_array:
 def _paths(policy: Policy) -> csr_array:
     """Which links each path passes: csr[paths, links] of ones."""
     ones = np.ones(policy.links.size)
-    return csr_array((ones, policy.links, policy.path_start), shape=(policy.share.size, policy.link_count))
+    return csr_array(
+        (ones, policy.links, policy.path_start), shape=(policy.share.size, policy.link_count)
+    )
 
 
 def gram(rows: csr_array) -> Floats:
@@ -120,7 +134,9 @@ def gram(rows: csr_array) -> Floats:
     columns = rows.T.tocsr()
     product = np.empty((rows.shape[1], rows.shape[1]))
     for first in range(0, len(product), ROWS_AT_ONCE):
-        product[first : first + ROWS_AT_ONCE] = (columns[first : first + ROWS_AT_ONCE] @ rows).toarray()
+        product[first : first + ROWS_AT_ONCE] = (
+            columns[first : first + ROWS_AT_ONCE] @ rows
+        ).toarray()
     return product
 
 
@@ -140,7 +156,11 @@ def _moves(differences: csr_array, slope: Floats) -> tuple[Floats, csr_array]:
     if few:
         _, pivot, rank, _ = linalg.lapack.dpstrf(square.T, tol=ridge, lower=1)
         chosen = np.sort(pivot[:rank]) - 1
-        columns, weighted, square = columns[chosen], weighted[chosen], square[np.ix_(chosen, chosen)]
+        columns, weighted, square = (
+            columns[chosen],
+            weighted[chosen],
+            square[np.ix_(chosen, chosen)],
+        )
         right, other = weighted @ slopes, columns.toarray()
     else:
         square[np.diag_indices(links)] += ridge

@@ -31,12 +31,20 @@ def graph(nodes: int, first_through_node: int, tail: Ints, head: Ints) -> Graph:
     """The forward star of the links `tail[i] -> head[i]`, both int64[m] and 0-based."""
     star_start = np.zeros(nodes + 1, dtype=np.int64)
     np.cumsum(np.bincount(tail, minlength=nodes), out=star_start[1:])
-    return Graph(first_through_node, tail, head, star_start, np.argsort(tail, kind="stable").astype(np.int32))
+    return Graph(
+        first_through_node, tail, head, star_start, np.argsort(tail, kind="stable").astype(np.int32)
+    )
 
 
 @numba.njit(cache=True, nogil=True)
 def tree(
-    graph: Graph, origin: int, cost: Floats, heap_key: Floats, heap_node: Ints, distance: Floats, incoming: LinkIndices
+    graph: Graph,
+    origin: int,
+    cost: Floats,
+    heap_key: Floats,
+    heap_node: Ints,
+    distance: Floats,
+    incoming: LinkIndices,
 ) -> None:
     """Fill `distance[nodes]` (inf where no path leads) and `incoming[nodes]`, the last link of each path (-1: none).
 

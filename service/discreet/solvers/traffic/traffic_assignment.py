@@ -74,13 +74,15 @@ class Network:
         ):
             object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype=dtype))
         if any(
-            array.shape != (self.tail.size,) for array in (self.tail, self.head, self.free_flow_time, self.capacity)
+            array.shape != (self.tail.size,)
+            for array in (self.tail, self.head, self.free_flow_time, self.capacity)
         ):
             raise InvalidArgument("tail, head, free_flow_time and capacity need one entry a link")
         if not 0 <= self.zones <= self.nodes:
             raise InvalidArgument(f"{self.zones} zones do not fit into {self.nodes} nodes")
         if self.tail.size and not (
-            min(self.tail.min(), self.head.min()) >= 0 and max(self.tail.max(), self.head.max()) < self.nodes
+            min(self.tail.min(), self.head.min()) >= 0
+            and max(self.tail.max(), self.head.max()) < self.nodes
         ):
             raise InvalidArgument(f"links join nodes 0..{self.nodes - 1}")
 
@@ -101,7 +103,9 @@ class Latency:
     def __post_init__(self) -> None:
         for name, figure in (("coefficient", self.coefficient), ("fixed cost", self.fixed_cost)):
             if not (np.isfinite(figure) & (np.asarray(figure) >= 0)).all():
-                raise InvalidArgument(f"the {name} of a latency is finite and not negative, not {figure}")
+                raise InvalidArgument(
+                    f"the {name} of a latency is finite and not negative, not {figure}"
+                )
         power = np.asarray(self.power)
         if not ((power == 0) | ((power >= 1) & (power < np.inf))).all():
             raise InvalidArgument(f"the power of a latency is 0 or at least 1, not {self.power}")
@@ -109,7 +113,9 @@ class Latency:
     def times(self, network: Network, flow: Floats) -> Floats:
         """`t(y)` of all links at the link flows y: float64[m]."""
         raised = (flow / network.capacity) ** self.power
-        return np.asarray(network.free_flow_time * (1 + self.coefficient * raised) + self.fixed_cost)
+        return np.asarray(
+            network.free_flow_time * (1 + self.coefficient * raised) + self.fixed_cost
+        )
 
 
 @dataclass(frozen=True)
@@ -196,13 +202,23 @@ def assign(
     if not (np.isfinite(demand).all() and (demand >= 0).all()):
         raise InvalidArgument("demand must be finite and nonnegative")
     if (other := elsewhere.get()) is not None:
-        return other(network, latency, demand, objective, gap=gap, max_iterations=max_iterations, progress=progress)
+        return other(
+            network,
+            latency,
+            demand,
+            objective,
+            gap=gap,
+            max_iterations=max_iterations,
+            progress=progress,
+        )
     trips = demand[~np.eye(zones, dtype=np.bool_)]  # pairs of distinct zones, by origin
     roads = graph_of(network)
     costs = costs_of(network, latency, objective)
 
     with origins_at_once(threads) as each:
-        return _assigned(network, latency, trips, objective, roads, costs, each, gap, max_iterations, progress)
+        return _assigned(
+            network, latency, trips, objective, roads, costs, each, gap, max_iterations, progress
+        )
 
 
 def _assigned(
@@ -222,7 +238,12 @@ def _assigned(
     lost = load_trees(roads, costs, trips, incoming)
     if lost >= 0:
         raise no_path(lost, zones)
-    none = Paths(np.zeros(trips.size + 1, np.int64), np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
+    none = Paths(
+        np.zeros(trips.size + 1, np.int64),
+        np.zeros(1, np.int64),
+        np.empty(0, np.int32),
+        np.empty(0),
+    )
     paths = extended(none, trips > 0, trips, incoming, network.tail, each=each)
     flow = np.empty(network.tail.size)
     iteration = 0
@@ -316,7 +337,12 @@ def costs_of(network: Network, latency: Latency, objective: Objective) -> Costs:
     power = np.array(np.broadcast_to(latency.power, free.shape), dtype=np.float64)
     constant = power == 0
     power[constant] = 1.0
-    return Costs(np.where(constant, free + scale, free), np.where(constant, 0.0, scale), network.capacity, power)
+    return Costs(
+        np.where(constant, free + scale, free),
+        np.where(constant, 0.0, scale),
+        network.capacity,
+        power,
+    )
 
 
 def no_path(pair: int, zones: int) -> NoSolution:

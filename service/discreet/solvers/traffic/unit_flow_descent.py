@@ -52,12 +52,25 @@ class Terms:
     max_pair: float
 
     @classmethod
-    def of(cls, network: Network, latency: Latency, regularization: float, max_total: float, max_pair: float) -> Terms:
+    def of(
+        cls,
+        network: Network,
+        latency: Latency,
+        regularization: float,
+        max_total: float,
+        max_pair: float,
+    ) -> Terms:
         """Raises InvalidArgument for a latency that is not affine."""
         costs = costs_of(network, latency, "user_equilibrium")
         if ((costs.power != 1) & (costs.scale > 0)).any():
             raise InvalidArgument("the gradient method needs an affine latency")
-        return cls(costs.free, costs.scale / costs.capacity, regularization, max_total, min(max_pair, max_total))
+        return cls(
+            costs.free,
+            costs.scale / costs.capacity,
+            regularization,
+            max_total,
+            min(max_pair, max_total),
+        )
 
     @property
     def smoothness(self) -> float:
@@ -79,7 +92,9 @@ class Terms:
     def step_sizes(self, periods: int) -> Floats:
         """Line 5: eta_k = min(1/(alpha k), min(1, 2 alpha)/L), k = 1..N; never above 1/L."""
         alpha = self.regularization
-        return np.minimum(1 / (alpha * np.arange(1, periods + 1)), min(1.0, 2 * alpha) / self.smoothness)
+        return np.minimum(
+            1 / (alpha * np.arange(1, periods + 1)), min(1.0, 2 * alpha) / self.smoothness
+        )
 
     def reach(self, steps: Floats) -> float:
         """No entry of a point that is projected, `x - eta grad F`, is larger in modulus, for any allowed data."""

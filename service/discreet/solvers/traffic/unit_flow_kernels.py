@@ -110,7 +110,12 @@ def project_pairs(
     right = np.zeros((nodes, LANES))
     needed = np.zeros((nodes, LANES))
     matrix = np.zeros((values, LANES))
-    inverse, worst, slope, first_slope = np.zeros(LANES), np.zeros(LANES), np.zeros(LANES), np.zeros(LANES)
+    inverse, worst, slope, first_slope = (
+        np.zeros(LANES),
+        np.zeros(LANES),
+        np.zeros(LANES),
+        np.zeros(LANES),
+    )
     step, low, high, low_slope = np.zeros(LANES), np.zeros(LANES), np.zeros(LANES), np.zeros(LANES)
     shift, damping = np.ones(LANES), np.full(LANES, 0.1)
     accepted = np.zeros(LANES, dtype=np.bool_)
@@ -284,7 +289,13 @@ def load_flows(
 
 @numba.njit(cache=True, nogil=True)
 def decompose(
-    flow: Floats, nodes: int, tail: Ints, head: Ints, origin: Ints, destination: Ints, smallest: float
+    flow: Floats,
+    nodes: int,
+    tail: Ints,
+    head: Ints,
+    origin: Ints,
+    destination: Ints,
+    smallest: float,
 ) -> tuple[Ints, Floats, Ints, LinkIndices]:
     """How many paths each pair has; of all pairs' paths the shares, the lengths, and the links one after another.
 
@@ -350,4 +361,9 @@ def decompose(
             shares.append(share)
             lengths.append(length)
             counts[pair] += 1
-    return counts, np.array(shares), np.array(lengths, dtype=np.int64), np.array(found, dtype=np.int32)
+    return (
+        counts,
+        np.array(shares),
+        np.array(lengths, dtype=np.int64),
+        np.array(found, dtype=np.int32),
+    )

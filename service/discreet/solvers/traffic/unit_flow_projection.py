@@ -66,7 +66,12 @@ class UnitFlows:
 
     @classmethod
     def of_pairs(
-        cls, network: Network, *, origin: Ints | None = None, destination: Ints | None = None, upper: float = 1.0
+        cls,
+        network: Network,
+        *,
+        origin: Ints | None = None,
+        destination: Ints | None = None,
+        upper: float = 1.0,
     ) -> UnitFlows:
         """Of the given pairs, or of all ordered pairs of distinct zones, by origin.
 
@@ -96,7 +101,9 @@ class UnitFlows:
         """Operations of one Newton step of one pair, roughly."""
         return 6 * self.tail.size + 10 * self.nodes + int(self._factor.update.size)
 
-    def project(self, points: Floats, start: Floats | None = None, tolerance: float = TOLERANCE) -> Projection:
+    def project(
+        self, points: Floats, start: Floats | None = None, tolerance: float = TOLERANCE
+    ) -> Projection:
         """The nearest unit flows to `points` float64[p, m], finite.
 
         `start`: potentials of an earlier projection of similar points. Raises NoSolution where a pair has no unit flow
@@ -105,7 +112,9 @@ class UnitFlows:
         points = np.ascontiguousarray(points, dtype=np.float64)
         found = Projection(
             np.empty(points.shape),
-            np.zeros((self.pairs, self.nodes)) if start is None else np.array(start, dtype=np.float64),
+            np.zeros((self.pairs, self.nodes))
+            if start is None
+            else np.array(start, dtype=np.float64),
             np.empty(self.pairs),
         )
         everyone = np.arange(self.pairs)
@@ -140,7 +149,9 @@ class UnitFlows:
         self._solve(moved, pairs, found, tolerance, LAST_STEPS)
         found.potentials[pairs] += taken[pairs]
 
-    def _solve(self, points: Floats, pairs: Ints, found: Projection, tolerance: float, steps: int) -> None:
+    def _solve(
+        self, points: Floats, pairs: Ints, found: Projection, tolerance: float, steps: int
+    ) -> None:
         project_pairs(
             points,
             found.potentials,
@@ -162,7 +173,9 @@ class UnitFlows:
         origins = int(self.origin.max(initial=-1)) + 1
         incoming = np.empty((origins, self.nodes), dtype=np.int32)
         trees(graph(self.nodes, self.first_through_node, self.tail, self.head), cost, incoming)
-        for pair, (origin, destination) in enumerate(zip(self.origin.tolist(), self.destination.tolist(), strict=True)):
+        for pair, (origin, destination) in enumerate(
+            zip(self.origin.tolist(), self.destination.tolist(), strict=True)
+        ):
             node = destination
             while node != origin:
                 link = int(incoming[origin, node])

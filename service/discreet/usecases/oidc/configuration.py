@@ -15,7 +15,19 @@ from discreet.settings import Settings
 from discreet.usecases.access import ROLES
 
 ALGORITHMS = frozenset(
-    {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"}
+    {
+        "RS256",
+        "RS384",
+        "RS512",
+        "PS256",
+        "PS384",
+        "PS512",
+        "ES256",
+        "ES384",
+        "ES512",
+        "EdDSA",
+        "Ed25519",
+    }
 )
 """Signatures by a public key. Never `none`, and never HS…: with a public key for a secret anybody could make those."""
 
@@ -72,8 +84,15 @@ def configured(settings: Settings) -> Configuration | None:
     if settings.oidc_issuer is None:
         return None
     issuer = urlsplit(settings.oidc_issuer)
-    if not is_safe(settings.oidc_issuer) or issuer.query or issuer.fragment or len(settings.oidc_issuer) > 120:
-        raise DiscreetError("DISCREET_OIDC_ISSUER: an https:// address without query and fragment (http on loopback)")
+    if (
+        not is_safe(settings.oidc_issuer)
+        or issuer.query
+        or issuer.fragment
+        or len(settings.oidc_issuer) > 120
+    ):
+        raise DiscreetError(
+            "DISCREET_OIDC_ISSUER: an https:// address without query and fragment (http on loopback)"
+        )
     if settings.oidc_client_id is None:
         raise DiscreetError("DISCREET_OIDC_CLIENT_ID is needed beside DISCREET_OIDC_ISSUER")
     if settings.public_url is None or not is_safe(settings.public_url):
@@ -81,9 +100,13 @@ def configured(settings: Settings) -> Configuration | None:
             "DISCREET_PUBLIC_URL, https:// (http on loopback), is needed beside DISCREET_OIDC_ISSUER: the provider"
             " sends browsers back there"
         )
-    algorithms = frozenset(filter(None, (word.strip() for word in settings.oidc_algorithms.split(","))))
+    algorithms = frozenset(
+        filter(None, (word.strip() for word in settings.oidc_algorithms.split(",")))
+    )
     if not algorithms or not algorithms <= ALGORITHMS:
-        raise DiscreetError(f"DISCREET_OIDC_ALGORITHMS: some of {', '.join(sorted(ALGORITHMS))}, with commas")
+        raise DiscreetError(
+            f"DISCREET_OIDC_ALGORITHMS: some of {', '.join(sorted(ALGORITHMS))}, with commas"
+        )
     if settings.oidc_audience in ("", settings.oidc_client_id):
         raise DiscreetError(
             "DISCREET_OIDC_AUDIENCE: another word than the client's id, for which the provider makes ID tokens: these"
@@ -96,7 +119,9 @@ def configured(settings: Settings) -> Configuration | None:
         client_secret=_secret(settings),
         scopes=settings.oidc_scopes,
         audience=settings.oidc_audience,
-        callers=frozenset(filter(None, (word.strip() for word in settings.oidc_callers.split(",")))),
+        callers=frozenset(
+            filter(None, (word.strip() for word in settings.oidc_callers.split(",")))
+        ),
         roles_claim=settings.oidc_roles_claim,
         rules=_rules(settings.oidc_roles),
         name_claim=settings.oidc_name_claim,
@@ -134,11 +159,15 @@ def _secret(settings: Settings) -> str | None:
     if settings.oidc_client_secret_file is None:
         return settings.oidc_client_secret
     if settings.oidc_client_secret is not None:
-        raise DiscreetError("DISCREET_OIDC_CLIENT_SECRET and DISCREET_OIDC_CLIENT_SECRET_FILE: one of them")
+        raise DiscreetError(
+            "DISCREET_OIDC_CLIENT_SECRET and DISCREET_OIDC_CLIENT_SECRET_FILE: one of them"
+        )
     try:
         return settings.oidc_client_secret_file.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise DiscreetError(f"DISCREET_OIDC_CLIENT_SECRET_FILE cannot be read: {type(error).__name__}") from None
+        raise DiscreetError(
+            f"DISCREET_OIDC_CLIENT_SECRET_FILE cannot be read: {type(error).__name__}"
+        ) from None
 
 
 def _rules(written: str) -> tuple[Rule, ...]:

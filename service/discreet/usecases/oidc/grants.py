@@ -24,7 +24,9 @@ def granted(configuration: Configuration, claims: Mapping[str, Any]) -> Grant:
     Forbidden where they give none, and where they give roles in several tenants: a role in one never counts in another,
     and which one was meant is not guessed.
     """
-    values = [one for one in _listed(claim(claims, configuration.roles_claim)) if isinstance(one, str)]
+    values = [
+        one for one in _listed(claim(claims, configuration.roles_claim)) if isinstance(one, str)
+    ]
     found = [
         Grant(tenant, rule.role)
         for rule in configuration.rules
@@ -35,7 +37,8 @@ def granted(configuration: Configuration, claims: Mapping[str, Any]) -> Grant:
         raise Forbidden("the identity provider gives this person no role here", code="no_role")
     if len({one.tenant for one in found}) > 1:
         raise Forbidden(
-            "the identity provider gives this person roles in several tenants; one is needed", code="several_tenants"
+            "the identity provider gives this person roles in several tenants; one is needed",
+            code="several_tenants",
         )
     return found[0]
 

@@ -82,7 +82,9 @@ async def begin(services: Services, provider: Provider, place: str) -> Begun:
     return Begun(str(address), f"{text}.{logins.mac(services, 'sign-in', text).hex()}")
 
 
-async def finish(services: Services, provider: Provider, cookie: str, answer: Mapping[str, str]) -> Finished:
+async def finish(
+    services: Services, provider: Provider, cookie: str, answer: Mapping[str, str]
+) -> Finished:
     """Log in who comes back from the provider with this cookie and these parameters.
 
     Forbidden where the answer belongs to no login of this browser, or gives no role here; Unauthenticated where the
@@ -97,7 +99,8 @@ async def finish(services: Services, provider: Provider, cookie: str, answer: Ma
     issuer = answer.get("iss")
     if issuer != configuration.issuer and (issuer is not None or metadata.says_issuer):
         raise Forbidden(
-            "this answer is of another identity provider than the one that was asked", code="foreign_answer"
+            "this answer is of another identity provider than the one that was asked",
+            code="foreign_answer",
         )
     if "error" in answer or not answer.get("code"):
         raise Unauthenticated(_why(answer.get("error", "")), code="login_refused")
@@ -106,12 +109,18 @@ async def finish(services: Services, provider: Provider, cookie: str, answer: Ma
     if not isinstance(id_token, str):
         raise ProviderUnavailable("the identity provider sent no ID token")
     access_token = access_token if isinstance(access_token, str) else None
-    vouched = await tokens.id_token(provider, id_token, nonce=attempt.nonce, access_token=access_token)
+    vouched = await tokens.id_token(
+        provider, id_token, nonce=attempt.nonce, access_token=access_token
+    )
     vouched = await _completed(provider, vouched, access_token)
     person = await people.met(services, configuration, vouched)
     sid = vouched.claims.get("sid")
     opened = await logins.open_for_person(
-        services, person, issued_at=vouched.issued_at, sid=sid if isinstance(sid, str) else None, id_token=id_token
+        services,
+        person,
+        issued_at=vouched.issued_at,
+        sid=sid if isinstance(sid, str) else None,
+        id_token=id_token,
     )
     return Finished(opened, person, place)
 
@@ -126,8 +135,13 @@ async def logout_address(provider: Provider, id_token: str) -> str | None:
         return None
     if place is None:
         return None
-    fields = {"id_token_hint": id_token, "post_logout_redirect_uri": configuration.public_url + "/login"}
-    return str(prepare_grant_uri(place, configuration.client_id, "none", **fields)).replace("response_type=none&", "")
+    fields = {
+        "id_token_hint": id_token,
+        "post_logout_redirect_uri": configuration.public_url + "/login",
+    }
+    return str(prepare_grant_uri(place, configuration.client_id, "none", **fields)).replace(
+        "response_type=none&", ""
+    )
 
 
 async def _exchange(provider: Provider, code: str, verifier: str) -> dict[str, object]:
@@ -138,10 +152,15 @@ async def _exchange(provider: Provider, code: str, verifier: str) -> dict[str, o
     )
     method = "none"
     if configuration.client_secret is not None:
-        basic = "client_secret_basic" in metadata.client_methods or "client_secret_post" not in metadata.client_methods
+        basic = (
+            "client_secret_basic" in metadata.client_methods
+            or "client_secret_post" not in metadata.client_methods
+        )
         method = "client_secret_basic" if basic else "client_secret_post"
     client = ClientAuth(configuration.client_id, configuration.client_secret, method)
-    url, headers, body = client.prepare("POST", metadata.token_endpoint, {"Content-Type": FORM}, body)
+    url, headers, body = client.prepare(
+        "POST", metadata.token_endpoint, {"Content-Type": FORM}, body
+    )
     status, found = await provider.ask("POST", url, data=body, headers=headers)
     if status != 200:
         raise Unauthenticated(_why(str(found.get("error", ""))), code="login_refused")
@@ -151,17 +170,28 @@ async def _exchange(provider: Provider, code: str, verifier: str) -> dict[str, o
 async def _completed(provider: Provider, vouched: Vouched, access_token: str | None) -> Vouched:
     """With the provider's userinfo, where the ID token lacks the claim that gives roles."""
     endpoint = (await provider.metadata()).userinfo_endpoint
-    if claim(vouched.claims, provider.configuration.roles_claim) is not None or endpoint is None or not access_token:
+    if (
+        claim(vouched.claims, provider.configuration.roles_claim) is not None
+        or endpoint is None
+        or not access_token
+    ):
         return vouched
-    status, found = await provider.ask("GET", endpoint, headers={"Authorization": f"Bearer {access_token}"})
+    status, found = await provider.ask(
+        "GET", endpoint, headers={"Authorization": f"Bearer {access_token}"}
+    )
     if status != 200 or found.get("sub") != vouched.subject:
-        raise Unauthenticated("what the identity provider tells is of somebody else", code="login_refused")
-    return Vouched(vouched.subject, vouched.issued_at, vouched.expires_at, {**found, **vouched.claims})
+        raise Unauthenticated(
+            "what the identity provider tells is of somebody else", code="login_refused"
+        )
+    return Vouched(
+        vouched.subject, vouched.issued_at, vouched.expires_at, {**found, **vouched.claims}
+    )
 
 
 def _attempt(services: Services, word: str) -> _Attempt:
     state, nonce, verifier = (
-        _written(logins.mac(services, f"sign-in {use}", word)) for use in ("state", "nonce", "verifier")
+        _written(logins.mac(services, f"sign-in {use}", word))
+        for use in ("state", "nonce", "verifier")
     )
     return _Attempt(state, nonce, verifier)
 
@@ -190,5 +220,9 @@ def _foreign() -> Forbidden:
 
 def _why(error: str) -> str:
     """The provider's error code in words; its own sentences, which could be anybody's, are not repeated."""
-    known = error if error.isascii() and error.replace("_", "").isalnum() and len(error) <= 60 else "no reason"
+    known = (
+        error
+        if error.isascii() and error.replace("_", "").isalnum() and len(error) <= 60
+        else "no reason"
+    )
     return f"the identity provider did not let this login in ({known})"

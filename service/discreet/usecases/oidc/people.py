@@ -48,22 +48,38 @@ async def met(services: Services, configuration: Configuration, vouched: Vouched
         role=grant.role,
     )
     if known.tenant_id is None:
-        raise Forbidden("the identity provider gives this person a role in a tenant that is not here", code="no_role")
+        raise Forbidden(
+            "the identity provider gives this person a role in a tenant that is not here",
+            code="no_role",
+        )
     if known.removed or known.id is None:
-        raise Unauthenticated("this person was removed here; an owner or operator can undo that", code="person_removed")
+        raise Unauthenticated(
+            "this person was removed here; an owner or operator can undo that",
+            code="person_removed",
+        )
     if known.ended_at is not None and vouched.issued_at <= known.ended_at:
-        raise Unauthenticated("this person was logged out at the identity provider: log in again", code="token_ended")
+        raise Unauthenticated(
+            "this person was logged out at the identity provider: log in again", code="token_ended"
+        )
     name = principal_name(configuration.issuer, vouched.subject)
-    return Principal(known.tenant_id, name, grant.role, known.id, configuration.issuer, vouched.subject)
+    return Principal(
+        known.tenant_id, name, grant.role, known.id, configuration.issuer, vouched.subject
+    )
 
 
 def called(configuration: Configuration, vouched: Vouched) -> str | None:
     """What people call this person, if the token says so."""
     found = claim(vouched.claims, configuration.name_claim)
-    return found[:LONGEST_NAME] if isinstance(found, str) and found.isprintable() and found.strip() else None
+    return (
+        found[:LONGEST_NAME]
+        if isinstance(found, str) and found.isprintable() and found.strip()
+        else None
+    )
 
 
-async def page(services: Services, principal: Principal, subject: str | None = None) -> list[dict[str, Any]]:
+async def page(
+    services: Services, principal: Principal, subject: str | None = None
+) -> list[dict[str, Any]]:
     """Who came here by the identity provider: people of the own tenant, for an operator of all."""
     require(principal, *KEEPERS)
     tenant_id = None if principal.role == "operator" else principal.tenant_id
@@ -93,14 +109,18 @@ async def set_active(
     require(principal, *KEEPERS)
     issuer = services.settings.oidc_issuer if issuer is None else issuer
     if issuer is None:
-        raise InvalidInput("needed where no identity provider is set (DISCREET_OIDC_ISSUER)", pointer="/issuer")
+        raise InvalidInput(
+            "needed where no identity provider is set (DISCREET_OIDC_ISSUER)", pointer="/issuer"
+        )
     operator = principal.role == "operator"
     async with services.database.transaction(SYSTEM) as connection:
         if active:
             await identities.lock(connection, issuer, subject)
             if not operator and await identities.is_removed_everywhere(connection, issuer, subject):
                 raise Forbidden("an operator has removed this person everywhere")
-            changed = await identities.restore(connection, None if operator else principal.tenant_id, issuer, subject)
+            changed = await identities.restore(
+                connection, None if operator else principal.tenant_id, issuer, subject
+            )
             if not changed:
                 raise NotFound("no such person was removed", pointer="/subject")
             who = principal_name(issuer, subject)
@@ -110,12 +130,18 @@ async def set_active(
     return {"issuer": issuer, "subject": subject, "active": active}
 
 
-async def _remove(connection: Any, principal: Principal, tenant_id: str, issuer: str, subject: str) -> None:
+async def _remove(
+    connection: Any, principal: Principal, tenant_id: str, issuer: str, subject: str
+) -> None:
     everywhere = principal.role == "operator"
     await identities.lock(connection, issuer, subject)
-    await identities.remove(connection, new_id("per"), tenant_id, issuer, subject, everywhere=everywhere)
+    await identities.remove(
+        connection, new_id("per"), tenant_id, issuer, subject, everywhere=everywhere
+    )
     who = principal_name(issuer, subject)
-    await audit_log.note(connection, principal, "person.remove", who, tenant_id=tenant_id, everywhere=everywhere)
+    await audit_log.note(
+        connection, principal, "person.remove", who, tenant_id=tenant_id, everywhere=everywhere
+    )
 
 
 async def ended_by_provider(services: Services, provider: Provider, token: str) -> None:
@@ -126,7 +152,11 @@ async def ended_by_provider(services: Services, provider: Provider, token: str) 
     subject, session, moment = await tokens.logout_token(provider, token)
     issuer = provider.configuration.issuer
     async with services.database.transaction(SYSTEM) as connection:
-        subjects = [subject] if subject is not None else await identities.subjects_of(connection, issuer, session or "")
+        subjects = (
+            [subject]
+            if subject is not None
+            else await identities.subjects_of(connection, issuer, session or "")
+        )
         for one in subjects:
             for row in await identities.end(connection, issuer, one, moment):
                 who = principal_name(issuer, one)
@@ -135,6 +165,20 @@ async def ended_by_provider(services: Services, provider: Provider, token: str) 
 
 
 def _view(row: dict[str, Any]) -> dict[str, Any]:
-    names = ("id", "tenant", "issuer", "subject", "name", "role", "created_at", "last_used_at", "removed_at")
+    names = (
+        "id",
+        "tenant",
+        "issuer",
+        "subject",
+        "name",
+        "role",
+        "created_at",
+        "last_used_at",
+        "removed_at",
+    )
     principal = principal_name(row["issuer"], row["subject"])
-    return {**{name: row[name] for name in names}, "principal": principal, "everywhere": row["everywhere"]}
+    return {
+        **{name: row[name] for name in names},
+        "principal": principal,
+        "everywhere": row["everywhere"],
+    }

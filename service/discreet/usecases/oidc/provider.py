@@ -91,12 +91,17 @@ class Provider:
             return self._metadata
         async with self._metadata_lock:
             now = time.monotonic()
-            if now - self._metadata_at >= METADATA_SECONDS and now - self._tried_metadata_at >= UNKNOWN_SECONDS:
+            if (
+                now - self._metadata_at >= METADATA_SECONDS
+                and now - self._tried_metadata_at >= UNKNOWN_SECONDS
+            ):
                 try:
                     self._metadata = await self._discover()
                     self._metadata_at = now
                 except ProviderUnavailable as error:
-                    log.warning("the identity provider's metadata cannot be had", detail=error.detail)
+                    log.warning(
+                        "the identity provider's metadata cannot be had", detail=error.detail
+                    )
                 finally:
                     # From its end: a provider that says nothing for longer than this would be asked anew by each
                     # request that waited meanwhile, one after the other.
@@ -119,18 +124,28 @@ class Provider:
         return found
 
     async def ask(
-        self, method: str, url: str, *, data: str | None = None, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        url: str,
+        *,
+        data: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> tuple[int, dict[str, Any]]:
         """Status and JSON object of an answer. ProviderUnavailable where there is none, or another thing."""
         if not is_safe(url):
-            raise ProviderUnavailable("the identity provider publishes an address that is not https")
+            raise ProviderUnavailable(
+                "the identity provider publishes an address that is not https"
+            )
         body = b""
         try:
             async with (
                 asyncio.timeout(2 * SECONDS),
                 self._asking,
                 self._client.stream(
-                    method, url, content=data, headers={"Accept": "application/json", **(headers or {})}
+                    method,
+                    url,
+                    content=data,
+                    headers={"Accept": "application/json", **(headers or {})},
                 ) as answer,
             ):
                 async for part in answer.aiter_bytes():
@@ -151,19 +166,31 @@ class Provider:
     def _client(self) -> httpx.AsyncClient:
         """Made for the first call: with all the world's certificate authorities it takes 10 MB."""
         authorities = self.configuration.authorities
-        verify = True if authorities is None else ssl.create_default_context(cafile=str(authorities))
-        return httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=SECONDS, verify=verify)
+        verify = (
+            True if authorities is None else ssl.create_default_context(cafile=str(authorities))
+        )
+        return httpx.AsyncClient(
+            trust_env=False, follow_redirects=False, timeout=SECONDS, verify=verify
+        )
 
     async def _discover(self) -> Metadata:
         issuer = self.configuration.issuer
-        status, found = await self.ask("GET", issuer.rstrip("/") + "/.well-known/openid-configuration")
+        status, found = await self.ask(
+            "GET", issuer.rstrip("/") + "/.well-known/openid-configuration"
+        )
         if status != httpx.codes.OK or found.get("issuer") != issuer:
             raise ProviderUnavailable("what is published there is of another issuer")
-        needed: list[Any] = [found.get(name) for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")]
-        wanted: list[Any] = [found.get(name) for name in ("userinfo_endpoint", "end_session_endpoint")]
+        needed: list[Any] = [
+            found.get(name) for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")
+        ]
+        wanted: list[Any] = [
+            found.get(name) for name in ("userinfo_endpoint", "end_session_endpoint")
+        ]
         given = [*needed, *(one for one in wanted if one is not None)]
         if not all(isinstance(one, str) and is_safe(one) for one in given):
-            raise ProviderUnavailable("the identity provider publishes an address that is not https, or lacks one")
+            raise ProviderUnavailable(
+                "the identity provider publishes an address that is not https, or lacks one"
+            )
         methods = found.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
         return Metadata(
             authorization_endpoint=needed[0],
@@ -173,7 +200,9 @@ class Provider:
             end_session_endpoint=wanted[1],
             says_issuer=found.get("authorization_response_iss_parameter_supported") is True,
             client_methods=tuple(
-                filter(lambda one: isinstance(one, str), methods if isinstance(methods, list) else [])
+                filter(
+                    lambda one: isinstance(one, str), methods if isinstance(methods, list) else []
+                )
             ),
         )
 
@@ -212,7 +241,11 @@ def _usable(published: list[Any]) -> tuple[Key, ...]:
     """Public keys for signatures among these; what cannot be read, or is none, is passed over."""
     found = []
     for one in published[:MOST_KEYS]:
-        if not isinstance(one, dict) or one.get("kty") not in ("RSA", "EC", "OKP") or one.get("use", "sig") != "sig":
+        if (
+            not isinstance(one, dict)
+            or one.get("kty") not in ("RSA", "EC", "OKP")
+            or one.get("use", "sig") != "sig"
+        ):
             continue
         try:
             key = import_key(one)

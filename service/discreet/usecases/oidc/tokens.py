@@ -51,7 +51,9 @@ async def access_token(provider: Provider, token: str) -> Vouched:
     if configuration.audience is None:
         raise _refused("the API takes no access tokens here: DISCREET_OIDC_AUDIENCE is not set")
     header, claims = await _signed(provider, token, ACCESS_TYPES)
-    found = _vouched(JWTClaims(claims, header, _options(configuration, configuration.audience)), configuration)
+    found = _vouched(
+        JWTClaims(claims, header, _options(configuration, configuration.audience)), configuration
+    )
     typed = str(header.get("typ", "")).lower() in ACCESS_TYPES[:2]
     audience = claims["aud"]
     for_the_client = configuration.client_id in audience and isinstance(audience, list)
@@ -67,7 +69,9 @@ async def access_token(provider: Provider, token: str) -> Vouched:
     return found
 
 
-async def id_token(provider: Provider, token: str, *, nonce: str, access_token: str | None) -> Vouched:
+async def id_token(
+    provider: Provider, token: str, *, nonce: str, access_token: str | None
+) -> Vouched:
     """Who logged in, in answer to the request with this nonce. Unauthenticated when the token is no such answer."""
     configuration = provider.configuration
     assert nonce
@@ -76,7 +80,8 @@ async def id_token(provider: Provider, token: str, *, nonce: str, access_token: 
         raise _refused("this is a token of another kind than ID tokens")
     params = {"nonce": nonce, "client_id": configuration.client_id, "access_token": access_token}
     return _vouched(
-        CodeIDToken(claims, header, _options(configuration, configuration.client_id), params), configuration
+        CodeIDToken(claims, header, _options(configuration, configuration.client_id), params),
+        configuration,
     )
 
 
@@ -92,14 +97,19 @@ async def logout_token(provider: Provider, token: str) -> tuple[str | None, str 
     told = isinstance(events, dict) and LOGOUT_EVENT in events and "nonce" not in claims
     if (
         not told
-        or not all(one is None or (isinstance(one, str) and one.isprintable()) for one in (subject, session))
+        or not all(
+            one is None or (isinstance(one, str) and one.isprintable())
+            for one in (subject, session)
+        )
         or not (subject or session)
     ):
         raise _refused("this is no logout token")
     return subject, session, _moment(claims["iat"])
 
 
-async def _signed(provider: Provider, token: str, types: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
+async def _signed(
+    provider: Provider, token: str, types: tuple[str, ...]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Header and claims of a token that the provider has signed; nothing else of it is checked."""
     allowed = provider.configuration.algorithms
     if len(token) > LONGEST or not token.isascii():
@@ -110,7 +120,9 @@ async def _signed(provider: Provider, token: str, types: tuple[str, ...]) -> tup
         raise _refused("this is no token (JWT)") from None
     algorithm, kid, kind = header.get("alg"), header.get("kid"), header.get("typ", "")
     if algorithm not in allowed or "crit" in header or not (kid is None or isinstance(kid, str)):
-        raise _refused("this token is signed in a way that does not count here (DISCREET_OIDC_ALGORITHMS)")
+        raise _refused(
+            "this token is signed in a way that does not count here (DISCREET_OIDC_ALGORITHMS)"
+        )
     if not isinstance(kind, str) or kind.lower() not in types:
         raise _refused("this is a token of another kind")
     key = await provider.key(kid, algorithm)
@@ -140,9 +152,13 @@ def _check(claims: JWTClaims, configuration: Configuration) -> None:
     except ExpiredTokenError:
         raise Unauthenticated("this token has expired", code="token_expired") from None
     except ClaimError as error:
-        raise _refused(f"this token is not for this service, or not for now: {error.description}") from None
+        raise _refused(
+            f"this token is not for this service, or not for now: {error.description}"
+        ) from None
     except (TypeError, ValueError):  # a claim of another type than it has
-        raise _refused("this token is not for this service: one of its claims has a wrong type") from None
+        raise _refused(
+            "this token is not for this service: one of its claims has a wrong type"
+        ) from None
 
 
 def _vouched(claims: JWTClaims, configuration: Configuration) -> Vouched:

@@ -33,7 +33,9 @@ ATTEMPTS = 5
 """Of one question: a service that throttles says so with 503 `SlowDown`."""
 
 
-def copy(place: BucketPlace, address: Address, upload: Upload, room: Callable[[int], None], until: float) -> None:
+def copy(
+    place: BucketPlace, address: Address, upload: Upload, room: Callable[[int], None], until: float
+) -> None:
     """Write what the objects of this address hold to the upload, a part each, in the order of their names, until the
     monotonic clock says `until`. `room` is told the bytes that are to come, and refuses what is too much.
 
@@ -49,14 +51,18 @@ def copy(place: BucketPlace, address: Address, upload: Upload, room: Callable[[i
                 end = min(start + BLOCK_BYTES, size)
                 part = driver.ask(partial(driver.files.cat_file, name, start=start, end=end))
                 if len(part) != end - start:
-                    raise PlaceUnavailable("an object came shorter than the object storage says that it is")
+                    raise PlaceUnavailable(
+                        "an object came shorter than the object storage says that it is"
+                    )
                 upload.write(part)
             after = driver.ask(partial(driver.files.info, name, refresh=True))
             if (after["size"], after.get("ETag")) != (size, etag):
                 raise ContentChanged()
             upload.end_part()
     except FileNotFoundError as error:
-        raise PlaceRefused("there is no object of this name, or none that the pattern fits") from error
+        raise PlaceRefused(
+            "there is no object of this name, or none that the pattern fits"
+        ) from error
     finally:
         driver.close()
 
@@ -71,7 +77,11 @@ class _Driver:
             raise PlaceUnavailable("this installation reads no s3:// (extra `s3`)") from error
         path = {} if place.endpoint is None else {"s3": {"addressing_style": "path"}}
         retries = {"total_max_attempts": ATTEMPTS, "mode": "standard"}
-        patience = {"connect_timeout": CONNECT_SECONDS, "read_timeout": SILENT_SECONDS, "retries": retries}
+        patience = {
+            "connect_timeout": CONNECT_SECONDS,
+            "read_timeout": SILENT_SECONDS,
+            "retries": retries,
+        }
         self.files: Any = s3fs.S3FileSystem(
             anon=place.anonymous,
             key=None if place.access_key is None else place.access_key.get_secret_value(),
@@ -92,12 +102,18 @@ class _Driver:
             raise
         except Exception as error:
             # Its name and where it is from, not its words: they may hold an address or a key.
-            log.warning("bucket failed", error=f"{type(error).__module__}.{type(error).__qualname__}")
+            log.warning(
+                "bucket failed", error=f"{type(error).__module__}.{type(error).__qualname__}"
+            )
             if isinstance(error, PermissionError):
                 raise PlaceUnavailable("the object storage does not let this service in") from error
             if isinstance(error, Silent):
-                raise PlaceUnavailable(f"the object storage said nothing for {SILENT_SECONDS:g} s") from error
-            raise PlaceUnavailable("the object storage does not answer, or with an error") from error
+                raise PlaceUnavailable(
+                    f"the object storage said nothing for {SILENT_SECONDS:g} s"
+                ) from error
+            raise PlaceUnavailable(
+                "the object storage does not answer, or with an error"
+            ) from error
 
     def close(self) -> None:
         with suppress(Exception):
@@ -109,7 +125,9 @@ class _Driver:
 def _listed(driver: _Driver, address: Address) -> list[tuple[str, int, str | None]]:
     """Names, sizes and ETags of the objects, in the order of their names."""
     if not address.is_pattern:
-        entry = driver.ask(lambda: driver.files.info("/".join((address.host, *address.segments)), refresh=True))
+        entry = driver.ask(
+            lambda: driver.files.info("/".join((address.host, *address.segments)), refresh=True)
+        )
         if entry["type"] != "file":
             raise FileNotFoundError
         return [(str(entry["name"]), int(entry["size"]), entry.get("ETag"))]
@@ -140,7 +158,9 @@ class _Listing:
             return
         for page in self._pages(root + plain):
             for entry in page.get("CommonPrefixes" if rest else "Contents", ()):
-                name = str(entry["Prefix"])[len(root) : -1] if rest else str(entry["Key"])[len(root) :]
+                name = (
+                    str(entry["Prefix"])[len(root) : -1] if rest else str(entry["Key"])[len(root) :]
+                )
                 if not name or not fits(name, first):
                     continue
                 if rest:
@@ -151,7 +171,9 @@ class _Listing:
     def _pages(self, prefix: str) -> Iterator[dict[str, Any]]:
         question: dict[str, Any] = {"Bucket": self._bucket, "Prefix": prefix, "Delimiter": "/"}
         while True:
-            page = self._driver.ask(partial(self._driver.files.call_s3, "list_objects_v2", **question))
+            page = self._driver.ask(
+                partial(self._driver.files.call_s3, "list_objects_v2", **question)
+            )
             self._looked += 1 + len(page.get("Contents", ())) + len(page.get("CommonPrefixes", ()))
             if self._looked > MOST_LOOKED_THROUGH:
                 says = f"at most {MOST_LOOKED_THROUGH} names are looked through for a pattern: a narrower one is needed"

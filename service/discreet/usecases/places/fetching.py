@@ -55,10 +55,16 @@ async def fetch(services: Services, principal: Principal, text: str) -> Upload:
     upload.format = format_of(address.segments[-1], "")
     try:
         if address.is_pattern and upload.format != "parquet":
-            raise PlaceRefused("several files are read as one content where they are Parquet; name one")
+            raise PlaceRefused(
+                "several files are read as one content where they are Parquet; name one"
+            )
         async with asyncio.timeout(FETCH_SECONDS):
             await _copy(
-                services.settings, place, address, upload, lambda other: place_of(other, places, whose, principal.name)
+                services.settings,
+                place,
+                address,
+                upload,
+                lambda other: place_of(other, places, whose, principal.name),
             )
         upload.finish()
     except TimeoutError:
@@ -68,7 +74,9 @@ async def fetch(services: Services, principal: Principal, text: str) -> Upload:
         upload.close()
         raise
     # Never the address: it may hold a signature.
-    log.info("content fetched", scheme=address.scheme, bytes=upload.plain_bytes, parts=len(upload.parts))
+    log.info(
+        "content fetched", scheme=address.scheme, bytes=upload.plain_bytes, parts=len(upload.parts)
+    )
     return upload
 
 
@@ -81,7 +89,9 @@ def _threads() -> CapacityLimiter:
         return _limiter.get()
 
 
-async def _copy(settings: Settings, place: Place, address: Address, upload: Upload, place_for: web.AnyPlaceFor) -> None:
+async def _copy(
+    settings: Settings, place: Place, address: Address, upload: Upload, place_for: web.AnyPlaceFor
+) -> None:
     def room(coming: int) -> None:
         """Refuses what would be more than an upload may have."""
         is_json = upload.format == "json"
@@ -93,9 +103,13 @@ async def _copy(settings: Settings, place: Place, address: Address, upload: Uplo
     until = time.monotonic() + FETCH_SECONDS
     match place:
         case FolderPlace():
-            await anyio.to_thread.run_sync(local.copy, place, address, upload, room, until, limiter=_threads())
+            await anyio.to_thread.run_sync(
+                local.copy, place, address, upload, room, until, limiter=_threads()
+            )
         case BucketPlace():
-            await anyio.to_thread.run_sync(buckets.copy, place, address, upload, room, until, limiter=_threads())
+            await anyio.to_thread.run_sync(
+                buckets.copy, place, address, upload, room, until, limiter=_threads()
+            )
         case WebPlace():
             await web.copy(address, place_for, upload, room)
 

@@ -17,7 +17,13 @@ from contextlib import ExitStack, contextmanager
 from fnmatch import fnmatchcase
 
 from discreet.errors import Conflict
-from discreet.usecases.places.rules import PATTERN, Address, FolderPlace, PlaceRefused, PlaceUnavailable
+from discreet.usecases.places.rules import (
+    PATTERN,
+    Address,
+    FolderPlace,
+    PlaceRefused,
+    PlaceUnavailable,
+)
 from discreet.usecases.uploads import Upload
 
 READ_BYTES = 1 << 20
@@ -35,7 +41,11 @@ class ContentChanged(Conflict):
 
 
 def copy(
-    place: FolderPlace, address: Address, upload: Upload, room: Callable[[int], None], until: float = math.inf
+    place: FolderPlace,
+    address: Address,
+    upload: Upload,
+    room: Callable[[int], None],
+    until: float = math.inf,
 ) -> None:
     """Write what the files of this address hold to the upload, a part each, in the order of their names, until the
     monotonic clock says `until`: nobody can end the thread that this runs in.
@@ -67,14 +77,20 @@ def _files(folder: int, segments: tuple[str, ...], until: float) -> Iterator[int
         names = [first]
     else:
         with os.scandir(folder) as entries:
-            listed = sorted(entry.name for _, entry in zip(range(MOST_PARTS + 1), entries, strict=False))
+            listed = sorted(
+                entry.name for _, entry in zip(range(MOST_PARTS + 1), entries, strict=False)
+            )
         if len(listed) > MOST_PARTS:
-            raise PlaceRefused(f"a folder of at most {MOST_PARTS} files is looked through for a pattern")
+            raise PlaceRefused(
+                f"a folder of at most {MOST_PARTS} files is looked through for a pattern"
+            )
         names = [name for name in listed if fits(name, first)]
     for name in names:
         _require_time(until)
         with _opened(folder, name, _FOLDER | os.O_NOFOLLOW if rest else _FILE) as descriptor:
-            if descriptor is None:  # nothing, a link, a device; a folder beside the files, or a file beside the folders
+            if (
+                descriptor is None
+            ):  # nothing, a link, a device; a folder beside the files, or a file beside the folders
                 continue
             if rest:
                 yield from _files(descriptor, rest, until)

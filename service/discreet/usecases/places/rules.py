@@ -106,7 +106,9 @@ class Place(Frozen):
     tenants: Annotated[tuple[Word, ...], Field(min_length=1)] = Field(
         description="Names or ids of tenants; `*`: every one"
     )
-    principals: tuple[Word, ...] | None = Field(default=None, description="Of those, only these; absent: every owner")
+    principals: tuple[Word, ...] | None = Field(
+        default=None, description="Of those, only these; absent: every owner"
+    )
 
     @field_validator("url")
     @classmethod
@@ -153,9 +155,15 @@ class WebPlace(Place):
 
     SCHEME = "https"
 
-    private: bool = Field(default=False, description="It may be on loopback or in a private network")
-    authority: Path | None = Field(default=None, description="Certificates (PEM) of the authority that it is signed by")
-    authorization: SecretStr | None = Field(default=None, description="Sent to it alone, as the header Authorization")
+    private: bool = Field(
+        default=False, description="It may be on loopback or in a private network"
+    )
+    authority: Path | None = Field(
+        default=None, description="Certificates (PEM) of the authority that it is signed by"
+    )
+    authorization: SecretStr | None = Field(
+        default=None, description="Sent to it alone, as the header Authorization"
+    )
 
 
 class BucketPlace(Place):
@@ -163,9 +171,13 @@ class BucketPlace(Place):
 
     SCHEME = "s3"
 
-    endpoint: Word | None = Field(default=None, description="https:// address of the service; absent: AWS")
+    endpoint: Word | None = Field(
+        default=None, description="https:// address of the service; absent: AWS"
+    )
     region: Word | None = None
-    access_key: SecretStr | None = Field(default=None, description="Absent: what the environment of the service has")
+    access_key: SecretStr | None = Field(
+        default=None, description="Absent: what the environment of the service has"
+    )
     secret_key: SecretStr | None = None
     anonymous: bool = Field(default=False, description="Ask without any credentials")
 
@@ -183,10 +195,14 @@ def read_places(settings: Settings) -> list[Place]:
             closed = not stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077
             text = file.read(FILE_BYTES + 1)
     except OSError as error:
-        raise PlacesUnreadable(f"the file of places (DISCREET_CONTENT_PLACES): {error.strerror}") from error
+        raise PlacesUnreadable(
+            f"the file of places (DISCREET_CONTENT_PLACES): {error.strerror}"
+        ) from error
     try:
         whole = json.loads(text)
-        entries = whole["places"] if isinstance(whole, dict) and whole.keys() == {"places"} else None
+        entries = (
+            whole["places"] if isinstance(whole, dict) and whole.keys() == {"places"} else None
+        )
         if len(text) > FILE_BYTES or not isinstance(entries, list) or len(entries) > MOST_PLACES:
             raise ValueError
     except ValueError:
@@ -239,7 +255,9 @@ def parse(text: str) -> Address:
         path = path.partition("?")[0]
     if not slash:
         raise PlaceRefused("the address names a place and nothing in it")
-    return Address(scheme, _host(scheme, host), tuple(_segment(one, scheme) for one in path.split("/")), text)
+    return Address(
+        scheme, _host(scheme, host), tuple(_segment(one, scheme) for one in path.split("/")), text
+    )
 
 
 def _host(scheme: str, host: str) -> str:
@@ -248,7 +266,9 @@ def _host(scheme: str, host: str) -> str:
             raise PlaceRefused("file:///… names files of the service's own machine, and no other's")
         return ""
     if "@" in host:
-        raise PlaceRefused("an address without user and password is needed: the operator's file of places holds them")
+        raise PlaceRefused(
+            "an address without user and password is needed: the operator's file of places holds them"
+        )
     host = host.lower()
     name, port = host, ""
     if scheme == "https":
@@ -256,7 +276,9 @@ def _host(scheme: str, host: str) -> str:
             found = urlsplit("https://" + host)
             port = str(found.port or _PORTS["https"])
             name = host if found.port is None else host.rpartition(":")[0]
-            if found.netloc != host:  # a query that begins before the first slash: the path would be another
+            if (
+                found.netloc != host
+            ):  # a query that begins before the first slash: the path would be another
                 raise ValueError
         except ValueError:
             raise PlaceRefused("this is not the name of a host") from None
@@ -267,7 +289,9 @@ def _host(scheme: str, host: str) -> str:
                 raise PlaceRefused("this is not the name of a host") from None
     if not _HOST.fullmatch(name):
         raise PlaceRefused(
-            "this is not the name of a host" if scheme == "https" else "this is not the name of a bucket"
+            "this is not the name of a host"
+            if scheme == "https"
+            else "this is not the name of a bucket"
         )
     return f"{name}:{port}" if scheme == "https" else name
 
@@ -290,7 +314,9 @@ def _segment(written: str, scheme: str) -> str:
     return segment
 
 
-def place_of(address: Address, places: Sequence[Place], tenant: Sequence[str], principal: str) -> Place:
+def place_of(
+    address: Address, places: Sequence[Place], tenant: Sequence[str], principal: str
+) -> Place:
     """The place to which an address belongs, of those that the principal may use; the narrowest. PlaceRefused."""
     found = [place for place in places if place.lets(tenant, principal) and place.holds(address)]
     if not found:

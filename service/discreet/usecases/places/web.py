@@ -19,7 +19,14 @@ from urllib.parse import urljoin
 import anyio.to_thread
 import httpx
 
-from discreet.usecases.places.rules import Address, Place, PlaceRefused, PlaceUnavailable, WebPlace, parse
+from discreet.usecases.places.rules import (
+    Address,
+    Place,
+    PlaceRefused,
+    PlaceUnavailable,
+    WebPlace,
+    parse,
+)
 from discreet.usecases.public_addresses import CARRIERS, is_public
 from discreet.usecases.uploads import Upload, format_of
 
@@ -75,7 +82,9 @@ async def _follow(address: Address, place: WebPlace, upload: Upload, room: Room)
     raise PlaceUnavailable("the server says that it is too busy; nothing was registered")
 
 
-async def _ask(address: Address, place: WebPlace, upload: Upload, room: Room, attempt: int) -> Address | float | None:
+async def _ask(
+    address: Address, place: WebPlace, upload: Upload, room: Room, attempt: int
+) -> Address | float | None:
     """As `_follow`, or how many seconds to wait before asking again."""
     addresses = await resolve(place, address)
     where = addresses[(attempt - 1) % len(addresses)]  # one that is dead costs one attempt
@@ -85,9 +94,14 @@ async def _ask(address: Address, place: WebPlace, upload: Upload, room: Room, at
     if place.authorization is not None:
         headers["Authorization"] = place.authorization.get_secret_value()
     timeout = httpx.Timeout(SILENT_SECONDS, connect=CONNECT_SECONDS)
-    async with httpx.AsyncClient(verify=authority, trust_env=False, follow_redirects=False, timeout=timeout) as client:
+    async with httpx.AsyncClient(
+        verify=authority, trust_env=False, follow_redirects=False, timeout=timeout
+    ) as client:
         request = client.build_request(
-            "GET", url.copy_with(host=where), headers=headers, extensions={"sni_hostname": address.hostname}
+            "GET",
+            url.copy_with(host=where),
+            headers=headers,
+            extensions={"sni_hostname": address.hostname},
         )
         answer = await client.send(request, stream=True)
         try:
@@ -96,13 +110,17 @@ async def _ask(address: Address, place: WebPlace, upload: Upload, room: Room, at
             await answer.aclose()
 
 
-async def _answer(answer: httpx.Response, address: Address, upload: Upload, room: Room) -> Address | float | None:
+async def _answer(
+    answer: httpx.Response, address: Address, upload: Upload, room: Room
+) -> Address | float | None:
     status = answer.status_code
     if status in REDIRECTING:
         try:
             return parse(urljoin(address.text, answer.headers.get("location", "")))
         except (PlaceRefused, ValueError) as error:
-            raise PlaceRefused("the server redirects to an address of which nothing may be read") from error
+            raise PlaceRefused(
+                "the server redirects to an address of which nothing may be read"
+            ) from error
     if status in _AGAIN:
         after = answer.headers.get("retry-after", "")
         return min(float(after), LONGEST_PAUSE_SECONDS) if after.isdecimal() else 1.0
@@ -114,7 +132,9 @@ async def _answer(answer: httpx.Response, address: Address, upload: Upload, room
         raise PlaceUnavailable(f"the server answers with status {status}")
     if answer.headers.get("content-encoding", "identity") != "identity":
         raise PlaceUnavailable("the server sends it compressed, which nobody asked for")
-    upload.format = format_of(address.segments[-1], answer.headers.get("content-type", "").partition(";")[0].strip())
+    upload.format = format_of(
+        address.segments[-1], answer.headers.get("content-type", "").partition(";")[0].strip()
+    )
     declared = answer.headers.get("content-length", "")
     if declared.isdecimal():
         room(int(declared))

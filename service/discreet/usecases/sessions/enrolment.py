@@ -13,7 +13,14 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from discreet.errors import Conflict, Forbidden, InvalidInput, NotFound, Unauthenticated, Unavailable
+from discreet.errors import (
+    Conflict,
+    Forbidden,
+    InvalidInput,
+    NotFound,
+    Unauthenticated,
+    Unavailable,
+)
 from discreet.privacy.filters import Cap
 from discreet.privacy.units import delta_units, epsilon_units
 from discreet.problems.numbers import MAX_EPSILON
@@ -62,10 +69,14 @@ async def create_tokens(
             members = await sessions.group(connection, principal.tenant_id, group)
             if not members:
                 raise NotFound(f"there is no group {group}", pointer="/group")
-            await records.refuse_too_many(connection, session, [member["fingerprint"] for member in members])
+            await records.refuse_too_many(
+                connection, session, [member["fingerprint"] for member in members]
+            )
             columns = ("fingerprint", "name", "public_key", "account_id", "unit", "announcement")
             for member in members:
-                await sessions.put_agent(connection, job_id=job_id, **{name: member[name] for name in columns})
+                await sessions.put_agent(
+                    connection, job_id=job_id, **{name: member[name] for name in columns}
+                )
             await audit_log.note(connection, principal, "session.tokens", job_id, group=group)
             return {"session": session["id"], "link": str(link), "links": []}
         of = [None] * count if names is None else list(names)
@@ -74,7 +85,9 @@ async def create_tokens(
         macs = [_mac(services.secrets.pepper, session["id"], token) for token in tokens]
         await sessions.add_tokens(connection, job_id, zip(macs, of, strict=True), expires)
         await audit_log.note(connection, principal, "session.tokens", job_id, count=len(of))
-    links = [str(Link(session=session["id"], owner=owner, token=token, **where)) for token in tokens]
+    links = [
+        str(Link(session=session["id"], owner=owner, token=token, **where)) for token in tokens
+    ]
     return {"session": session["id"], "links": links, "link": None, "expires_at": expires}
 
 
@@ -115,12 +128,16 @@ async def enroll(services: Services, request: Enrolment) -> dict[str, str]:
         if invited not in (None, request.name):
             raise Forbidden("this token is for an agent of another name", code="name_differs")
         if session["roster"] is not None or job["state"] != "awaiting_agents":
-            if known is not None:  # its first answer was lost, or it comes back with an empty memory
+            if (
+                known is not None
+            ):  # its first answer was lost, or it comes back with an empty memory
                 return {"job": job["id"], "account": known["account_id"]}
             raise Conflict("the roster is signed; nobody can join any more", code="roster_signed")
         # Where nothing is charged, as under cryptography alone, accounts of any unit will do.
         if job["plan"]["events"] and request.unit != job["plan"]["unit"]:
-            raise Conflict(f"this job counts in the unit {job['plan']['unit']}", code="unit_differs")
+            raise Conflict(
+                f"this job counts in the unit {job['plan']['unit']}", code="unit_differs"
+            )
         await records.refuse_too_many(connection, session, [request.fingerprint])
         records.read_problem(job).check_announcement(announcement)
         account = await _agent_account(connection, session["tenant_id"], request, cap)
@@ -148,7 +165,9 @@ async def session_of(services: Services, session_id: str, fingerprint: str) -> s
     return str(session["job_id"])
 
 
-async def _use_token(services: Services, connection: Any, session: Mapping[str, Any], request: Enrolment) -> None:
+async def _use_token(
+    services: Services, connection: Any, session: Mapping[str, Any], request: Enrolment
+) -> None:
     outcome = "unknown"
     for pepper in services.secrets.peppers:
         mac = _mac(pepper, session["id"], request.token)
@@ -183,10 +202,17 @@ async def _agent_account(connection: Any, tenant_id: str, request: Enrolment, ca
         return account
     account = str(known[0]["id"])
     if known[0]["unit"] != request.unit:
-        raise Conflict(f"the account of this agent counts in the unit {known[0]['unit']}", code="unit_differs")
+        raise Conflict(
+            f"the account of this agent counts in the unit {known[0]['unit']}", code="unit_differs"
+        )
     balance = (await ledger.balances(connection, [account]))[account]
     if budgets.cap_of(balance) != cap and not await ledger.grant(
-        connection, account, cap=amounts, filters=limits, actor=request.fingerprint, reason="announced by the agent"
+        connection,
+        account,
+        cap=amounts,
+        filters=limits,
+        actor=request.fingerprint,
+        reason="announced by the agent",
     ):
         raise Conflict("more than the announced cap is spent already", code="cap_below_spent")
     return account
@@ -196,11 +222,18 @@ def _where(services: Services) -> dict[str, Any]:
     """What every link says of the server."""
     settings = services.settings
     if settings.rpc_address is None:
-        raise Unavailable("this API does not know where gRPC is: set DISCREET_RPC_ADDRESS", code="no_rpc")
+        raise Unavailable(
+            "this API does not know where gRPC is: set DISCREET_RPC_ADDRESS", code="no_rpc"
+        )
     host, _, port = settings.rpc_address.rpartition(":")
     key = services.secrets.signer.public_key().public_bytes_raw()
     host = host.strip("[]")
-    return {"host": host, "port": int(port), "server": signing.fingerprint(key), "tls": rpc_tls.pin(settings, host)}
+    return {
+        "host": host,
+        "port": int(port),
+        "server": signing.fingerprint(key),
+        "tls": rpc_tls.pin(settings, host),
+    }
 
 
 def _mac(pepper: bytes, session_id: str, token: str) -> bytes:

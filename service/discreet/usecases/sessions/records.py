@@ -24,7 +24,11 @@ def read_problem(job: Mapping[str, Any]) -> FederatedProblem:
 
 async def by_id(connection: Any, session_id: str) -> dict[str, Any] | None:
     """None also for what is no id: anybody may send any text."""
-    return await sessions.find_by_id(connection, session_id) if _SESSION.fullmatch(session_id) else None
+    return (
+        await sessions.find_by_id(connection, session_id)
+        if _SESSION.fullmatch(session_id)
+        else None
+    )
 
 
 async def find(
@@ -46,7 +50,9 @@ def refuse_unless_awaiting(job: Mapping[str, Any], session: Mapping[str, Any]) -
         raise Conflict("the roster is signed already", code="roster_signed")
 
 
-async def refuse_too_many(connection: Any, session: Mapping[str, Any], fingerprints: Sequence[str]) -> None:
+async def refuse_too_many(
+    connection: Any, session: Mapping[str, Any], fingerprints: Sequence[str]
+) -> None:
     there = {row["fingerprint"] for row in await sessions.agents(connection, session["job_id"])}
     if len(there | set(fingerprints)) > session["terms"]["agents"]:
         raise Conflict("as many agents as the job's terms allow have joined", code="session_full")

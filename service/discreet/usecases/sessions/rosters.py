@@ -68,15 +68,30 @@ async def approve(
     problem = records.read_problem(job)
     for one in rows:  # members of a group announced it for another job
         problem.check_announcement(one["announcement"])
-    budget = Budget(epsilon=int(session["budget"]["epsilon"]), delta=int(session["budget"]["delta"]))
-    plan = await anyio.to_thread.run_sync(problem.plan_federation, [records.member(row) for row in rows], budget)
-    if problem.signs_parameters and json.loads(roster).get("parameters") != plan.model_dump(mode="json")["parameters"]:
-        raise InvalidInput("the owner signs the parameters of this kind with the roster", pointer="/roster/parameters")
+    budget = Budget(
+        epsilon=int(session["budget"]["epsilon"]), delta=int(session["budget"]["delta"])
+    )
+    plan = await anyio.to_thread.run_sync(
+        problem.plan_federation, [records.member(row) for row in rows], budget
+    )
+    if (
+        problem.signs_parameters
+        and json.loads(roster).get("parameters") != plan.model_dump(mode="json")["parameters"]
+    ):
+        raise InvalidInput(
+            "the owner signs the parameters of this kind with the roster",
+            pointer="/roster/parameters",
+        )
     total = plan.total
     if total.epsilon > budget.epsilon or total.delta > budget.delta:
-        raise InvalidInput("these agents' announcements cost more than the job's budget", pointer="/roster")
+        raise InvalidInput(
+            "these agents' announcements cost more than the job's budget", pointer="/roster"
+        )
     if plan.events and any(one["unit"] != plan.unit for one in rows):
-        raise Conflict(f"this job counts in the unit {plan.unit}, an agent's account in another", code="unit_differs")
+        raise Conflict(
+            f"this job counts in the unit {plan.unit}, an agent's account in another",
+            code="unit_differs",
+        )
     async with services.database.transaction(principal.tenant_id) as connection:
         row = await jobs.lock(connection, job_id, principal.tenant_id)
         held = await sessions.lock(connection, job_id)
@@ -113,7 +128,9 @@ async def approve(
         )
         if save_as is not None:
             await sessions.save_group(connection, principal.tenant_id, save_as, rows)
-        await audit_log.note(connection, principal, "roster.sign", job_id, agents=len(rows), save_as=save_as)
+        await audit_log.note(
+            connection, principal, "roster.sign", job_id, agents=len(rows), save_as=save_as
+        )
         faults.point("approve.written")
         # Here, and not afterwards: a refusal of the database then says truly that nothing was changed.
         return await _show(connection, principal, job_id)
@@ -130,10 +147,14 @@ async def remove(services: Services, principal: Principal, job_id: str, fingerpr
         session, job = await records.find(connection, principal, job_id, hold=True)
         records.refuse_unless_awaiting(job, session)
         if not _FINGERPRINT.fullmatch(fingerprint):
-            raise InvalidInput("an agent is named by all 64 hexadecimal digits of it", pointer="/fingerprint")
+            raise InvalidInput(
+                "an agent is named by all 64 hexadecimal digits of it", pointer="/fingerprint"
+            )
         if not await sessions.remove_agent(connection, job_id, fingerprint):
             raise NotFound("no agent of this fingerprint has enrolled in this session")
-        await audit_log.note(connection, principal, "roster.remove_member", job_id, fingerprint=fingerprint)
+        await audit_log.note(
+            connection, principal, "roster.remove_member", job_id, fingerprint=fingerprint
+        )
 
 
 def charges(problem: FederatedProblem, plan: Plan) -> bool:
@@ -158,7 +179,12 @@ def _check_roster(
         read = json.loads(roster)
         head = (read["version"], read["session"], read["job"], read["kind"])
         listed = [
-            (str(one["fingerprint"]), one["name"], base64.b64decode(one["key"]), one["announcement"])
+            (
+                str(one["fingerprint"]),
+                one["name"],
+                base64.b64decode(one["key"]),
+                one["announcement"],
+            )
             for one in read["agents"]
         ]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -171,7 +197,9 @@ def _check_roster(
         issues.append(FieldIssue("/roster/agents", "agents stand once each, sorted by fingerprint"))
     terms = FederationTerms.model_validate(session["terms"])
     if not terms.least <= len(names) <= terms.agents:
-        asked = str(terms.agents) if terms.least == terms.agents else f"{terms.least} to {terms.agents}"
+        asked = (
+            str(terms.agents) if terms.least == terms.agents else f"{terms.least} to {terms.agents}"
+        )
         says = f"the job's terms ask for {asked} agents, the roster names {len(names)}; who has enrolled can be named"
         issues.append(FieldIssue("/roster/agents", says))
     for fingerprint, *figures in listed:
@@ -184,7 +212,10 @@ def _check_roster(
 
 
 def _view(
-    session: Mapping[str, Any], job: Mapping[str, Any], agents: Sequence[Mapping[str, Any]], tokens: dict[str, int]
+    session: Mapping[str, Any],
+    job: Mapping[str, Any],
+    agents: Sequence[Mapping[str, Any]],
+    tokens: dict[str, int],
 ) -> dict[str, Any]:
     listed = records.listed_of(session["roster"]) if session["roster"] is not None else set()
     terms = FederationTerms.model_validate(session["terms"])
@@ -214,7 +245,9 @@ def _view(
             for row in agents
         ],
         "roster": None if session["roster"] is None else bytes(session["roster"]).decode(),
-        "approve_by": job["created_at"] + timedelta(seconds=terms.approve_seconds) if waits else None,
+        "approve_by": job["created_at"] + timedelta(seconds=terms.approve_seconds)
+        if waits
+        else None,
         "approved_at": session["approved_at"],
         "round": session["round"],
     }

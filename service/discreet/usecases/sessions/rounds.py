@@ -96,7 +96,10 @@ async def take(services: Services, job_id: str, holder: str) -> SessionLease | N
     state = broadcast = released = None
     if session["sealed"] is not None:
         plain = sealing.unseal_whole(
-            services.secrets, session["content_key_id"], _sealed_name(job_id), bytes(session["sealed"])
+            services.secrets,
+            session["content_key_id"],
+            _sealed_name(job_id),
+            bytes(session["sealed"]),
         )
         size = int.from_bytes(plain[:8], "big")
         state, broadcast = plain[8 : 8 + size], plain[8 + size :]
@@ -128,7 +131,8 @@ async def take(services: Services, job_id: str, holder: str) -> SessionLease | N
         round=session["round"],
         session_state=state,
         broadcast=broadcast,
-        transcript=_bytes(session["transcript"]) or hashlib.sha256(_bytes(session["roster"]) or b"").digest(),
+        transcript=_bytes(session["transcript"])
+        or hashlib.sha256(_bytes(session["roster"]) or b"").digest(),
         touched=any(entry["kind"] == "data_touched" for entry in entries),
         released=released,
         traceparent=job["traceparent"],
@@ -185,10 +189,14 @@ async def end_unsigned(services: Services) -> int:
 async def seconds_to_join(services: Services, lease: SessionLease) -> float:
     """What is left of the time to join; may be negative."""
     async with services.database.transaction(SYSTEM) as connection:
-        return lease.terms.join_seconds - await sessions.seconds_since_approval(connection, lease.job_id)
+        return lease.terms.join_seconds - await sessions.seconds_since_approval(
+            connection, lease.job_id
+        )
 
 
-async def keep_receipt(services: Services, lease: SessionLease, fingerprint: str, receipt: Mapping[str, Any]) -> None:
+async def keep_receipt(
+    services: Services, lease: SessionLease, fingerprint: str, receipt: Mapping[str, Any]
+) -> None:
     """The agent's countersignature of its charge."""
     async with services.database.transaction(SYSTEM) as connection:
         await sessions.keep_receipt(connection, lease.job_id, fingerprint, receipt)
@@ -215,7 +223,13 @@ async def touch(services: Services, lease: SessionLease) -> None:
 
 @sealing_step
 async def keep(
-    services: Services, lease: SessionLease, *, number: int, state: bytes, broadcast: bytes, transcript: bytes
+    services: Services,
+    lease: SessionLease,
+    *,
+    number: int,
+    state: bytes,
+    broadcast: bytes,
+    transcript: bytes,
 ) -> None:
     """State and broadcast after `number` steps, sealed, before any agent sees the broadcast.
 
@@ -223,7 +237,10 @@ async def keep(
     """
     plain = len(state).to_bytes(8, "big") + state + broadcast
     keys = services.secrets
-    key_id, sealed = keys.content_key_id, sealing.seal_whole(keys, _sealed_name(lease.job_id), plain)
+    key_id, sealed = (
+        keys.content_key_id,
+        sealing.seal_whole(keys, _sealed_name(lease.job_id), plain),
+    )
     if not await sessions.keep_round(
         services.database,
         lease.job_id,
@@ -239,7 +256,13 @@ async def keep(
 
 @sealing_step
 async def keep_last(
-    services: Services, lease: SessionLease, *, number: int, broadcast: bytes, transcript: bytes, released: bytes
+    services: Services,
+    lease: SessionLease,
+    *,
+    number: int,
+    broadcast: bytes,
+    transcript: bytes,
+    released: bytes,
 ) -> None:
     """The end of the last step: what was released, and the broadcast for agents that come late. No state is left.
 
@@ -247,12 +270,20 @@ async def keep_last(
     """
     keys = services.secrets
     sealed = sealing.seal_whole(keys, _sealed_name(lease.job_id), bytes(8) + broadcast)
-    key_id, sealed_release = keys.content_key_id, sealing.seal_whole(keys, f"release/{lease.job_id}", released)
+    key_id, sealed_release = (
+        keys.content_key_id,
+        sealing.seal_whole(keys, f"release/{lease.job_id}", released),
+    )
     async with services.database.transaction(SYSTEM) as connection:
         if (await _hold(connection, lease))["cancel_requested"]:
             raise CancelRequested
         await sessions.keep(
-            connection, lease.job_id, number=number, key_id=key_id, sealed=sealed, transcript=transcript
+            connection,
+            lease.job_id,
+            number=number,
+            key_id=key_id,
+            sealed=sealed,
+            transcript=transcript,
         )
         await jobs.store_release(connection, lease.job_id, lease.attempt, key_id, sealed_release)
         still_known(services, keys)
@@ -270,7 +301,10 @@ async def farewell(services: Services, session_id: str) -> Farewell | None:
     broadcast = b""
     if session["sealed"] is not None:
         plain = sealing.unseal_whole(
-            services.secrets, session["content_key_id"], _sealed_name(job["id"]), bytes(session["sealed"])
+            services.secrets,
+            session["content_key_id"],
+            _sealed_name(job["id"]),
+            bytes(session["sealed"]),
         )
         broadcast = plain[8 + int.from_bytes(plain[:8], "big") :]
     return Farewell(

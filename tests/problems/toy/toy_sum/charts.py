@@ -17,11 +17,23 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
     """The sum alone."""
     drawn = figure([bars("total", ["all"], [result["total"]])], x="", y="sum")
     return [
-        Chart("total", "The sum", f"Of all numbers.{noise_of(plan)}", drawn, Table.of(("sum",), [(result["total"],)]))
+        Chart(
+            "total",
+            "The sum",
+            f"Of all numbers.{noise_of(plan)}",
+            drawn,
+            Table.of(("sum",), [(result["total"],)]),
+        )
     ]
 
 
-def draw(problem: dict[str, Any], result: dict[str, Any], path: Path, *, coordinates: ArrayLike | None = None) -> None:
+def draw(
+    problem: dict[str, Any],
+    result: dict[str, Any],
+    path: Path,
+    *,
+    coordinates: ArrayLike | None = None,
+) -> None:
     """The sum as a line."""
     from discreet.figures.curves import Curve, draw_curves
 

@@ -45,7 +45,11 @@ class ToySumDataset(Dataset):
 
     @classmethod
     def read_table(cls, public: ToySumPublic, table: pa.Table) -> Content:
-        return {"numbers": np.sort(integer_columns(table, {"number": (0, public.most)}, "/content")["number"])}
+        return {
+            "numbers": np.sort(
+                integer_columns(table, {"number": (0, public.most)}, "/content")["number"]
+            )
+        }
 
     @classmethod
     def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:

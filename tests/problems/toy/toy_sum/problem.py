@@ -67,7 +67,10 @@ class ToySum(ProblemOnData):
         return (Neighbours("toy_sum", problem, public, plan, left, right),)
 
     def otherwise(self, public: ToySumPublic) -> dict[str, dict[str, Any]]:
-        return {"negative": {"negative": not self.negative}, "uncertainty": {"uncertainty": not self.uncertainty}}
+        return {
+            "negative": {"negative": not self.negative},
+            "uncertainty": {"uncertainty": not self.uncertainty},
+        }
 
     def plan(self, public: ToySumPublic, budget: Budget) -> Plan:
         neighbours = "one person's number added or removed"
@@ -85,12 +88,18 @@ class ToySum(ProblemOnData):
         self, public: ToySumPublic, plan: Plan, confidence: float, around: Profile | None = None
     ) -> tuple[Expected, ...]:
         within = -plan.noise[0].scale * math.log(1 - confidence)  # of a Laplace law
-        return (Expected("total", within, "in all", f"the sum within {within:.3g} with {confidence:.0%}"),)
+        return (
+            Expected(
+                "total", within, "in all", f"the sum within {within:.3g} with {confidence:.0%}"
+            ),
+        )
 
     def release(self, public: ToySumPublic, plan: Plan, content: Content, noise: Noise) -> Released:
         return {"sum": noise.add(plan.events[0], content["numbers"].sum(keepdims=True))}
 
-    def finish(self, public: ToySumPublic, plan: Plan, released: Released, progress: Progress) -> Result:
+    def finish(
+        self, public: ToySumPublic, plan: Plan, released: Released, progress: Progress
+    ) -> Result:
         progress(1, 1)
         total = int(released["sum"][0])
         values: dict[str, Any] = {"total": total if self.negative else max(total, 0)}
