@@ -1,7 +1,8 @@
-"""Make `.venv` what a task of the Makefile needs: `python3.11 .ci/bootstrap.py runtime | test | all`.
+"""Make `.venv` what a task of the Makefile needs: `python3.11 .ci/bootstrap.py runtime | test |
+all`.
 
-It runs before anything is installed: standard library only. What is installed already, judged by the content of the
-lock files, is left alone; what was interrupted is done again.
+It runs before anything is installed: standard library only. What is installed already, judged by
+the content of the lock files, is left alone; what was interrupted is done again.
 """
 
 from __future__ import annotations
@@ -95,7 +96,8 @@ def bootstrap(kind: str) -> None:
 
 
 def read_stamp() -> dict:
-    """What is installed. A virtual environment that was moved, broken or left half unpacked is made again."""
+    """What is installed. A virtual environment that was moved, broken or left half unpacked is made
+    again."""
     empty = {"place": str(ROOT), "locks": {}, "project": None, "unpacking": False}
     if works():
         try:
@@ -120,7 +122,8 @@ def digest(content: bytes) -> str:
 
 
 def metadata(name: str) -> list:
-    """What an installed distribution takes from its pyproject.toml; the settings of linters are not among it."""
+    """What an installed distribution takes from its pyproject.toml; the settings of linters are not
+    among it."""
     content = tomllib.loads((ROOT / name).read_text(encoding="utf-8"))
     return [content["build-system"], content["project"], content["tool"]["hatch"]]
 
@@ -139,7 +142,8 @@ def call(command: list) -> subprocess.CompletedProcess:
 
 
 def make_venv() -> None:
-    """A virtual environment; without ensurepip (Debian without python3.11-venv) this interpreter's pip serves it."""
+    """A virtual environment; without ensurepip (Debian without python3.11-venv) this interpreter's
+    pip serves it."""
     say(f"making .venv with Python {sys.version.split()[0]}")
     if importlib.util.find_spec("venv") is None:
         raise Failed(
@@ -153,7 +157,8 @@ def make_venv() -> None:
 
 
 def pip(stamp: dict, count: int, *arguments: str) -> None:
-    """Run pip for the virtual environment, one line of progress, its whole output in .venv/bootstrap.log."""
+    """Run pip for the virtual environment, one line of progress, its whole output in
+    .venv/bootstrap.log."""
     command = [PYTHON, "-m", "pip"]
     if call([*command, "--version"]).returncode != 0:
         command = [sys.executable, "-m", "pip", "--python", PYTHON]

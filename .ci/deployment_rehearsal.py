@@ -1,18 +1,24 @@
-"""Build and run the image without a container engine: `.venv/bin/python .ci/deployment_rehearsal.py`, as root.
+"""Build and run the image without a container engine: `.venv/bin/python
+.ci/deployment_rehearsal.py`, as root.
 
-There is one source: the lines that run are those of `Dockerfile`, `.dockerignore` and `compose.yaml`, read from there.
+There is one source: the lines that run are those of `Dockerfile`, `.dockerignore` and
+`compose.yaml`, read from there.
 
-1. The context is copied as `.dockerignore` lets it. The stage `build` runs line by line in a folder of its own, mounted
-   where the Dockerfile says; the last stage gets what it copies from there, in a root of its own with this /usr.
-2. `docs/deployment/prepare-secrets.sh` makes the secrets, PostgreSQL (the binaries of the package) is started apart as
-   user `nobody`, and gets its roles from `docs/deployment/postgres/roles.sh`.
-3. Every service of compose.yaml that uses the image runs in a mount namespace of its own, as user 10001 without
-   capabilities, with a read-only root, its state folder and /tmp; its health check is asked until it passes. All are in
-   one network namespace, each with an address of loopback, which replaces 0.0.0.0 and 127.0.0.1 in its commands.
-4. Migration, first keys, a dataset through one API, its job by a worker, the result from the other API, the ledger
-   exported and verified; then SIGTERM, and everything must end in time with status 0 or by the signal.
+1. The context is copied as `.dockerignore` lets it. The stage `build` runs line by line in a folder
+   of its own, mounted where the Dockerfile says; the last stage gets what it copies from there, in
+   a root of its own with this /usr.
+2. `docs/deployment/prepare-secrets.sh` makes the secrets, PostgreSQL (the binaries of the package)
+   is started apart as user `nobody`, and gets its roles from `docs/deployment/postgres/roles.sh`.
+3. Every service of compose.yaml that uses the image runs in a mount namespace of its own, as user
+   10001 without capabilities, with a read-only root, its state folder and /tmp; its health check is
+   asked until it passes. All are in one network namespace, each with an address of loopback, which
+   replaces 0.0.0.0 and 127.0.0.1 in its commands.
+4. Migration, first keys, a dataset through one API, its job by a worker, the result from the other
+   API, the ledger exported and verified; then SIGTERM, and everything must end in time with status
+   0 or by the signal.
 
-What it cannot show: the base image itself, PostgreSQL's image, an engine's seccomp profile, published ports.
+What it cannot show: the base image itself, PostgreSQL's image, an engine's seccomp profile,
+published ports.
 """
 
 from __future__ import annotations
@@ -44,7 +50,7 @@ class Failed(Exception):
     """A step of the rehearsal failed; the message is for people."""
 
 
-# What the files say -------------------------------------------------------------------------------------------------
+# What the files say -------------------------------------------------------------------------------
 
 
 @dataclass
@@ -107,7 +113,8 @@ def read_dockerfile(text: str) -> list[Stage]:
 
 
 def context_files(root: Path) -> list[str]:
-    """What `.dockerignore` lets into the context: the last line that matches a path or a folder above it counts."""
+    """What `.dockerignore` lets into the context: the last line that matches a path or a folder
+    above it counts."""
     rules = [
         line
         for line in (root / ".dockerignore").read_text().splitlines()
@@ -142,7 +149,7 @@ def read_compose(text: str) -> dict[str, Any]:
     return dict(yaml.safe_load(re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text)))
 
 
-# The image ----------------------------------------------------------------------------------------------------------
+# The image ----------------------------------------------------------------------------------------
 
 
 def say(text: str) -> None:
@@ -180,7 +187,11 @@ def build(stages: list[Stage], work: Path) -> Path:
                 copy(context / source, work / "build" / folder.lstrip("/") / target)
         else:
             say(f"build: {rest[:100]}")
-            inner = f"mount --bind {shlex.quote(str(opt))} /opt && cd {folder} && exec /bin/sh -ec {shlex.quote(rest)}"
+            inner = (
+                f"mount --bind {shlex.quote(str(opt))} /opt && cd {folder} && exec /bin/sh "
+                "-ec "
+                f"{shlex.quote(rest)}"
+            )
             environment = {
                 **base,
                 **first.environment,
@@ -223,7 +234,8 @@ def copy(source: Path, target: Path) -> None:
 
 
 def make_root(root: Path) -> Path:
-    """Stands in for the base image: empty, with a copy of some of /etc and places where `mounts` puts the rest."""
+    """Stands in for the base image: empty, with a copy of some of /etc and places where `mounts`
+    puts the rest."""
     for name in ("usr", "etc", "proc", "dev", "tmp", "run/secrets", "opt", "var/lib", "var/tmp"):
         (root / name).mkdir(parents=True)
     for name in ("bin", "lib", "lib64", "sbin"):
@@ -254,10 +266,13 @@ def mounts(root: Path) -> str:
         if sys.base_prefix.startswith("/usr")
         else f"mount --bind -o ro {sys.base_prefix} {root}{sys.base_prefix}"
     )
-    return f"mount --bind -o ro /usr {root}/usr\n{prefix}\nmount -t proc proc {root}/proc\nmount --rbind /dev {root}/dev"
+    return (
+        f"mount --bind -o ro /usr {root}/usr\n{prefix}\nmount -t proc proc {root}/proc\nmount "
+        f"--rbind /dev {root}/dev"
+    )
 
 
-# Its containers -----------------------------------------------------------------------------------------------------
+# Its containers -----------------------------------------------------------------------------------
 
 
 @dataclass
@@ -393,7 +408,8 @@ class Engine:
 def start_postgres(
     compose: dict[str, Any], work: Path, python: Path, network: list[str]
 ) -> subprocess.Popen[bytes]:
-    """A server of its own, not embedded, as its image would start it: on TCP, with the roles script run once."""
+    """A server of its own, not embedded, as its image would start it: on TCP, with the roles script
+    run once."""
     find = "from discreet.installation.binaries import Binaries; print(Binaries.find().folder)"
     programs = Path(run([str(python), "-c", find]).strip()) / "bin"
     data = work / "postgres"
@@ -449,7 +465,7 @@ def start_postgres(
     return server
 
 
-# The rehearsal ------------------------------------------------------------------------------------------------------
+# The rehearsal ------------------------------------------------------------------------------------
 
 
 def ask(

@@ -1,4 +1,5 @@
-"""Pages of the documentation that are made when it is built: the HTTP API from the committed contract."""
+"""Pages of the documentation that are made when it is built: the HTTP API from the committed
+contract."""
 
 from __future__ import annotations
 
@@ -60,8 +61,11 @@ def api_page(contract: dict[str, Any]) -> str:
             if parameters := operation.get("parameters"):
                 lines += ["| parameter | in | | meaning |", "|---|---|---|---|"]
                 lines += [
-                    f"| `{each['name']}` | {each['in']} | {'required' if each.get('required') else ''} "
-                    f"| {_line(each.get('description') or each.get('schema', {}).get('description'))} |"
+                    f"| `{each['name']}` | {each['in']} | "
+                    f"{'required' if each.get('required') else ''} "
+                    "| "
+                    f"{_line(each.get('description') or each.get('schema', {}).get('description'))} "
+                    "|"
                     for each in parameters
                 ] + [""]
             for kind, content in operation.get("requestBody", {}).get("content", {}).items():
@@ -82,7 +86,8 @@ def api_page(contract: dict[str, Any]) -> str:
             lines += ["| field | type | | meaning |", "|---|---|---|---|"]
             lines += [
                 f"| `{field}` | {_type(each)} | {'required' if field in required else ''}"
-                f"{' private' if each.get('x-private') else ''} | {_line(each.get('description'))} |"
+                f"{' private' if each.get('x-private') else ''} | {_line(each.get('description'))} "
+                "|"
                 for field, each in properties.items()
             ]
         elif "enum" in schema:

@@ -1,7 +1,8 @@
 """What the walls around a child cost: `python .ci/measure_walls.py [TIMES]`.
 
-Two zygotes with everything loaded, one with all walls and one with namespaces and the change of user alone; children
-start, fail and end on both in turns. Prints the times from request to end, in milliseconds.
+Two zygotes with everything loaded, one with all walls and one with namespaces and the change of
+user alone; children start, fail and end on both in turns. Prints the times from request to end, in
+milliseconds.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ async def main(times: int) -> None:
         one = sorted(taken[name])
         tenth, median, late = (1e3 * one[len(one) * part // 10] for part in (1, 5, 9))
         print(
-            f"{name:10} p10 {tenth:.2f}  median {median:.2f}  p90 {late:.2f}  mean {1e3 * statistics.mean(one):.2f}"
+            f"{name:10} p10 {tenth:.2f}  median {median:.2f}  p90 {late:.2f}  mean "
+            f"{1e3 * statistics.mean(one):.2f}"
         )
         await zygote.stop()
 

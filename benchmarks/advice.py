@@ -1,9 +1,11 @@
-"""How true plans are: half the width of the intervals that results had, over what the plan said to expect.
+"""How true plans are: half the width of the intervals that results had, over what the plan said to
+expect.
 
-Truths, epsilons and problems are those of `benchmarks.coverage`; a few releases of each, as widths differ little from
-one to the next. Of an array a plan speaks of the number that noise moves most, of the middle one or of their mean, see
-`OF`; where a plan says "mostly noise", or a result has no interval, there is nothing to compare. On request: `make
-bench ARGS="advice --kinds routing"`; five releases or more are kept in `benchmarks/ADVICE.md`, a section a kind.
+Truths, epsilons and problems are those of `benchmarks.coverage`; a few releases of each, as widths
+differ little from one to the next. Of an array a plan speaks of the number that noise moves most,
+of the middle one or of their mean, see `OF`; where a plan says "mostly noise", or a result has no
+interval, there is nothing to compare. On request: `make bench ARGS="advice --kinds routing"`; five
+releases or more are kept in `benchmarks/ADVICE.md`, a section a kind.
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ def run(releases: int = RELEASES, kinds: str = "") -> list[dict[str, Any]]:
             "benchmark": f"advice: {' '.join(name)}",
             "ours": float(np.median(each)),
             "unit": "of the half width that was expected",
-            "note": f"{len(each)} cases; 10 to 90 % {_spread(each)}; within a third {_near(each):.0%}",
+            "note": f"{len(each)} cases; 10 to 90 % {_spread(each)}; within a third "
+            f"{_near(each):.0%}",
         }
         for name, each in found.items()
     ]

@@ -1,11 +1,13 @@
-"""What the API costs beside its one SELECT: `GET /v1/budgets/{id}` against a bare FastAPI route, and submissions.
+"""What the API costs beside its one SELECT: `GET /v1/budgets/{id}` against a bare FastAPI route,
+and submissions.
 
     python -m benchmarks.api
 
-The peer is FastAPI under the same uvicorn with one route that does one SELECT by primary key on a pool of the same
-kind and size, and sends the row's text: no key, no tenant, no quota, no metrics. Both are one process on one
-PostgreSQL, asked by the same client over as many connections, in short turns; the ratio is the median of those of
-neighbouring turns. The client writes bytes to sockets: a library would be slower than what it measures.
+The peer is FastAPI under the same uvicorn with one route that does one SELECT by primary key on a
+pool of the same kind and size, and sends the row's text: no key, no tenant, no quota, no metrics.
+Both are one process on one PostgreSQL, asked by the same client over as many connections, in short
+turns; the ratio is the median of those of neighbouring turns. The client writes bytes to sockets: a
+library would be slower than what it measures.
 """
 
 from __future__ import annotations

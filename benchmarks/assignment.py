@@ -1,7 +1,9 @@
-"""Traffic assignment against a conic solver and against the field's own package, and on a network of Chicago's size.
+"""Traffic assignment against a conic solver and against the field's own package, and on a network
+of Chicago's size.
 
-Times are CPU seconds of one thread: ours the best of several runs, a peer's of one. Every solver's relative gap is
-recomputed here from its link flows, with SciPy's Dijkstra; ours is run to the gap that the peer has reached.
+Times are CPU seconds of one thread: ours the best of several runs, a peer's of one. Every solver's
+relative gap is recomputed here from its link flows, with SciPy's Dijkstra; ours is run to the gap
+that the peer has reached.
 """
 
 from __future__ import annotations
@@ -97,14 +99,16 @@ def main() -> None:
     Console(width=180).print(table)
 
 
-# Instances ----------------------------------------------------------------------------------------------------------
+# Instances ----------------------------------------------------------------------------------------
 
 
 def chicago_size(seed: int = 1933, least_time: float = 0.0) -> tuple[Network, Floats]:
-    """A random city as large as the field's Chicago sketch network: 933 nodes, 2950 links, 387 zones, 93,135 pairs.
+    """A random city as large as the field's Chicago sketch network: 933 nodes, 2950 links, 387
+    zones, 93,135 pairs.
 
-    A shaken grid of 21 x 26 crossings with some diagonals and fast roads, to which 387 zones are tied by links that
-    take `least_time` minutes; trips fall off with distance. Flow over capacity is .54 in the mean and over 2 at most.
+    A shaken grid of 21 x 26 crossings with some diagonals and fast roads, to which 387 zones are
+    tied by links that take `least_time` minutes; trips fall off with distance. Flow over capacity
+    is .54 in the mean and over 2 at most.
     """
     rng = np.random.default_rng(seed)
     rows, columns, zones, pairs, trips = 21, 26, 387, 93_135, 630_000.0
@@ -145,8 +149,9 @@ def chicago_size(seed: int = 1933, least_time: float = 0.0) -> tuple[Network, Fl
 
 
 def city_size(seed: int = 2026, trips: float = 800_000.0) -> tuple[Network, Floats]:
-    """A random city: a shaken grid of 150 x 150 crossings, 89,400 links, of which every tenth street is twice as fast
-    and wide; a million pairs of 1,001 zones, crossings like others that trips lead through, with most trips near."""
+    """A random city: a shaken grid of 150 x 150 crossings, 89,400 links, of which every tenth
+    street is twice as fast and wide; a million pairs of 1,001 zones, crossings like others that
+    trips lead through, with most trips near."""
     rng = np.random.default_rng(seed)
     side, zones, pairs = 150, 1001, 1_000_000
     number = rng.permutation(side * side)  # of each crossing: the first are zones
@@ -183,7 +188,7 @@ def city_size(seed: int = 2026, trips: float = 800_000.0) -> tuple[Network, Floa
     return network, demand * (trips / demand.sum())
 
 
-# Measuring ----------------------------------------------------------------------------------------------------------
+# Measuring ----------------------------------------------------------------------------------------
 
 
 def compared(
@@ -208,7 +213,8 @@ def compared(
         "peer": peer,
         "peer_value": peer_seconds,
         "ratio": seconds / peer_seconds,
-        "note": f"{peer_seconds / seconds:,.0f} times faster; {note}, ours {found.relative_gap:.1e}",
+        "note": f"{peer_seconds / seconds:,.0f} times faster; {note}, ours "
+        f"{found.relative_gap:.1e}",
     }
 
 
@@ -232,12 +238,14 @@ def in_child(objective: Objective, gap: float) -> dict[str, Any]:
         "benchmark": f"assignment: Chicago size, {name}, BPR, to gap {gap:.0e}",
         "ours": seconds,
         "unit": "s",
-        "note": f"{iterations} iterations, gap {reached:.1e}, peak memory of the whole process {memory:.0f} MiB",
+        "note": f"{iterations} iterations, gap {reached:.1e}, peak memory of the whole process "
+        f"{memory:.0f} MiB",
     }
 
 
 def by_threads() -> list[dict[str, Any]]:
-    """City size to gap 1e-4 by one thread and by two, whose flows are the same bits: wall time, each once."""
+    """City size to gap 1e-4 by one thread and by two, whose flows are the same bits: wall time,
+    each once."""
     roads, trips = chicago_size()
     assign(roads, BPR, trips, "user_equilibrium", gap=1e-2, threads=2)  # compiles
     network, demand = city_size()
@@ -251,8 +259,14 @@ def by_threads() -> list[dict[str, Any]]:
     assert np.array_equal(flows[0], flows[1])
     assert gaps[0] == gaps[1] <= 1e-4
     full = flows[0] / network.capacity
-    note = f"{network.nodes:,} nodes, {network.tail.size:,} links, {np.count_nonzero(demand):,} pairs, gap {gaps[0]:.1e}"
-    note += f", {found.iterations} iterations; flow over capacity {np.quantile(full, 0.9):.2f} on one link in ten"
+    note = (
+        f"{network.nodes:,} nodes, {network.tail.size:,} links, {np.count_nonzero(demand):,} "
+        f"pairs, gap {gaps[0]:.1e}"
+    )
+    note += (
+        f", {found.iterations} iterations; flow over capacity {np.quantile(full, 0.9):.2f} on "
+        "one link in ten"
+    )
     return [
         {
             "benchmark": "assignment: city size, user equilibrium, BPR, to gap 1e-04",
@@ -267,7 +281,8 @@ def by_threads() -> list[dict[str, Any]]:
             "peer": "one thread",
             "peer_value": seconds[0],
             "ratio": seconds[1] / seconds[0],
-            "note": f"{seconds[0] / seconds[1]:.2f} times faster on {os.cpu_count()} cores; wall time, each once",
+            "note": f"{seconds[0] / seconds[1]:.2f} times faster on {os.cpu_count()} cores; wall "
+            "time, each once",
         },
     ]
 
@@ -276,7 +291,8 @@ def chicago_run(objective: Objective, gap: float) -> tuple[float, float, int, fl
     """CPU seconds (best of two), peak MiB of the process, iterations and recomputed gap."""
     network, demand = chicago_size()
     seconds, found = best(lambda: assign(network, BPR, demand, objective, gap=gap), 2)
-    # The resource usage of a child begins at its parent's; the high-water mark of the memory map is its own.
+    # The resource usage of a child begins at its parent's; the high-water mark of the memory map is
+    # its own.
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     memory = int(status["VmHWM"].split()[0]) / 1024
     return (
@@ -293,8 +309,8 @@ def relative_gap(
     """`(sum_a c_a y_a - sum_w d_w u_w) / sum_a c_a y_a`, for any solver's link flows."""
     factor = latency.coefficient * (latency.power + 1 if objective == "system_optimum" else 1)
     cost = network.free_flow_time * (1 + factor * (flows / network.capacity) ** latency.power)
-    # SciPy knows no centroids: their links lead to copies of them, which no link leaves. Its graphs have no parallel
-    # links either, nor has any network here.
+    # SciPy knows no centroids: their links lead to copies of them, which no link leaves. Its graphs
+    # have no parallel links either, nor has any network here.
     head = np.where(
         network.head < network.first_through_node, network.head + network.nodes, network.head
     )
@@ -307,13 +323,14 @@ def relative_gap(
     return (spent - float(np.sum(least * demand))) / spent
 
 
-# Peers --------------------------------------------------------------------------------------------------------------
+# Peers --------------------------------------------------------------------------------------------
 
 
 def by_clarabel(
     network: Network, latency: Latency, demand: Floats, objective: Objective
 ) -> tuple[Floats, float, float]:
-    """Link flows, CPU seconds, seconds inside Clarabel. One commodity an origin: the smallest model by link flows."""
+    """Link flows, CPU seconds, seconds inside Clarabel. One commodity an origin: the smallest model
+    by link flows."""
     import cvxpy as cp
 
     nodes, links, zones = network.nodes, network.tail.size, network.zones
@@ -351,7 +368,8 @@ def by_clarabel(
 def by_aequilibrae(
     network: Network, latency: Latency, demand: Floats, gap: float
 ) -> tuple[Floats, float]:
-    """Link flows and CPU seconds of the bi-conjugate Frank–Wolfe algorithm, its graph and matrix in memory."""
+    """Link flows and CPU seconds of the bi-conjugate Frank–Wolfe algorithm, its graph and matrix in
+    memory."""
     import pandas as pd
 
     os.environ["AEQ_SHOW_PROGRESS"] = "FALSE"  # read when it is imported

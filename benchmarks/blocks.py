@@ -1,7 +1,8 @@
-"""What it costs to be charged to thirty accounts instead of one: jobs accepted a second, in the same run.
+"""What it costs to be charged to thirty accounts instead of one: jobs accepted a second, in the
+same run.
 
-The statement that accepts jobs, as the service sends it, on a fresh database, with one submitter and with 16.
-Rounds alternate, so that both meet the same machine.
+The statement that accepts jobs, as the service sends it, on a fresh database, with one submitter
+and with 16. Rounds alternate, so that both meet the same machine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""How many typical jobs fit under a cap, as they are priced now and as they were: `make bench ARGS=capacity`.
+"""How many typical jobs fit under a cap, as they are priced now and as they were: `make bench
+ARGS=capacity`.
 
-Before: whatever is calibrated by a loss distribution cost epsilon²/2, a person's trips counted by their number alone,
-and the mechanism was the one of least noise in one job. Both columns are of jobs with the same noise.
+Before: whatever is calibrated by a loss distribution cost epsilon²/2, a person's trips counted by
+their number alone, and the mechanism was the one of least noise in one job. Both columns are of
+jobs with the same noise.
 """
 
 from __future__ import annotations
@@ -105,7 +107,8 @@ def run() -> list[dict[str, Any]]:
     """One row a job and cap. `coupled_qp` has no price: nothing is released by a mechanism."""
     return [
         {
-            "benchmark": f"jobs under ({cap.epsilon // EPSILON_UNIT}, 1e-5): {job.kind}, {job.what}",
+            "benchmark": f"jobs under ({cap.epsilon // EPSILON_UNIT}, 1e-5): {job.kind}, "
+            f"{job.what}",
             "ours": fitting(job.after, cap),
             "unit": "jobs",
             "peer": "before",

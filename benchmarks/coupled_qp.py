@@ -1,10 +1,12 @@
-"""Opened sums and bytes until vehicles are within 1e-4 of their optimum: `make bench ARGS=coupled_qp`, a minute.
+"""Opened sums and bytes until vehicles are within 1e-4 of their optimum: `make bench
+ARGS=coupled_qp`, a minute.
 
-The vehicles of `examples/ev_charging.py` (`energy`), whose costs make SPDS with the service's default steps slow, and
-`EV`, the same with a need of each hour instead of one over the night. Rounds: sums until objective and limit are within
-1e-4 of what CVXPY and Clarabel find, the first sum of `auto`, of slopes, included. Bytes: of one agent, sent and
-received, with `scheme: masking` as the machines of `secure_sum` send them; frames of one session are equally long, so
-two short sessions say what a long one takes.
+The vehicles of `examples/ev_charging.py` (`energy`), whose costs make SPDS with the service's
+default steps slow, and `EV`, the same with a need of each hour instead of one over the night.
+Rounds: sums until objective and limit are within 1e-4 of what CVXPY and Clarabel find, the first
+sum of `auto`, of slopes, included. Bytes: of one agent, sent and received, with `scheme: masking`
+as the machines of `secure_sum` send them; frames of one session are equally long, so two short
+sessions say what a long one takes.
 """
 
 from __future__ import annotations

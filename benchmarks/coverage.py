@@ -1,10 +1,12 @@
-"""How often the intervals of results hold what they would be without noise: every kind, over epsilons and truths.
+"""How often the intervals of results hold what they would be without noise: every kind, over
+epsilons and truths.
 
-Each case is released many times, with seeded noise, and every release is finished as a job's is. Of each quantity of
-`uncertainty.values`: the part of all its numbers, over all releases, whose interval holds the exact one. Nominal is
-`accuracy.LEVEL`. On request: `make bench ARGS="coverage --releases 20 --kinds dr_ensemble"`. A run with 1,000 releases
-or more of each kind and method is kept in `benchmarks/COVERAGE.md`, a section a kind. Cases are a function `cases()` in
-files of their own, named in `CASES`.
+Each case is released many times, with seeded noise, and every release is finished as a job's is. Of
+each quantity of `uncertainty.values`: the part of all its numbers, over all releases, whose
+interval holds the exact one. Nominal is `accuracy.LEVEL`. On request: `make bench ARGS="coverage
+--releases 20 --kinds dr_ensemble"`. A run with 1,000 releases or more of each kind and method is
+kept in `benchmarks/COVERAGE.md`, a section a kind. Cases are a function `cases()` in files of their
+own, named in `CASES`.
 """
 
 from __future__ import annotations
@@ -78,12 +80,13 @@ class Case:
     plan: Plan
     content: Content
     exact: Mapping[str, Any] | Callable[[int], Mapping[str, Any]] | None = None
-    """What the intervals are to hold, by quantity, perhaps of the release of a seed; None: what is finished of a
-    release without noise."""
+    """What the intervals are to hold, by quantity, perhaps of the release of a seed; None: what is
+    finished of a release without noise."""
     part: int = 0
     """Cases of one truth and price that differ in this are told of together."""
     repeats: int = 1
-    """How often it is released for each release that is asked for: where there are few cases of a method."""
+    """How often it is released for each release that is asked for: where there are few cases of a
+    method."""
 
 
 class Silent(Noise):
@@ -120,8 +123,9 @@ class Held:
 
 
 def run(releases: int = RELEASES, kinds: str = "", truths: str = "") -> list[dict[str, Any]]:
-    """Rows in the form of `benchmarks.__main__`, one a quantity of a case; `kinds`: only these, with commas between;
-    `truths`: only cases whose truth has one of these words, with semicolons between. Such a run is not kept."""
+    """Rows in the form of `benchmarks.__main__`, one a quantity of a case; `kinds`: only these,
+    with commas between; `truths`: only cases whose truth has one of these words, with semicolons
+    between. Such a run is not kept."""
     asked, words = set(filter(None, kinds.split(","))), list(filter(None, truths.split(";")))
     found: dict[tuple[Any, ...], Pooled] = {}
     made: Counter[tuple[str, str]] = Counter()
@@ -137,7 +141,8 @@ def run(releases: int = RELEASES, kinds: str = "", truths: str = "") -> list[dic
         keep(rows)
     return [
         {
-            "benchmark": f"coverage: {row['kind']} {row['method']}, {row['truth']}, epsilon {row['epsilon']:g}",
+            "benchmark": f"coverage: {row['kind']} {row['method']}, {row['truth']}, epsilon "
+            f"{row['epsilon']:g}",
             "ours": row["coverage"],
             "unit": row["quantity"],
             "note": f"worst twentieth {row['worst']:.3g}; width {row['width']:.3g} of the value; "
@@ -220,7 +225,8 @@ def finished(case: Case, noise: Noise) -> dict[str, Output]:
 
 
 def keep(rows: list[dict[str, Any]]) -> None:
-    """Write the rows into their kinds' sections of the page, and leave those of other kinds as they are."""
+    """Write the rows into their kinds' sections of the page, and leave those of other kinds as they
+    are."""
     _, *written = RESULTS.read_text().split("\n## ") if RESULTS.exists() else [""]
     sections = {text.split("\n", 1)[0].strip(): text.split("\n", 1)[1].strip() for text in written}
     for kind in dict.fromkeys(row["kind"] for row in rows):

@@ -1,8 +1,10 @@
-"""How often intervals of what closing a road changes hold, of 90 %: `python -m benchmarks.coverage_closing [TRUTHS]`.
+"""How often intervals of what closing a road changes hold, of 90 %: `python -m
+benchmarks.coverage_closing [TRUTHS]`.
 
-So many made-up towns (60) at each of five prices, each with a demand of its own (Sioux Falls' table or a grid's, every
-pair times a lognormal factor, then Poisson), one street closed both ways, either objective and either law, and one
-release each: what the true demand says without noise is what the interval has to hold. Nothing is kept of a run.
+So many made-up towns (60) at each of five prices, each with a demand of its own (Sioux Falls' table
+or a grid's, every pair times a lognormal factor, then Poisson), one street closed both ways, either
+objective and either law, and one release each: what the true demand says without noise is what the
+interval has to hold. Nothing is kept of a run.
 """
 
 from __future__ import annotations
@@ -84,8 +86,10 @@ def main(truths: int) -> None:
                     "" if math.isnan(row["width"]) else f", width {row['width']:.2g} of the value"
                 )
                 print(
-                    f"{row['truth']}, epsilon {row['epsilon']:g}, {row['quantity']}: {row['coverage']:.3f} of"
-                    f" {row['releases']} truths{width}; {row['none']:.0%} without; {row['noise']:.0%} called noise",
+                    f"{row['truth']}, epsilon {row['epsilon']:g}, {row['quantity']}: "
+                    f"{row['coverage']:.3f} of"
+                    f" {row['releases']} truths{width}; {row['none']:.0%} without; "
+                    f"{row['noise']:.0%} called noise",
                     flush=True,
                 )
 

@@ -1,4 +1,5 @@
-"""Cases of coverage: demand response on synthetic chains of several kinds, with and without what helps."""
+"""Cases of coverage: demand response on synthetic chains of several kinds, with and without what
+helps."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ EPSILONS = (0.2, 0.5, 1.0, 2.0, 4.0)
 CHAINS = ("sticky", "neighbours only", "lively", "one seldom")
 PARTICIPANTS = (120, 1000)
 SELDOM = 60
-"""Times as many releases of 1,000 loads hardly ever in one state: most say nothing of the load under control."""
+"""Times as many releases of 1,000 loads hardly ever in one state: most say nothing of the load
+under control."""
 OTHERS = range(1, 5)
 """Seeds of more chains like it, told of together."""
 DAYS = 20
@@ -32,8 +34,8 @@ DAYS = 20
 
 
 def chain(kind: str, states: int, rng: np.random.Generator) -> Floats:
-    """A transition matrix float64[n, n] of loads that mostly stay, move by one state, or anywhere; or that are hardly
-    ever in the last state."""
+    """A transition matrix float64[n, n] of loads that mostly stay, move by one state, or anywhere;
+    or that are hardly ever in the last state."""
     if kind == "sticky":
         return 0.6 * np.eye(states) + 0.4 * rng.dirichlet(np.full(states, 0.5), states)
     if kind == "lively":

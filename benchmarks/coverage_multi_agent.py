@@ -1,4 +1,5 @@
-"""Multi-agent coordination, for `benchmarks.coverage`: affine constraints, whose mean is that of the mean states."""
+"""Multi-agent coordination, for `benchmarks.coverage`: affine constraints, whose mean is that of
+the mean states."""
 
 from __future__ import annotations
 

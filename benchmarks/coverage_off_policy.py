@@ -1,4 +1,5 @@
-"""Cases of `coverage`: off-policy evaluation by each method whose results have intervals, on synthetic data."""
+"""Cases of `coverage`: off-policy evaluation by each method whose results have intervals, on
+synthetic data."""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ def cases() -> Iterator[Case]:
 
 
 def patients(seed: int, rewards: str) -> tuple[dict[str, Any], list[list[int]], np.ndarray]:
-    """Columns of trajectories, their topology and where they begin: each state leads to three others or to an end."""
+    """Columns of trajectories, their topology and where they begin: each state leads to three
+    others or to an end."""
     rng = np.random.default_rng(seed)
     P = np.zeros((STATES, STATES + 1))
     for s in range(STATES):
@@ -123,8 +125,8 @@ def chain() -> tuple[OffPolicyPublic, Content]:
 
 
 def stacked(seed: int, epsilon: float) -> Case:
-    """Walks of points in a square, and moments of two coordinates and a constant: what is to be held is what the same
-    sums say without noise, clipped and regularized alike."""
+    """Walks of points in a square, and moments of two coordinates and a constant: what is to be
+    held is what the same sums say without noise, clipped and regularized alike."""
     rng = np.random.default_rng([9, seed])
     steps: dict[str, list[Any]] = {name: [] for name in POINTS}
     person, x = np.arange(STACKED_PEOPLE), rng.uniform(-0.5, 0.5, (STACKED_PEOPLE, 2))

@@ -1,7 +1,8 @@
 """Random truths of coverage, of many kinds at once: what methods were not made for in particular.
 
-`dr_ensemble(seed, epsilon)` and `off_policy(seed, epsilon)` draw structure, size and what is public from the seed. The
-first `HELD_BACK` seeds stand in the table; whoever works on the intervals looks at others (1,000 and on).
+`dr_ensemble(seed, epsilon)` and `off_policy(seed, epsilon)` draw structure, size and what is public
+from the seed. The first `HELD_BACK` seeds stand in the table; whoever works on the intervals looks
+at others (1,000 and on).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def cases() -> Iterator[Case]:
             yield replace(off_policy(seed, epsilon), repeats=6)
 
 
-# Demand response ----------------------------------------------------------------------------------------------------
+# Demand response ----------------------------------------------------------------------------------
 
 
 def dr_ensemble(seed: int, epsilon: float) -> Case:
@@ -102,7 +103,7 @@ def _loads(
     return rows, P > 0
 
 
-# Off-policy evaluation ----------------------------------------------------------------------------------------------
+# Off-policy evaluation ----------------------------------------------------------------------------
 
 
 def off_policy(seed: int, epsilon: float) -> Case:

@@ -1,4 +1,5 @@
-"""Routing, for `benchmarks.coverage`: two networks, full and sparse demands, both objectives, trips and persons."""
+"""Routing, for `benchmarks.coverage`: two networks, full and sparse demands, both objectives, trips
+and persons."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from discreet.solvers.traffic.traffic_assignment import Network
 EPSILONS = (0.005, 0.025, 0.1, 0.5, 2)
 PERIODS = 5
 TRIPS = 36_060
-"""Of all periods: the mean noise of 552 pairs adds up to 3.1, .61, .15, .03 and .008 of them at these epsilons."""
+"""Of all periods: the mean noise of 552 pairs adds up to 3.1, .61, .15, .03 and .008 of them at
+these epsilons."""
 Ints = NDArray[np.int64]
 
 
@@ -110,7 +112,8 @@ def network_body(network: Network, factor: float) -> dict[str, Any]:
 
 
 def trips_content(total: Ints, clip: int | None) -> dict[str, Ints]:
-    """All trips, evenly over the periods; of persons with up to `clip` trips of one pair each: none is cut."""
+    """All trips, evenly over the periods; of persons with up to `clip` trips of one pair each: none
+    is cut."""
     period, origin, destination = np.indices((PERIODS, *total.shape)).reshape(3, -1)
     counts = (total // PERIODS)[origin, destination] + (
         period < (total % PERIODS)[origin, destination]

@@ -1,8 +1,9 @@
-"""How cost grows: assignment and projection with the network, LS-MDP with states, off-policy evaluation with
-trajectories, coupled QP with agents.
+"""How cost grows: assignment and projection with the network, LS-MDP with states, off-policy
+evaluation with trajectories, coupled QP with agents.
 
-CPU seconds of one thread, the best of three. Draws `docs/pictures/scaling-curves.png`, where parallel to the dashed
-line means that cost grows as the size does. On request: `make bench ARGS=curves`.
+CPU seconds of one thread, the best of three. Draws `docs/pictures/scaling-curves.png`, where
+parallel to the dashed line means that cost grows as the size does. On request: `make bench
+ARGS=curves`.
 """
 
 from __future__ import annotations

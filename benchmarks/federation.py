@@ -1,10 +1,11 @@
 """Rounds of a federated session against a minimal grpc.aio echo of the same size, in the same run.
 
-Both: one server process, one client process that plays all agents on streams of their own, messages of the same size,
-plain TCP on loopback. Ours does all that a real session does: all messages are signed and checked, every round
-waits for all agents, is computed in the session's isolated child, and is sealed and committed in PostgreSQL
-before the broadcast goes out. Real agents have machines of their own: what they do on their disks is left out, and the
-broadcast, one signed message for all of them, is checked once by the process that plays them.
+Both: one server process, one client process that plays all agents on streams of their own, messages
+of the same size, plain TCP on loopback. Ours does all that a real session does: all messages are
+signed and checked, every round waits for all agents, is computed in the session's isolated child,
+and is sealed and committed in PostgreSQL before the broadcast goes out. Real agents have machines
+of their own: what they do on their disks is left out, and the broadcast, one signed message for all
+of them, is checked once by the process that plays them.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ TURNS = 3
 
 
 def run() -> list[dict[str, Any]]:
-    """Messages a second, processor time and bytes a message, the echo's, and what signatures take."""
+    """Messages a second, processor time and bytes a message, the echo's, and what signatures
+    take."""
     sign, verify = _signature_seconds()
     with (
         tempfile.TemporaryDirectory(prefix="discreet-bench-") as folder,
@@ -70,7 +72,8 @@ def run() -> list[dict[str, Any]]:
             "benchmark": "federation, processor time of the server a message",
             "ours": seconds * 1e6,
             "unit": "us",
-            "note": f"least of {TURNS}; {verify * 1e6:.0f} us for the signature; without child and database",
+            "note": f"least of {TURNS}; {verify * 1e6:.0f} us for the signature; without child and "
+            "database",
             "peer": "grpc.aio echo of the same size",
             "peer_value": peer_seconds * 1e6,
             "ratio": seconds / peer_seconds,
@@ -105,7 +108,8 @@ def _processor_seconds(pid: int) -> float:
 
 
 def _signature_seconds() -> tuple[float, float]:
-    """One signature and its check: the fastest of ten batches, since other work on the machine only ever adds."""
+    """One signature and its check: the fastest of ten batches, since other work on the machine only
+    ever adds."""
     key = Identity.generate()
     statement = signing.message("ses_" + "0" * 26, bytes(32), 1, 1, 1, bytes(64))
     signature = key.sign(statement)
@@ -118,7 +122,7 @@ def _signature_seconds() -> tuple[float, float]:
     return sign / 100, verify / 100
 
 
-# Ours ---------------------------------------------------------------------------------------------------------------
+# Ours ---------------------------------------------------------------------------------------------
 
 
 class Service:
@@ -337,7 +341,7 @@ def _service(folder: Path) -> Iterator[Service]:
             end(process, (signal.SIGTERM, 30.0))
 
 
-# The peer -----------------------------------------------------------------------------------------------------------
+# The peer -----------------------------------------------------------------------------------------
 
 
 def _echo(sizes: tuple[int, int]) -> Run:

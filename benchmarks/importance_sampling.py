@@ -1,10 +1,12 @@
-"""What a policy is worth for these patients: released importance sampling beside the same weights without privacy.
+"""What a policy is worth for these patients: released importance sampling beside the same weights
+without privacy.
 
-3,000 made-up patients, drawn anew for each repetition, choose one of two treatments in each of eight steps, evenly; the
-target policy prefers one of them. Returns are 0 or 1, more often 1 where the target's treatment was chosen more often:
-strongly (.15 to .85, which is what clips cut off most of) or mildly (.55 to .75). So truths are known by enumeration.
-Without privacy: NumPy's own products of ratios, weighted, and unclipped. On request: `make bench
-ARGS=importance_sampling`, some minutes.
+3,000 made-up patients, drawn anew for each repetition, choose one of two treatments in each of
+eight steps, evenly; the target policy prefers one of them. Returns are 0 or 1, more often 1 where
+the target's treatment was chosen more often: strongly (.15 to .85, which is what clips cut off most
+of) or mildly (.55 to .75). So truths are known by enumeration. Without privacy: NumPy's own
+products of ratios, weighted, and unclipped. On request: `make bench ARGS=importance_sampling`, some
+minutes.
 """
 
 from __future__ import annotations
@@ -173,14 +175,16 @@ def run() -> Iterator[dict[str, Any]]:
     for cell in cells():
         relation = "number public" if cell["known"] else "number private"
         yield {
-            "benchmark": f"importance sampling, {cell['effect']} effect, mean square of weights {cell['square']:g}, "
+            "benchmark": f"importance sampling, {cell['effect']} effect, mean square of weights "
+            f"{cell['square']:g}, "
             f"{relation}, epsilon {cell['epsilon']:g}",
             "ours": cell["rmse"],
             "unit": "root mean square error",
             "peer": "NumPy without noise or clip",
             "peer_value": cell["rmse_plain"],
             "ratio": cell["rmse"] / cell["rmse_plain"],
-            "note": f"holds: clipped value {cell['covers_clipped']:.2f}, truth {cell['covers_truth']:.2f}, robust "
+            "note": f"holds: clipped value {cell['covers_clipped']:.2f}, truth "
+            f"{cell['covers_truth']:.2f}, robust "
             f"{cell['covers_robust']:.2f}, behaviour {cell['covers_behaviour']:.2f}, difference "
             f"{cell['covers_difference']:.2f}; clip {cell['clip']:.2g}",
         }

@@ -1,14 +1,17 @@
-"""How true the inverse is: accuracies are asked for, and releases at the epsilons that plans give keep them or not.
+"""How true the inverse is: accuracies are asked for, and releases at the epsilons that plans give
+keep them or not.
 
-Truths and problems are those of `benchmarks.coverage`, and patients of `benchmarks.importance_sampling`. Of each
-quantity that a kind tells of before a release, asked half widths are those of random epsilons with two digits, at a
-random confidence, others of each truth and number; once from public figures alone, and once around an earlier release:
-of the same data at epsilon 1, and of trips of tables whose pairs differ by a lognormal factor of deviation .15 ("like
-data") or .5. A plan speaks of the number that noise moves most, where `MOST` names its quantity, or of the middle one;
-it is chosen by half of the releases, and looked at in the other half. Total travel times are asked for in per cent
-once more, which are of the true one. Told are how often what was asked is kept, with exact tests of whether that is as
-often as was asked, and the smallest epsilon that would have done, in parts of the one found: by the errors' quantile,
-as errors go about as 1/epsilon, and of demand, whose noise is of few whole trips, by bisection with the same seeds. On
+Truths and problems are those of `benchmarks.coverage`, and patients of
+`benchmarks.importance_sampling`. Of each quantity that a kind tells of before a release, asked half
+widths are those of random epsilons with two digits, at a random confidence, others of each truth
+and number; once from public figures alone, and once around an earlier release: of the same data at
+epsilon 1, and of trips of tables whose pairs differ by a lognormal factor of deviation .15 ("like
+data") or .5. A plan speaks of the number that noise moves most, where `MOST` names its quantity, or
+of the middle one; it is chosen by half of the releases, and looked at in the other half. Total
+travel times are asked for in per cent once more, which are of the true one. Told are how often what
+was asked is kept, with exact tests of whether that is as often as was asked, and the smallest
+epsilon that would have done, in parts of the one found: by the errors' quantile, as errors go about
+as 1/epsilon, and of demand, whose noise is of few whole trips, by bisection with the same seeds. On
 request: `make bench ARGS="inverse --kinds routing"`; `LEAST_KEPT` releases or more are kept in
 `benchmarks/INVERSE.md`, a section a kind.
 """
@@ -56,7 +59,8 @@ PUBLIC, AROUND = "public figures", "an earlier release"
 OTHER = {"routing": {"an earlier release of like data": 0.15, "of data that differ by half": 0.5}}
 """Of trips: by what lognormal deviation each pair of the earlier data differs."""
 SURE = 0.01
-"""An accuracy is not met where it would be kept so seldom with this probability at most, were it kept as asked."""
+"""An accuracy is not met where it would be kept so seldom with this probability at most, were it
+kept as asked."""
 BISECTIONS = 7
 RESULTS = Path(__file__).with_name("INVERSE.md")
 HEAD = """# Accuracies that were asked for
@@ -125,7 +129,8 @@ def run(releases: int = RELEASES, kinds: str = "") -> list[dict[str, Any]]:
             "benchmark": f"inverse: {kind} {' '.join(name)}",
             "ours": len(told) - sum(one.missed for one in told),
             "unit": f"of {len(told)} accuracies met",
-            "note": f"kept less asked {_margin(told):+.3f}, chance {_chance(told):.2g}; smallest epsilon / found: "
+            "note": f"kept less asked {_margin(told):+.3f}, chance {_chance(told):.2g}; smallest "
+            "epsilon / found: "
             "median {1:.3f}, 10 to 90 % {0:.3f} to {2:.3f}".format(*_spread(told)),
         }
         for kind, answers in found.items()
@@ -173,7 +178,8 @@ def _spread(told: list[Told]) -> tuple[float, float, float]:
 
 
 def _truths() -> Iterator[Case]:
-    """Each problem on each truth once, as coverage has them at several epsilons, and without intervals of its own."""
+    """Each problem on each truth once, as coverage has them at several epsilons, and without
+    intervals of its own."""
     seen = set()
     for case in (*all_cases(), *_weighted()):
         key = case.kind, case.method, case.truth
@@ -183,7 +189,8 @@ def _truths() -> Iterator[Case]:
 
 
 def _weighted() -> Iterator[Case]:
-    """Importance sampling, whose cap on weights, and so what it answers without noise, goes with epsilon."""
+    """Importance sampling, whose cap on weights, and so what it answers without noise, goes with
+    epsilon."""
     for square in SQUARES:
         for effect in ("strong", "mild"):
             public = patients(known=True)
@@ -224,7 +231,8 @@ def _earlier(case: Case, deviation: float) -> Profile | None:
 
 
 def _exact(case: Case, plan: Plan, seeds: range, quantity: str) -> Floats | None:
-    """What releases of this plan would answer without noise: float64[1 or seeds, numbers]; None of no such field."""
+    """What releases of this plan would answer without noise: float64[1 or seeds, numbers]; None of
+    no such field."""
     if isinstance(case.exact, partial):  # at the states that each release came by
         problem, public, _, *others = case.exact.args
         found = [case.exact.func(problem, public, plan, *others, seed) for seed in seeds]
@@ -329,8 +337,8 @@ def _keeps(errors: Floats, within: float) -> Any:
 def _within(
     case: Case, quantity: str, epsilon: float, confidence: float, around: Profile | None, of: float
 ) -> float | None:
-    """The half width that is expected at this epsilon, to two digits, or `of` in per cent with two digits; None where
-    none is."""
+    """The half width that is expected at this epsilon, to two digits, or `of` in per cent with two
+    digits; None where none is."""
     try:
         plan = case.problem.draft(case.public, _budget(epsilon))
     except InvalidInput:
@@ -344,7 +352,8 @@ def _within(
 
 def _released(case: Case, plan: Plan, seed: int, quantity: str) -> Any:
     released = case.problem.release(case.public, plan, case.content, Noise.seeded(seed))
-    # Demand as profiles tell it, where they do: what is finished of a release beside that takes longer.
+    # Demand as profiles tell it, where they do: what is finished of a release beside that takes
+    # longer.
     profile = case.problem.profile(case.public, plan, released) if quantity in EXACT else None
     if profile is not None:
         return np.asarray(profile[quantity], dtype=np.float64).ravel()

@@ -1,4 +1,5 @@
-"""What the service adds to a job: API, queue, child processes and ledger, against the same work in one process."""
+"""What the service adds to a job: API, queue, child processes and ledger, against the same work in
+one process."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ JOBS = 20
 
 
 def run() -> list[dict[str, Any]]:
-    """Seconds a job in sequence and jobs a second in parallel, minus nothing; memory of all processes."""
+    """Seconds a job in sequence and jobs a second in parallel, minus nothing; memory of all
+    processes."""
     body = Routing.example()
     spec = body["problem"].pop("dataset")
     direct = _direct(*read_example(Routing))
@@ -54,7 +56,10 @@ def run() -> list[dict[str, Any]]:
         with running(settings):
             start_warm = time.perf_counter() - started
     one = statistics.median(seconds)
-    note = f"of which {quantum} s are padding: the time that opening and touching data take, whatever they are"
+    note = (
+        f"of which {quantum} s are padding: the time that opening and touching data take, "
+        "whatever they are"
+    )
     return [
         _row(
             "job, submit to result",

@@ -1,13 +1,15 @@
-"""What a reservation costs: the transaction that accepts a job against a bare transaction of three inserts.
+"""What a reservation costs: the transaction that accepts a job against a bare transaction of three
+inserts.
 
     python -m benchmarks.ledger
 
-Ours is the whole of what `POST /v1/jobs` writes (idempotency record, reservation with its hash-chained entry on every
-account, job, queue entry, first event), called as the use case calls it, without HTTP: submitters who meet on an
-account go together, as in an API process. The use case plans one problem again and again, so its plan is kept; it logs
-as the service does, to nowhere. The peer inserts three rows of
-the same sizes into plain tables, with nothing to check and nothing to lock. Same server, durable settings, same driver
-and pool, in short turns; a ratio is the median of the ratios of neighbouring turns, since machines have other work too.
+Ours is the whole of what `POST /v1/jobs` writes (idempotency record, reservation with its
+hash-chained entry on every account, job, queue entry, first event), called as the use case calls
+it, without HTTP: submitters who meet on an account go together, as in an API process. The use case
+plans one problem again and again, so its plan is kept; it logs as the service does, to nowhere. The
+peer inserts three rows of the same sizes into plain tables, with nothing to check and nothing to
+lock. Same server, durable settings, same driver and pool, in short turns; a ratio is the median of
+the ratios of neighbouring turns, since machines have other work too.
 """
 
 from __future__ import annotations

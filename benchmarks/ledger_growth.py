@@ -1,12 +1,14 @@
-"""What the ledger's part of a job's life costs on a young ledger, and on one with a history and old statistics.
+"""What the ledger's part of a job's life costs on a young ledger, and on one with a history and old
+statistics.
 
     python -m benchmarks.ledger_growth [JOBS]
 
-A job on one account, and one on thirty, as a job over thirty blocks or a federated one of thirty agents has. One
-session runs all of it, as a worker's pooled connection does, so its plans are as old as the ledger. Statistics are
-those of accounts just opened, and autovacuum is off: so things may stand until ANALYZE comes by. Each step is a
-statement of its own, and durable. `ratio` is the median of the last jobs by the median of the first. The same is done
-again with the functions as they were before migration 0018.
+A job on one account, and one on thirty, as a job over thirty blocks or a federated one of thirty
+agents has. One session runs all of it, as a worker's pooled connection does, so its plans are as
+old as the ledger. Statistics are those of accounts just opened, and autovacuum is off: so things
+may stand until ANALYZE comes by. Each step is a statement of its own, and durable. `ratio` is the
+median of the last jobs by the median of the first. The same is done again with the functions as
+they were before migration 0018.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ STEPS: dict[str, LiteralString] = {
 
 
 def run(jobs: int = JOBS) -> list[dict[str, Any]]:
-    """Median milliseconds of each step at the end of the history; the peer is its beginning, in the same run."""
+    """Median milliseconds of each step at the end of the history; the peer is its beginning, in the
+    same run."""
     rows = []
     for note, count in itertools.product(("", "functions as before 0018"), ACCOUNTS):
         with (
@@ -55,7 +58,8 @@ def run(jobs: int = JOBS) -> list[dict[str, Any]]:
             found = measure(settings, count, jobs)
         for step, (first, last) in found.items():
             row = {
-                "benchmark": f"ledger, {step} a job on {count} account{'s' if count > 1 else ''}, {jobs} jobs later"
+                "benchmark": f"ledger, {step} a job on {count} account{'s' if count > 1 else ''}, "
+                f"{jobs} jobs later"
             }
             times = {
                 "ours": last,
@@ -108,5 +112,6 @@ def measure(settings: Settings, count: int, jobs: int) -> dict[str, tuple[float,
 if __name__ == "__main__":
     for row in run(int(sys.argv[1]) if len(sys.argv) > 1 else JOBS):
         print(
-            f"{row['benchmark']}: {row['peer_value']:.3g} -> {row['ours']:.3g} ms ({row['ratio']:.3g}) {row['note']}"
+            f"{row['benchmark']}: {row['peer_value']:.3g} -> {row['ours']:.3g} ms "
+            f"({row['ratio']:.3g}) {row['note']}"
         )

@@ -1,7 +1,8 @@
 """Linearly-solvable decision processes against plain loops, and how they scale.
 
-Times are CPU seconds of one thread: ours the best of several runs; a loop's from some of its steps, all of which cost
-the same, in the same run. Both find ln z, from the same matrix, utility and gamma; that they agree is checked.
+Times are CPU seconds of one thread: ours the best of several runs; a loop's from some of its steps,
+all of which cost the same, in the same run. Both find ln z, from the same matrix, utility and
+gamma; that they agree is checked.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ def measured() -> list[dict[str, Any]]:
 
 
 def against_loops(states: int, steps: int, with_policy: bool = False) -> dict[str, Any]:
-    """The plain double loop over steps and states: with the sum over successors in Python, too, or in NumPy."""
+    """The plain double loop over steps and states: with the sum over successors in Python, too, or
+    in NumPy."""
     P, U = dense(states, steps)
     found = solve(P, U, GAMMA)
 
@@ -125,7 +127,7 @@ def seconds(work: Callable[[], object], runs: int = RUNS) -> float:
     return best
 
 
-# The loops ----------------------------------------------------------------------------------------------------------
+# The loops ----------------------------------------------------------------------------------------
 
 
 def python_rows(

@@ -1,8 +1,10 @@
-"""Certificates in a transparency log of a million entries: how large their proofs are, and how long a check takes.
+"""Certificates in a transparency log of a million entries: how large their proofs are, and how long
+a check takes.
 
-A certificate of one ledger entry, with the checkpoint of the log, three witnesses' cosignatures and the path to its
-leaf; it is checked whole, with no server, as `discreet certificate verify` does, and by the verifier of one file. The
-peer is one bare verification of an Ed25519 signature in the same run: a whole check has five of them.
+A certificate of one ledger entry, with the checkpoint of the log, three witnesses' cosignatures and
+the path to its leaf; it is checked whole, with no server, as `discreet certificate verify` does,
+and by the verifier of one file. The peer is one bare verification of an Ed25519 signature in the
+same run: a whole check has five of them.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ ENTRY = {"account": "acc_1", "seq": 4, "hash": HASH}
 
 
 def run() -> list[dict[str, Any]]:
-    """Bytes of the proofs and of the certificate without its events, and milliseconds of a check."""
+    """Bytes of the proofs and of the certificate without its events, and milliseconds of a
+    check."""
     key = Ed25519PrivateKey.generate()
     witnesses = {f"witness-{name}.example": Ed25519PrivateKey.generate() for name in "abc"}
     known = [Verifier(name, public_bytes(one), witness=True) for name, one in witnesses.items()]
@@ -90,7 +93,8 @@ def run() -> list[dict[str, Any]]:
             "benchmark": f"proofs of a certificate, {log}",
             "ours": proofs,
             "unit": "bytes",
-            "note": f"3 cosignatures; {beside} bytes with all of the certificate but its events; tree in {built:.1f} s",
+            "note": f"3 cosignatures; {beside} bytes with all of the certificate but its events; "
+            f"tree in {built:.1f} s",
         },
         {
             "benchmark": f"check a certificate whole, {log}",

@@ -1,8 +1,10 @@
-"""The noise of Poisson mini-batches beside dp_accounting's least, over a grid of rates, steps, epsilons and deltas.
+"""The noise of Poisson mini-batches beside dp_accounting's least, over a grid of rates, steps,
+epsilons and deltas.
 
-At each place dp_accounting's pessimistic delta says what noise it would have been content with. Its grid errs upward by
-less than 1e-3 of the noise, so a ratio below `LEAST_RATIO` would mean that our noise is too little. On request: `make
-bench ARGS=noise`; `tests/privacy/test_dp_accounting.py` checks some places of the grid.
+At each place dp_accounting's pessimistic delta says what noise it would have been content with. Its
+grid errs upward by less than 1e-3 of the noise, so a ratio below `LEAST_RATIO` would mean that our
+noise is too little. On request: `make bench ARGS=noise`; `tests/privacy/test_dp_accounting.py`
+checks some places of the grid.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ LEAST_OF_CLIP = 0.05
 """Sampling alone may meet large deltas; noise below this part of the clip is not looked for."""
 LEAST_RATIO, LARGEST_RATIO = 0.999, 1.02
 GRID, LEAST_INTERVAL = 0.02, 3e-6
-"""Width of dp_accounting's grid beside one step's loss. A coarse grid errs upward, which a ratio below 1 would show."""
+"""Width of dp_accounting's grid beside one step's loss. A coarse grid errs upward, which a ratio
+below 1 would show."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,8 @@ def places() -> Iterator[Place]:
 
 
 def compare(place: Place) -> Found | None:
-    """Ours and dp_accounting's; None where both need less than the least noise that is looked for."""
+    """Ours and dp_accounting's; None where both need less than the least noise that is looked
+    for."""
     event = calibration.poisson_subsampled_gaussian(
         1.0,
         int(place.epsilon * EPSILON_UNIT),
@@ -71,7 +75,8 @@ def compare(place: Place) -> Found | None:
     scale = event.scale
     if scale < 2 * LEAST_OF_CLIP:
         return None
-    # ln delta is nearly linear in the scale: a secant finds where dp_accounting's pessimistic delta meets the request.
+    # ln delta is nearly linear in the scale: a secant finds where dp_accounting's pessimistic delta
+    # meets the request.
     low = scale / LARGEST_RATIO
     at, below = (math.log(peer_delta(place, one) / place.delta) for one in (scale, low))
     slope = (at - below) / (scale - low)
@@ -79,10 +84,11 @@ def compare(place: Place) -> Found | None:
 
 
 def peer_delta(place: Place, scale: float) -> float:
-    """dp_accounting's delta of the whole composition; its multipliers are relative to one unit's clip."""
+    """dp_accounting's delta of the whole composition; its multipliers are relative to one unit's
+    clip."""
     replace = place.relation == "replace"
-    # The loss of one step spreads by about rate/scale. Its grid is fine beside that, since each step adds to the
-    # variance what the grid's width does, and beside epsilon.
+    # The loss of one step spreads by about rate/scale. Its grid is fine beside that, since each
+    # step adds to the variance what the grid's width does, and beside epsilon.
     spread = place.rate * (2 if replace else 1) * min(1 / scale, 3.0)
     interval = min(max(spread * GRID, LEAST_INTERVAL), place.epsilon * 1e-3)
     step = privacy_loss_distribution.from_gaussian_mechanism(
@@ -100,7 +106,8 @@ def peer_delta(place: Place, scale: float) -> float:
 
 
 def run() -> list[dict[str, Any]]:
-    """One row a relation: the largest and least ratio of our noise to dp_accounting's, and where."""
+    """One row a relation: the largest and least ratio of our noise to dp_accounting's, and
+    where."""
     rows = []
     for relation in RELATIONS:
         found = [

@@ -1,8 +1,9 @@
-"""Off-policy evaluation: steps of GPOPE against NumPy, and a large dataset from its file to the weights.
+"""Off-policy evaluation: steps of GPOPE against NumPy, and a large dataset from its file to the
+weights.
 
-All step times are CPU seconds of one thread on the same trajectories, with the same clip, noise and step size. NumPy is
-timed twice: vectorized, a few fancy-indexed passes over a trajectory's transitions, and as Algorithm 1 is printed,
-which forms A_i, b_i and C_i by outer products.
+All step times are CPU seconds of one thread on the same trajectories, with the same clip, noise and
+step size. NumPy is timed twice: vectorized, a few fancy-indexed passes over a trajectory's
+transitions, and as Algorithm 1 is printed, which forms A_i, b_i and C_i by outer products.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def run() -> list[dict[str, Any]]:
             "peer": peer,
             "peer_value": 1e6 * theirs,
             "ratio": ours / theirs,
-            "note": f"{theirs / ours:,.0f} times faster; mean length {data.lengths.mean():.0f} transitions",
+            "note": f"{theirs / ours:,.0f} times faster; mean length {data.lengths.mean():.0f} "
+            "transitions",
         }
         for peer, theirs in (
             ("NumPy, vectorized", vectorized),
@@ -75,7 +77,7 @@ def transitions_of(rows: Any) -> Transitions:
     )
 
 
-# Steps of GPOPE -----------------------------------------------------------------------------------------------------
+# Steps of GPOPE -----------------------------------------------------------------------------------
 
 
 def per_step(work: Callable[[int], Floats], steps: int) -> float:
@@ -144,7 +146,7 @@ def as_printed(data: Transitions, steps: int) -> Floats:
     return theta
 
 
-# A large dataset ----------------------------------------------------------------------------------------------------
+# A large dataset ----------------------------------------------------------------------------------
 
 
 def from_file(trajectories: int = 500_000) -> dict[str, Any]:
@@ -157,7 +159,8 @@ def from_file(trajectories: int = 500_000) -> dict[str, Any]:
         with context.Pool(1) as pool:
             seconds, memory, error, parts = pool.apply(result_of, (path,))
     return {
-        "benchmark": f"off-policy evaluation: {trajectories:,} trajectories, Parquet to result through the kind",
+        "benchmark": f"off-policy evaluation: {trajectories:,} trajectories, Parquet to result "
+        "through the kind",
         "ours": seconds,
         "unit": "s",
         "note": f"{transitions:,} transitions, epsilon 0.1, MSPBE {error:.1e}; {parts}; "
@@ -175,7 +178,8 @@ def write(path: str, trajectories: int) -> int:
 
 
 def result_of(path: str) -> tuple[float, float, float, str]:
-    """CPU seconds with compiled code from its cache, peak MiB of the process, the population's MSPBE, and where.
+    """CPU seconds with compiled code from its cache, peak MiB of the process, the population's
+    MSPBE, and where.
 
     What the service does with an upload and a job on it, minus HTTP, sealing and storage.
     """

@@ -1,11 +1,13 @@
-"""A round of the encrypted coupled QP at 100 agents, against the printed protocol with `phe`, scalar by scalar.
+"""A round of the encrypted coupled QP at 100 agents, against the printed protocol with `phe`,
+scalar by scalar.
 
-CPU seconds of one thread a round. Ours is the real protocol, signatures and masks included: one of 100 agents answers a
-sum (decrypts, updates, masks, encrypts, signs) and the operator takes 100 answers and makes the next sum. The peer's
-side is what the paper prints, one ciphertext a number: an agent decrypts its share of c, encrypts, decrypts the sum;
-the operator encrypts a share of c for every agent and adds n ciphertexts. It is SAMPLED on a few numbers and
-extrapolated: the whole would take half an hour a round. Bytes are the same way: three ciphertexts a number and agent,
-nothing around.
+CPU seconds of one thread a round. Ours is the real protocol, signatures and masks included: one of
+100 agents answers a sum (decrypts, updates, masks, encrypts, signs) and the operator takes 100
+answers and makes the next sum. The peer's side is what the paper prints, one ciphertext a number:
+an agent decrypts its share of c, encrypts, decrypts the sum; the operator encrypts a share of c for
+every agent and adds n ciphertexts. It is SAMPLED on a few numbers and extrapolated: the whole would
+take half an hour a round. Bytes are the same way: three ciphertexts a number and agent, nothing
+around.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ CASES = ((2048, 64), (2048, 1024), (3072, 64), (3072, 1024))
 
 @dataclass(frozen=True)
 class Round:
-    """CPU seconds and bytes of a round: of one agent, of the operator; `decryption` is a part of the agent's."""
+    """CPU seconds and bytes of a round: of one agent, of the operator; `decryption` is a part of
+    the agent's."""
 
     agent: float
     operator: float
@@ -72,7 +75,7 @@ def main() -> None:
     Console(width=180).print(table)
 
 
-# Measuring ----------------------------------------------------------------------------------------------------------
+# Measuring ----------------------------------------------------------------------------------------
 
 
 def measured(scheme: Scheme, bits: int, dimension: int) -> Round:
@@ -152,7 +155,8 @@ def compared(name: str, ours: Round, peer: Round) -> list[dict[str, Any]]:
             "peer": "phe, scalar by scalar" + (", extrapolated" if unit == "s" else ""),
             "peer_value": theirs,
             "ratio": mine / theirs,
-            "note": f"{theirs / mine:,.0f} times {'less' if unit == 'B' else 'faster'}, {AGENTS} agents{note}",
+            "note": f"{theirs / mine:,.0f} times {'less' if unit == 'B' else 'faster'}, {AGENTS} "
+            f"agents{note}",
         }
         for what, mine, theirs, unit, note in figures
     ]

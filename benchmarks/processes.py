@@ -1,8 +1,8 @@
-"""What an idle `discreet up` holds in memory, process by process; how large the installation is, and what it takes to
-import.
+"""What an idle `discreet up` holds in memory, process by process; how large the installation is,
+and what it takes to import.
 
-The figure is the proportional set size: a page that several processes share is divided among them, so the figures add
-up to what the machine gives.
+The figure is the proportional set size: a page that several processes share is divided among them,
+so the figures add up to what the machine gives.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ IMPORTS = {
 
 
 def run() -> list[dict[str, Any]]:
-    """MiB of each process when all parts are ready and nothing was asked of them; all together against the goal."""
+    """MiB of each process when all parts are ready and nothing was asked of them; all together
+    against the goal."""
     held: dict[str, int] = {}
     with tempfile.TemporaryDirectory(prefix="discreet-bench-") as folder:
         settings = Settings(state=Path(folder) / "state")
@@ -118,8 +119,8 @@ def _name(process: int) -> str:
 
 
 def memory_below(root: int, figure: str = "Pss") -> Iterator[tuple[int, int]]:
-    """A process and all below it, each with the bytes that it holds (`figure` as in /proc/PID/smaps_rollup); those that
-    end meanwhile are left out."""
+    """A process and all below it, each with the bytes that it holds (`figure` as in
+    /proc/PID/smaps_rollup); those that end meanwhile are left out."""
     children: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

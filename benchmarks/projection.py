@@ -1,9 +1,11 @@
-"""Projection on the unit flows of all 528 Sioux Falls pairs with trips, and Algorithm 1 of Tsao et al. as a whole.
+"""Projection on the unit flows of all 528 Sioux Falls pairs with trips, and Algorithm 1 of Tsao et
+al. as a whole.
 
-Times are CPU seconds of one thread: ours the best of several runs, from potentials of zero. The points are those of the
-algorithm's first step (regularization 1e4) from a random routing. Each peer's answers are checked against ours. CVXPY
-and the interior-point solvers are timed on some of the pairs and scaled to all; OSQP keeps its factorization for all
-pairs, from the last pair's answer, and runs to the accuracy that it reaches (1e-10 asked for, refinement on).
+Times are CPU seconds of one thread: ours the best of several runs, from potentials of zero. The
+points are those of the algorithm's first step (regularization 1e4) from a random routing. Each
+peer's answers are checked against ours. CVXPY and the interior-point solvers are timed on some of
+the pairs and scaled to all; OSQP keeps its factorization for all pairs, from the last pair's
+answer, and runs to the accuracy that it reaches (1e-10 asked for, refinement on).
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Primal-dual steps of the example of Hale & Egerstedt against a NumPy transcription of their Algorithm 1.
+"""Primal-dual steps of the example of Hale & Egerstedt against a NumPy transcription of their
+Algorithm 1.
 
-Times are CPU seconds of one thread. Both sides add the same noise to the same outputs and keep the same averages; the
-peer runs a part of the steps, its time is scaled to all of them, and its states are checked against ours first.
+Times are CPU seconds of one thread. Both sides add the same noise to the same outputs and keep the
+same averages; the peer runs a part of the steps, its time is scaled to all of them, and its states
+are checked against ours first.
 """
 
 from __future__ import annotations
@@ -37,13 +39,15 @@ def run() -> list[dict[str, Any]]:
         peers = min(_peer_seconds(variant) for _ in range(RUNS)) * STEPS / PEER_STEPS
         rows.append(
             {
-                "benchmark": f"saddle point, {STEPS:,} steps, 7 agents, 4 constraints, noise {name}",
+                "benchmark": f"saddle point, {STEPS:,} steps, 7 agents, 4 constraints, noise "
+                f"{name}",
                 "ours": ours,
                 "unit": "s",
                 "peer": "NumPy transcription",
                 "peer_value": peers,
                 "ratio": ours / peers,
-                "note": f"{peers / ours:.0f} times faster; {noise_width(variant.outputs)} noises a step; "
+                "note": f"{peers / ours:.0f} times faster; {noise_width(variant.outputs)} noises a "
+                "step; "
                 f"peer scaled from {PEER_STEPS:,} steps",
             }
         )
@@ -93,7 +97,8 @@ def _peer_seconds(variant: Any) -> float:
 
 
 def _check(variant: Any) -> None:
-    """Both go the same way with the same noise; they add up in another order, so not to the last bit."""
+    """Both go the same way with the same noise; they add up in another order, so not to the last
+    bit."""
     steps = 500
     path = iterate(
         variant.problem,
@@ -124,7 +129,8 @@ def numpy_steps(
     lower: Floats,
     upper: Floats,
 ) -> tuple[Floats, Floats, Floats]:
-    """Algorithm 1 of the paper on its example, in NumPy by hand; returns states, multipliers and averaged states."""
+    """Algorithm 1 of the paper on its example, in NumPy by hand; returns states, multipliers and
+    averaged states."""
     scale_g, scale_j = np.zeros(4), np.zeros((7, 4))
     scale_g[:] = outputs.scale[:4]
     scale_j[outputs.agent[4:], outputs.constraint[4:]] = outputs.scale[4:]

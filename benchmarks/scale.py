@@ -1,12 +1,15 @@
-"""What size and number change: a large installation against a small one, and one worker against several.
+"""What size and number change: a large installation against a small one, and one worker against
+several.
 
     python -m benchmarks.scale [--entries 1000000] [--jobs 100000] [--keep FILE]
 
-Two installations on one PostgreSQL with durable settings, each with an API of its own: one of a page (300 entries, 300
-jobs), one of 1,000,000 ledger entries and 100,000 jobs of 50 tenants. The same requests go to both in turns; a ratio is
-that of the medians. The large ledger is exported over HTTP and verified from the file by `discreet ledger verify`.
+Two installations on one PostgreSQL with durable settings, each with an API of its own: one of a
+page (300 entries, 300 jobs), one of 1,000,000 ledger entries and 100,000 jobs of 50 tenants. The
+same requests go to both in turns; a ratio is that of the medians. The large ledger is exported over
+HTTP and verified from the file by `discreet ledger verify`.
 
-Then 1, 2 and 4 worker processes of one slot on one database, with simulated work: children that sleep.
+Then 1, 2 and 4 worker processes of one slot on one database, with simulated work: children that
+sleep.
 """
 
 from __future__ import annotations
@@ -46,7 +49,8 @@ TENANTS = 50
 ACCOUNTS = 5
 """Of the tenant; the first has half of all entries."""
 COPY = (
-    "COPY ledger_entries (account_id, seq, tenant_id, kind, job_id, body, hash, previous_hash, totals, reserved, cap,"
+    "COPY ledger_entries (account_id, seq, tenant_id, kind, job_id, body, hash, previous_hash, "
+    "totals, reserved, cap,"
     " filters, at) FROM STDIN"
 )
 ROUNDS = 40
@@ -128,7 +132,8 @@ def fill(side: Side, server: EmbeddedPostgres, entries: int, jobs: int) -> float
             lives = entries * 4 // 11  # of four jobs three have three entries, one has two
             count = lives // 2 if position == 0 else lives // 2 // (ACCOUNTS - 1)
             last = connection.execute(
-                "SELECT body, hash FROM ledger_entries WHERE account_id = %s ORDER BY seq DESC LIMIT 1",
+                "SELECT body, hash FROM ledger_entries WHERE account_id = %s ORDER BY seq DESC "
+                "LIMIT 1",
                 (name,),
             ).fetchone()
             assert last is not None
@@ -150,8 +155,9 @@ def fill(side: Side, server: EmbeddedPostgres, entries: int, jobs: int) -> float
 def lives_of(
     last: dict[str, Any], before: bytes, like: dict[str, Any], count: int
 ) -> Iterator[tuple[Any, ...]]:
-    """Rows that go on with an account's chain: lives of `count` jobs that reserve as `like` did; three in four are
-    committed, the others released. That they hold is shown by the verification at the end."""
+    """Rows that go on with an account's chain: lives of `count` jobs that reserve as `like` did;
+    three in four are committed, the others released. That they hold is shown by the verification at
+    the end."""
     price = {name: int(units) for name, units in like["price"].items()}
     sums = {
         part: {name: int(units) for name, units in last[part].items()}
@@ -353,7 +359,8 @@ def workers(server: EmbeddedPostgres, folder: Path) -> list[dict[str, Any]]:
                 with side.connect() as connection:
                     connection.execute("SET discreet.tenant = '*'")
                     (seconds,) = connection.execute(
-                        "SELECT extract(epoch FROM max(finished_at) - min(started_at)) FROM jobs WHERE id = ANY(%s)",
+                        "SELECT extract(epoch FROM max(finished_at) - min(started_at)) FROM jobs "
+                        "WHERE id = ANY(%s)",
                         (made,),
                     ).fetchone() or (0,)
                 rates[count] = len(made) / float(seconds)
@@ -387,7 +394,8 @@ def _row(
 
 
 def run(entries: int = ENTRIES, jobs: int = JOBS, keep: Path | None = None) -> list[dict[str, Any]]:
-    """Milliseconds (less is better) with `ratio` large by small; rates with `ratio` several workers by one."""
+    """Milliseconds (less is better) with `ratio` large by small; rates with `ratio` several workers
+    by one."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="discreet-scale-")))
         server = stack.enter_context(EmbeddedPostgres(folder / "database"))

@@ -1,7 +1,8 @@
 """A worker whose children do nothing for a given time: `python -m benchmarks.sleeping SECONDS`.
 
-Claims, leases, ledger, queue and publishing are the real ones. What a child would send is worked out once, from the
-kind's example; so what is measured is what the service itself can pass on, whatever the solvers cost.
+Claims, leases, ledger, queue and publishing are the real ones. What a child would send is worked
+out once, from the kind's example; so what is measured is what the service itself can pass on,
+whatever the solvers cost.
 """
 
 from __future__ import annotations

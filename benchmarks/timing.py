@@ -1,14 +1,19 @@
-"""What the duration of a job tells an analyst who may ask for next to nothing: the attack on time, over real HTTP.
+"""What the duration of a job tells an analyst who may ask for next to nothing: the attack on time,
+over real HTTP.
 
-`make bench ARGS=timing` runs it against a service of its own. The owner registers trajectories whose number is private.
-The analyst, at (1e-6, 1e-12) a job and with `finished_at - started_at` alone, does two things:
+`make bench ARGS=timing` runs it against a service of its own. The owner registers trajectories
+whose number is private. The analyst, at (1e-6, 1e-12) a job and with `finished_at - started_at`
+alone, does two things:
 
-- bisects: each of 15 jobs of `minibatch` has as many `steps` as put a boundary of padded durations at the middle of
-  what is still possible; what a step takes was measured beforehand, in the same program on synthetic data;
-- tells 30,000 from 60,000 trajectories, 16 times, by `minibatch` and by `moments` with the Fourier order as the lever.
-  Each job is judged by whether it took nearer to what the median of the other jobs on 30,000 or on 60,000 took.
+- bisects: each of 15 jobs of `minibatch` has as many `steps` as put a boundary of padded durations
+  at the middle of what is still possible; what a step takes was measured beforehand, in the same
+  program on synthetic data;
+- tells 30,000 from 60,000 trajectories, 16 times, by `minibatch` and by `moments` with the Fourier
+  order as the lever. Each job is judged by whether it took nearer to what the median of the other
+  jobs on 30,000 or on 60,000 took.
 
-At chance the bisection ends at the same figure whatever the secret, and about half of the judgments are right.
+At chance the bisection ends at the same figure whatever the secret, and about half of the judgments
+are right.
 """
 
 from __future__ import annotations
@@ -44,7 +49,8 @@ PRIVACY = {"epsilon": 1e-6, "delta": 1e-12}
 BOUNDARY_SECONDS = 1.0
 """A doubling of half a second, to which durations were padded before there were bounds."""
 MOST_STEPS = 350
-"""On all trajectories each: more could take too long, on the largest content, and such plans are refused."""
+"""On all trajectories each: more could take too long, on the largest content, and such plans are
+refused."""
 BASE_SECONDS = 0.1
 """Of opening a content and starting its child, about."""
 
@@ -125,7 +131,10 @@ def _tell(client: Client, name: str, job: Job, draw: np.random.Generator) -> dic
         few, many = (float(np.median(took[others & (which == group)])) for group in (0, 1))
         right += int((abs(took[place] - many) < abs(took[place] - few)) == bool(one))
     medians = [statistics.median(took[which == group]) for group in (0, 1)]
-    note = f"{name}: {medians[0]:.3f} s and {medians[1]:.3f} s at the median; chance is {which.size / 2:g}"
+    note = (
+        f"{name}: {medians[0]:.3f} s and {medians[1]:.3f} s at the median; chance is "
+        f"{which.size / 2:g}"
+    )
     return {
         "benchmark": "30,000 told from 60,000",
         "ours": right,

@@ -1,7 +1,9 @@
-"""What intervals cost: CPU seconds of `finish` with `uncertainty`, without it, and as it was before any.
+"""What intervals cost: CPU seconds of `finish` with `uncertainty`, without it, and as it was before
+any.
 
-Before: counts of demand response and off-policy evaluation were cut by thresholds where the mean of their posterior is
-the answer now; its time is paid with `uncertainty: false` too. Routing's answer is the same.
+Before: counts of demand response and off-policy evaluation were cut by thresholds where the mean of
+their posterior is the answer now; its time is paid with `uncertainty: false` too. Routing's answer
+is the same.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ RUNS = 20
 
 
 def run() -> list[dict[str, Any]]:
-    """Two rows a case, in the form of `benchmarks.__main__`: against the finish without, and that against before."""
+    """Two rows a case, in the form of `benchmarks.__main__`: against the finish without, and that
+    against before."""
     rows = []
     for case in cases():
         released = case.problem.release(case.public, case.plan, case.content, Noise.seeded(1))
@@ -109,7 +112,8 @@ def _before() -> Iterator[None]:
 def _seconds(
     *works: tuple[Callable[[], AbstractContextManager[None]], Callable[[], Any]],
 ) -> list[float]:
-    """The least processor time of each. They take turns, so that what else the machine does meets all of them."""
+    """The least processor time of each. They take turns, so that what else the machine does meets
+    all of them."""
     found: list[list[float]] = [[] for _ in works]
     for _ in range(RUNS + 1):  # the first warms up
         for seconds, (context, work) in zip(found, works, strict=True):

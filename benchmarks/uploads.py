@@ -1,7 +1,9 @@
-"""Memory and time of large uploads: files of 1 GB through the API process, checked, sealed and stored.
+"""Memory and time of large uploads: files of 1 GB through the API process, checked, sealed and
+stored.
 
-`python -m benchmarks.uploads [MEGABYTES]` runs it alone. The peer reads the same file with pyarrow's CSV reader on one
-thread, which is what the reader's child has, and does nothing with the rows.
+`python -m benchmarks.uploads [MEGABYTES]` runs it alone. The peer reads the same file with
+pyarrow's CSV reader on one thread, which is what the reader's child has, and does nothing with the
+rows.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ PIECE = 1 << 20
 
 
 def run(megabytes: int = MEGABYTES) -> list[dict[str, Any]]:
-    """Upload trips and transitions of so many megabytes as CSV: the memory of the API, and the time that it took."""
+    """Upload trips and transitions of so many megabytes as CSV: the memory of the API, and the time
+    that it took."""
     return [
         *_measure("trips", _trips, megabytes),
         *_measure("transitions", _transitions, megabytes),
@@ -166,7 +169,8 @@ def _transitions(file: Path, megabytes: int) -> dict[str, Any]:
 
 def _words(before: dict[str, int]) -> str:
     return (
-        f"{before['VmRSS'] / 1e6:.0f} MB before, of which {before['RssFile'] / 1e6:.0f} MB are files of libraries, "
+        f"{before['VmRSS'] / 1e6:.0f} MB before, of which {before['RssFile'] / 1e6:.0f} MB are "
+        "files of libraries, "
         "shared by all processes"
     )
 

@@ -1,8 +1,10 @@
-"""A demand response some rows of which are mostly noise, and which says so: prints a body of POST /v1/jobs.
+"""A demand response some rows of which are mostly noise, and which says so: prints a body of POST
+/v1/jobs.
 
-120 SYNTHETIC buildings, from a fixed seed, whose hourly power is one of eight states. Hardly any is ever in the two
-highest: what is released of moves from there is noise, and the answer marks these rows instead of drawing them as if it
-knew. The dataset is declared a simulation, so that results show the truth beside the release.
+120 SYNTHETIC buildings, from a fixed seed, whose hourly power is one of eight states. Hardly any is
+ever in the two highest: what is released of moves from there is noise, and the answer marks these
+rows instead of drawing them as if it knew. The dataset is declared a simulation, so that results
+show the truth beside the release.
 
     python examples/demand_response.py > job.json
     discreet plan job.json                      # what to expect, from public figures
@@ -28,7 +30,8 @@ SEED = 2020
 
 
 def trajectories() -> list[list[int]]:
-    """Buildings that mostly stay or move by one state; one in 2,000 hours brings one to the top, for an hour."""
+    """Buildings that mostly stay or move by one state; one in 2,000 hours brings one to the top,
+    for an hour."""
     # Of numpy's generators only RandomState gives the same numbers in every version (NEP 19).
     random = np.random.RandomState(SEED)
     state = random.randint(0, STATES - 2, BUILDINGS)
@@ -97,13 +100,15 @@ def table(found: dict[str, Any]) -> None:
         print(f"the plan said: {sentence}")
     low, high = told["values"]["saving"].values()
     print(
-        f"saving of a building: {found['saving']:.1f} ({low:.1f} to {high:.1f}, 90 %); true {found['true_saving']:.1f}"
+        f"saving of a building: {found['saving']:.1f} ({low:.1f} to {high:.1f}, 90 %); true "
+        f"{found['true_saving']:.1f}"
     )
     for name, hour in (("default_power", 12), ("expected_power", 12)):
         low, high = (told["values"][name][end][hour] for end in ("lower", "upper"))
         true = found[f"true_{name}"][hour]
         print(
-            f"{name} at noon: {found[name][hour]:.0f} kW ({low:.0f} to {high:.0f}, 90 %); true {true:.0f}"
+            f"{name} at noon: {found[name][hour]:.0f} kW ({low:.0f} to {high:.0f}, 90 %); true "
+            f"{true:.0f}"
         )
     rows = zip(
         KW,

@@ -1,7 +1,8 @@
-"""`make demo`: start everything on a fresh state folder, run one job of every kind over HTTP, show what came out.
+"""`make demo`: start everything on a fresh state folder, run one job of every kind over HTTP, show
+what came out.
 
-The data are synthetic and public, so that the private results can be held against the truth. With real data nobody
-could print those lines.
+The data are synthetic and public, so that the private results can be held against the truth. With
+real data nobody could print those lines.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def main() -> None:
                 show_budgets(client)
 
 
-# What is run --------------------------------------------------------------------------------------------------------
+# What is run --------------------------------------------------------------------------------------
 
 
 def routing(client: Client) -> None:
@@ -95,10 +96,12 @@ def routing(client: Client) -> None:
     flows = link_flows_of(policy_of(result["policy"], len(problem.network.links)), demand)
     private = total_travel_time(network, latency, flows)
     console.print(
-        f"total travel time, optimum on the true demand:       {optimum:16,.2f} vehicle-minutes a period"
+        f"total travel time, optimum on the true demand:       {optimum:16,.2f} vehicle-minutes a "
+        "period"
     )
     console.print(
-        f"total travel time, released policy on the same trips: {private:15,.2f} vehicle-minutes a period"
+        f"total travel time, released policy on the same trips: {private:15,.2f} vehicle-minutes a "
+        "period"
     )
     console.print(f"extra: {100 * (private / optimum - 1):.2e} %")
     picture = PICTURES / "routing.png"
@@ -115,7 +118,8 @@ def demand_response(client: Client) -> None:
     default, controlled = (np.array(result[field]) for field in ("default_power", "expected_power"))
     saved = (default - controlled)[ensemble.event]
     console.print(
-        f"expected power saved in the event: {saved.mean():.1f} kW of {default[ensemble.event].mean():.1f} a building"
+        f"expected power saved in the event: {saved.mean():.1f} kW of "
+        f"{default[ensemble.event].mean():.1f} a building"
     )
     picture = PICTURES / "demand-response.png"
     hours = ensemble.clock
@@ -157,7 +161,8 @@ def off_policy_evaluation(client: Client) -> None:
         "privacy": {"epsilon": 1},
     }
     result = solve(client, body, content=parquet(rows))
-    # Leaving a stage takes a geometric number of steps with mean 2: each is worth g/(2 - g) of the next.
+    # Leaving a stage takes a geometric number of steps with mean 2: each is worth g/(2 - g) of the
+    # next.
     stage = CHAIN_DISCOUNT / (2 - CHAIN_DISCOUNT)
     truth = stage ** np.arange(CHAIN_STATES, 0, -1) / CHAIN_DISCOUNT
     values = np.array(result["values"])
@@ -232,12 +237,14 @@ def multi_agent(client: Client, folder: Path) -> None:
     console.print(f"multiplier of the shared constraint: {multiplier:.2f} (without noise 3.33)")
     guarantee = answer["certificate"]["guarantee"]
     console.print(
-        f"certificate: {guarantee['type']}, epsilon {guarantee['epsilon']}: {guarantee['neighbours']}"
+        f"certificate: {guarantee['type']}, epsilon {guarantee['epsilon']}: "
+        f"{guarantee['neighbours']}"
     )
 
 
 def coupled_qp(client: Client) -> None:
-    """Ten vehicles charge overnight behind one transformer; sums are masked and encrypted, all in one process here."""
+    """Ten vehicles charge overnight behind one transformer; sums are masked and encrypted, all in
+    one process here."""
     body = job(vehicles=10, iterations=150)
     console.rule("coupled_qp: encrypted sums (a simulation: all data at the server)")
     answer = wait(client, client.submit(body)["id"])
@@ -246,7 +253,8 @@ def coupled_qp(client: Client) -> None:
     load = np.array(BASELINE_KW) + drawn
     digest = result["transcript"][:16]
     console.print(
-        f"{told['scheme']}, {told['key_bits']} bits; rounds: {result['rounds']}; transcript {digest}…"
+        f"{told['scheme']}, {told['key_bits']} bits; rounds: {result['rounds']}; transcript "
+        f"{digest}…"
     )
     console.print(f"largest load a vehicle: {load.max():.2f} kW of {LIMIT_KW} allowed")
     picture = PICTURES / "charging.png"
@@ -261,7 +269,7 @@ def coupled_qp(client: Client) -> None:
     console.print(f"load on the feeder: {picture}")
 
 
-# How it is run and shown --------------------------------------------------------------------------------------------
+# How it is run and shown --------------------------------------------------------------------------
 
 
 def parquet(rows: Rows) -> io.BytesIO:
@@ -289,11 +297,13 @@ def solve(
     plan = client.plan(body)
     console.rule(f"{body['problem']['kind']}: the price, before any data are touched")
     console.print(
-        f"epsilon {plan['price']['epsilon']}, delta {plan['price']['delta']}: {plan['plan']['neighbours']}"
+        f"epsilon {plan['price']['epsilon']}, delta {plan['price']['delta']}: "
+        f"{plan['plan']['neighbours']}"
     )
     for noise in plan["plan"]["noise"]:
         console.print(
-            f"{noise['distribution']} of standard deviation {noise['standard_deviation']:.3g} on {noise['quantity']}"
+            f"{noise['distribution']} of standard deviation {noise['standard_deviation']:.3g} on "
+            f"{noise['quantity']}"
         )
     for advice in plan["plan"]["advice"]:
         console.print(advice)
@@ -301,7 +311,8 @@ def solve(
     guarantee = answer["certificate"]["guarantee"]
     entry = answer["certificate"]["ledger_entry"][0]
     console.print(
-        f"certificate: {guarantee['type']}, epsilon {guarantee['epsilon']}, delta {guarantee['delta']}"
+        f"certificate: {guarantee['type']}, epsilon {guarantee['epsilon']}, delta "
+        f"{guarantee['delta']}"
     )
     for assumption in answer["certificate"]["assumptions"]:
         console.print(f"  assumes: {assumption}", style="dim")

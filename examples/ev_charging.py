@@ -1,9 +1,11 @@
-"""Electric vehicles that charge overnight on one feeder: prints a body of POST /v1/jobs, problem kind `coupled_qp`.
+"""Electric vehicles that charge overnight on one feeder: prints a body of POST /v1/jobs, problem
+kind `coupled_qp`.
 
-The operator knows the feeder: c is its baseline load, d what that leaves of its limit. Each vehicle knows when it is
-plugged in, how fast it charges and what energy it needs; that is what the encrypted sums keep from everybody else. The
-vehicles fill the valley of the baseline, `½ w |Σ x_i + baseline|²` per vehicle, and stay below the limit; missing
-energy costs `0.5 (Σ_t x_i - need)²` and wear `0.05 |x_i|²`. All figures are SYNTHETIC, from a fixed seed.
+The operator knows the feeder: c is its baseline load, d what that leaves of its limit. Each vehicle
+knows when it is plugged in, how fast it charges and what energy it needs; that is what the
+encrypted sums keep from everybody else. The vehicles fill the valley of the baseline, `½ w |Σ x_i +
+baseline|²` per vehicle, and stay below the limit; missing energy costs `0.5 (Σ_t x_i - need)²` and
+wear `0.05 |x_i|²`. All figures are SYNTHETIC, from a fixed seed.
 
     python examples/ev_charging.py [VEHICLES] > job.json
 """
@@ -30,7 +32,8 @@ SEED = 2019
 
 
 def job(vehicles: int = 30, iterations: int = 500) -> dict[str, Any]:
-    """The body for `vehicles` >= 3. Loads are in kW for each vehicle, so figures hardly depend on how many."""
+    """The body for `vehicles` >= 3. Loads are in kW for each vehicle, so figures hardly depend on
+    how many."""
     if vehicles < 3:
         raise ValueError("with fewer than three vehicles a sum shows the other's load")
     # Of numpy's generators only RandomState gives the same numbers in every version (NEP 19).

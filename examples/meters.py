@@ -1,8 +1,9 @@
 """From the readings of meters to a picture of a steered evening: prints a body of POST /v1/jobs.
 
-300 SYNTHETIC heat pumps, from a fixed seed, whose meters write kW every half hour in no order; now and then a reading
-is missing. Public edges make states of power, public rules say what becomes of gaps. The dataset is declared a
-simulation, so that the picture shows the truth (dashed) beside the release.
+300 SYNTHETIC heat pumps, from a fixed seed, whose meters write kW every half hour in no order; now
+and then a reading is missing. Public edges make states of power, public rules say what becomes of
+gaps. The dataset is declared a simulation, so that the picture shows the truth (dashed) beside the
+release.
 
     python examples/meters.py --picture load.png  # from the readings to the load with and without control
     python examples/meters.py --csv meters.csv    # the readings alone, as a meter's file has them
@@ -49,7 +50,8 @@ def readings() -> list[dict[str, Any]]:
 
 
 def job() -> dict[str, Any]:
-    """The body: epsilon 2 for one pump of 300. Without `power` a state has that of the middle of its bin."""
+    """The body: epsilon 2 for one pump of 300. Without `power` a state has that of the middle of
+    its bin."""
     rule = {"start": START.isoformat(), "interval_seconds": 1800, "gaps": "leave_out", "carry": 1}
     public = {
         "unit": "participant",
@@ -109,7 +111,8 @@ def main(arguments: list[str]) -> None:
             low, high = result["uncertainty"]["values"]["saving"].values()
             true = result["true_saving"]
             print(
-                f"saved by a pump: {result['saving']:.2f} ({low:.2f} to {high:.2f}, 90 %); true {true:.2f}"
+                f"saved by a pump: {result['saving']:.2f} ({low:.2f} to {high:.2f}, 90 %); true "
+                f"{true:.2f}"
             )
         case _:
             print(json.dumps(job()))

@@ -1,11 +1,12 @@
-"""Files as three people have them, made up from a fixed seed, each with a job that asks of it (README: three ways in).
+"""Files as three people have them, made up from a fixed seed, each with a job that asks of it
+(README: three ways in).
 
     python examples/own_files.py trips      # trips.csv, a trip a row with ids of zones and local times; and the roads
     python examples/own_files.py meters     # meters.csv, kW of 300 heat pumps with ; and decimal commas
     python examples/own_files.py patients   # visits.csv, a trial of 1,500 patients
 
-They are written to the folder that it is run in, with a job each, such as trips-job.json. The jobs name their datasets
-by what README calls these.
+They are written to the folder that it is run in, with a job each, such as trips-job.json. The jobs
+name their datasets by what README calls these.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ DEMAND = 0.01
 
 
 def trips() -> tuple[list[str], list[list[Any]]]:
-    """Poisson numbers of trips around a hundredth of the Sioux Falls table, from seven to nine of five mornings."""
+    """Poisson numbers of trips around a hundredth of the Sioux Falls table, from seven to nine of
+    five mornings."""
     from discreet.reproduce.networks import sioux_falls_figures  # noqa: PLC0415 - the others need no service
 
     random = np.random.RandomState(SEED)
@@ -86,7 +88,8 @@ def meters_job() -> dict[str, Any]:
 
 
 def patients() -> tuple[list[str], list[list[Any]]]:
-    """Four weekly visits; treated or not by the toss of a coin, which makes severity fall or rise; well in the end?"""
+    """Four weekly visits; treated or not by the toss of a coin, which makes severity fall or rise;
+    well in the end?"""
     random = np.random.RandomState(SEED)
     rows = []
     for patient in range(PATIENTS):

@@ -1,8 +1,9 @@
 """Three answers about one treatment, which say how good they are: prints a body of POST /v1/jobs.
 
-3,000 SYNTHETIC patients, from a fixed seed, climb or fall on a ladder of twelve states; the top is worth 1 and the
-bottom -1. What the data alone would say is known beside the release. At epsilon .02 the plan says before that the
-answer will be noise, and the answer says so first; at .1 and 2 an interval comes with it.
+3,000 SYNTHETIC patients, from a fixed seed, climb or fall on a ladder of twelve states; the top is
+worth 1 and the bottom -1. What the data alone would say is known beside the release. At epsilon .02
+the plan says before that the answer will be noise, and the answer says so first; at .1 and 2 an
+interval comes with it.
 
     python examples/patients.py 2 > job.json
     discreet plan job.json                      # what to expect, from public figures
@@ -89,7 +90,8 @@ def job(epsilon: float) -> dict[str, Any]:
 
 
 def solved(epsilon: float) -> dict[str, Any]:
-    """The result of the job, without a server, with the plan's advice and the value that the data alone would give."""
+    """The result of the job, without a server, with the plan's advice and the value that the data
+    alone would give."""
     from discreet.privacy.noise import Noise  # noqa: PLC0415 - whoever prints the body needs no service
     from discreet.problems.numbers import Privacy  # noqa: PLC0415
     from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset, transitions_of  # noqa: PLC0415
@@ -109,8 +111,8 @@ def solved(epsilon: float) -> dict[str, Any]:
 
 
 def others(epsilon: float) -> tuple[list[float], list[float]]:
-    """Policy values of `OTHERS` more releases: the noised sums solved as they are, which answers were once made of,
-    and the answers that are made of them now."""
+    """Policy values of `OTHERS` more releases: the noised sums solved as they are, which answers
+    were once made of, and the answers that are made of them now."""
     from discreet.privacy.noise import Noise  # noqa: PLC0415
     from discreet.problems.numbers import Privacy  # noqa: PLC0415
     from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset  # noqa: PLC0415
@@ -147,14 +149,16 @@ def others(epsilon: float) -> tuple[list[float], list[float]]:
 
 
 def table(picture: Path | None = None) -> None:
-    """What the plans said, the answers and the truth; the picture is of the second of `EPSILONS`."""
+    """What the plans said, the answers and the truth; the picture is of the second of
+    `EPSILONS`."""
     for epsilon in EPSILONS:
         found = solved(epsilon)
         ends = found["uncertainty"]["values"].get("policy_value", {"lower": None})
         noise = found["uncertainty"]["mostly_noise"]
         told = "mostly noise" if noise else f"90 %: {ends['lower']:.2f} to {ends['upper']:.2f}"
         print(
-            f"epsilon {epsilon:g}: {found['policy_value']:.2f}, {told}; without noise {found['unnoised']:.2f}"
+            f"epsilon {epsilon:g}: {found['policy_value']:.2f}, {told}; without noise "
+            f"{found['unnoised']:.2f}"
         )
         print(f"  the plan said: {found['advice'][0]}")
         plain, answers = others(epsilon)

@@ -1,15 +1,18 @@
-"""Fifty synthetic mornings on the Sioux Falls network: writes `routing-sioux-falls.json`, a body of POST /v1/jobs.
+"""Fifty synthetic mornings on the Sioux Falls network: writes `routing-sioux-falls.json`, a body of
+POST /v1/jobs.
 
-Network and trip table are those of LeBlanc, Morlok and Pierskalla, "An efficient approach to solving the road network
-equilibrium traffic assignment problem", Transportation Research 9(5), 1975, in `discreet.reproduce.networks`. The
-mornings are SYNTHETIC: of every pair of zones and every morning an independent Poisson number of trips whose mean is
-the table's. Nobody's trips are in them.
+Network and trip table are those of LeBlanc, Morlok and Pierskalla, "An efficient approach to
+solving the road network equilibrium traffic assignment problem", Transportation Research 9(5),
+1975, in `discreet.reproduce.networks`. The mornings are SYNTHETIC: of every pair of zones and every
+morning an independent Poisson number of trips whose mean is the table's. Nobody's trips are in
+them.
 
     python examples/sioux_falls.py
     python examples/sioux_falls.py --twice                # one release, two objectives, beside the truth
     python examples/sioux_falls.py --twice roads.png      # and link flows of the second
 
-With a service the second question is `discreet ask JOB --set objective=user_equilibrium`, at price 0.
+With a service the second question is `discreet ask JOB --set objective=user_equilibrium`, at price
+0.
 """
 
 from __future__ import annotations
@@ -74,7 +77,8 @@ def job() -> dict[str, Any]:
 
 
 def twice(picture: Path | None = None) -> None:
-    """Print both answers to one release, with the plan's advice, and what the exact means would say."""
+    """Print both answers to one release, with the plan's advice, and what the exact means would
+    say."""
     from discreet.privacy.noise import Noise  # noqa: PLC0415 - whoever writes the body needs no service
     from discreet.problems.numbers import Privacy  # noqa: PLC0415
     from discreet.problems.reuse import differences  # noqa: PLC0415

@@ -1,4 +1,5 @@
-"""A tenant with some life: datasets and jobs of all five kinds by an owner and an analyst, a grant, a refusal.
+"""A tenant with some life: datasets and jobs of all five kinds by an owner and an analyst, a grant,
+a refusal.
 
 What `make screenshots` shows and what the browser tests look at. All data are SYNTHETIC.
 """
@@ -37,7 +38,8 @@ MORNINGS = (0.05, 0.1, 0.02, 0.05)
 
 
 def fill(owner: Client, analyst: Client) -> dict[str, str]:
-    """Run jobs of all five kinds; ids of jobs by what they are. `analyst` is of the owner's tenant."""
+    """Run jobs of all five kinds; ids of jobs by what they are. `analyst` is of the owner's
+    tenant."""
     jobs = {
         **_routing(owner, analyst),
         "dr_ensemble": run(owner, _loads("private", participants=400)),
@@ -78,7 +80,7 @@ def run(owner: Client, body: dict[str, Any], client: Client | None = None) -> st
     return job_id
 
 
-# Bodies -------------------------------------------------------------------------------------------------------------
+# Bodies -------------------------------------------------------------------------------------------
 
 
 def _routing_body(dataset: str, epsilon: float) -> dict[str, Any]:
@@ -164,7 +166,7 @@ def _feeders(mode: str) -> dict[str, Any]:
     }
 
 
-# Sessions -----------------------------------------------------------------------------------------------------------
+# Sessions -----------------------------------------------------------------------------------------
 
 
 def federated_body(agents: int = 3) -> dict[str, Any]:

@@ -1,7 +1,9 @@
-"""Faults that are put into an installation, and what came of them: the code that was answered, and the ledger.
+"""Faults that are put into an installation, and what came of them: the code that was answered, and
+the ledger.
 
-The faults are real (limits of the kernel, signals, servers that are stopped or say nothing, full disks). Tests in
-`reliability/test_causes.py` hold what came of them against the table in docs/operations.md; `make hostile` prints it.
+The faults are real (limits of the kernel, signals, servers that are stopped or say nothing, full
+disks). Tests in `reliability/test_causes.py` hold what came of them against the table in
+docs/operations.md; `make hostile` prints it.
 """
 
 from __future__ import annotations
@@ -140,7 +142,7 @@ async def upload(client: httpx.AsyncClient, content: bytes) -> httpx.Response:
     return await client.post("/v1/datasets", data={"metadata": json.dumps(metadata)}, files=files)
 
 
-# Children -------------------------------------------------------------------------------------------------------------
+# Children -----------------------------------------------------------------------------------------
 
 GENEROUS = Limits(memory_bytes=2 << 30, cpu_seconds=600, wall_seconds=600.0)
 CHILDREN: tuple[tuple[str, Limits, str, str], ...] = (
@@ -230,11 +232,13 @@ async def handed_back(services: Services, owner: Principal) -> str:
 
 
 async def under_an_unknown_key(services: Services, owner: Principal) -> tuple[Came, Came]:
-    """Of a job whose content is sealed under a key of another installation, and of one whose release is."""
+    """Of a job whose content is sealed under a key of another installation, and of one whose
+    release is."""
     job = await new_job(services, owner)
     as_owner(
         services.settings,
-        "UPDATE datasets SET content_key_id = 'elsewhere' WHERE id = (SELECT dataset_id FROM jobs WHERE id = %s)",
+        "UPDATE datasets SET content_key_id = 'elsewhere' WHERE id = (SELECT dataset_id FROM jobs "
+        "WHERE id = %s)",
         (job,),
     )
     released = await handed_back(services, owner)
@@ -248,7 +252,7 @@ async def under_an_unknown_key(services: Services, owner: Principal) -> tuple[Ca
     return await ended(services, owner, job), await ended(services, owner, released)
 
 
-# Object storage -------------------------------------------------------------------------------------------------------
+# Object storage -----------------------------------------------------------------------------------
 
 
 class EndpointConnectionError(Exception):
@@ -256,7 +260,8 @@ class EndpointConnectionError(Exception):
 
 
 class ForeignFiles(MemoryFileSystem):
-    """An object store whose driver fails in its own ways: by errors of its own, or by waiting for a silent server."""
+    """An object store whose driver fails in its own ways: by errors of its own, or by waiting for a
+    silent server."""
 
     protocol = "foreign"
     store: dict[str, Any] = {}  # noqa: RUF012  fsspec's own form
@@ -305,12 +310,12 @@ def storage_that_fails(
     return asyncio.run(go())
 
 
-# Full disks -----------------------------------------------------------------------------------------------------------
+# Full disks ---------------------------------------------------------------------------------------
 
 
 def on_a_small_disk(place: Path, size: str, program: str, *arguments: str) -> Any:
-    """What a program prints last, as JSON, that finds `place` (its first argument) to be a file system of this size.
-    Root only: the file system is mounted where nobody else sees it."""
+    """What a program prints last, as JSON, that finds `place` (its first argument) to be a file
+    system of this size. Root only: the file system is mounted where nobody else sees it."""
     script = f'mount -t tmpfs -o mode=0700,size={size} tmpfs "$1" && shift && exec "$@"'
     command = [
         "/bin/sh",
@@ -359,7 +364,8 @@ with EmbeddedPostgres(state, durable=False) as server:
     said.append(fill_up(settings, server))
 print(json.dumps(said))
 """
-"""Fills the disk of an embedded PostgreSQL, frees it and goes on; what was said and what was kept."""
+"""Fills the disk of an embedded PostgreSQL, frees it and goes on; what was said and what was
+kept."""
 
 UPLOAD = """
 import asyncio, json, sys
@@ -383,13 +389,14 @@ def upload_to_a_full_spool(settings: Settings, place: Path) -> tuple[int, str, s
     return status, code, detail
 
 
-# Database -------------------------------------------------------------------------------------------------------------
+# Database -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A request for a job that the database did not take, by what was the matter; the ids of the job when the same
-    request was sent twice afterwards, and the kinds of all entries of the account."""
+    """A request for a job that the database did not take, by what was the matter; the ids of the
+    job when the same request was sent twice afterwards, and the kinds of all entries of the
+    account."""
 
     answers: dict[str, httpx.Response]
     jobs: tuple[str, str]
@@ -439,8 +446,8 @@ def database_in_trouble(settings: Settings, server: EmbeddedPostgres) -> Asked:
 
 
 def rename_in_schema(settings: Settings, *, back: bool, keys: bool = True) -> None:
-    """What workers count in, what jobs are accepted with, and the table of keys get names that this version does not
-    know, or their own again."""
+    """What workers count in, what jobs are accepted with, and the table of keys get names that this
+    version does not know, or their own again."""
     names = [("ALTER TABLE jobs RENAME COLUMN {} TO {}", "failures", "mistakes")]
     names += [("ALTER TABLE jobs RENAME COLUMN {} TO {}", "plan", "scheme")]
     names += [("ALTER TABLE {} RENAME TO {}", "keys", "other_keys")] if keys else []

@@ -1,4 +1,5 @@
-"""Fixtures: one PostgreSQL a session, a fresh migrated database and real processes where a test asks for them."""
+"""Fixtures: one PostgreSQL a session, a fresh migrated database and real processes where a test
+asks for them."""
 
 from __future__ import annotations
 
@@ -33,14 +34,15 @@ __all__ = ["postgres"]
 
 # How long an example takes depends on the machine; what a test may take is pytest-timeout's to say.
 UNHURRIED: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-# `make test` says whether a change is right, so it tries the same examples every time; `make fuzz` looks for new ones.
+# `make test` says whether a change is right, so it tries the same examples every time; `make fuzz`
+# looks for new ones.
 hypothesis.settings.register_profile("repeated", derandomize=True, **UNHURRIED)
 hypothesis.settings.register_profile("search", max_examples=2000, **UNHURRIED)
 hypothesis.settings.load_profile("repeated")
 
 DEADLINE_SECONDS = 400.0
-"""How long tests wait for what must come. It only ends a broken test, before pytest-timeout does: a machine that is
-busy with other things may be ten times slower than a quiet one."""
+"""How long tests wait for what must come. It only ends a broken test, before pytest-timeout does: a
+machine that is busy with other things may be ten times slower than a quiet one."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,7 +55,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--hypothesis-profile", None) in (None, "repeated"):
-        # Hypothesis also tries constants of whatever modules are loaded: examples would follow the order of tests.
+        # Hypothesis also tries constants of whatever modules are loaded: examples would follow the
+        # order of tests.
         assert providers.is_local_module_file
         providers.is_local_module_file = lambda path: False
     if hasattr(config.option, "loadscopereorder"):
@@ -63,9 +66,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Shuffle modules and the tests of each; a module stays together, for its fixtures and for `--dist loadfile`.
+    """Shuffle modules and the tests of each; a module stays together, for its fixtures and for
+    `--dist loadfile`.
 
-    Otherwise what kills and loads whole services comes first: at the end one process would wait for the other.
+    Otherwise what kills and loads whole services comes first: at the end one process would wait for
+    the other.
     """
     if (seed := config.getoption("--shuffle")) is None:
         items.sort(key=lambda item: "reliability" not in item.path.parts)
@@ -93,7 +98,8 @@ def eventually(what: Callable[[], Any], why: str) -> Any:
 
 @pytest.fixture(scope="module", autouse=True)
 def kinds_stay() -> Iterator[None]:
-    """A test module leaves the registry of kinds as it was: others walk it, in the same process and any order."""
+    """A test module leaves the registry of kinds as it was: others walk it, in the same process and
+    any order."""
     before = dict(problems.KINDS)
     yield
     assert before == problems.KINDS
@@ -227,7 +233,8 @@ class Installation:
             return str(operator.create_key(role=role, principal=role, tenant=tenant)["key"])
 
     def owner_of(self, tenant: str) -> str:
-        """The key of an owner of a new tenant: what happens there binds no other test, and is seen by none."""
+        """The key of an owner of a new tenant: what happens there binds no other test, and is seen
+        by none."""
         with self.client(self.operator_key) as operator:
             operator.create_tenant(tenant)
         return self.key_of("owner", tenant)

@@ -11,16 +11,19 @@ Input = TypeVar("Input")
 
 AGAIN = 2
 LINEAR = 8.0
-"""What four times as much may cost: 4, a factor of log n, and the machine's noise. Quadratic cost is 16."""
+"""What four times as much may cost: 4, a factor of log n, and the machine's noise. Quadratic cost
+is 16."""
 
 
 def growth(
     make: Callable[[int], Input], call: Callable[[Input], object], size: int, repeats: int = 3
 ) -> float:
-    """Processor time of `call` on an input of 4 `size` over that on one of `size`, each the least of `repeats`.
+    """Processor time of `call` on an input of 4 `size` over that on one of `size`, each the least
+    of `repeats`.
 
-    Without the collector of cycles, whose passes go by all objects of the process and come when it is their time. What
-    seems too much is measured again: other work on the machine takes its caches, and never makes quadratic cost less.
+    Without the collector of cycles, whose passes go by all objects of the process and come when it
+    is their time. What seems too much is measured again: other work on the machine takes its
+    caches, and never makes quadratic cost less.
     """
     gc.collect()
     gc.disable()

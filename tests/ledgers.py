@@ -24,8 +24,8 @@ CAP = Cap(10**9, 0)
 
 
 class Writer:
-    """Writes the chains of one tenant by the rules, or against them where a test says so. Every reservation is for
-    `event`, every cap is `cap`."""
+    """Writes the chains of one tenant by the rules, or against them where a test says so. Every
+    reservation is for `event`, every cap is `cap`."""
 
     def __init__(self, event: Mapping[str, Any] = EVENT, cap: Cap = CAP) -> None:
         self.bodies: dict[str, list[dict[str, Any]]] = {}

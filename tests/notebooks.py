@@ -1,9 +1,10 @@
-"""The notebooks of `examples/notebooks`: executed without Jupyter, and written again with what their cells showed.
+"""The notebooks of `examples/notebooks`: executed without Jupyter, and written again with what
+their cells showed.
 
     python -m tests.notebooks [NAME…]    # starts a service of its own; needs chromium for the pictures
 
-A cell runs as in a notebook: in one namespace, and the value of its last expression is shown. Jupyter's own machinery
-would be two dozen packages for these sixty lines.
+A cell runs as in a notebook: in one namespace, and the value of its last expression is shown.
+Jupyter's own machinery would be two dozen packages for these sixty lines.
 """
 
 from __future__ import annotations

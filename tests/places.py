@@ -47,7 +47,8 @@ def allowing(folder: Path, *places: dict[str, Any]) -> Path:
 
 
 def fetched(settings: Settings, text: str) -> tuple[bytes, list[int], str]:
-    """The bytes that an address brings the owner of tenant `default`, the lengths of its files, and their format."""
+    """The bytes that an address brings the owner of tenant `default`, the lengths of its files, and
+    their format."""
 
     async def go() -> tuple[bytes, list[int], str]:
         async with open_services(settings) as services:

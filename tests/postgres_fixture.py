@@ -1,7 +1,7 @@
 """One PostgreSQL for a whole test session, and a fresh database of its own for a test.
 
-For `conftest.py`: `pytest_plugins = ["tests.postgres_fixture"]` gives the fixture `postgres`; `make_template` migrates
-once, `fresh_database` copies what it made.
+For `conftest.py`: `pytest_plugins = ["tests.postgres_fixture"]` gives the fixture `postgres`;
+`make_template` migrates once, `fresh_database` copies what it made.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True)
 class Database:
-    """A database of one test: `owner_url` may do everything in it, `app_url` is what the service gets."""
+    """A database of one test: `owner_url` may do everything in it, `app_url` is what the service
+    gets."""
 
     name: str
     owner_url: str
@@ -44,7 +45,8 @@ def database(server: EmbeddedPostgres, name: str) -> Database:
 def make_template(
     server: EmbeddedPostgres, migrate: Callable[[Database], None], name: str = TEMPLATE
 ) -> str:
-    """A database that `migrate` fills once; it must leave no connection open, or PostgreSQL refuses to copy."""
+    """A database that `migrate` fills once; it must leave no connection open, or PostgreSQL refuses
+    to copy."""
     server.create_database(name)
     migrate(database(server, name))
     return name
@@ -52,7 +54,8 @@ def make_template(
 
 @contextmanager
 def fresh_database(server: EmbeddedPostgres, template: str | None = TEMPLATE) -> Iterator[Database]:
-    """A copy of `template` (None: an empty database), dropped at the end with whatever is still connected."""
+    """A copy of `template` (None: an empty database), dropped at the end with whatever is still
+    connected."""
     name = f"test_{os.getpid()}_{next(_numbers)}"
     server.create_database(name, template)
     try:

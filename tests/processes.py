@@ -1,4 +1,5 @@
-"""What tests of real processes need: who is alive, who belongs to whom, and waiting for what must come."""
+"""What tests of real processes need: who is alive, who belongs to whom, and waiting for what must
+come."""
 
 from __future__ import annotations
 
@@ -45,8 +46,8 @@ def command(pid: int) -> list[str]:
 
 
 def remembered(pid: int, words: Mapping[str, bytes]) -> set[str]:
-    """The names of the words that stand somewhere in the process's memory, its environment included. Of a part of
-    discreet only root can read it."""
+    """The names of the words that stand somewhere in the process's memory, its environment
+    included. Of a part of discreet only root can read it."""
     found = set()
     place = Path(f"/proc/{pid}")
     with (

@@ -1,4 +1,5 @@
-"""`protos/vectors.json`: an example of everything in docs/protocol.md with all its bytes, from the Python agent's code.
+"""`protos/vectors.json`: an example of everything in docs/protocol.md with all its bytes, from the
+Python agent's code.
 
 python -m tests.protocol_vectors      writes it; a test compares
 
@@ -124,7 +125,7 @@ def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-# Envelopes and what is signed -----------------------------------------------------------------------------------------
+# Envelopes and what is signed ---------------------------------------------------------------------
 
 
 def links(parties: Parties) -> Json:
@@ -323,7 +324,8 @@ def charge(parties: Parties) -> Json:
 
 
 def ledger(parties: Parties) -> Json:
-    """Two charges and a release, as the agent's file holds them, and what Accept carries of each charge."""
+    """Two charges and a release, as the agent's file holds them, and what Accept carries of each
+    charge."""
     agent, server = parties.agents[0], parties.server
     receipts = []
     with TemporaryDirectory() as folder:
@@ -353,11 +355,12 @@ def ledger(parties: Parties) -> Json:
     return {"lines": lines, "receipts": receipts}
 
 
-# multi_agent ----------------------------------------------------------------------------------------------------------
+# multi_agent --------------------------------------------------------------------------------------
 
 
 def multi_agent(parties: Parties) -> Json:
-    """Three agents, two constraints, three steps: what the first of them answers to each broadcast."""
+    """Three agents, two constraints, three steps: what the first of them answers to each
+    broadcast."""
     announcements = [{"lower": -1.0, "upper": 2.5, "radius": 1.0}] * 3
     document = parties.roster("multi_agent", announcements)
     digest = signing.digest(document)
@@ -453,7 +456,7 @@ def _state_after(
     return state
 
 
-# Encrypted sums -------------------------------------------------------------------------------------------------------
+# Encrypted sums -----------------------------------------------------------------------------------
 
 
 def fixed_point() -> list[Json]:
@@ -541,7 +544,8 @@ class Run:
         return made
 
     def frame(self, kind: Kind, payload: bytes, like: bytes, **changes: Any) -> bytes:
-        """A broadcast of the operator's with another payload (or header), well signed, in the place of `like`."""
+        """A broadcast of the operator's with another payload (or header), well signed, in the place
+        of `like`."""
         number, epoch, round_, sender = HEADER.unpack_from(like)
         header = HEADER.pack(
             changes.get("kind", kind),
@@ -644,7 +648,8 @@ def _public(key: X25519PrivateKey) -> str:
 
 
 def refusals(run: Run, broadcasts: Sequence[bytes]) -> list[Json]:
-    """Broadcasts that agent 1 does not answer after so many good ones, and whether its machine has then ended."""
+    """Broadcasts that agent 1 does not answer after so many good ones, and whether its machine has
+    then ended."""
     opening, keys, dealt, start, first, second, close = broadcasts
     roster_hash = run.roster.hash
     fingerprint = signing.digest(masks.commitment(seed("group key")))
@@ -783,7 +788,7 @@ def _other_verdict(run: Run, close: bytes, fingerprint: bytes, previous: bytes) 
     return run.frame(Kind.CLOSE, payload, close, context=(fingerprint, previous))
 
 
-# Packed slots and Paillier --------------------------------------------------------------------------------------------
+# Packed slots and Paillier ------------------------------------------------------------------------
 
 
 def packing() -> list[Json]:
@@ -820,8 +825,8 @@ class Fixed:
 
 
 def encrypted() -> Json:
-    """Two agents' contributions under one key, masked against each other, and their opened sum. The key is of 1024
-    bits, which no agent accepts, to be short."""
+    """Two agents' contributions under one key, masked against each other, and their opened sum. The
+    key is of 1024 bits, which no agent accepts, to be short."""
     p, q = (_prime(f"prime {name}", 512) for name in "pq")
     key = paillier.PrivateKey(p, q)
     parameters = secure_sum.Parameters(dimension=3, rounds=1, bound=100.0, key_bits=1024)
@@ -871,7 +876,7 @@ def _prime(name: str, bits: int) -> int:
     return candidate
 
 
-# Steps ----------------------------------------------------------------------------------------------------------------
+# Steps --------------------------------------------------------------------------------------------
 
 
 def steps() -> Json:

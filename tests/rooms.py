@@ -1,4 +1,5 @@
-"""The picture of the rooms in docs/architecture.md, from the layers in pyproject.toml and the imports in the code.
+"""The picture of the rooms in docs/architecture.md, from the layers in pyproject.toml and the
+imports in the code.
 
 python -m tests.rooms       writes docs/pictures/rooms.svg; a test compares
 """
@@ -40,7 +41,8 @@ def uses() -> dict[str, set[str]]:
 
 
 def nearest(used: dict[str, set[str]]) -> dict[str, set[str]]:
-    """Without what a room reaches through another that it uses as well: the lines that remain tell the rest."""
+    """Without what a room reaches through another that it uses as well: the lines that remain tell
+    the rest."""
 
     def reached(name: str) -> set[str]:
         return used.get(name, set()).union(*(reached(other) for other in used.get(name, set())))
@@ -75,8 +77,10 @@ def drawing() -> str:
     height = MARGIN * 2 + (len(rows) - 1) * STEP + HEIGHT
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif"'
-            ' font-size="13" text-anchor="middle" role="img" aria-label="The rooms of the service in layers">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+            'font-family="sans-serif"'
+            ' font-size="13" text-anchor="middle" role="img" aria-label="The rooms of the service '
+            'in layers">',
             '<g fill="none" stroke="#7a8794" stroke-opacity=".45">',
             *lines,
             '</g><g fill="#eef3f8" stroke="#3b5b7a">',

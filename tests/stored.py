@@ -10,7 +10,8 @@ from discreet.installation.postgres import EmbeddedPostgres
 from tests.conftest import Installation, settings_for
 from tests.postgres_fixture import Database, fresh_database
 
-# `python -m discreet`, but open to its own user: beside root, nobody else could count its memory and open files.
+# `python -m discreet`, but open to its own user: beside root, nobody else could count its memory
+# and open files.
 OPEN = ("-c", "from discreet.cli import run; raise SystemExit(run())")
 
 

@@ -29,7 +29,8 @@ def charts() -> str:
         f"`{kind}`": charts_module(kind).SHOWN for kind in KINDS if charts_module(kind) is not None
     }
     drawn["federated"] = (
-        "who was there: enrolment, roster, rounds. The server does not keep who answered which round"
+        "who was there: enrolment, roster, rounds. The server does not keep who answered which "
+        "round"
     )
     return "\n".join(
         [

@@ -1,4 +1,5 @@
-"""Backup and restore of an embedded installation: what comes back, what is refused, and what privacy asks of it."""
+"""Backup and restore of an embedded installation: what comes back, what is refused, and what
+privacy asks of it."""
 
 from __future__ import annotations
 
@@ -235,7 +236,8 @@ def test_ledger_that_lacks_what_a_kept_head_names_is_refused(
     assert f"({history.late['seq']} entries there, {history.early['seq']} here)" in done.stderr
     assert "the kept head" in done.stderr or "missing" in done.stderr
     assert not state.exists()
-    # The later backup has it all; nothing had to be ended in it, since the job was published in that life.
+    # The later backup has it all; nothing had to be ended in it, since the job was published in
+    # that life.
     found = backup.restore(settings_of(state), history.stopped, [history.early, history.late])
     assert found["ended_jobs"] == 0
 
@@ -369,7 +371,8 @@ def test_database_of_ones_own_is_adopted_once_it_holds(
         assert "whose head was kept" in refused.stderr
         done = adopt(history.early)
         assert done.stdout == (
-            f"{history.early['seq']} ledger entries verified; 1 jobs that had not ended were ended, and charged\n"
+            f"{history.early['seq']} ledger entries verified; 1 jobs that had not ended were "
+            "ended, and charged\n"
         )
 
 
@@ -395,7 +398,8 @@ def test_backup_is_private_and_whole(history: History) -> None:
 def test_state_whose_restore_was_killed_is_refused(history: History, tmp_path: Path) -> None:
     settings = settings_of(tmp_path / "restored")
     code = (
-        "import os, signal, sys; from pathlib import Path; from discreet.installation import backup\n"
+        "import os, signal, sys; from pathlib import Path; from discreet.installation import "
+        "backup\n"
         "from tests.test_backup import settings_of\n"
         "backup.EmbeddedPostgres = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)\n"
         "backup.restore(settings_of(Path(sys.argv[1])), Path(sys.argv[2]), forget_spending=True)"
@@ -414,8 +418,9 @@ def test_state_whose_restore_was_killed_is_refused(history: History, tmp_path: P
 def test_keys_and_objects_that_go_while_a_backup_is_made(
     history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The database is copied first. A dataset deleted after that takes its object along, and the backup goes on; a
-    master key retired after that would leave contents that nobody can open, and the backup says so."""
+    """The database is copied first. A dataset deleted after that takes its object along, and the
+    backup goes on; a master key retired after that would leave contents that nobody can open, and
+    the backup says so."""
     settings = settings_of(history.state)
     place, kept = history.state / "secrets.json", (history.state / "secrets.json").read_bytes()
     objects = history.state / "objects"

@@ -1,4 +1,5 @@
-"""The documentation: builds without a broken link, names what exists, and its runnable blocks run."""
+"""The documentation: builds without a broken link, names what exists, and its runnable blocks
+run."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *DOCS], ids=lambda page: page.stem)
 def test_rows_of_tables_have_as_many_cells_as_their_heads(page: Path) -> None:
-    """What stands beyond the last column is left out by most readers of Markdown, a `|` in code splits a cell too."""
+    """What stands beyond the last column is left out by most readers of Markdown, a `|` in code
+    splits a cell too."""
     for table in re.findall(r"(?:^\|.*\n)+", page.read_text(), re.MULTILINE):
         cells = [len(re.findall(r"(?<!\\)\|", row)) - 1 for row in table.splitlines()]
         assert set(cells) == {cells[0]}, table.splitlines()[
@@ -49,7 +51,8 @@ def test_every_page_is_in_the_navigation() -> None:
     missing = [name for name in names if not any(name in part for part in nav)]
     assert not missing
     listed = text("index").partition("## All pages")[2]
-    kinds = "problems/"  # are in a table that is made of the registry, so that a new kind needs no line there
+    # are in a table that is made of the registry, so that a new kind needs no line there
+    kinds = "problems/"
     assert not [
         name
         for name in names
@@ -139,7 +142,8 @@ def test_the_page_of_the_api_has_every_operation() -> None:
 def test_runnable_blocks_run(
     page: Path, block: str, service: Installation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Python blocks after the comment `runs`: each for itself, in an empty folder, against a running service."""
+    """Python blocks after the comment `runs`: each for itself, in an empty folder, against a
+    running service."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DISCREET_URL", service.url)
     monkeypatch.setenv("DISCREET_KEY", service.owner_key)
@@ -153,7 +157,8 @@ WAYS = re.findall(r"<!-- a way in -->\n```\n(.*?)```", (ROOT / "README.md").read
 
 @pytest.mark.parametrize("way", WAYS)
 def test_ways_in_lead_to_a_picture(way: str, service: Installation, tmp_path: Path) -> None:
-    """The lines of the README as they are printed, in an empty folder, against a running service."""
+    """The lines of the README as they are printed, in an empty folder, against a running
+    service."""
     assert len(way.splitlines()) <= 10
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / ".venv").symlink_to(sys.prefix)

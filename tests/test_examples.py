@@ -1,4 +1,5 @@
-"""The example files: what their scripts write, bodies that the service takes, and the figures of their sources."""
+"""The example files: what their scripts write, bodies that the service takes, and the figures of
+their sources."""
 
 from __future__ import annotations
 
@@ -67,7 +68,8 @@ def test_the_job_can_be_planned(job: Any) -> None:
 
 
 def test_figures_are_those_of_the_test_network(figures: Any) -> None:
-    """Totals as published with the network, and its equilibrium: Beckmann's objective of the best known solution."""
+    """Totals as published with the network, and its equilibrium: Beckmann's objective of the best
+    known solution."""
     trips = np.array(figures["trips"], dtype=float)
     assert trips.shape == (24, 24)
     assert trips.sum() == 360_600
@@ -92,7 +94,8 @@ def test_figures_are_those_of_the_test_network(figures: Any) -> None:
 
 
 def test_mornings_are_poisson_around_the_table(figures: Any, job: Any) -> None:
-    """Each sum over pairs and mornings is Poisson of a known mean; 5 standard deviations are passed once in 1e6."""
+    """Each sum over pairs and mornings is Poisson of a known mean; 5 standard deviations are passed
+    once in 1e6."""
     table = np.array(figures["trips"], dtype=float)
     assert job["problem"]["dataset"]["public"]["periods"] == 50
     mornings = np.zeros((50, 24, 24))
@@ -120,8 +123,8 @@ def test_the_job_has_the_network_of_the_figures(figures: Any, job: Any) -> None:
 def test_patients_are_told_what_to_expect_and_never_what_no_rewards_allow(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Sums solved as they are say values beyond the rewards' bound of 1, as -1.37: the answers of the same releases are
-    means over tables that can be, so they do not."""
+    """Sums solved as they are say values beyond the rewards' bound of 1, as -1.37: the answers of
+    the same releases are means over tables that can be, so they do not."""
     module, picture = loaded("patients"), tmp_path / "values.png"
     module.main(["--table", str(picture)])
     printed = capsys.readouterr().out
@@ -158,7 +161,8 @@ ENDS = (("(", " to"), (" to ", ", 90"), ("without noise ", "\n"))
 def test_the_demand_response_marks_its_rows_of_noise_and_holds_the_truth(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Hardly any of its buildings is ever in the last two states; loads and saving lie in their intervals."""
+    """Hardly any of its buildings is ever in the last two states; loads and saving lie in their
+    intervals."""
     module = loaded("demand_response")
     module.main(None)
     assert solve.plan(json.loads(capsys.readouterr().out))["price"]["epsilon"] == 2
@@ -184,7 +188,8 @@ def test_the_demand_response_marks_its_rows_of_noise_and_holds_the_truth(
 def test_meters_from_a_file_of_readings_to_a_picture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The CSV and the body are one content; what is read from the picture's figures holds the truth."""
+    """The CSV and the body are one content; what is read from the picture's figures holds the
+    truth."""
     module = loaded("meters")
     module.main(["--csv", str(tmp_path / "meters.csv")])
     module.main([])

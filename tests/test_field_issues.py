@@ -221,7 +221,8 @@ def test_datasets_name_the_field_that_does_not_fit(
 
 
 def test_no_sentence_of_the_library_comes_through() -> None:
-    """Every field of several bodies replaced by values of every type: what is refused speaks our language."""
+    """Every field of several bodies replaced by values of every type: what is refused speaks our
+    language."""
     hook = {"url": "https://example.org/x", "events": ["job.failed"], "secret": "whsec_"}
     key = {"role": "analyst", "principal": "ada", "expires_at": "2027-01-01T00:00:00Z"}
     bodies = [(JOB, body_of(kind)) for kind in KINDS]
@@ -284,7 +285,8 @@ def test_the_same_mistake_of_many_items_is_said_once() -> None:
         link["capacity"] = "100"
     at = "/problem/network/links"
     assert refused(JOB, routing_job(links)) == {
-        f"{at}/0/capacity": f"a number is needed, not text (and 7,999 more like it, up to {at}/7999/capacity)"
+        f"{at}/0/capacity": "a number is needed, not text (and 7,999 more like it, up to "
+        f"{at}/7999/capacity)"
     }
     links = [dict(GOOD_LINK) for _ in range(3000)]
     links[700] = links[2900] = {**GOOD_LINK, "capacity": 0}
@@ -319,8 +321,8 @@ def test_an_answer_has_at_most_twenty_issues() -> None:
 def test_items_beyond_any_doubt_are_not_looked_at() -> None:
     [says] = refused(JOB, routing_job([1] * 200_000)).values()
     assert (
-        says
-        == "a JSON object is needed, not 1 (and at least 9,999 more like it, up to /problem/network/links/9999)"
+        says == "a JSON object is needed, not 1 (and at least 9,999 more like it, up to "
+        "/problem/network/links/9999)"
     )
     assert refused(JOB, routing_job([1] * 1_000_001)) == {
         "/problem/network/links": "at most 1000000 items are allowed"

@@ -50,7 +50,8 @@ def test_links_lie_on_the_right_of_their_direction_as_wide_as_their_flow(tmp_pat
     inked = np.flatnonzero((strip < 0.95).any(axis=1))
     middle = len(strip) / 2
     above, below = inked[inked < middle], inked[inked > middle]
-    # From west to east, so right is south: the larger flow is below. Widths are proportional, to a pixel at each edge.
+    # From west to east, so right is south: the larger flow is below. Widths are proportional, to a
+    # pixel at each edge.
     assert below.size == pytest.approx(0.8 * 0.2 * INCH, abs=2)
     assert above.size == pytest.approx(below.size / 2, abs=2)
 
@@ -79,7 +80,8 @@ def test_parallel_links_lie_side_by_side(tmp_path: Path) -> None:
 
 
 def test_the_larger_coordinate_is_above_and_to_the_right(tmp_path: Path) -> None:
-    """A link of full load in the corner that the coordinates say; equal aspect makes the map square."""
+    """A link of full load in the corner that the coordinates say; equal aspect makes the map
+    square."""
     corners = [(0, 0), (10, 0), (10, 10), (0, 10)]
     picture = drawn(ring(4), [0, 100, 0, 0], tmp_path / "a.png", coordinates=corners)
     red = (np.abs(picture - figures.COLOURS(1.0 / 1.5)[:3]) < 0.02).all(axis=2)
@@ -97,7 +99,8 @@ def test_formats(tmp_path: Path, ending: str) -> None:
 
 
 def test_zones_have_their_names(tmp_path: Path) -> None:
-    """Also such as no circle holds, that are too long, or that matplotlib would read as mathematics."""
+    """Also such as no circle holds, that are too long, or that matplotlib would read as
+    mathematics."""
     path = tmp_path / "a.svg"
     for names in (["Inn", "$\\frac{$ --> Mill", "x" * 60], ["1", "22", "333"]):
         figures.draw_link_flows(ring(3), np.ones(3), path, names=names)

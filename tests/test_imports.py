@@ -1,4 +1,5 @@
-"""No file imports in a circle, and none reaches for another's private names; beside the layers in pyproject.toml."""
+"""No file imports in a circle, and none reaches for another's private names; beside the layers in
+pyproject.toml."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def modules(roots: dict[str, Path]) -> dict[str, Path]:
 
 
 def statements(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Imports anywhere below the node, inside functions too, but not those for type checkers alone."""
+    """Imports anywhere below the node, inside functions too, but not those for type checkers
+    alone."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
             yield from (found for part in child.orelse for found in statements(part))
@@ -40,7 +42,8 @@ def statements(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
 
 
 def imported(name: str, path: Path, known: dict[str, Path]) -> Iterator[tuple[str, str]]:
-    """What the file imports of the known modules: (module, name), the name empty for the module itself."""
+    """What the file imports of the known modules: (module, name), the name empty for the module
+    itself."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for statement in statements(ast.parse(path.read_bytes())):
         if isinstance(statement, ast.Import):
@@ -95,7 +98,8 @@ def graph_of(roots: dict[str, Path]) -> dict[str, set[str]]:
 
 
 def private_names(roots: dict[str, Path]) -> list[str]:
-    """Names with a leading underscore of another file: imported, or taken from it as an attribute."""
+    """Names with a leading underscore of another file: imported, or taken from it as an
+    attribute."""
     known = modules(roots)
     found = []
     for name, path in known.items():

@@ -20,7 +20,8 @@ PROCESSES = {
         "from discreet.api.app import create_app; from discreet.dashboard.app import install\n"
         "from discreet.settings import Settings; create_app(Settings(), install)"
     ),
-    "template": "from discreet.installation import template\nfor name in template.GROUND: __import__(name)",
+    "template": "from discreet.installation import template\nfor name in template.GROUND: "
+    "__import__(name)",
     "supervisor": "import discreet.installation.supervisor",
 }
 """What they load as they start, the parts together."""
@@ -65,7 +66,10 @@ PARTS = {
     "rpc": "import discreet.rpc.server",
     "worker": "import discreet.worker.main",
 }
-METRICS = "from prometheus_client import REGISTRY\nprint(*(each.name for each in REGISTRY.collect()), sep=' ')"
+METRICS = (
+    "from prometheus_client import REGISTRY\nprint(*(each.name for each in "
+    "REGISTRY.collect()), sep=' ')"
+)
 
 
 def said(code: str, **more: str) -> set[str]:
@@ -131,8 +135,8 @@ print(cvxpy.quantum_rel_entr(half, quarter).value)
 
 
 def test_children_come_without_the_solvers_that_nobody_asks() -> None:
-    """Slater points are looked for by Clarabel; the rehearsal of a fork server, which opens everything once, needs none
-    of the others, and a child may import nothing."""
+    """Slater points are looked for by Clarabel; the rehearsal of a fork server, which opens
+    everything once, needs none of the others, and a child may import nothing."""
     code = """
 import sys
 from discreet.isolation.zygote import UNASKED, Unasked

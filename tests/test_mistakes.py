@@ -1,4 +1,5 @@
-"""What new users do wrong, and the sentence that each of them gets: on the command line, by the SDK, from the API."""
+"""What new users do wrong, and the sentence that each of them gets: on the command line, by the
+SDK, from the API."""
 
 from __future__ import annotations
 
@@ -92,7 +93,8 @@ ROUTES = [
         "origin,destination,count\n1,2,\n1,2,\n",
         TRIPS,
         "",
-        "column count: a value is missing (reader.missing: leave_out takes the other trips) (and 1 more like it, up",
+        "column count: a value is missing (reader.missing: leave_out takes the other trips) (and 1 "
+        "more like it, up",
     ),
     ("origin,destination,count\n1,2,-3\n", TRIPS, "", "a number of trips is not negative, not -3"),
     (
@@ -326,7 +328,8 @@ VISITS = [
     (
         "patient,time,state,reward,action\na,1,0,0,treat\na,2,0,0,trat\nb,1,0,0,wiat\n",
         ruled(PATIENTS, behaviour=HALVES, target=HALVES),
-        "line 3, column action: reader.behaviour knows the actions treat, wait, not 'trat' (and 1 more like it, up",
+        "line 3, column action: reader.behaviour knows the actions treat, wait, not 'trat' (and 1 "
+        "more like it, up",
     ),
     (
         "patient,time,state,reward,action\na,1,0,0,treat\n",
@@ -398,7 +401,8 @@ def test_tables_on_the_command_line(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Refused before any server is asked, in one line, and one for each other column that is wrong."""
+    """Refused before any server is asked, in one line, and one for each other column that is
+    wrong."""
     file = tmp_path / "table.csv"
     file.write_text(text, encoding="latin-1" if "ö" in text else "utf-8")
     told = {**public, "reader": public.get("reader", {})}
@@ -527,7 +531,8 @@ def test_uploads(text: str, public: Any, says: str, api_only: Installation, tmp_
 
 
 def test_tables_with_semicolons_are_read(api_only: Installation, tmp_path: Path) -> None:
-    """The same dataset, however it is written, also where the command line and its readers have no part."""
+    """The same dataset, however it is written, also where the command line and its readers have no
+    part."""
     texts = (
         "trajectory,step,state,next_state,reward,terminal\n1,0,0,1,0.25,true\n2,0,1,1,-0.5,true\n",
         "trajectory;step;state;next_state;reward;terminal\n1;0;0;1;0,25;true\n2;0;1;1;-0,5;true\n",

@@ -1,4 +1,5 @@
-"""The notebooks: each runs against a service, does what its stored outputs show, and is short enough to be read."""
+"""The notebooks: each runs against a service, does what its stored outputs show, and is short
+enough to be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Charts of results: what they draw is what was released, and every one has words and numbers beside it."""
+"""Charts of results: what they draw is what was released, and every one has words and numbers
+beside it."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def colours(value: Any) -> set[str]:
     return set(re.findall(r"#[0-9a-f]{6}", json.dumps(value)))
 
 
-# Every kind ---------------------------------------------------------------------------------------------------------
+# Every kind ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", sorted(problems.KINDS))
@@ -194,7 +195,8 @@ def test_results_at_the_edge_are_drawn(name: str) -> None:
 
 
 def test_a_value_function_in_the_plane() -> None:
-    """cos(pi x) and cos(pi y) on the unit square: the weights of order (0, 0), (0, 1), (1, 0), (1, 1)."""
+    """cos(pi x) and cos(pi y) on the unit square: the weights of order (0, 0), (0, 1), (1, 0), (1,
+    1)."""
     problem, result = SMALLEST["values that are all negative"]
     z = np.array(by_name(result_charts(problem, {}, result))["values"].figure["data"][0]["z"])
     assert z[0, 0] == pytest.approx(-3 + 1 + 0.5)
@@ -202,12 +204,13 @@ def test_a_value_function_in_the_plane() -> None:
     assert z[-1, 0] == pytest.approx(-3 - 1 + 0.5)
 
 
-# Routing ------------------------------------------------------------------------------------------------------------
+# Routing ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def routed() -> Solved:
-    """A complete network of four nodes, three of them zones, with flows between 0 and twice the capacity."""
+    """A complete network of four nodes, three of them zones, with flows between 0 and twice the
+    capacity."""
     network = bodies.network()
     flows = np.linspace(0, 200, len(network["links"]))
     paths = [{"links": [0], "share": 0.75}, {"links": [1, 6], "share": 0.25}]
@@ -295,7 +298,8 @@ def test_the_map_has_every_link_once_as_wide_as_its_flow_in_the_class_of_its_loa
 
 @pytest.mark.parametrize("most", [0.15, 1.0, 1.7])
 def test_all_maps_have_the_same_scale(routed: Solved, most: float) -> None:
-    """Whatever the fullest link: a colour means the same on two maps side by side, and the legend names all of them."""
+    """Whatever the fullest link: a colour means the same on two maps side by side, and the legend
+    names all of them."""
     problem, plan, result = routed
     flows = [100 * most, *([2.0] * 11)]
     chart = by_name(result_charts(problem, plan, {**result, "link_flows": flows}))["network"]
@@ -388,7 +392,7 @@ def test_the_numbers_of_the_map_are_those_of_the_result(routed: Solved) -> None:
     assert [told[k] for k in range(12)] == pytest.approx(routed[2]["link_flows"], rel=1e-5)
 
 
-# Matrices -----------------------------------------------------------------------------------------------------------
+# Matrices -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [1, 2, BLOCKS, BLOCKS + 1, 7 * BLOCKS + 3])
@@ -494,7 +498,7 @@ def test_a_policy_of_many_states_and_periods_stays_small() -> None:
     assert "blocks of neighbours" in chart.caption
 
 
-# Agents -------------------------------------------------------------------------------------------------------------
+# Agents -------------------------------------------------------------------------------------------
 
 
 def test_the_repeated_run_ends_where_the_encrypted_one_did() -> None:
@@ -562,7 +566,7 @@ def test_a_session_that_waits() -> None:
     assert session_chart(session([], approved_at=None, round=0), {}).table.rows == ()
 
 
-# Budgets ------------------------------------------------------------------------------------------------------------
+# Budgets ------------------------------------------------------------------------------------------
 
 
 def entry(second: int, job: str, who: str, kind: str, epsilon: int) -> tuple[Any, ...]:
@@ -607,7 +611,7 @@ def test_much_spending_stays_drawable_and_ends_exactly() -> None:
     )
 
 
-# Words and colours --------------------------------------------------------------------------------------------------
+# Words and colours --------------------------------------------------------------------------------
 
 
 def test_names_of_people_are_no_markup() -> None:
@@ -702,7 +706,8 @@ def test_shades_tell_more_from_less_without_colour(dark: bool) -> None:
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_loads_are_told_apart_by_lightness_alone(dark: bool) -> None:
-    """Full from empty in print and for every pair of eyes: each is at least 7 of CIELAB's 100 from the next."""
+    """Full from empty in print and for every pair of eyes: each is at least 7 of CIELAB's 100 from
+    the next."""
     light = [lab(ON_DARK[colour] if dark else colour, "all cones")[0] for colour in LOADS]
     steps = np.diff(light)
     assert (steps > 7).all() if dark else (steps < -7).all()

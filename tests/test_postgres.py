@@ -114,7 +114,7 @@ def copied(made: Path, place: Path) -> Path:
     return place
 
 
-# -- a first start ----------------------------------------------------------------------------------------------------
+# -- a first start ---------------------------------------------------------------------------------
 
 
 def test_first_start_makes_a_safe_server(tmp_path: Path) -> None:
@@ -132,7 +132,10 @@ def test_first_start_makes_a_safe_server(tmp_path: Path) -> None:
         }
         assert {name: show(server.superuser_url, name) for name in wanted} == wanted
         with psycopg.connect(server.superuser_url) as connection:
-            query = "SELECT datlocprovider::text || datlocale FROM pg_database WHERE datname = 'discreet'"
+            query = (
+                "SELECT datlocprovider::text || datlocale FROM pg_database WHERE datname = "
+                "'discreet'"
+            )
             assert connection.execute(query).fetchone() == ("bC.UTF-8",)
 
         credentials = json.loads((server.state / "postgres.json").read_text())
@@ -179,7 +182,7 @@ def test_no_password_no_entry(postgres: EmbeddedPostgres) -> None:
             psycopg.connect(url.replace(password, "guess"))
 
 
-# -- roles ------------------------------------------------------------------------------------------------------------
+# -- roles -----------------------------------------------------------------------------------------
 
 
 def test_app_role_may_connect_and_nothing_else(postgres: EmbeddedPostgres) -> None:
@@ -238,7 +241,7 @@ def test_fresh_databases_are_copies_of_their_own(postgres: EmbeddedPostgres) -> 
     postgres.drop_database(template)
 
 
-# -- one owner --------------------------------------------------------------------------------------------------------
+# -- one owner -------------------------------------------------------------------------------------
 
 
 def test_second_owner_is_told_who_holds_the_state(state: Path) -> None:
@@ -272,7 +275,7 @@ def test_lock_file_of_a_dead_owner_means_nothing(state: Path) -> None:
         assert read(server.owner_url) == ["first"]
 
 
-# -- crashes ----------------------------------------------------------------------------------------------------------
+# -- crashes ---------------------------------------------------------------------------------------
 
 
 def test_killed_supervisor_leaves_no_server_and_no_loss(state: Path) -> None:
@@ -336,7 +339,8 @@ def test_killed_server_starts_again_at_the_same_address(state: Path) -> None:
 
 
 def test_pid_file_that_names_a_stranger_is_no_obstacle(state: Path) -> None:
-    # After a restart of the machine or in a container, the pid of a dead server soon belongs to somebody else.
+    # After a restart of the machine or in a container, the pid of a dead server soon belongs to
+    # somebody else.
     for path, line in (
         (state / "postgres" / "postmaster.pid", 1),
         (state / "run" / ".s.PGSQL.5432.lock", 1),
@@ -383,7 +387,7 @@ def test_roles_left_half_made_are_completed(state: Path) -> None:
             assert connection.execute("SELECT current_user").fetchone() == (APP,)
 
 
-# -- places -----------------------------------------------------------------------------------------------------------
+# -- places ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -433,7 +437,8 @@ def test_a_temporary_folder_whose_path_is_too_long_is_passed_over(
 
 
 def test_folder_in_the_way_of_the_socket_is_not_used(made: Path, tmp_path: Path) -> None:
-    # Somebody who could foresee the name could own the folder: names are random, and of old ones only ours are removed.
+    # Somebody who could foresee the name could own the folder: names are random, and of old ones
+    # only ours are removed.
     state = copied(made, tmp_path / ("long" * 40))
     stranger = tmp_path / "theirs"
     stranger.mkdir()
@@ -512,7 +517,8 @@ UNPRIVILEGED = """
 
 
 def test_ordinary_user() -> None:
-    """The whole of it without root, below the temp folder (root's test folders are closed to others)."""
+    """The whole of it without root, below the temp folder (root's test folders are closed to
+    others)."""
     place = Path(tempfile.mkdtemp(prefix="discreet-test-"))
     try:
         if os.geteuid() == 0:
@@ -527,7 +533,7 @@ def test_ordinary_user() -> None:
         shutil.rmtree(place)
 
 
-# -- what cannot work says so -----------------------------------------------------------------------------------------
+# -- what cannot work says so ----------------------------------------------------------------------
 
 
 def test_data_of_another_version(state: Path) -> None:
@@ -580,7 +586,7 @@ def test_address_of_a_server_that_was_not_started(tmp_path: Path) -> None:
         _ = EmbeddedPostgres(tmp_path).app_url
 
 
-# -- the pieces -------------------------------------------------------------------------------------------------------
+# -- the pieces ------------------------------------------------------------------------------------
 
 
 def test_reach_follows_every_folder(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""`discreet reproduce`: the tables of the papers say what is printed, what is true of it, and what is ours."""
+"""`discreet reproduce`: the tables of the papers say what is printed, what is true of it, and what
+is ours."""
 
 from __future__ import annotations
 

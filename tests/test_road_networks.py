@@ -1,4 +1,5 @@
-"""`discreet reproduce networks FOLDER`: equilibria of public demands beside published flows, by closed forms."""
+"""`discreet reproduce networks FOLDER`: equilibria of public demands beside published flows, by
+closed forms."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ import pytest
 from discreet import cli
 from discreet.reproduce.road_networks import Row, road_networks
 
-# Two ways from 1 to 2: the link, time 10 and toll 4, and two links of 5 y each; x trips take the second: 10 x = 12.
+# Two ways from 1 to 2: the link, time 10 and toll 4, and two links of 5 y each; x trips take the
+# second: 10 x = 12.
 NET = """<NUMBER OF ZONES> 2
 <NUMBER OF NODES> 3
 <FIRST THRU NODE> 3
@@ -42,7 +44,8 @@ def test_the_weight_of_tolls_is_what_explains_the_published_costs(tmp_path: Path
     write(tmp_path / "sub", "tolled", flow=FLOW)
     told = NET.replace("<END", "<TOLL FACTOR> .5\n<END")
     write(tmp_path, "told", net=told, flow=FLOW)
-    # With a factor of 1 the ways level at 14 of 10 x, 1.4 trips: .2 off on each of three links, of 1.3 and 3.7.
+    # With a factor of 1 the ways level at 14 of 10 x, 1.4 trips: .2 off on each of three links, of
+    # 1.3 and 3.7.
     write(tmp_path, "other", net=told.replace(".5", "1"), flow=FLOW)
     found = rows_of(tmp_path)
     for name in ("tolled", "told"):

@@ -111,7 +111,8 @@ def test_a_text_may_come_in_parts(value: object, size: int, indent: int | None) 
 def test_what_is_wrong_is_wrong_in_parts_too(
     value: object, size: int, place: int, byte: int
 ) -> None:
-    """A byte put anywhere: what all of it is read as at once, its parts are read as, and what Python's reader takes."""
+    """A byte put anywhere: what all of it is read as at once, its parts are read as, and what
+    Python's reader takes."""
     text = bytearray(json.dumps(value).encode())
     text.insert(min(place, len(text)), byte)
     found = outcome(lambda: in_parts(bytes(text), size))
@@ -188,7 +189,8 @@ def test_long_keys_are_not_sent_back() -> None:
     assert issue.pointer == "/a"
     assert (
         issue.detail
-        == "below a key of 10000 characters that begins 'kkkkkkkkkkkkkkkkkkkk': this key stands twice"
+        == "below a key of 10000 characters that begins 'kkkkkkkkkkkkkkkkkkkk': this key stands "
+        "twice"
     )
 
 

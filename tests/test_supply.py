@@ -1,4 +1,5 @@
-"""What discreet is made of: pins with hashes, licences that go together, wheels that anybody can build again."""
+"""What discreet is made of: pins with hashes, licences that go together, wheels that anybody can
+build again."""
 
 from __future__ import annotations
 
@@ -74,7 +75,8 @@ CODE = {
 
 
 def unused(project: Path, folders: list[Path]) -> set[str]:
-    """What the project's runtime lists and no file in its folders imports, inside functions included."""
+    """What the project's runtime lists and no file in its folders imports, inside functions
+    included."""
     imported = set[str]()
     for path in (path for folder in folders for path in folder.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_bytes())):
@@ -90,7 +92,8 @@ def unused(project: Path, folders: list[Path]) -> set[str]:
 
 
 def modules_of(distribution: str) -> set[str]:
-    """What the distribution installs, `a.b.c` for a/b/c.py; installed in place it is its own name."""
+    """What the distribution installs, `a.b.c` for a/b/c.py; installed in place it is its own
+    name."""
     files = (file for file in metadata.files(distribution) or [] if file.suffix in (".py", ".so"))
     parts = [(*file.parts[:-1], file.name.split(".")[0]) for file in files]
     return {".".join(part[:-1] if part[-1] == "__init__" else part) for part in parts} | {

@@ -36,7 +36,8 @@ from tests.conftest import DEADLINE_SECONDS
 from tests.postgres_fixture import fresh_database
 from tests.processes import alive, command, family, remembered, until
 
-# A start waits for a warm worker: some ten seconds of processor time, which a busy machine may take minutes for.
+# A start waits for a warm worker: some ten seconds of processor time, which a busy machine may take
+# minutes for.
 pytestmark = pytest.mark.timeout(600)
 
 
@@ -203,7 +204,8 @@ def other_user(request: pytest.FixtureRequest) -> int | None:
 
 
 def test_master_keys_rotate_beside_a_running_service(made: Path, other_user: int | None) -> None:
-    """Of root's service PostgreSQL's own note of its socket is a path of its process: nobody else's."""
+    """Of root's service PostgreSQL's own note of its socket is a path of its process: nobody
+    else's."""
     place = Path(tempfile.mkdtemp(prefix="discreet-test-"))  # pytest's folders are closed to others
     state, home = (
         place / "state",
@@ -296,7 +298,8 @@ def test_ready_file_and_owner_key(shared: Service) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="parts close their memory to their own user")
 def test_parts_know_only_the_application_role_and_what_forks_knows_nothing(shared: Service) -> None:
-    """Searched in the memory of the processes: also a password that nobody holds any more would be found."""
+    """Searched in the memory of the processes: also a password that nobody holds any more would be
+    found."""
     passwords = json.loads((shared.state / "postgres.json").read_text())
     words = {
         role: passwords[role].encode() for role in ("discreet_app", "discreet_owner", "postgres")
@@ -525,7 +528,7 @@ def test_up_for_a_demonstration(made: Path, tmp_path: Path) -> None:
     assert not alive(ready["pid"])
 
 
-# -- the pieces -------------------------------------------------------------------------------------------------------
+# -- the pieces ------------------------------------------------------------------------------------
 
 
 def test_pauses_double_up_to_a_limit_and_are_forgotten() -> None:

@@ -1,8 +1,9 @@
-"""`make sdk`: what in the Python SDK is made from something else (needs datamodel-code-generator and ruff).
+"""`make sdk`: what in the Python SDK is made from something else (needs datamodel-code-generator
+and ruff).
 
-`discreet_client/rest/models.py`, `operations.py` and `contents.py` and `discreet_client/answers.py` are made from the
-committed contract, `discreet_client/aio.py` from `client.py`: the same calls with `await`. mypy finds an await that a
-new rule would have had to put.
+`discreet_client/rest/models.py`, `operations.py` and `contents.py` and `discreet_client/answers.py`
+are made from the committed contract, `discreet_client/aio.py` from `client.py`: the same calls with
+`await`. mypy finds an await that a new rule would have had to put.
 
     python clients/python/generate.py            write them again
     python clients/python/generate.py --check    exit 1 when what is committed is not what would be written
@@ -54,7 +55,8 @@ BOUNDS = {
 
 
 def described(schema: Any) -> Any:
-    """The document with the default and the bounds of each field in its description: a type says neither."""
+    """The document with the default and the bounds of each field in its description: a type says
+    neither."""
     if isinstance(schema, list):
         return [described(value) for value in schema]
     if not isinstance(schema, dict):
@@ -95,7 +97,8 @@ def about(field: Json) -> str:
 
 
 def bounds(schema: Json) -> str:
-    """What a value is bounded by, and what lies in it; nothing where a value may be of several types."""
+    """What a value is bounded by, and what lies in it; nothing where a value may be of several
+    types."""
     inner = [one for one in schema.get("anyOf", []) if one != {"type": "null"}]
     bounded = {**schema, **inner[0]} if len(inner) == 1 else schema
     values = {
@@ -177,7 +180,8 @@ def type_of(schema: Json) -> str:
 
 
 def named(content: Json) -> str:
-    """The type of a body or answer by its media type: JSON by its model, other text and bytes as they are."""
+    """The type of a body or answer by its media type: JSON by its model, other text and bytes as
+    they are."""
     media = next((media for media, of in content.items() if of["schema"]), None)
     if media is None:
         return "None"
@@ -262,8 +266,8 @@ ARRAYS = {"number": "Floats", "integer": "Ints"}
 
 
 def field_type(schema: Json) -> str:
-    """The type that a field of a result has in Python. Numbers in rows are arrays where the contract names their axes;
-    without, rows may differ in length."""
+    """The type that a field of a result has in Python. Numbers in rows are arrays where the
+    contract names their axes; without, rows may differ in length."""
     if "$ref" in schema:
         return "models." + schema["$ref"].rpartition("/")[2]
     if schema.get("type") == "array":
@@ -372,7 +376,8 @@ def asynchronous(text: str) -> str:
 
 
 def run(module: str, *arguments: str, text: str) -> str:
-    """What a program writes that reads `text`; RuntimeError with what it says when it fails or warns."""
+    """What a program writes that reads `text`; RuntimeError with what it says when it fails or
+    warns."""
     command = [sys.executable, "-m", module, *arguments]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     if done.returncode != 0 or done.stderr:
@@ -411,7 +416,8 @@ def main() -> int:
     ]
     if check and changed:
         print(
-            f"not what `make sdk` writes: {', '.join(str(path.relative_to(HERE)) for path in changed)}"
+            "not what `make sdk` writes: "
+            f"{', '.join(str(path.relative_to(HERE)) for path in changed)}"
         )
         return 1
     for path in changed:

@@ -4,8 +4,8 @@
     python clients/typescript/generate.py --check     exit 1 when it is not what is committed, or types do not hold
     python clients/typescript/generate.py --install   only install node_modules, from package-lock.json
 
-Without Node 20 and npm, or without a registry to install from, nothing is done and the exit code is 0 with a loud
-line (4 with --install); where CI is set it is 1.
+Without Node 20 and npm, or without a registry to install from, nothing is done and the exit code is
+0 with a loud line (4 with --install); where CI is set it is 1.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def install() -> None:
 
 
 def messages() -> str:
-    """The types of protos/discreet/v1/federation.proto, by protoc (grpcio-tools) and protoc-gen-es."""
+    """The types of protos/discreet/v1/federation.proto, by protoc (grpcio-tools) and
+    protoc-gen-es."""
     from grpc_tools import protoc  # noqa: PLC0415  # `--install` is run where it need not be
 
     with TemporaryDirectory() as folder:

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Checks certificates, ledgers and transparency logs of discreet with nothing of discreet: one file, Python's standard
-library, and `cryptography` for Ed25519. It is written from docs/ledger.md and docs/transparency.md alone.
+"""Checks certificates, ledgers and transparency logs of discreet with nothing of discreet: one
+file, Python's standard library, and `cryptography` for Ed25519. It is written from docs/ledger.md
+and docs/transparency.md alone.
 
-    python discreet_verify.py certificate FILE [--ledger EXPORT] [--public-key KEY] [--witness NAME+ID+KEY] …
-    python discreet_verify.py ledger EXPORT [--public-key KEY] [--head HEAD.json]
+    python discreet_verify.py certificate FILE [--ledger EXPORT] [--public-key KEY] [--witness
+    NAME+ID+KEY] … python discreet_verify.py ledger EXPORT [--public-key KEY] [--head HEAD.json]
     python discreet_verify.py log FOLDER OLD NEW [--log-key NAME+ID+KEY] [--witness NAME+ID+KEY] …
 
-Each thing that was looked at gets a line: `holds`, `BROKEN`, or `open` where it could not be. Exit code 0 when
-nothing is broken, 1 when something is, 2 for wrong usage.
+Each thing that was looked at gets a line: `holds`, `BROKEN`, or `open` where it could not be. Exit
+code 0 when nothing is broken, 1 when something is, 2 for wrong usage.
 
-What it leaves open, and `discreet certificate verify` derives: the curves of mechanisms with a delta (what their events
-say that they were charged is compared with the price, and not derived from their noise), and agents' signatures below
-transcripts of federated jobs.
+What it leaves open, and `discreet certificate verify` derives: the curves of mechanisms with a
+delta (what their events say that they were charged is compared with the price, and not derived from
+their noise), and agents' signatures below transcripts of federated jobs.
 """
 
 from __future__ import annotations
@@ -50,14 +51,15 @@ def require(holds, why):
         raise Bad(why)
 
 
-# JSON ----------------------------------------------------------------------------------------------------------------
+# JSON ---------------------------------------------------------------------------------------------
 
 EXACT = 2**53 - 1
 """The largest integer up to which every one is a double of its own."""
 
 
 def read_json(text):
-    """The value of a JSON text that every reader takes for the same: no name twice, no NaN, no half of a character."""
+    """The value of a JSON text that every reader takes for the same: no name twice, no NaN, no half
+    of a character."""
 
     def once(pairs):
         require(len(dict(pairs)) == len(pairs), "a name stands twice")
@@ -93,7 +95,8 @@ def _written(value):
 
 
 def _number(value):
-    """As ECMAScript writes the double that a number is: its shortest digits, and where the point and exponent go."""
+    """As ECMAScript writes the double that a number is: its shortest digits, and where the point
+    and exponent go."""
     double = float(value)
     if not math.isfinite(double):
         raise ValueError("JSON has no NaN and no infinities")
@@ -117,7 +120,8 @@ def digest(value):
 
 
 def bytes_of(text):
-    """What base64 stands for, where it is the one text of these bytes: its last character has bits to spare."""
+    """What base64 stands for, where it is the one text of these bytes: its last character has bits
+    to spare."""
     try:
         found = base64.b64decode(text, validate=True)
     except (ValueError, TypeError):
@@ -153,14 +157,15 @@ def guarded(name, look):
         return [Check(name, False, "it is not of the documented format")]
 
 
-# Prices --------------------------------------------------------------------------------------------------------------
+# Prices -------------------------------------------------------------------------------------------
 
 COLUMNS = ("delta", "delta_z", "epsilon", "rho")
 UNITS = {"epsilon": 10**9, "delta": 10**18, "rho": 10**18, "delta_z": 10**18}
 PURE = {"discrete_laplace": "discrete_laplace", "laplace": "discrete_laplace_on_grid"}
 """Mechanisms whose price follows from exact arithmetic, with what their events call the noise."""
 EVENT = {"mechanism", "sensitivity", "norm", "noise", "scale", "count", "sampling", "neighbours"}
-"""Members of such an event; count, norm, noise and sampling may be missing where they are as usual."""
+"""Members of such an event; count, norm, noise and sampling may be missing where they are as
+usual."""
 MOST_EVENTS = 1000
 DIGITS = Context(prec=50)
 
@@ -187,8 +192,9 @@ def figure(value):
 
 
 def price_of(events):
-    """What events cost as far as arithmetic tells, by column, and whether that is all: mechanisms with a delta say in
-    their events what they were charged, of which epsilon and delta are taken."""
+    """What events cost as far as arithmetic tells, by column, and whether that is all: mechanisms
+    with a delta say in their events what they were charged, of which epsilon and delta are
+    taken."""
     require(isinstance(events, list) and len(events) <= MOST_EVENTS, "the events have no price")
     total, whole = dict.fromkeys(COLUMNS, 0), True
     for given in events:
@@ -226,7 +232,8 @@ def price_of(events):
 
 
 def check_price(events, stated):
-    """None where the price is all that follows from the events, else the words for what was not derived."""
+    """None where the price is all that follows from the events, else the words for what was not
+    derived."""
     derived, whole = price_of(events)
     for name in COLUMNS if whole else ("epsilon", "delta"):
         require(
@@ -241,7 +248,8 @@ def check_price(events, stated):
 
 
 def least_epsilon(rho, delta):
-    """The least over orders a > 1 of rho a + ln(1 - 1/a) - ln(delta a)/(a - 1), as docs/ledger.md says."""
+    """The least over orders a > 1 of rho a + ln(1 - 1/a) - ln(delta a)/(a - 1), as docs/ledger.md
+    says."""
     low, high = -60.0, -math.log(delta)
     for _ in range(
         100
@@ -259,8 +267,9 @@ def least_epsilon(rho, delta):
 
 
 def check_limits(cap, filters):
-    """Whether the filters' limits are those of the cap (integers): `basic` epsilon and half of delta; `zcdp`, where a
-    quarter of delta is something, that quarter and the largest rho whose epsilon is within the cap's."""
+    """Whether the filters' limits are those of the cap (integers): `basic` epsilon and half of
+    delta; `zcdp`, where a quarter of delta is something, that quarter and the largest rho whose
+    epsilon is within the cap's."""
     quarter = cap["delta"] // 4
     names = ("basic", "zcdp") if quarter else ("basic",)
     wrong = "the filters do not follow from the cap"
@@ -283,7 +292,7 @@ def check_limits(cap, filters):
         require(least_epsilon(Fraction(limit["rho"] + 1, 10**18), delta) > most, wrong)
 
 
-# Ledgers -------------------------------------------------------------------------------------------------------------
+# Ledgers ------------------------------------------------------------------------------------------
 
 IDENTITY = ("account", "tenant", "scope", "subject", "unit")
 CHARGES = (
@@ -311,7 +320,8 @@ def is_hash(text):
 
 
 def check_head(head, keys=(), kept=False):
-    """Number and hash of the last entry of each account; Bad unless the head is signed, by one of `keys` if any."""
+    """Number and hash of the last entry of each account; Bad unless the head is signed, by one of
+    `keys` if any."""
     require(isinstance(head, dict) and set(head) == HEAD, "the head is not of this format")
     listed, tenant = head["accounts"], head["tenant"]
     require(
@@ -532,7 +542,7 @@ def _check_end(account, name, last, kept):
     require(account.hash.hex() == found, f"the signed head names another last entry of {name}")
 
 
-# The transparency log ------------------------------------------------------------------------------------------------
+# The transparency log -----------------------------------------------------------------------------
 
 
 def leaf_hash(entry):
@@ -544,7 +554,8 @@ def node_hash(left, right):
 
 
 def root_of(hashes):
-    """The root over these leaves' hashes: pairs, level by level, the last one alone where it has no neighbour."""
+    """The root over these leaves' hashes: pairs, level by level, the last one alone where it has no
+    neighbour."""
     if not hashes:
         return hashlib.sha256().digest()
     while len(hashes) > 1:
@@ -668,8 +679,8 @@ def check_witnesses(checkpoint, witnesses, needed):
 
 
 def check_log(folder, old, new, keys=(), witnesses=(), needed=None):
-    """Whether two checkpoints are of one log that has only grown, from its tiles of level 0 (`FOLDER/0/000`, …), and of
-    its entries where `FOLDER/entries` is there."""
+    """Whether two checkpoints are of one log that has only grown, from its tiles of level 0
+    (`FOLDER/0/000`, …), and of its entries where `FOLDER/entries` is there."""
 
     def look():
         before, after = sorted(
@@ -686,7 +697,11 @@ def check_log(folder, old, new, keys=(), witnesses=(), needed=None):
                 found == point.root,
                 f"the root of {point.size} entries is another one: what was there was changed",
             )
-        grown = f"{after.origin} has grown from {before.size} to {after.size} entries, and nothing was changed"
+        grown = (
+            f"{after.origin} has grown from {before.size} to {after.size} entries, and "
+            "nothing "
+            "was changed"
+        )
         return [Check("log", True, grown), check_witnesses(after, witnesses, needed)]
 
     return guarded("log", look)
@@ -734,7 +749,7 @@ def _tile(folder, number, wide):
     return None
 
 
-# Certificates --------------------------------------------------------------------------------------------------------
+# Certificates -------------------------------------------------------------------------------------
 
 NEEDED = ("events", "guarantee", "price", "public_key", "signature")
 FOLLOWED = ("job", "release_digest", "guarantee", "price", "ledger_entry", "public_key")
@@ -795,7 +810,8 @@ def _transcript(body):
 
 
 def check_result(whole, body, tables):
-    """What the certificate binds, compared with what stands beside it: `whole` has `result` and `job`, if anything."""
+    """What the certificate binds, compared with what stands beside it: `whole` has `result` and
+    `job`, if anything."""
     job = whole.get("job") if isinstance(whole.get("job"), dict) else None
     if job is not None and str(job.get("id")) != body.get("job"):
         return [Check("result", False, "the certificate is of another job")]
@@ -867,7 +883,8 @@ def check_proofs(body, keys=(), witnesses=(), needed=None):
 
 
 def check_inclusion(body, entries):
-    """Whether the ledger charged what the certificate names. `entries`: those of its job, as the export has them."""
+    """Whether the ledger charged what the certificate names. `entries`: those of its job, as the
+    export has them."""
     kind, named = body["guarantee"]["type"], body["ledger_entry"]
     places = {(one["account"], one["seq"]): one["hash"] for one in named}
     if kind in FREE or kind == "post_processing":
@@ -890,7 +907,8 @@ def check_inclusion(body, entries):
 
 
 def check_followed(body, firsts):
-    """Of what was asked again: whether it says of each first job what that job's own certificate says."""
+    """Of what was asked again: whether it says of each first job what that job's own certificate
+    says."""
     if "follows_from" not in body:
         return []
     releases = body["follows_from"]["releases"]
@@ -1004,7 +1022,7 @@ def check_whole(whole, keys=(), *, tables=None, witnesses=(), needed=None, first
     return found
 
 
-# The command ---------------------------------------------------------------------------------------------------------
+# The command --------------------------------------------------------------------------------------
 
 
 def main(arguments=None):

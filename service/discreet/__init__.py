@@ -1,1 +1,2 @@
-"""discreet: private optimization with a price known in advance and a ledger that cannot be overspent."""
+"""discreet: private optimization with a price known in advance and a ledger that cannot be
+overspent."""

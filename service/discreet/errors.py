@@ -15,8 +15,8 @@
     ├── Unavailable           a part that discreet needs does not answer
     └── StateHeld             another process owns the state folder
 
-The docstring of each class is its default message. Transport (status codes, problem documents, exit codes) is
-decided by the layer that speaks to the outside, never here.
+The docstring of each class is its default message. Transport (status codes, problem documents, exit
+codes) is decided by the layer that speaks to the outside, never here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class FieldIssue:
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit that a request went over: the setting (or fixed name) that holds it, what it allows, and what came.
+    """A limit that a request went over: the setting (or fixed name) that holds it, what it allows,
+    and what came.
 
     `came` is None where reading stopped at the limit.
     """
@@ -168,7 +169,8 @@ class TooManyRequests(DiscreetError):
 
     def __init__(self, limit: Limit, window_seconds: int, seconds_left: int) -> None:
         super().__init__(
-            f"this key may ask {limit.allowed} times in {window_seconds} s ({limit.setting}); again in {seconds_left} s"
+            f"this key may ask {limit.allowed} times in {window_seconds} s ({limit.setting}); "
+            f"again in {seconds_left} s"
         )
         self.limit = limit
         self.window_seconds = window_seconds
@@ -182,7 +184,8 @@ class TooManyUploads(DiscreetError):
 
     def __init__(self, limit: Limit, seconds_left: int) -> None:
         super().__init__(
-            f"{limit.allowed} contents of this tenant are being registered ({limit.setting}); send this one again when "
+            f"{limit.allowed} contents of this tenant are being registered ({limit.setting}); send "
+            "this one again when "
             "one of them is done"
         )
         self.limit = limit
@@ -196,7 +199,8 @@ class TooManyBodies(DiscreetError):
 
     def __init__(self, limit: Limit, seconds_left: int) -> None:
         super().__init__(
-            f"{limit.allowed} large requests of this tenant are being worked on ({limit.setting}); send this one again "
+            f"{limit.allowed} large requests of this tenant are being worked on ({limit.setting}); "
+            "send this one again "
             "when one of them is done"
         )
         self.limit = limit

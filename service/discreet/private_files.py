@@ -29,7 +29,8 @@ def private_folder(path: Path) -> Path:
 
 
 def write_private(path: Path, text: str, owner: tuple[int, int] | None = None) -> None:
-    """Write a file of mode 0600, whole or not at all, also across a power cut; `owner` (uid, gid): for another user."""
+    """Write a file of mode 0600, whole or not at all, also across a power cut; `owner` (uid, gid):
+    for another user."""
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)
     file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -53,15 +54,17 @@ def sync_folder(path: Path) -> None:
 
 
 KERNELS = Path(__file__).parent / "_kernels"
-"""Kernels that were compiled when an image was built (`NUMBA_CACHE_DIR=…/_kernels`), for this very place."""
+"""Kernels that were compiled when an image was built (`NUMBA_CACHE_DIR=…/_kernels`), for this very
+place."""
 
 
 def kernel_cache(state: Path) -> dict[str, str]:
-    """Where compiled kernels go, as environment: numba keeps them beside their source or in the home folder, and a
-    service user may be able to write neither. To be set before numba is imported.
+    """Where compiled kernels go, as environment: numba keeps them beside their source or in the
+    home folder, and a service user may be able to write neither. To be set before numba is
+    imported.
 
-    A new cache begins with the kernels that the installation brings; numba compiles again what is not for this
-    processor."""
+    A new cache begins with the kernels that the installation brings; numba compiles again what is
+    not for this processor."""
     if os.access(Path(__file__).parent, os.W_OK):
         return {}
     cache = state / "cache"

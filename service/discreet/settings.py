@@ -1,9 +1,10 @@
 """Settings, read once from the environment (`DISCREET_…`) and frozen.
 
-Names carry their units. Secrets are never settings themselves: `secrets_file` names a file of mode 0600 that holds
-them, made by `discreet up` on first start and by hand (or a secret manager) in production. A setting that holds a
-password need not stand in the environment: DISCREET_CREDENTIALS (or systemd's CREDENTIALS_DIRECTORY) names a folder
-with one file a setting, such as `discreet_database_url`.
+Names carry their units. Secrets are never settings themselves: `secrets_file` names a file of mode
+0600 that holds them, made by `discreet up` on first start and by hand (or a secret manager) in
+production. A setting that holds a password need not stand in the environment: DISCREET_CREDENTIALS
+(or systemd's CREDENTIALS_DIRECTORY) names a folder with one file a setting, such as
+`discreet_database_url`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from pydantic_settings import (
 )
 
 CONNECT_SECONDS = 10
-"""A database host that does not answer for so long is passed over, or taken for gone: the driver waits 130 s."""
+"""A database host that does not answer for so long is passed over, or taken for gone: the driver
+waits 130 s."""
 
 CREDENTIALS = ("DISCREET_CREDENTIALS", "CREDENTIALS_DIRECTORY")
 """Variables that name a folder of credentials: ours, and systemd's."""
@@ -58,7 +60,8 @@ class Settings(BaseSettings):
         default=2,
         ge=1,
         le=64,
-        description="Jobs that one worker process runs at once; one of two or more places is for short jobs alone",
+        description="Jobs that one worker process runs at once; one of two or more places is for "
+        "short jobs alone",
     )
     lease_seconds: float = Field(
         default=15.0, gt=0, description="A worker that is silent for so long has lost its job"
@@ -77,7 +80,8 @@ class Settings(BaseSettings):
     )
     least_isolation: Literal["none", "partial", "full"] = Field(
         default="none",
-        description="Workers refuse to start where a solver's child is shut in less (docs/security.md)",
+        description="Workers refuse to start where a solver's child is shut in less "
+        "(docs/security.md)",
     )
     routing_cluster: str | None = Field(
         default=None,
@@ -110,15 +114,18 @@ class Settings(BaseSettings):
     tenant_bodies: int = Field(
         default=4,
         ge=1,
-        description="Large JSON bodies of one tenant that one API process holds at once; others wait",
+        description="Large JSON bodies of one tenant that one API process holds at once; others "
+        "wait",
     )
     content_places: Path | None = Field(
         default=None,
-        description="JSON file of the places that `content_from` may name, and who may; unset: none",
+        description="JSON file of the places that `content_from` may name, and who may; unset: "
+        "none",
     )
     object_url: str | None = Field(
         default=None,
-        description="Where large contents go, as fsspec names it (file:///…, s3://…); unset: the database",
+        description="Where large contents go, as fsspec names it (file:///…, s3://…); unset: the "
+        "database",
     )
     object_bytes: int = Field(
         default=1 << 20, ge=0, description="Sealed contents above this size go to `object_url`"
@@ -162,7 +169,8 @@ class Settings(BaseSettings):
     )
     rpc_certificate: Path | None = Field(
         default=None,
-        description="Certificate of gRPC (PEM); unset: rpc.crt in the state folder, made when needed",
+        description="Certificate of gRPC (PEM); unset: rpc.crt in the state folder, made when "
+        "needed",
     )
     rpc_certificate_key: Path | None = Field(
         default=None, description="Its key (PEM); unset: rpc.key"
@@ -173,7 +181,8 @@ class Settings(BaseSettings):
     )
     rpc_tls: Literal["auto", "always", "authority"] = Field(
         default="auto",
-        description="`auto`: on every address but loopback; `authority`: always, tokens pin no certificate",
+        description="`auto`: on every address but loopback; `authority`: always, tokens pin no "
+        "certificate",
     )
     rpc_message_bytes: int = Field(
         default=4 << 20, gt=0, le=16 << 20, description="Largest message of an agent"
@@ -221,12 +230,14 @@ class Settings(BaseSettings):
     )
     log_memory: Path | None = Field(
         default=None,
-        description="File of the checkpoints that this machine has seen, of which none may be missing in the database;"
+        description="File of the checkpoints that this machine has seen, of which none may be "
+        "missing in the database;"
         " unset: log.memory in the state folder",
     )
     witnesses: str = Field(
         default="",
-        description="Witnesses of the transparency log: `NAME+ID+KEY URL`, with commas between several",
+        description="Witnesses of the transparency log: `NAME+ID+KEY URL`, with commas between "
+        "several",
     )
     witnesses_needed: int | None = Field(
         default=None,
@@ -236,11 +247,13 @@ class Settings(BaseSettings):
     public_url: str | None = Field(
         default=None,
         pattern=r"^https?://[^/?#@\s]+$",
-        description="Where browsers reach the pages: scheme, host and port alone; a provider sends them there",
+        description="Where browsers reach the pages: scheme, host and port alone; a provider sends "
+        "them there",
     )
     oidc_issuer: str | None = Field(
         default=None,
-        description="Issuer of an OpenID provider, exactly as it says; unset: nobody logs in by one",
+        description="Issuer of an OpenID provider, exactly as it says; unset: nobody logs in by "
+        "one",
     )
     oidc_name: str = Field(
         default="your organisation",
@@ -264,11 +277,13 @@ class Settings(BaseSettings):
     )
     oidc_audience: str | None = Field(
         default=None,
-        description="Audience of access tokens (JWT) that the API takes; unset: it takes API keys alone",
+        description="Audience of access tokens (JWT) that the API takes; unset: it takes API keys "
+        "alone",
     )
     oidc_callers: str = Field(
         default="",
-        description="Clients (`azp` or `client_id`), with commas, whose access tokens count; empty: all",
+        description="Clients (`azp` or `client_id`), with commas, whose access tokens count; "
+        "empty: all",
     )
     oidc_roles_claim: str = Field(
         default="groups",
@@ -277,7 +292,8 @@ class Settings(BaseSettings):
     )
     oidc_roles: str = Field(
         default="",
-        description='JSON object from values of that claim to tenant and role: {"dp-owners": "north:owner"}',
+        description='JSON object from values of that claim to tenant and role: {"dp-owners": '
+        '"north:owner"}',
     )
     oidc_name_claim: str = Field(
         default="name", min_length=1, description="Claim that names a person to people"
@@ -307,7 +323,8 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments, then the environment, then a folder of credentials where a variable names one."""
+        """Arguments, then the environment, then a folder of credentials where a variable names
+        one."""
         folder = next((place for name in CREDENTIALS if (place := os.environ.get(name))), None)
         if folder is None or not os.path.isdir(folder):  # an image names it for all its commands
             return init_settings, env_settings
@@ -315,7 +332,8 @@ class Settings(BaseSettings):
 
     @property
     def content_bytes(self) -> int:
-        """Largest content of a dataset in memory: a release must never fail because of how much there is."""
+        """Largest content of a dataset in memory: a release must never fail because of how much
+        there is."""
         return self.job_memory_bytes // 8
 
     @property
@@ -345,8 +363,8 @@ BESIDE_SETTINGS = (
 
 
 def unused_variables(environment: Mapping[str, str]) -> list[str]:
-    """A sentence for each variable DISCREET_… that is none of ours, and so does nothing: misspelt, or of an older
-    version."""
+    """A sentence for each variable DISCREET_… that is none of ours, and so does nothing: misspelt,
+    or of an older version."""
     known = {"DISCREET_" + name.upper() for name in (*Settings.model_fields, *BESIDE_SETTINGS)}
     strangers = sorted(
         name

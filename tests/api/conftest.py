@@ -1,4 +1,5 @@
-"""An installation with object storage and a receiver's permission, for the tests of contents and webhooks."""
+"""An installation with object storage and a receiver's permission, for the tests of contents and
+webhooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Asking again what a job released, over HTTP on real processes: at price 0, and only what it did not fix."""
+"""Asking again what a job released, over HTTP on real processes: at price 0, and only what it did
+not fix."""
 
 from __future__ import annotations
 
@@ -119,7 +120,8 @@ def test_another_objective_costs_nothing(service: Installation, tmp_path: Path) 
         assert [
             one["holds"] for one in verdict["checks"] if one["name"] in ("release", "inclusion")
         ] == [True] * 3
-        # Who asks the first question again is told, and of the answer is asked what the first job released.
+        # Who asks the first question again is told, and of the answer is asked what the first job
+        # released.
         assert client.plan(body)["reusable"] == [other["job"]["id"], first["job"]["id"]]
         third = solved(client, again(second, body, latency={"type": "bpr", "b": 0.15, "power": 4}))
         assert third["job"]["release"] == [first["job"]["id"]]
@@ -130,8 +132,8 @@ def test_another_objective_costs_nothing(service: Installation, tmp_path: Path) 
 
 
 def test_a_release_is_figures_for_plans_and_rehearsals(service: Installation) -> None:
-    """Of a later dataset of the same shape too; what has no release, is of another kind or shape, or is another
-    tenant's, is refused by name."""
+    """Of a later dataset of the same shape too; what has no release, is of another kind or shape,
+    or is another tenant's, is refused by name."""
     with service.client() as client:
         first = solved(client, bodies.job(client.register(bodies.dataset())["id"]))
         around = first["job"]["id"]
@@ -206,7 +208,8 @@ def test_a_release_is_figures_for_plans_and_rehearsals(service: Installation) ->
 
 
 def test_a_mark_that_says_otherwise_does_not_hold(service: Installation) -> None:
-    """Nothing of the section can be changed beside the first certificate, and nothing of the guarantee."""
+    """Nothing of the section can be changed beside the first certificate, and nothing of the
+    guarantee."""
     with service.client() as client:
         dataset = client.register(bodies.dataset())
         body = bodies.job(dataset["id"])
@@ -271,7 +274,8 @@ def test_what_was_fixed_is_refused_by_name(service: Installation) -> None:
 def test_an_offer_of_mostly_noise_says_so(
     service: Installation, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In the plan, on the page and in commands; the list of jobs has a mark, for who may see results."""
+    """In the plan, on the page and in commands; the list of jobs has a mark, for who may see
+    results."""
     with service.client() as client:
         dataset = client.register(bodies.dataset())
         body = bodies.job(dataset["id"])
@@ -337,7 +341,10 @@ def test_several_releases_combine(
         deviations = np.array([one["standard_deviation"] for one in single])
         assert gained["least_alone"] == pytest.approx(deviations[0])
         assert gained["standard_deviation"] == pytest.approx((deviations**-2.0).sum() ** -0.5)
-        said = f"2 releases: their noise together has standard deviation {gained['standard_deviation']:.3g}"
+        said = (
+            "2 releases: their noise together has standard deviation "
+            f"{gained['standard_deviation']:.3g}"
+        )
         with Browser.logged_in(service) as visitor:
             assert said in visitor.get(f"/jobs/{answer['job']['id']}").text
         show_answer(answer, None)
@@ -347,7 +354,8 @@ def test_several_releases_combine(
         weights = deviations**-2.0 / (deviations**-2.0).sum()
         demands = np.array([one["result"]["demand"] for one in (accurate, rough)])
         assert (demands.sum(axis=0) > 0).any()
-        # All counts are far above 0, so that no demand was projected: what is combined is their mean, by weight.
+        # All counts are far above 0, so that no demand was projected: what is combined is their
+        # mean, by weight.
         assert answer["result"]["demand"] == pytest.approx(np.tensordot(weights, demands, 1))
         assert [one["job"] for one in answer["certificate"]["follows_from"]["releases"]] == answer[
             "job"
@@ -370,7 +378,8 @@ def test_several_releases_combine(
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS)))
 def test_every_kind_with_a_dataset_is_asked_again(service: Installation, kind: str) -> None:
-    """Its example, with one field that is free changed where it has one: the same release, another question."""
+    """Its example, with one field that is free changed where it has one: the same release, another
+    question."""
     body = copy.deepcopy(KINDS[kind].example())
     if KINDS[kind].Dataset is None:
         return
@@ -394,7 +403,8 @@ def test_every_kind_with_a_dataset_is_asked_again(service: Installation, kind: s
         assert check(answer["certificate"])
         if not free:
             assert answer["result"] == first["result"]
-        # What a plan offers before the price is paid asks something else, and all that does is offered.
+        # What a plan offers before the price is paid asks something else, and all that does is
+        # offered.
         assert set(offered) <= set(free)
         for name in free:
             answer = solved(client, again(first, body, **parsed.otherwise(public)[name]))
@@ -410,7 +420,8 @@ def test_every_kind_with_a_dataset_is_asked_again(service: Installation, kind: s
 
 
 def test_a_release_outlives_its_data_unless_it_holds_them(service: Installation) -> None:
-    """Of private data stays what was paid for; what a simulation released holds its data, and goes with them."""
+    """Of private data stays what was paid for; what a simulation released holds its data, and goes
+    with them."""
     with service.client() as client:
         dataset = client.register(bodies.dataset())
         body = bodies.job(dataset["id"])

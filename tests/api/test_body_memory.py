@@ -1,4 +1,5 @@
-"""What bodies take in memory while they are read and validated: at most 6 times their bytes and 64 MiB."""
+"""What bodies take in memory while they are read and validated: at most 6 times their bytes and 64
+MiB."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def counted(body: bytes) -> int:
 
 @pytest.mark.parametrize("name", VALUES)
 def test_nothing_takes_more_memory_than_was_counted(name: str) -> None:
-    """What was counted is enough: with the least limit under which a body is read, it takes less than that."""
+    """What was counted is enough: with the least limit under which a body is read, it takes less
+    than that."""
     body = array(name, SIZE)
     loads(body)
     assert traced(lambda: loads(body)) < counted(body) < 130 * len(body)

@@ -132,7 +132,8 @@ def test_a_principal_waits_for_answers(api_only: Installation, keys: dict[str, s
 
 
 def test_pages_ask_and_answer(api_only: Installation, keys: dict[str, str]) -> None:
-    """From a price that does not fit to the form that asks, to the owner's first page, to the grant."""
+    """From a price that does not fit to the form that asks, to the owner's first page, to the
+    grant."""
     with api_only.client(keys["olga"]) as owner:
         dataset = owner.register(bodies.dataset(epsilon=0.25))
     place = f"/budgets/{dataset['account']}"

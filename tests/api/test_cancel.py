@@ -1,4 +1,5 @@
-"""What comes of a cancellation, at every point of a job's life, and that what was said of it holds."""
+"""What comes of a cancellation, at every point of a job's life, and that what was said of it
+holds."""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ def in_steps(
     meanwhile: Callable[[], None],
     after: Step,
 ) -> Exception | None:
-    """A worker that has done the steps `before` when `meanwhile` happens, and then tries `after`; what it raises."""
+    """A worker that has done the steps `before` when `meanwhile` happens, and then tries `after`;
+    what it raises."""
 
     async def go() -> Exception | None:
         async with open_services(installed.settings) as services:
@@ -172,7 +174,8 @@ def assert_requested(client: Client, job: str) -> None:
 def test_a_job_that_no_worker_holds_any_more_ends_at_once(
     postgres: EmbeddedPostgres, template: str, tmp_path: Any
 ) -> None:
-    """Its lease has run out, so there is nobody to ask; what its worker would still do counts no more."""
+    """Its lease has run out, so there is nobody to ask; what its worker would still do counts no
+    more."""
     with (
         installation(postgres, template, tmp_path, workers=0, lease_seconds=0.2) as installed,
         installed.client() as client,
@@ -213,7 +216,8 @@ def pid_of(watch: int) -> int:
 def test_a_cancelled_job_leaves_no_child(
     api_only: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its child is stopped before it is told anything, so that nothing but the cancellation can end it."""
+    """Its child is stopped before it is told anything, so that nothing but the cancellation can end
+    it."""
     stopped: list[int] = []
     fork = Zygote._fork
 

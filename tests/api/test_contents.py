@@ -1,4 +1,5 @@
-"""Contents from upload to erasure, on real processes: sealed, streamed, moved under other keys, erased in time."""
+"""Contents from upload to erasure, on real processes: sealed, streamed, moved under other keys,
+erased in time."""
 
 from __future__ import annotations
 
@@ -94,7 +95,7 @@ def balance(client: Client, account: str) -> tuple[float, float]:
     return found["spent"]["epsilon"], found["reserved"]["epsilon"]
 
 
-# Uploads ------------------------------------------------------------------------------------------------------------
+# Uploads ------------------------------------------------------------------------------------------
 
 
 def test_the_same_content_in_any_format_is_the_same_dataset(stored: Installation) -> None:
@@ -208,8 +209,10 @@ def test_an_upload_is_never_on_disk_in_the_clear(stored: Installation) -> None:
     host, port = stored.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as connection:
         connection.sendall(
-            f"POST /v1/datasets HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {stored.owner_key}\r\n"
-            "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 90000000\r\n\r\n".encode()
+            f"POST /v1/datasets HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer "
+            f"{stored.owner_key}\r\n"
+            "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: "
+            "90000000\r\n\r\n".encode()
             + head
         )
         connection.sendall(canary * 500_000)
@@ -226,7 +229,8 @@ def test_an_upload_is_never_on_disk_in_the_clear(stored: Installation) -> None:
 
 
 def test_memory_of_the_api_does_not_grow_with_the_upload(stored: Installation) -> None:
-    """64 MB pass through; at its highest the API's memory stands less than 32 MB over what it was."""
+    """64 MB pass through; at its highest the API's memory stands less than 32 MB over what it
+    was."""
     assert stored.api is not None
     block = csv([{"period": p, "origin": 1, "destination": 2, "count": 1} for p in range(10)])
     header, _, rows = block.partition(b"\n")
@@ -331,13 +335,14 @@ def test_limits_name_themselves(stored: Installation, tmp_path: Path) -> None:
     assert "1000 bytes" in no_memory
 
 
-# Objects ------------------------------------------------------------------------------------------------------------
+# Objects ------------------------------------------------------------------------------------------
 
 
 def test_a_killed_registration_leaves_nothing_that_opens(
     stored: Installation, tmp_path: Path
 ) -> None:
-    """A process dies between object and row: the object's key was never stored, and the sweep finds the object."""
+    """A process dies between object and row: the object's key was never stored, and the sweep finds
+    the object."""
     inside(stored, erasure.remove_orphans, orphan_seconds=0)  # what other tests left
     before = objects(stored)
     (tmp_path / "body.json").write_text(json.dumps(body := bodies.dataset()))
@@ -373,7 +378,8 @@ def test_a_killed_registration_leaves_nothing_that_opens(
 def test_what_was_erased_is_vacuumed_and_what_remains_is_told(
     stored: Installation, sql: Callable[..., Any]
 ) -> None:
-    """The table's dead rows are gone, and the answer names every place that still has sealed bytes."""
+    """The table's dead rows are gone, and the answer names every place that still has sealed
+    bytes."""
 
     def vacuums() -> int:
         ((count,),) = sql("SELECT vacuum_count FROM pg_stat_user_tables WHERE relname = 'datasets'")
@@ -488,7 +494,7 @@ def test_content_that_does_not_come_fails_the_job_in_the_end(
             worker.send_signal(signal.SIGCONT)
 
 
-# Retention ----------------------------------------------------------------------------------------------------------
+# Retention ----------------------------------------------------------------------------------------
 
 
 def test_content_goes_after_the_first_job_that_succeeds(stored: Installation) -> None:
@@ -555,7 +561,7 @@ def test_a_job_that_waits_keeps_its_content(stored: Installation, sql: Callable[
     )
 
 
-# Rotation -----------------------------------------------------------------------------------------------------------
+# Rotation -----------------------------------------------------------------------------------------
 
 
 def discreet(running: Installation, *arguments: str) -> Any:
@@ -676,7 +682,8 @@ def row_of(sql: Callable[..., Any], dataset_id: str) -> dict[str, Any]:
         "wrapped_key",
     )
     (row,) = sql(
-        "SELECT id, tenant_id, account_id, kind, mode, public, digest, content_key_id, wrapped_key FROM datasets"
+        "SELECT id, tenant_id, account_id, kind, mode, public, digest, content_key_id, wrapped_key "
+        "FROM datasets"
         " WHERE id = %s",
         dataset_id,
     )
@@ -776,7 +783,8 @@ def test_sums_of_batches_are_those_of_the_whole() -> None:
 
 @pytest.mark.parametrize("cells_a_row", [0, 16, 0.5])
 def test_sums_of_many_rows_and_few_cells_are_those_of_the_whole(cells_a_row: float) -> None:
-    """Sorted and merged, with a place for every cell from the beginning, and with one for each from the middle on."""
+    """Sorted and merged, with a place for every cell from the beginning, and with one for each from
+    the middle on."""
     from discreet.problems.routing import dataset as routing
 
     public = routing.RoutingPublic(unit="request", zones=9, periods=5, period_minutes=1)

@@ -1,4 +1,5 @@
-"""What holds for every call: problem documents, examples that run, limits that name themselves, page tokens, ETags."""
+"""What holds for every call: problem documents, examples that run, limits that name themselves,
+page tokens, ETags."""
 
 from __future__ import annotations
 
@@ -66,11 +67,12 @@ def new_tenant(running: Installation, name: str) -> str:
     return running.key_of("owner", tenant=name)
 
 
-# The contract --------------------------------------------------------------------------------------------------------
+# The contract -------------------------------------------------------------------------------------
 
 
 def test_every_code_in_the_source_is_documented() -> None:
-    """A code that is raised anywhere below the API stands in the catalogue, with its status, title and example."""
+    """A code that is raised anywhere below the API stands in the catalogue, with its status, title
+    and example."""
     found = set()
     for file in (
         file for room in ("usecases", "api", "intake") for file in (SERVICE / room).rglob("*.py")
@@ -126,7 +128,8 @@ def test_kinds_are_told_apart_by_name() -> None:
 
 
 def test_what_is_private_is_marked_and_nothing_else() -> None:
-    """The content of datasets and blocks, in JSON and as a file; every other field of every schema is published."""
+    """The content of datasets and blocks, in JSON and as a file; every other field of every schema
+    is published."""
 
     def marked(value: Any, path: str = "") -> list[str]:
         items = (
@@ -150,7 +153,7 @@ def test_what_is_private_is_marked_and_nothing_else() -> None:
     assert set(marked(DOCUMENT)) == {upload, block, *contents}
 
 
-# Over HTTP -----------------------------------------------------------------------------------------------------------
+# Over HTTP ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
@@ -268,7 +271,7 @@ def test_answers_carry_their_headers(api_only: Installation) -> None:
         )
 
 
-# One process with small limits ---------------------------------------------------------------------------------------
+# One process with small limits --------------------------------------------------------------------
 
 
 @contextmanager
@@ -344,7 +347,8 @@ def test_uploads_at_once_are_counted_by_tenant(settings: Settings) -> None:
 def test_large_bodies_of_a_tenant_take_turns(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A body above 64 KiB waits while its tenant's others are held, then reads why; small ones never wait."""
+    """A body above 64 KiB waits while its tenant's others are held, then reads why; small ones
+    never wait."""
     monkeypatch.setattr(request_bodies, "WAIT_SECONDS", 0.2)
     small = settings.model_copy(update={"tenant_bodies": 1})
     key = first_key(settings)
@@ -485,7 +489,8 @@ def test_idempotency_keys_are_kept_for_a_day_and_swept_after_two(api_only: Insta
             connection.execute("SET discreet.tenant = '*'")
             for hours, job in jobs.items():
                 connection.execute(
-                    "UPDATE idempotent_requests SET created_at = now() - make_interval(hours => %s) WHERE job_id = %s",
+                    "UPDATE idempotent_requests SET created_at = now() - make_interval(hours => "
+                    "%s) WHERE job_id = %s",
                     (hours, job),
                 )
 

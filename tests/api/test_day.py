@@ -1,4 +1,5 @@
-"""Datasets whose hours differ, over HTTP: refusals name the field, and releases are asked again from another hour."""
+"""Datasets whose hours differ, over HTTP: refusals name the field, and releases are asked again
+from another hour."""
 
 from __future__ import annotations
 
@@ -86,7 +87,8 @@ def test_odd_hours_are_refused_by_name(service: Installation) -> None:
 
 
 def test_releases_are_asked_again_from_another_hour_and_combined(service: Installation) -> None:
-    """What is combined holds the answer from any hour; jobs of another day are of another dataset."""
+    """What is combined holds the answer from any hour; jobs of another day are of another
+    dataset."""
     with service.client(service.owner_of("hours that differ")) as client:
         registered = client.register(dataset(3))
         first, second = (

@@ -1,7 +1,8 @@
-"""Every number of the contract at its extremes: an answer that the contract describes, never an internal error.
+"""Every number of the contract at its extremes: an answer that the contract describes, never an
+internal error.
 
-The numbers are those of the contract's own examples, one at a time, each replaced in the text of the body: what a float
-cannot hold (1e-999999999) must not have been made one on the way.
+The numbers are those of the contract's own examples, one at a time, each replaced in the text of
+the body: what a float cannot hold (1e-999999999) must not have been made one on the way.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Whatever is sent: no internal error, no answer that the contract does not describe, no charge for what is refused.
+"""Whatever is sent: no internal error, no answer that the contract does not describe, no charge for
+what is refused.
 
-Short in `make test`; `make fuzz` sends many times as much (`DISCREET_FUZZ=long`). Three ways of making requests: from
-the contract's schemas (schemathesis), by sequences of calls that use each other's answers (schemathesis, stateful), and
-by spoiling bodies that are known to run, which gets deeper than schemas do.
+Short in `make test`; `make fuzz` sends many times as much (`DISCREET_FUZZ=long`). Three ways of
+making requests: from the contract's schemas (schemathesis), by sequences of calls that use each
+other's answers (schemathesis, stateful), and by spoiling bodies that are known to run, which gets
+deeper than schemas do.
 """
 
 from __future__ import annotations
@@ -132,7 +134,7 @@ def validator(schema: dict[str, Any]) -> jsonschema.Draft202012Validator:
     return _validator(json.dumps(schema))
 
 
-# From the schemas ----------------------------------------------------------------------------------------------------
+# From the schemas ---------------------------------------------------------------------------------
 
 
 @SCHEMA.parametrize()
@@ -149,7 +151,7 @@ def test_what_the_contract_allows_and_what_not(case: schemathesis.Case, target: 
         assert target.head() == before, "a refused request wrote to the ledger"
 
 
-# Sequences of calls --------------------------------------------------------------------------------------------------
+# Sequences of calls -------------------------------------------------------------------------------
 
 
 def test_calls_that_use_each_other_s_answers(target: Target) -> None:
@@ -172,7 +174,7 @@ def test_calls_that_use_each_other_s_answers(target: Target) -> None:
     Sequences.run(settings=effort(4, 300, stateful_step_count=8))
 
 
-# Spoiled bodies ------------------------------------------------------------------------------------------------------
+# Spoiled bodies -----------------------------------------------------------------------------------
 
 WEIRD = st.one_of(
     st.none(),

@@ -1,4 +1,5 @@
-"""Refusals cost in proportion to what is refused, for every call of the contract; `make hostile` sends more of it."""
+"""Refusals cost in proportion to what is refused, for every call of the contract; `make hostile`
+sends more of it."""
 
 from __future__ import annotations
 

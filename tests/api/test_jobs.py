@@ -90,7 +90,8 @@ def test_life_of_a_job(service: Installation) -> None:
 
 
 def test_a_budget_in_other_words(service: Installation) -> None:
-    """A preset is paid as its figures, once; the answer tells them, and the job's plan what was chosen."""
+    """A preset is paid as its figures, once; the answer tells them, and the job's plan what was
+    chosen."""
     with service.client() as client:
         dataset = client.register(bodies.dataset(epsilon=5))
         body = {**bodies.job(dataset["id"]), "privacy": {"preset": "usual"}}
@@ -257,7 +258,8 @@ def test_cancelling_before_data_are_touched_costs_nothing(api_only: Installation
 
 
 def test_what_was_accepted_is_answered_so_after_its_dataset_is_gone(api_only: Installation) -> None:
-    """The API plans from what it knows of a dataset; that it is still there, the acceptance itself looks."""
+    """The API plans from what it knows of a dataset; that it is still there, the acceptance itself
+    looks."""
     with api_only.client() as client, api_only.http() as http:
         dataset = client.register(bodies.dataset(zones=4))
         body = bodies.job(dataset["id"])
@@ -318,7 +320,7 @@ def test_simulation_is_free_and_says_so(service: Installation) -> None:
             client.submit({**bodies.job(private["id"]), "seed": 7})
 
 
-# The same content --------------------------------------------------------------------------------------------------
+# The same content ---------------------------------------------------------------------------------
 
 
 def test_the_same_content_is_the_same_account(api_only: Installation) -> None:
@@ -362,8 +364,9 @@ def test_versions_of_one_source_share_an_account(api_only: Installation) -> None
 
 
 def test_the_same_people_come_to_one_account_while_nothing_is_spent(service: Installation) -> None:
-    """Who finds out too late that they are in another dataset too: erased and registered again on that one's account;
-    not where something was spent, or other data of theirs would be left behind."""
+    """Who finds out too late that they are in another dataset too: erased and registered again on
+    that one's account; not where something was spent, or other data of theirs would be left
+    behind."""
     with service.client() as client, service.http() as http:
 
         def registered(body: dict[str, Any], account: str) -> tuple[int, str]:
@@ -395,8 +398,8 @@ def test_the_same_people_come_to_one_account_while_nothing_is_spent(service: Ins
 def test_versions_with_other_neighbours_have_an_account_of_their_own(
     api_only: Installation,
 ) -> None:
-    """Prices of one account add up, which says something of one neighbouring relation only: what is epsilon for a
-    trajectory added is up to twice that for one replaced."""
+    """Prices of one account add up, which says something of one neighbouring relation only: what is
+    epsilon for a trajectory added is up to twice that for one replaced."""
 
     def walks(*, states: int, **more: Any) -> dict[str, Any]:
         rows = [
@@ -461,7 +464,7 @@ def test_uploads_are_the_same_content(api_only: Installation, kind: str) -> None
         assert uploaded == first
 
 
-# Bad input ---------------------------------------------------------------------------------------------------------
+# Bad input ----------------------------------------------------------------------------------------
 
 
 def changed(body: Any, path: str, value: Any) -> Any:
@@ -896,14 +899,15 @@ def test_contract_pages_answer(api_only: Installation) -> None:
     assert links <= places
 
 
-# Faults ------------------------------------------------------------------------------------------------------------
+# Faults -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def short_leases(
     postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Installation]:
-    """An API whose workers come and go with each test, since another API is seconds of processor time."""
+    """An API whose workers come and go with each test, since another API is seconds of processor
+    time."""
     state = tmp_path_factory.mktemp("faults")
     with installation(postgres, template, state, workers=0, lease_seconds=2.0) as running:
         yield running
@@ -989,7 +993,8 @@ def test_cancelling_after_data_were_touched_is_charged(running: Installation) ->
         job = client.submit(bodies.job(dataset["id"]))
         assert die_at(running, "touch.committed").wait() == -signal.SIGKILL
         assert kinds(client, dataset["account"])[-1] == "data_touched"
-        # Its lease holds for two seconds more: by then a cancellation is noted, afterwards it is done at once.
+        # Its lease holds for two seconds more: by then a cancellation is noted, afterwards it is
+        # done at once.
         answer = client.cancel(job["id"])
         assert (answer["charge"], answer["state"]) in (("full", "running"), ("full", "cancelled"))
         running.start_worker()

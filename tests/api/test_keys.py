@@ -1,4 +1,5 @@
-"""API keys: what is wrong with one, their end on every process, their use, and their quota over all processes."""
+"""API keys: what is wrong with one, their end on every process, their use, and their quota over all
+processes."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def status(running: Installation, key: str) -> tuple[int, str]:
         return answer.status_code, "" if answer.is_success else answer.json()["code"]
 
 
-# Over HTTP ----------------------------------------------------------------------------------------------------------
+# Over HTTP ----------------------------------------------------------------------------------------
 
 
 def test_what_is_wrong_with_a_key_is_said(api_only: Installation) -> None:
@@ -59,7 +60,8 @@ def test_what_is_wrong_with_a_key_is_said(api_only: Installation) -> None:
 
 
 def test_who_guesses_the_public_part_learns_nothing_of_the_key(api_only: Installation) -> None:
-    """The same answer for a revoked key, a living one that the process keeps, and none: only the whole key tells."""
+    """The same answer for a revoked key, a living one that the process keeps, and none: only the
+    whole key tells."""
     with api_only.client() as owner:
         made = [owner.create_key(role="auditor", principal="target") for _ in range(2)]
         assert status(api_only, made[0]["key"]) == (200, "")
@@ -140,7 +142,7 @@ def test_the_command_line_makes_and_lists_keys(api_only: Installation) -> None:
     assert discreet("create", "--role", "analyst", "--expires", "soon").returncode == 2
 
 
-# Several processes: keyrings with pools of their own on one database -------------------------------------------------
+# Several processes: keyrings with pools of their own on one database ------------------------------
 
 
 def run(
@@ -208,7 +210,8 @@ def test_a_key_is_looked_up_once(settings: Settings, statements: list[str]) -> N
         for ring in rings:
             for _ in range(20):
                 assert (await ring.principal(key)).name == "ann"
-        # A beat that comes late on a busy machine costs another look, and never more than one a request.
+        # A beat that comes late on a busy machine costs another look, and never more than one a
+        # request.
         assert 2 <= len(statements) < 40
 
     run(settings, work)
@@ -235,7 +238,8 @@ def test_a_revoked_key_ends_on_every_process_by_notice(settings: Settings) -> No
 
 
 def test_a_process_that_hears_nothing_keeps_nothing(settings: Settings) -> None:
-    """The connection that listens hangs, or is gone: what is kept counts for TRUST_SECONDS at most."""
+    """The connection that listens hangs, or is gone: what is kept counts for TRUST_SECONDS at
+    most."""
 
     async def work(services: list[Services], rings: list[Keyring]) -> None:
         (ring,) = rings

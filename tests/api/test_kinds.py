@@ -1,4 +1,5 @@
-"""Every kind over HTTP: its example runs, in private and in simulation; uploads; bad input charges nothing."""
+"""Every kind over HTTP: its example runs, in private and in simulation; uploads; bad input charges
+nothing."""
 
 from __future__ import annotations
 

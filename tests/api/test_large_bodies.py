@@ -1,4 +1,5 @@
-"""Bodies of datasets above 64 kB: their content is read by the sandboxed reader, with the answers of small ones."""
+"""Bodies of datasets above 64 kB: their content is read by the sandboxed reader, with the answers
+of small ones."""
 
 from __future__ import annotations
 
@@ -107,8 +108,8 @@ def test_large_bodies_that_are_no_json(stored: Installation, text: bytes, says: 
 
 
 def test_memory_does_not_grow_with_the_rows(stored: Installation) -> None:
-    """6 MB of rows pass through the API in less memory than that of their objects, which is 29 MB beside the text. What
-    a process happens to hold differs by a few MB from run to run."""
+    """6 MB of rows pass through the API in less memory than that of their objects, which is 29 MB
+    beside the text. What a process happens to hold differs by a few MB from run to run."""
     assert stored.api is not None
     body = bodies.dataset(periods=1000)
     row = body["content"]["trips"][0]

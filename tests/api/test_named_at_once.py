@@ -1,4 +1,5 @@
-"""What problems name is opened by few at once, however many ask: a stored network takes hundreds of megabytes."""
+"""What problems name is opened by few at once, however many ask: a stored network takes hundreds of
+megabytes."""
 
 from __future__ import annotations
 

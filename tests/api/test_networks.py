@@ -1,4 +1,5 @@
-"""Networks as public objects: stored once, named by jobs, bound by certificates, of one tenant only."""
+"""Networks as public objects: stored once, named by jobs, bound by certificates, of one tenant
+only."""
 
 from __future__ import annotations
 
@@ -73,7 +74,8 @@ def test_stored_once_and_named_by_jobs(service: Installation) -> None:
             one["id"] for one in client.call(operations.list_networks())["networks"]
         ]
 
-        # The plan and the answer are those of the network itself; what is stored of the job is its id.
+        # The plan and the answer are those of the network itself; what is stored of the job is its
+        # id.
         named, inline = (bodies.job(dataset, network=one) for one in (made["id"], whole["network"]))
         assert client.plan(named)["plan"] == client.plan(inline)["plan"]
         first, second = solved(client, named), solved(client, inline)
@@ -130,7 +132,8 @@ def test_stored_once_and_named_by_jobs(service: Installation) -> None:
 
 
 def test_zones_of_another_network_are_those_that_were_released(service: Installation) -> None:
-    """Zone k is node k: where a network numbers its nodes in another order, trips would begin elsewhere."""
+    """Zone k is node k: where a network numbers its nodes in another order, trips would begin
+    elsewhere."""
     with service.client(service.owner_of("renumbered roads")) as client:
         made = add(client, node_names=NAMES)
         first = solved(
@@ -161,7 +164,8 @@ def test_of_one_tenant_and_its_roles(service: Installation) -> None:
         with pytest.raises(NotFound) as refused:
             other.submit(bodies.job(theirs, network=made["id"]))
         assert pointers(refused.value) == ["/problem/network"]
-        # The same network of two tenants has the same id, and is two rows: neither deletes the other's.
+        # The same network of two tenants has the same id, and is two rows: neither deletes the
+        # other's.
         assert add(other, "Ours", node_names=NAMES)["id"] == made["id"]
         client.call(operations.delete_network(made["id"]))
         assert get(other, made["id"])["name"] == "Ours"
@@ -194,7 +198,8 @@ def test_what_is_no_network_is_refused(
 def test_a_row_that_was_changed_is_no_network_of_its_id(
     service: Installation, postgres: EmbeddedPostgres
 ) -> None:
-    """Whoever writes rows cannot make a job route over other roads than those that its certificate names."""
+    """Whoever writes rows cannot make a job route over other roads than those that its certificate
+    names."""
     with service.client() as client:
         dataset = client.register(bodies.dataset())["id"]
         made = add(client, nodes_xy=[[1, 1], *PLACES[1:]])

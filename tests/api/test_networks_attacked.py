@@ -118,7 +118,8 @@ def test_many_who_store_the_same_at_once_store_it_once(api_only: Installation, o
 
 
 def test_deletions_and_jobs_at_once(api_only: Installation, owner: str) -> None:
-    """Whoever wins: no job names a network that is gone, and who was refused was charged nothing."""
+    """Whoever wins: no job names a network that is gone, and who was refused was charged
+    nothing."""
     with (
         api_only.client(owner) as client,
         api_only.http(owner) as http,

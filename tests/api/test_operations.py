@@ -1,5 +1,5 @@
-"""What operators see of an installation: the truth of its processes, its queue, its log and its backups, and of its
-tenants no more than names and waiting."""
+"""What operators see of an installation: the truth of its processes, its queue, its log and its
+backups, and of its tenants no more than names and waiting."""
 
 from __future__ import annotations
 
@@ -88,7 +88,8 @@ async def change(settings: Settings, statement: str) -> None:
 
 
 def test_who_ends_says_goodbye_and_who_is_killed_falls_silent(settings: Settings) -> None:
-    """A database that did not take it hears it later; who was silent for a day is forgotten when another starts."""
+    """A database that did not take it hears it later; who was silent for a day is forgotten when
+    another starts."""
 
     async def look() -> None:
         async with open_services(settings) as services:
@@ -213,7 +214,8 @@ def metrics(running: Installation) -> str:
 
 
 def test_witnesses_are_behind_from_the_first_checkpoint_that_they_lack(settings: Settings) -> None:
-    """One has signed all, one has stopped, one has never signed; the empty log's checkpoint needs none."""
+    """One has signed all, one has stopped, one has never signed; the empty log's checkpoint needs
+    none."""
 
     async def look() -> list[dict[str, Any]]:
         database = Database(
@@ -224,7 +226,8 @@ def test_witnesses_are_behind_from_the_first_checkpoint_that_they_lack(settings:
                 for size, age in ((0, 900), (5, 600), (9, 300), (12, 100)):
                     await connection.execute(
                         text(
-                            "INSERT INTO log_checkpoints VALUES (:size, '', '', now() - make_interval(secs => :age))"
+                            "INSERT INTO log_checkpoints VALUES (:size, '', '', now() - "
+                            "make_interval(secs => :age))"
                         ),
                         {"size": size, "age": age},
                     )

@@ -1,4 +1,5 @@
-"""Contents that are read where they lie: which addresses may be read, by whom; files; the way through the API."""
+"""Contents that are read where they lie: which addresses may be read, by whom; files; the way
+through the API."""
 
 from __future__ import annotations
 
@@ -179,7 +180,7 @@ def test_secrets_of_places_are_for_the_service_alone(tmp_path: Path) -> None:
     assert read_places(Settings()) == []
 
 
-# Files ----------------------------------------------------------------------------------------------------------------
+# Files --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -267,7 +268,8 @@ def test_more_than_an_upload_may_have(allowed: Settings, folder: Path) -> None:
 
 
 def test_a_pattern_ends(allowed: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Empty files are no bytes, so that only their number ends them; and time does, which ends no thread by itself."""
+    """Empty files are no bytes, so that only their number ends them; and time does, which ends no
+    thread by itself."""
     where = f"file://{folder.parent}/in%20side"
     for number in range(4):
         (folder / "days" / f"d{number}").mkdir()
@@ -333,7 +335,7 @@ def test_a_file_that_changes_while_it_is_read(
         fetched(allowed, f"file://{folder.parent}/in%20side/a.parquet")
 
 
-# Through the API ------------------------------------------------------------------------------------------------------
+# Through the API ----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

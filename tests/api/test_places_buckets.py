@@ -1,4 +1,5 @@
-"""Contents in a bucket: what a pattern brings, and what an object store that fails in all its ways is taken for."""
+"""Contents in a bucket: what a pattern brings, and what an object store that fails in all its ways
+is taken for."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ _numbers = itertools.count()
 
 
 class Store:
-    """An S3 server behind a door that can throttle, cut, refuse and keep silent; counts what it is asked."""
+    """An S3 server behind a door that can throttle, cut, refuse and keep silent; counts what it is
+    asked."""
 
     def __init__(self) -> None:
         self._moto = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -175,7 +177,8 @@ def test_objects_and_patterns(setting: Callable[..., Settings], bucket: str) -> 
 def test_a_pattern_looks_through_so_many_names(
     setting: Callable[..., Settings], store: Store, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Page by page, and no further: a bucket may have billions of names, most of which a pattern does not fit."""
+    """Page by page, and no further: a bucket may have billions of names, most of which a pattern
+    does not fit."""
     for number in range(40):
         store.files.pipe_file(f"{bucket}/daily/many/x{number}.csv", b"x")
     store.files.pipe_file(f"{bucket}/daily/many/part-0.parquet", b"part")

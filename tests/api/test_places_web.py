@@ -1,4 +1,5 @@
-"""Contents that an HTTPS server has: what is fetched, and where a name or a redirect cannot lead."""
+"""Contents that an HTTPS server has: what is fetched, and where a name or a redirect cannot
+lead."""
 
 from __future__ import annotations
 
@@ -284,7 +285,8 @@ def test_redirects_lead_nowhere_that_was_not_allowed(
 def test_redirects_within_what_is_allowed(
     setting: Callable[..., Settings], server: Server, names: Names
 ) -> None:
-    """To another place of the same owner they go without the first one's credentials; each is looked up anew."""
+    """To another place of the same owner they go without the first one's credentials; each is
+    looked up anew."""
     server.leads["/exports/first.parquet"] = f"https://other.test:{server.port}/store/whole.parquet"
     other = {
         "url": f"https://other.test:{server.port}/store/",
@@ -366,7 +368,8 @@ def test_no_error_and_no_log_tells_an_address(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It may be signed, which makes it a credential; the operator's are none of an owner's business either."""
+    """It may be signed, which makes it a credential; the operator's are none of an owner's business
+    either."""
     monkeypatch.setattr(web, "LONGEST_PAUSE_SECONDS", 0.01)
     caplog.set_level(logging.DEBUG)
     told = []

@@ -1,4 +1,5 @@
-"""Plans are kept: the same request again costs one statement and no planning; nothing else is taken for the same."""
+"""Plans are kept: the same request again costs one statement and no planning; nothing else is taken
+for the same."""
 
 from __future__ import annotations
 

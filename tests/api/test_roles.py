@@ -1,4 +1,5 @@
-"""Every route, every role, every tenant: the walk goes over the application's own routes, so that none is forgotten."""
+"""Every route, every role, every tenant: the walk goes over the application's own routes, so that
+none is forgotten."""
 
 from __future__ import annotations
 
@@ -155,7 +156,8 @@ def test_without_a_key_only_health_and_the_log_answer(tenants: Tenants) -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_a_role_opens_what_is_declared_and_nothing_else(tenants: Tenants, role: str) -> None:
-    """An empty body is refused after the role: 403 for who may not, another refusal or an answer for who may."""
+    """An empty body is refused after the role: 403 for who may not, another refusal or an answer
+    for who may."""
     with tenants.running.client() as owner:  # a walk before this one has cancelled its own
         tenants.objects["job_id"] = owner.submit(bodies.job(tenants.objects["dataset_id"], 0.01))[
             "id"
@@ -191,8 +193,8 @@ def test_a_role_opens_what_is_declared_and_nothing_else(tenants: Tenants, role: 
 
 @pytest.mark.parametrize("role", ROLES)
 def test_another_tenant_finds_nothing(tenants: Tenants, role: str) -> None:
-    """Objects of the first tenant are 404 for all roles of another; lists hold none of them. Operators keep keys and
-    people of every tenant: that is what they are for."""
+    """Objects of the first tenant are 404 for all roles of another; lists hold none of them.
+    Operators keep keys and people of every tenant: that is what they are for."""
     for name, route in ROUTES.items():
         declared = roles_of(name)
         everywhere = ("key_id", "people", "audit-log")

@@ -1,4 +1,5 @@
-"""Sources: blocks with accounts of their own, read together, charged together, pinned, and of one tenant only."""
+"""Sources: blocks with accounts of their own, read together, charged together, pinned, and of one
+tenant only."""
 
 from __future__ import annotations
 
@@ -148,7 +149,8 @@ def test_a_month_of_days_is_charged_to_the_days_that_are_read(
         for what in (["ledger", exported], ["certificate", named_by, "--ledger", exported]):
             subprocess.run([sys.executable, str(VERIFIER), *map(str, what)], check=True)
 
-        # Asked again of what was released, for nothing; and rehearsed on synthetic data of the same shape.
+        # Asked again of what was released, for nothing; and rehearsed on synthetic data of the same
+        # shape.
         again = client.ask_again(answer["job"]["id"], skims=True)
         assert again.certificate["guarantee"]["type"] == "post_processing"
         assert client.plan(job(source, blocks=f"{day(2)}/{day(4)}"))["reusable"] == [
@@ -166,7 +168,8 @@ def test_a_month_of_days_is_charged_to_the_days_that_are_read(
 
 
 def test_a_plan_says_which_blocks_its_jobs_would_spend(service: Installation) -> None:
-    """By the blocks that have least left, and not at all where nothing more passes or what is left is far off."""
+    """By the blocks that have least left, and not at all where nothing more passes or what is left
+    is far off."""
     with service.client(service.owner_of("outlook")) as client:
         source = filled(client, 4)
         solved(client, job(source, 0.5, blocks=[day(3)]))
@@ -175,7 +178,8 @@ def test_a_plan_says_which_blocks_its_jobs_would_spend(service: Installation) ->
             "jobs": 2,
             "number": 1,
             "blocks": [day(3)],
-            "sentence": "2 such jobs fit on these blocks, this one among them, until block 2026-10-03 is spent",
+            "sentence": "2 such jobs fit on these blocks, this one among them, until block "
+            "2026-10-03 is spent",
         }
         elsewhere = client.plan(job(source, 0.25, blocks=f"{day(1)}/{day(2)}"))["until_spent"]
         assert (elsewhere["jobs"], elsewhere["number"], elsewhere["blocks"]) == (
@@ -204,7 +208,8 @@ def test_late_records_are_a_version_on_the_same_account(service: Installation) -
         late = client.sources.add(source["id"], day(1), trips(day(1), 900))
         assert (late["version"], late["account"]) == (2, before[day(1)]["account"])
         assert client.sources.add(source["id"], day(1), trips(day(1), 900)) == late
-        # The same key is the same job, whatever is the newest version now; and the job reads what it was accepted for.
+        # The same key is the same job, whatever is the newest version now; and the job reads what
+        # it was accepted for.
         assert client.submit(waiting, idempotency_key="pinned")["id"] == first["id"]
         assert client.wait(first["id"])["state"] == "succeeded"
         pinned = client.job(first["id"])["problem"]["source"]
@@ -257,7 +262,8 @@ def test_records_of_other_days_are_named(service: Installation, tmp_path: Path) 
         columns = {"period": [0, 1], "origin": [1, 2], "destination": [2, 3], "count": [4, 5]}
         good, bad, bare = tmp_path / "good.csv", tmp_path / "bad.csv", tmp_path / "head.csv"
         good.write_text(
-            f"date,period,origin,destination,count\n{day(1)} 07:10,0,1,2,4\n{day(1)} 23:59,1,2,3,5\n"
+            f"date,period,origin,destination,count\n{day(1)} 07:10,0,1,2,4\n{day(1)} "
+            "23:59,1,2,3,5\n"
         )
         bad.write_text(
             f"date,period,origin,destination,count\n{day(1)},0,1,2,4\n{day(3)},1,2,3,5\n"
@@ -433,7 +439,8 @@ def test_a_simulation_over_blocks_is_that_of_one_dataset(service: Installation) 
 def test_what_was_changed_behind_the_service_is_not_read(
     service: Installation, postgres: EmbeddedPostgres
 ) -> None:
-    """A block that is called another, and a job that is given other blocks than it was accepted for."""
+    """A block that is called another, and a job that is given other blocks than it was accepted
+    for."""
     with service.client(service.owner_of("forged blocks")) as client:
         source = filled(client, 3)
         with psycopg.connect(superuser_url(postgres, service.settings)) as connection:
@@ -473,7 +480,8 @@ def test_from_the_command_line(service: Installation, tmp_path: Path) -> None:
         file = tmp_path / f"trips-{day(number)}.csv"
         file.write_text(f"date,period,origin,destination,count\n{day(number)},0,1,2,{number}\n")
         assert said("source", "add", name, str(file))["block"] == day(number)
-    # The same rows under other names, among columns that nobody here knows, are the same version of the block.
+    # The same rows under other names, among columns that nobody here knows, are the same version of
+    # the block.
     (block,) = (one for one in said("source", "show", name)["blocks"] if one["block"] == day(2))
     own = tmp_path / "own.csv"
     own.write_text(

@@ -73,7 +73,8 @@ def test_an_erased_content_under_another_label_has_no_new_budget(service: Instal
 
 
 def test_blocks_that_come_at_once(api_only: Installation) -> None:
-    """One account a block whoever comes first, a version for each content, and one for the same content."""
+    """One account a block whoever comes first, a version for each content, and one for the same
+    content."""
     key = api_only.owner_of("at once")
     with api_only.client(key) as client:
         source = create(client)
@@ -111,8 +112,9 @@ def test_blocks_that_come_at_once(api_only: Installation) -> None:
 
 
 def test_jobs_over_ranges_that_overlap_come_at_once(api_only: Installation) -> None:
-    """Each block is charged for the jobs that were accepted on it, and no more than it has; none waits for another for
-    ever, in whatever order they name blocks; and one Idempotency-Key is one job."""
+    """Each block is charged for the jobs that were accepted on it, and no more than it has; none
+    waits for another for ever, in whatever order they name blocks; and one Idempotency-Key is one
+    job."""
     key = api_only.owner_of("overlapping")
     with api_only.client(key) as client:
         source = filled(client, 4)
@@ -156,7 +158,8 @@ def test_a_block_that_a_job_waits_for_stays(api_only: Installation) -> None:
         client.cancel(made["id"])
         assert balances(client, source) == dict.fromkeys(map(day, (1, 2, 3)), 0.0)
         client.delete_dataset(version)
-        # Neither by its version, nor as if it were a dataset, nor as data of somebody else's account.
+        # Neither by its version, nor as if it were a dataset, nor as data of somebody else's
+        # account.
         for problem in (
             job(source, blocks=[day(2)], versions=[version]),
             job(source, blocks=version),
@@ -169,7 +172,8 @@ def test_a_block_that_a_job_waits_for_stays(api_only: Installation) -> None:
 def test_jobs_over_blocks_keep_their_own_contents_and_no_others(
     api_only: Installation, postgres: EmbeddedPostgres
 ) -> None:
-    """A job over blocks that waits, of whatever tenant, holds up the erasure of nothing that it does not read."""
+    """A job over blocks that waits, of whatever tenant, holds up the erasure of nothing that it
+    does not read."""
     with api_only.client(api_only.owner_of("forgetful")) as client:
         alone = client.register(bodies.dataset())["id"]
     with api_only.client(api_only.owner_of("holding up")) as client:

@@ -345,8 +345,8 @@ SPECIAL = """
     64:ff9b::10.0.0.0/104 64:ff9b::169.254.0.0/112 2a00:1:2:3:0:5efe:10.0.0.0/104
     2a00:1:2:3:200:5efe:192.168.0.0/112 2a00:1:2:3:100:5efe:192.168.0.0/112 2002:808:808::/48
 """
-"""What IANA's registries of special-purpose addresses hold (November 2026), what was deprecated and what carries an
-IPv4 address from inside."""
+"""What IANA's registries of special-purpose addresses hold (November 2026), what was deprecated and
+what carries an IPv4 address from inside."""
 
 
 @pytest.mark.parametrize("network", SPECIAL.split())

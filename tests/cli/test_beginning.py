@@ -46,7 +46,8 @@ def test_a_job_file_says_what_the_example_says_and_every_other_field(kind: str) 
         max(len(line) for line in text.splitlines() if line.startswith("# ") and " = " not in line)
         <= 100
     )
-    # A default that stands as a comment is TOML, and what the kind takes for a field that is not given.
+    # A default that stands as a comment is TOML, and what the kind takes for a field that is not
+    # given.
     for field, default in re.findall(r"^# (\w+) = (.*)$", text, re.MULTILINE):
         if default != "…":
             default_of = KINDS[kind].model_json_schema()["properties"][field]["default"]
@@ -92,7 +93,8 @@ def test_a_job_begins_with_the_newest_data_and_a_file_that_is_read_again(
 def test_of_several_datasets_none_is_taken_by_enter_alone(
     api_only: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And its made-up prices are as many as its meters have steps in a day, and said to be an example."""
+    """And its made-up prices are as many as its meters have steps in a day, and said to be an
+    example."""
     monkeypatch.chdir(tmp_path)
     here = {
         "DISCREET_URL": api_only.url,

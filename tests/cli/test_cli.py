@@ -127,7 +127,10 @@ def test_plan_needs_no_server_and_names_bad_fields(file: Path) -> None:
     assert json.loads(planned.stdout)["price"]["epsilon"] == 0.1
     shown = discreet("plan", str(file))
     assert "one trip added or removed" in shown.stdout
-    free = "afterwards free: discreet ask JOB --set FIELD=VALUE, with another objective, latency, network"
+    free = (
+        "afterwards free: discreet ask JOB --set FIELD=VALUE, with another objective, latency, "
+        "network"
+    )
     assert free in " ".join(shown.stdout.split())
 
     bad = whole_body()
@@ -155,7 +158,8 @@ def test_plans_of_the_readme_run_as_they_are_printed(
 
 
 def test_what_no_public_figure_tells_is_said_with_what_would(file: Path) -> None:
-    """Neither per cent nor a number of it: what is asked for instead, and what the dataset would need."""
+    """Neither per cent nor a number of it: what is asked for instead, and what the dataset would
+    need."""
     assert len(PLANS) >= 3
     for within in ("5%", "1000000"):
         refused = discreet("plan", str(file), "--within", within)
@@ -296,7 +300,8 @@ def test_datasets_from_files_to_their_end(api_only: Installation, tmp_path: Path
 
 
 def test_the_same_people_are_charged_on_one_account(api_only: Installation, tmp_path: Path) -> None:
-    """Another dataset of the same people has an account and a cap of its own, unless that is said: so it is asked."""
+    """Another dataset of the same people has an account and a cap of its own, unless that is said:
+    so it is asked."""
     with api_only.client(api_only.operator_key) as operator:
         owner = operator.create_key(
             role="owner", principal="owner", tenant=operator.create_tenant("one office")["id"]

@@ -1,4 +1,5 @@
-"""OpenADR 3 through the command line: reports in, events into a job, limits asked again, the released load out."""
+"""OpenADR 3 through the command line: reports in, events into a job, limits asked again, the
+released load out."""
 
 from __future__ import annotations
 

@@ -153,8 +153,8 @@ def test_a_file_that_is_as_the_service_reads_it_goes_there_as_it_is(
 def test_trips_by_the_names_of_a_stored_network(
     service: Installation, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Zones are called and numbered as its nodes, whose order is not that of any file; a job and a picture of its
-    answer need neither an id nor the job file."""
+    """Zones are called and numbered as its nodes, whose order is not that of any file; a job and a
+    picture of its answer need neither an id nor the job file."""
     roads, places, trips = (tmp_path / f"{name}.csv" for name in ("roads", "places", "trips"))
     roads.write_text("tail,head,free_flow_time,capacity\nWest,East,3,50\nEast,West,3,50\n")
     places.write_text("node,x,y,zone\nWest,0,0,2\nEast,1,0,1\n")
@@ -232,7 +232,8 @@ def test_trips_by_the_names_of_a_stored_network(
 def test_what_a_closed_road_changes_is_told(
     service: Installation, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The total before and after, and the links whose flows change most: the way over the third place takes it."""
+    """The total before and after, and the links whose flows change most: the way over the third
+    place takes it."""
     network = {
         **RoadNetwork.example(),
         "link_names": ["Main", "Main (back)", "River", "River (back)", "Ring", "Ring 2"],

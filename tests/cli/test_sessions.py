@@ -1,4 +1,5 @@
-"""`discreet session approve --job`: an owner signs what her own file gives, whatever the server says."""
+"""`discreet session approve --job`: an owner signs what her own file gives, whatever the server
+says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What tables must not shorten on 80 columns: ids that are copied, fingerprints that are compared."""
+"""What tables must not shorten on 80 columns: ids that are copied, fingerprints that are
+compared."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ MISSING = 4
 
 
 def installed() -> Path:
-    """The folder with its node_modules; the test is skipped, and says why, without Node or where nothing can be had."""
+    """The folder with its node_modules; the test is skipped, and says why, without Node or where
+    nothing can be had."""
     install = [sys.executable, str(SDK / "generate.py"), "--install"]
     done = subprocess.run(install, capture_output=True, text=True, check=False)
     if done.returncode == MISSING:

@@ -1,4 +1,5 @@
-"""The job bodies that both SDKs run: the kinds' own examples, with content that no other test has."""
+"""The job bodies that both SDKs run: the kinds' own examples, with content that no other test
+has."""
 
 from __future__ import annotations
 

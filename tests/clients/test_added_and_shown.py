@@ -1,4 +1,5 @@
-"""The Python SDK without a service: tables as they are sent, plans and budgets as notebooks show them."""
+"""The Python SDK without a service: tables as they are sent, plans and budgets as notebooks show
+them."""
 
 from __future__ import annotations
 

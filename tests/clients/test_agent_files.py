@@ -142,7 +142,8 @@ def test_statements_of_a_stream_are_those_of_its_messages() -> None:
 
 
 def test_an_owner_signs_the_agents_that_were_meant() -> None:
-    """Compared by fingerprint: of a beginning that is short a hostile server finds a key of its own."""
+    """Compared by fingerprint: of a beginning that is short a hostile server finds a key of its
+    own."""
     keys = [Identity.generate() for _ in range(3)]
     shown: list[dict[str, Any]] = [
         {
@@ -292,7 +293,8 @@ def test_a_charge_that_would_break_the_ledger_is_not_booked(
 
 
 def test_what_was_given_back_does_not_pay_for_the_same_job_again(tmp_path: Path) -> None:
-    """The agent died after the entry and before it knew that the session had ended; the server goes on all the same."""
+    """The agent died after the entry and before it knew that the session had ended; the server goes
+    on all the same."""
     ledger, charge = book(tmp_path, limit_epsilon=Decimal("0.5"))
     charge("job_1", 300_000_000)
     ledger.release("job_1")
@@ -302,7 +304,8 @@ def test_what_was_given_back_does_not_pay_for_the_same_job_again(tmp_path: Path)
 
 
 def test_an_entry_that_the_disk_takes_half_of_is_not_booked(tmp_path: Path) -> None:
-    """A full disk takes a part first and refuses the rest: then the next process would find no entry at all."""
+    """A full disk takes a part first and refuses the rest: then the next process would find no
+    entry at all."""
     ledger, charge = book(tmp_path, limit_epsilon=Decimal("0.5"))
     charge("job_1", 300_000_000)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -330,7 +333,8 @@ def test_memory_survives(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_is_not_known(tmp_path: Path) -> None:
-    """Else the answer would go out, and a new process would decide on another one for the same round."""
+    """Else the answer would go out, and a new process would decide on another one for the same
+    round."""
     memory = Memory.load(tmp_path / "ses_1.json")
     memory.keep(account="acc_1")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -69,7 +69,8 @@ def test_links_are_closed_by_name_or_by_their_ends(
     [
         (
             "Mil",
-            '"Mill (2 → 3)" (Mill → Pond), "Mill (3 → 2)" (Pond → Mill); "Mil*" is all that begin so',
+            '"Mill (2 → 3)" (Mill → Pond), "Mill (3 → 2)" (Pond → Mill); "Mil*" is all that begin '
+            "so",
         ),
         ("Low St", "no link is called 'Low St'; links are: \"High St\" (Inn → Mill), "),
         ("igh", "no link is called 'igh', but 2 somehow like it: \"High St\""),
@@ -154,7 +155,8 @@ def test_streets_are_found_as_people_write_them() -> None:
 
 
 def test_a_street_of_several_links_is_closed_by_its_name_and_no_other_that_begins_so() -> None:
-    """As a town has them: `Bahnhofstr.` is all of the Bahnhofstraße, and not the Bahnhofstraße-Ost, one link."""
+    """As a town has them: `Bahnhofstr.` is all of the Bahnhofstraße, and not the Bahnhofstraße-Ost,
+    one link."""
     names = [
         "Bahnhofstraße (A → B)",
         "Bahnhofstraße (B → A)",

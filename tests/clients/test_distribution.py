@@ -1,5 +1,5 @@
-"""The client stands alone: what is generated in it is up to date, it needs what its pyproject.toml says, no more, and
-its wheel does what its README says."""
+"""The client stands alone: what is generated in it is up to date, it needs what its pyproject.toml
+says, no more, and its wheel does what its README says."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_the_command_is_the_declared_one() -> None:
         assert option in done.stdout
 
 
-# The wheel, where the service is not ----------------------------------------------------------------------------------
+# The wheel, where the service is not --------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -136,10 +136,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of an environment with the wheel, and with the third parties' packages of this one.
+    """The interpreter of an environment with the wheel, and with the third parties' packages of
+    this one.
 
-    A line of a .pth file is a folder to import from; the .pth files in that folder, by which the service and the
-    client itself are installed here, are not read.
+    A line of a .pth file is a folder to import from; the .pth files in that folder, by which the
+    service and the client itself are installed here, are not read.
     """
     folder = tmp_path_factory.mktemp("alone") / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)

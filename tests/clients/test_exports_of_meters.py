@@ -1,4 +1,5 @@
-"""Exports as operators of meters write them: kWh, date and clock apart, a total below, a change of the clocks."""
+"""Exports as operators of meters write them: kWh, date and clock apart, a total below, a change of
+the clocks."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ COLUMNS = {"participant": "Marktlokation", "time": "Datum+Uhrzeit", "kwh": "Verb
 
 
 def export(path: Path, homes: int = 3, days: int = 3, below: str = "", between: str = ";") -> Path:
-    """Quarters of an hour from 24 October 2026 on; on the 25th clocks are put back. Home h takes h + 1 kW, always."""
+    """Quarters of an hour from 24 October 2026 on; on the 25th clocks are put back. Home h takes h
+    + 1 kW, always."""
     begin = datetime(2026, 10, 24, tzinfo=BERLIN).timestamp()
     end = datetime(2026, 10, 24 + days, tzinfo=BERLIN).timestamp()
     lines = [f"Marktlokation;Zählernummer;Datum{between}Uhrzeit;Verbrauch [kWh];Status"]

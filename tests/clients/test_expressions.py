@@ -1,4 +1,5 @@
-"""The grammar against a table and texts made together with their meaning; derivatives and programs against mpmath."""
+"""The grammar against a table and texts made together with their meaning; derivatives and programs
+against mpmath."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def value(expression: Expression, *point: float) -> float:
     return float(evaluate(compiled([expression], NAMES), point)[0])
 
 
-# Texts with their meaning --------------------------------------------------------------------------------------------
+# Texts with their meaning -------------------------------------------------------------------------
 
 
 @st.composite
@@ -49,7 +50,8 @@ _leaves = st.one_of(
 
 
 def _grown(inner: st.SearchStrategy[tuple[str, Meaning]]) -> st.SearchStrategy[tuple[str, Meaning]]:
-    """Texts whose every operation is in parentheses, so that the meaning rests on no rule of precedence."""
+    """Texts whose every operation is in parentheses, so that the meaning rests on no rule of
+    precedence."""
     operations: dict[str, Callable[[Any, Any], Any]] = {
         "+": lambda a, b: a + b,
         "-": lambda a, b: a - b,
@@ -96,7 +98,8 @@ points = st.tuples(*[st.floats(0.25, 3.0)] * 3)
 
 
 def reference(meaning: Meaning, point: tuple[float, ...]) -> Any:
-    """The value in 60 digits; discards points outside the domain, and where doubles could not tell."""
+    """The value in 60 digits; discards points outside the domain, and where doubles could not
+    tell."""
     with mpmath.workdps(60):
         try:
             exact = meaning(*map(mpmath.mpf, point))
@@ -108,7 +111,7 @@ def reference(meaning: Meaning, point: tuple[float, ...]) -> Any:
         return exact
 
 
-# Tests ---------------------------------------------------------------------------------------------------------------
+# Tests --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -279,7 +282,8 @@ def test_derivatives_cannot_explode() -> None:
 
 
 def test_numbers_of_a_product_are_no_bomb() -> None:
-    """Exact fractions of a thousand bits each, multiplied 90 times over: minutes, until their number was bounded."""
+    """Exact fractions of a thousand bits each, multiplied 90 times over: minutes, until their
+    number was bounded."""
     product = parse("*".join(["1e-300"] * 900 + ["x"] * 90), NAMES)
     assert derivative(product, "x").names == {"x"}
     few = derivative(parse("0.5*" * 16 + "x*x", NAMES), "x")

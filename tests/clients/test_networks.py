@@ -152,13 +152,14 @@ GMNS_LINK: dict[str, tuple[type, float | None]] = {
     "capacity": (float, 0),
     "lanes": (int, 0),
 }
-"""Of the published schema of link.csv (GMNS of the Zephyr Foundation, link.schema.json): type and least value of the
-fields that are written here; the first four are required."""
+"""Of the published schema of link.csv (GMNS of the Zephyr Foundation, link.schema.json): type and
+least value of the fields that are written here; the first four are required."""
 
 
 @pytest.mark.parametrize("minutes", [30, 60, 120])
 def test_link_csv_keeps_to_the_published_schema(minutes: float, tmp_path: Path) -> None:
-    """From GMNS and back: the same links, with capacities of an hour and a lane, whatever period jobs have."""
+    """From GMNS and back: the same links, with capacities of an hour and a lane, whatever period
+    jobs have."""
     written(tmp_path, GMNS)
     network = read(tmp_path, period_minutes=minutes).network
     rows = list(
@@ -271,7 +272,8 @@ def test_capacities_of_an_hour_become_those_of_a_period(form: str, tmp_path: Pat
     assert "period_minutes" not in hourly.network
     assert (
         hourly.notes[-1]
-        == "capacity is of a period, as the file has it; where the file's is of an hour, say period_minutes"
+        == "capacity is of a period, as the file has it; where the file's is of an hour, say "
+        "period_minutes"
     )
     assert two_hours.network["period_minutes"] == 120
     assert two_hours.notes[-1] == "capacity, of an hour in the file, is of a period of 120 minutes"
@@ -315,7 +317,8 @@ def test_csv_of_lengths_and_speeds(tmp_path: Path) -> None:
 
 
 def test_nodes_need_no_coordinates(tmp_path: Path) -> None:
-    """Their order and names, and those of the zones, are told without; a network has no map then."""
+    """Their order and names, and those of the zones, are told without; a network has no map
+    then."""
     nodes = "node,zone\nMill,\nInn,2\nPond,1\n"
     files = {
         "roads.csv": "tail,head,free_flow_time,capacity\nMill,Inn,1,9\nInn,Pond,1,9\n",
@@ -349,7 +352,8 @@ def test_nodes_need_no_coordinates(tmp_path: Path) -> None:
 
 
 def test_nodes_are_called_as_people_call_them(tmp_path: Path) -> None:
-    """Links know ids, trips know names; zone 1 is then the first of the table of nodes, and not the lowest id."""
+    """Links know ids, trips know names; zone 1 is then the first of the table of nodes, and not the
+    lowest id."""
     links = "tail,head,free_flow_time,capacity\n101,33,5,100\n33,101,5,100\n101,7,2,100\n"
     files = written(
         tmp_path, {"links.csv": links, "nodes.csv": "Nr,Name\n101,Markt\n33,S\u00fcd\n7,Park\n"}
@@ -454,7 +458,10 @@ def test_absurd_lengths_and_speeds_are_warned_of_and_taken(
 def test_links_without_an_opposite_one_are_counted_and_made(tmp_path: Path) -> None:
     links = "tail,head,free_flow_time,capacity,name\nA,B,1,5,Mill\nB,A,1,5,Mill back\nB,C,2,6,Inn\n"
     (path,) = written(tmp_path, {"l.csv": links})
-    says = "1 of 3 links has no opposite one, such as B to C: it is one-way; where it is not, --both-ways"
+    says = (
+        "1 of 3 links has no opposite one, such as B to C: it is one-way; where it is not, "
+        "--both-ways"
+    )
     assert read(path).notes[0].startswith(says)
     both = read(path, both_ways=True)
     assert both.network["link_names"] == ["Mill", "Mill back", "Inn", "Inn (back)"]
@@ -480,10 +487,18 @@ def test_links_without_an_opposite_one_are_counted_and_made(tmp_path: Path) -> N
 
 
 def test_a_street_that_stands_twice_is_refused_taken_once_or_summed(tmp_path: Path) -> None:
-    """Two links side by side carry twice as much; those that differ in a figure are links side by side."""
-    rows = "tail,head,free_flow_time,capacity,name\na,b,1,10,Mill St\na,b,1,10,Mill St\nb,a,1,10,Mill St\na,b,2,10,By\n"
+    """Two links side by side carry twice as much; those that differ in a figure are links side by
+    side."""
+    rows = (
+        "tail,head,free_flow_time,capacity,name\na,b,1,10,Mill St\na,b,1,10,Mill "
+        "St\nb,a,1,10,Mill St\na,b,2,10,By\n"
+    )
     (file,) = written(tmp_path, {"town.csv": rows})
-    says = "1 link stands more than once with the same ends, name and figures: a to b, Mill St. So they would carry"
+    says = (
+        "1 link stands more than once with the same ends, name and figures: a to b, Mill St. "
+        "So "
+        "they would carry"
+    )
     with pytest.raises(TableError, match=says) as refused:
         read(file)
     assert "--doubled keep-first takes each once, --doubled sum makes one link" in str(
@@ -778,7 +793,8 @@ def line(coordinates: Any) -> str:
         ("a.csv", CSV.replace("1,2,1,1", "1,1,1,1")),
         (
             "a_net.tntp",
-            "<NUMBER OF NODES> 900000000\n<NUMBER OF ZONES> 1\n<END OF METADATA>\n1 2 1 1 1 1 1 ;\n",
+            "<NUMBER OF NODES> 900000000\n<NUMBER OF ZONES> 1\n<END OF METADATA>\n1 2 1 1 1 1 1 "
+            ";\n",
         ),
         ("a_net.tntp", "<" * 100_000),
     ],
@@ -857,7 +873,8 @@ def _both(one: int, other: int) -> list[dict[str, Any]]:
 
 
 def test_what_is_wrong_with_gmns_is_said_at_once(tmp_path: Path) -> None:
-    """A person mends a file once: ends that no table knows, speeds, capacities and lines, each with its line."""
+    """A person mends a file once: ends that no table knows, speeds, capacities and lines, each with
+    its line."""
     links = LINK_CSV.splitlines()
     head = links[0].split(",")
 
@@ -884,7 +901,8 @@ def test_what_is_wrong_with_gmns_is_said_at_once(tmp_path: Path) -> None:
 
 
 def test_what_is_wrong_with_geojson_is_said_once_for_all_of_a_sort(tmp_path: Path) -> None:
-    """And a list of nodes with several twice, or links that end at several unknown ones, names them together."""
+    """And a list of nodes with several twice, or links that end at several unknown ones, names them
+    together."""
     square = {
         "type": "Feature",
         "properties": {},
@@ -900,7 +918,8 @@ def test_what_is_wrong_with_geojson_is_said_once_for_all_of_a_sort(tmp_path: Pat
     with pytest.raises(TableError) as refused:
         read(place)
     assert str(refused.value).splitlines() == [
-        "roads.geojson, features 0, 1, 2, 3, 4 and 3 more: Polygon is not modelled, LineString and Point are",
+        "roads.geojson, features 0, 1, 2, 3, 4 and 3 more: Polygon is not modelled, LineString and "
+        "Point are",
         "roads.geojson, feature 8: properties are an object",
     ]
     short = {**plain, "properties": {}, "geometry": {"type": "LineString", "coordinates": [[0, 0]]}}

@@ -1,4 +1,5 @@
-"""OpenADR 3 objects in and out, against the rules of the published schema of its reports and events."""
+"""OpenADR 3 objects in and out, against the rules of the published schema of its reports and
+events."""
 
 from __future__ import annotations
 
@@ -240,7 +241,8 @@ def of_resource(**more: Any) -> dict[str, Any]:
 def test_what_is_not_read_is_refused_in_a_sentence(source: Any, says: str | None) -> None:
     if (
         says is None
-    ):  # the other resource has usage, and this one none: a participant less, whom the service counts
+        # the other resource has usage, and this one none: a participant less, whom the service counts
+    ):
         assert len(power(readers.read("dr_ensemble", source, PUBLIC))) == 1
         return
     with pytest.raises(TableError, match=says):

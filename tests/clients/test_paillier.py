@@ -38,7 +38,7 @@ KEY = generate(2048)
 SMALL = generate(512, _smallest_bits=512)
 
 
-# phe ----------------------------------------------------------------------------------------------------------------
+# phe ----------------------------------------------------------------------------------------------
 
 
 def test_phe_reads_our_keys_and_ciphertexts() -> None:
@@ -75,7 +75,7 @@ def test_sums_of_both_kinds_of_ciphertexts() -> None:
     assert KEY.decrypt(KEY.public.product([ours, theirs, ours])) == [110, 182]
 
 
-# Keys ---------------------------------------------------------------------------------------------------------------
+# Keys ---------------------------------------------------------------------------------------------
 
 
 def test_keys() -> None:
@@ -94,7 +94,7 @@ def test_keys() -> None:
         PrivateKey(3, 7)  # 3 divides 7 - 1: decryption would be ambiguous
 
 
-# Encryption ---------------------------------------------------------------------------------------------------------
+# Encryption ---------------------------------------------------------------------------------------
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
@@ -158,8 +158,8 @@ def test_obfuscators_are_given_out_once_and_encrypt_zero() -> None:
 def test_obfuscators_are_uniform_in_the_group_of_their_base(public: bool) -> None:
     """p = 11, q = 17: exponents of full length reach every element equally often.
 
-    Chi-square at 1e-10 for each of two groups, of 10 and 16 elements; a group of which one element of 16 was never seen
-    has probability (15/16)^8000.
+    Chi-square at 1e-10 for each of two groups, of 10 and 16 elements; a group of which one element
+    of 16 was never seen has probability (15/16)^8000.
     """
     key = PrivateKey(11, 17)
     while True:
@@ -182,7 +182,7 @@ def test_obfuscators_are_uniform_in_the_group_of_their_base(public: bool) -> Non
     )
 
 
-# Packing ------------------------------------------------------------------------------------------------------------
+# Packing ------------------------------------------------------------------------------------------
 
 
 def test_slots_of_the_usual_keys() -> None:
@@ -248,7 +248,8 @@ def test_fixed_point() -> None:
 
 
 def test_overflow_cannot_depend_on_data() -> None:
-    """(n+1) max|v| 2^F < 2^63, or there is no such fixed point; the largest vectors of one that there is are added."""
+    """(n+1) max|v| 2^F < 2^63, or there is no such fixed point; the largest vectors of one that
+    there is are added."""
     with pytest.raises(OutOfRange, match="a slot has 64"):
         FixedPoint(bound=2.0**31 / 5, terms=5)
     bound = 2.0**31 / 5 - 1

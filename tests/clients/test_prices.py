@@ -1,4 +1,5 @@
-"""The method without steps: small linear algebra, agents' answers, and prices against an independent solver."""
+"""The method without steps: small linear algebra, agents' answers, and prices against an
+independent solver."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 GRID = 2.0**-32
 
 
-# Linear algebra -------------------------------------------------------------------------------------------------------
+# Linear algebra -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [1, 5, 40])
@@ -70,7 +71,7 @@ def test_a_minimum_over_a_box_meets_its_conditions(seed: int, arithmetic: Arithm
     assert 0 < np.sum((lower < x) & (x < upper)) < size  # some are held, some are free
 
 
-# Agents ---------------------------------------------------------------------------------------------------------------
+# Agents -------------------------------------------------------------------------------------------
 
 
 def charger(uniform: Callable[[int], Floats], **changes: Any) -> Responder:
@@ -200,8 +201,8 @@ def test_boxes_have_two_ends() -> None:
 
 
 def test_sums_of_a_liar_that_lead_beyond_doubles_end_a_run_unsettled() -> None:
-    """Sums at either end of what slots hold, in turns, make curvatures of any size: neither prices nor an answer that
-    are no number, and no end that looks like an optimum."""
+    """Sums at either end of what slots hold, in turns, make curvatures of any size: neither prices
+    nor an answer that are no number, and no end that looks like an optimum."""
     random, bound = np.random.default_rng(0), 2.0**28
     cost = QuadraticCost(np.array([[1e3]]), np.array([1e5]))
     responder = Responder(
@@ -220,7 +221,7 @@ def test_sums_of_a_liar_that_lead_beyond_doubles_end_a_run_unsettled() -> None:
     assert not rounds.settled(0.5)
 
 
-# Against an independent solver ----------------------------------------------------------------------------------------
+# Against an independent solver --------------------------------------------------------------------
 
 
 class Instance(NamedTuple):
@@ -262,8 +263,8 @@ class Instance(NamedTuple):
 def drive(
     instance: Instance, seed: int, most: int = MOST_ROUNDS
 ) -> tuple[list[PricedRounds], int | None]:
-    """All agents in the clear, on the grid of the encrypted run, to their own end; and after how many sums objective
-    and limit were first within 1e-4."""
+    """All agents in the clear, on the grid of the encrypted run, to their own end; and after how
+    many sums objective and limit were first within 1e-4."""
     random, sizes = np.random.default_rng(seed), (instance.c.size, instance.d.size)
     prices = Prices(sizes[0], sum(sizes), (len(instance.costs) + 1) * GRID / 2)
     agents = [
@@ -290,7 +291,8 @@ def drive(
 
 @cache
 def chargers(count: int, hours: int, seed: int, energy: bool) -> Instance:
-    """Vehicles under a limit that fill a valley: with a need of each hour (`EV`), or over the night (`energy`)."""
+    """Vehicles under a limit that fill a valley: with a need of each hour (`EV`), or over the night
+    (`energy`)."""
     random = np.random.RandomState(seed)
     baseline, weight = (
         1.4 + 0.7 * np.cos(2 * np.pi * np.arange(hours) / hours),
@@ -341,7 +343,8 @@ def example(vehicles: int) -> Instance:
 
 @cache
 def random_instance(seed: int) -> Instance:
-    """16 to 64 couplings of 5 to 20 agents; a feasible one: d leaves room around a point of the boxes."""
+    """16 to 64 couplings of 5 to 20 agents; a feasible one: d leaves room around a point of the
+    boxes."""
     random = np.random.default_rng(seed)
     couplings = int(random.integers(16, 65))
     m_u = int(random.integers(couplings // 4, 3 * couplings // 4 + 1))
@@ -361,8 +364,8 @@ def random_instance(seed: int) -> Instance:
 
 
 def check(instance: Instance, seed: int, rounds: int) -> tuple[int, int]:
-    """Objective and limit within 1e-4 in so many opened sums, the first included, and still at the end that the agents
-    find by themselves; how many sums it took to both."""
+    """Objective and limit within 1e-4 in so many opened sums, the first included, and still at the
+    end that the agents find by themselves; how many sums it took to both."""
     agents, reached = drive(instance, seed)
     assert agents[0].prices.ended
     assert reached is not None

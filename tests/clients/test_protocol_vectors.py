@@ -1,4 +1,5 @@
-"""The byte-level protocol (docs/protocol.md): vectors, the TypeScript agent against them, and Python without GMP."""
+"""The byte-level protocol (docs/protocol.md): vectors, the TypeScript agent against them, and
+Python without GMP."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def test_the_page_names_every_vector() -> None:
 
 
 def test_the_typescript_agent_does_the_same(tmp_path: Path) -> None:
-    """Every statement, message, mask, frame and refusal: clients/typescript/test/vectors.test.ts."""
+    """Every statement, message, mask, frame and refusal:
+    clients/typescript/test/vectors.test.ts."""
     folder = compiled(tmp_path)
     command = [
         str(shutil.which("node")),
@@ -47,7 +49,7 @@ def test_the_typescript_agent_does_the_same(tmp_path: Path) -> None:
     assert re.search(r"^# pass 15$", done, re.MULTILINE), done
 
 
-# Without GMP ----------------------------------------------------------------------------------------------------------
+# Without GMP --------------------------------------------------------------------------------------
 
 PLAIN = """
 import sys
@@ -123,8 +125,8 @@ def test_both_arithmetics_agree() -> None:
 
 
 def test_primes_without_gmpy2() -> None:
-    """Against a sieve, and against numbers that fool weaker tests: Carmichael numbers, strong pseudoprimes to the
-    bases 2 to 37, squares of primes, products of two."""
+    """Against a sieve, and against numbers that fool weaker tests: Carmichael numbers, strong
+    pseudoprimes to the bases 2 to 37, squares of primes, products of two."""
     sieve = np.ones(50_000, dtype=bool)
     sieve[:2] = False
     for number in range(2, 224):

@@ -60,7 +60,8 @@ def visits(seed: int) -> pd.DataFrame:
 
 
 def plainly(frame: pd.DataFrame, last_row: str) -> set[tuple[Any, ...]]:
-    """(patient's first reward, step, x, next x, reward, terminal) of each transition, visit by visit."""
+    """(patient's first reward, step, x, next x, reward, terminal) of each transition, visit by
+    visit."""
     found = set()
     for _, rows in frame.groupby("patient"):
         own = rows.sort_values("time")
@@ -92,7 +93,8 @@ def test_transitions_are_those_of_each_patient_in_order(last_row: str) -> None:
 
 
 def test_a_patient_changes_nothing_of_the_others() -> None:
-    """Whoever comes or goes: the other patients' transitions are the same, so neighbours stay neighbours."""
+    """Whoever comes or goes: the other patients' transitions are the same, so neighbours stay
+    neighbours."""
     rules = {
         "interval": 10,
         "gaps": "end",
@@ -208,7 +210,8 @@ def test_dates_count_in_days() -> None:
 
 
 def test_trips_by_the_clock_of_a_place() -> None:
-    """Clocks change on 25 October 2026: seven in the morning stays seven in the morning, with and without offsets."""
+    """Clocks change on 25 October 2026: seven in the morning stays seven in the morning, with and
+    without offsets."""
     rules = {
         "start": "2026-10-24T07:00",
         "every": "day",
@@ -243,7 +246,8 @@ def test_trips_by_the_clock_of_a_place() -> None:
 
 
 def test_trips_of_one_hour_after_the_other() -> None:
-    """Hour by hour the night of 25 October has 25 of them, and its twice-shown hour needs an offset."""
+    """Hour by hour the night of 25 October has 25 of them, and its twice-shown hour needs an
+    offset."""
     rules = {"start": "2026-10-25T00:00", "time_zone": "Europe/Berlin"}
     public = {**TRIPS, "periods": 25, "reader": rules}
 
@@ -312,7 +316,8 @@ def test_fractions_of_trips_are_kept_in_public_parts() -> None:
 
 @given(st.decimals(0, 9999, places=4), st.integers(1, 1000))
 def test_one_trip_more_is_one_trip_more_however_it_is_rounded(trips: Decimal, scale: int) -> None:
-    """Rounding to even would make two of one: 0 of 0.5, 2 of 1.5. Nor may doubles: 0.145 is below, 1.145 above."""
+    """Rounding to even would make two of one: 0 of 0.5, 2 of 1.5. Nor may doubles: 0.145 is below,
+    1.145 above."""
     fewer, more = in_parts(np.array([float(trips), float(trips + 1)]), scale).tolist()
     assert more - fewer == scale
     assert abs(fewer - trips * scale) <= Decimal("0.5")
@@ -329,7 +334,8 @@ def test_zones_by_a_table(tmp_path: Path) -> None:
 
 
 def test_zones_of_a_table_without_ids(tmp_path: Path) -> None:
-    """The first column names them, and it is said how they are numbered; trips to elsewhere go where that is said."""
+    """The first column names them, and it is said how they are numbered; trips to elsewhere go
+    where that is said."""
     zones = tmp_path / "districts.csv"
     zones.write_text("district;people\nNorth;5\nSouth;7\nAirport;0\n")
     table = {"origin": ["South ", "North", "Moon"], "destination": ["Airport", "Moon", "North"]}
@@ -514,7 +520,8 @@ def test_a_total_and_the_weather_are_no_meters_unless_somebody_says_so(tmp_path:
     )
     every = readers.read("dr_ensemble", path, {"reader": {**told, "except": ["Aussentemperatur"]}})
     assert every.notes[0] == (
-        "Summe is taken as a meter, and is called like a total, the weather or a price: reader.except does not name"
+        "Summe is taken as a meter, and is called like a total, the weather or a price: "
+        "reader.except does not name"
         " them"
     )
 
@@ -534,7 +541,8 @@ RULE: dict[str, Any] = {
     [
         (
             {},
-            "line 2, meter Home 1: this participant has no reading in the period from 2026-11-21T15:30:00+01:00 on",
+            "line 2, meter Home 1: this participant has no reading in the period from "
+            "2026-11-21T15:30:00+01:00 on",
         ),
         ({"outside": "refuse"}, "line 3, meter Home 2: outside the public edges 0 to 4 kW"),
         (
@@ -622,7 +630,8 @@ def test_what_is_wrong_with_several_columns_is_said_at_once(tmp_path: Path) -> N
 
     rules = {"start": "2026-01-01T00:00", "every": "day", "zones": ["A", "B", "C"]}
     file.write_text(
-        "origin,destination,time,count\nA,X,2026-01-01 00:10,1\nY,,2026-01-01 00:10,1\n,B,soon,much\nB,C,once,-1\n"
+        "origin,destination,time,count\nA,X,2026-01-01 00:10,1\nY,,2026-01-01 "
+        "00:10,1\n,B,soon,much\nB,C,once,-1\n"
     )
     with pytest.raises(TableError) as refused:
         readers.read("routing", file, {**TRIPS, "reader": rules})
@@ -916,7 +925,8 @@ def d3rlpy_dataset(walks: list[dict[str, Any]]) -> Any:
 
 @pytest.mark.parametrize("form", [list, minari_dataset, d3rlpy_dataset])
 def test_episodes(form: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Step by step what happened; without the observation after a cut the step before it has no next state."""
+    """Step by step what happened; without the observation after a cut the step before it has no
+    next state."""
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     generator = np.random.default_rng(8)
     walks = [walk(generator, cut=number % 2 == 1) for number in range(10)]
@@ -994,7 +1004,8 @@ def test_a_space_without_bounds_has_no_ranges() -> None:
 
 
 def test_periods_of_working_days_alone() -> None:
-    """Ten mornings from Monday 2 November 2026 to Friday of the week after: no Saturday, no Sunday, by the clock."""
+    """Ten mornings from Monday 2 November 2026 to Friday of the week after: no Saturday, no Sunday,
+    by the clock."""
     public = {"unit": "request", "zones": 2, "periods": 10, "period_minutes": 120}
     rules = {
         "start": "2026-11-02T07:00",

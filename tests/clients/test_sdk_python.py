@@ -1,4 +1,5 @@
-"""The Python SDK against a running service: every kind, lost answers, typed errors, arrays and frames in and out."""
+"""The Python SDK against a running service: every kind, lost answers, typed errors, arrays and
+frames in and out."""
 
 from __future__ import annotations
 
@@ -129,7 +130,8 @@ def test_every_kind_runs_asynchronously_and_side_by_side(service: Installation) 
 
 
 def test_answers_are_those_of_the_generated_models(service: Installation) -> None:
-    """What the service sends has the fields and types that were made from its contract, and no others."""
+    """What the service sends has the fields and types that were made from its contract, and no
+    others."""
     with service.client() as client:
         registered = client.register(bodies.dataset())
         body = bodies.job("") | {"problem": {**bodies.job("")["problem"], "dataset": registered}}
@@ -171,7 +173,8 @@ def test_answers_are_those_of_the_generated_models(service: Installation) -> Non
 
 
 def test_operations_without_a_method_are_called(service: Installation) -> None:
-    """Of every kind of answer: JSON, nothing, bytes, text; refusals are errors; parameters are quoted."""
+    """Of every kind of answer: JSON, nothing, bytes, text; refusals are errors; parameters are
+    quoted."""
     hook = operations.create_webhook(
         {"url": "https://example.org/hook", "events": ["job.finished"]}
     )
@@ -237,7 +240,7 @@ def test_the_two_clients_have_the_same_calls() -> None:
     assert len(calls(Client)) > 30
 
 
-# Lost answers and refusals --------------------------------------------------------------------------------------------
+# Lost answers and refusals ------------------------------------------------------------------------
 
 
 class Lossy(httpx.HTTPTransport):
@@ -315,7 +318,8 @@ def test_paying_twice_is_warned_of_unless_it_is_meant(service: Installation) -> 
 
 
 def test_whose_people_are_in_a_new_dataset_is_asked(service: Installation) -> None:
-    """Over two accounts losses add up: where there is another of the unit, whoever adds a table hears of it."""
+    """Over two accounts losses add up: where there is another of the unit, whoever adds a table
+    hears of it."""
     kind, public = "routing", bodies.dataset()["public"]
 
     def table(count: int) -> dict[str, Any]:
@@ -425,7 +429,7 @@ def test_a_job_without_a_result_says_why(api_only: Installation) -> None:
         assert failed.value.code == "cancelled"
 
 
-# Events ---------------------------------------------------------------------------------------------------------------
+# Events -------------------------------------------------------------------------------------------
 
 
 class Cut(httpx.HTTPTransport):
@@ -466,7 +470,8 @@ def test_events_go_on_after_the_last_one(service: Installation) -> None:
 
 
 class Trouble(httpx.AsyncHTTPTransport):
-    """Loses the first answer to each submission, then asks for patience once, and cuts every event stream."""
+    """Loses the first answer to each submission, then asks for patience once, and cuts every event
+    stream."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -514,7 +519,10 @@ def test_the_asynchronous_client_keeps_on_too(service: Installation) -> None:
 
 
 def test_a_stream_is_read_the_same_wherever_it_is_cut() -> None:
-    stream = ": hello\r\nid: 1\r\nevent: state\r\ndata: é\r\ndata:b\r\n\r\nretry: 5\rid: 2\rdata: x\r\rdata: half\n".encode()
+    stream = (
+        ": hello\r\nid: 1\r\nevent: state\r\ndata: é\r\ndata:b\r\n\r\nretry: 5\rid: 2\rdata: "
+        "x\r\rdata: half\n"
+    ).encode()
     for size in range(1, len(stream) + 1):
         parser = EventParser()
         parts = (stream[at : at + size] for at in range(0, len(stream), size))
@@ -526,13 +534,14 @@ def test_a_stream_is_read_the_same_wherever_it_is_cut() -> None:
         assert found == [("state", "é\nb", "1"), ("message", "x", "2")], size
 
 
-# In and out -----------------------------------------------------------------------------------------------------------
+# In and out ---------------------------------------------------------------------------------------
 
 
 def test_content_in_any_form_is_the_same_dataset(
     service: Installation, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
-    """The service knows a dataset by its content: the same id means that the same content arrived."""
+    """The service knows a dataset by its content: the same id means that the same content
+    arrived."""
     dataset = examples(4)["dr_ensemble"]["problem"]["dataset"]
     trajectories = np.array(dataset["content"]["trajectories"])
     columns = {
@@ -820,7 +829,7 @@ def test_a_client_finds_its_server(
         client.budgets()
 
 
-# Progress -------------------------------------------------------------------------------------------------------------
+# Progress -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("installed", [True, False], ids=["tqdm", "own"])
@@ -858,7 +867,8 @@ def test_nothing_is_drawn_where_nobody_looks(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_notebook_shows_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its stderr is no terminal; what it can show is tqdm's to know, and without tqdm nothing is drawn."""
+    """Its stderr is no terminal; what it can show is tqdm's to know, and without tqdm nothing is
+    drawn."""
 
     class ZMQInteractiveShell:
         pass
@@ -875,7 +885,7 @@ def test_a_notebook_shows_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     assert type(bars.bar(None)) is bars.NoBar
 
 
-# Webhooks -------------------------------------------------------------------------------------------------------------
+# Webhooks -----------------------------------------------------------------------------------------
 
 
 def test_webhooks_are_verified() -> None:

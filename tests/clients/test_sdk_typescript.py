@@ -33,7 +33,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def user(built: Path) -> Path:
-    """A project that has the packed SDK and its one dependency, and the quickstart of its README as a program."""
+    """A project that has the packed SDK and its one dependency, and the quickstart of its README as
+    a program."""
     folder = built.parent / f"{built.name}-user"
     modules = folder / "node_modules"
     modules.mkdir(parents=True)
@@ -65,7 +66,8 @@ def run(folder: Path, service: Installation, *arguments: str) -> subprocess.Comp
 
 
 def test_the_sdk_against_the_service(built: Path, service: Installation) -> None:
-    """Every kind end to end, lost answers, broken streams, typed errors: clients/typescript/test/sdk.test.ts."""
+    """Every kind end to end, lost answers, broken streams, typed errors:
+    clients/typescript/test/sdk.test.ts."""
     (built / "examples.json").write_text(json.dumps(examples(5)))
     done = run(built, service, "--test", "--test-reporter=tap", "dist/test/sdk.test.js")
     assert done.returncode == 0, done.stdout + done.stderr

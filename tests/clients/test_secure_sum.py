@@ -1,4 +1,5 @@
-"""The secure sum: right sums, what it refuses, and what every kind of failure and deviation ends in.
+"""The secure sum: right sums, what it refuses, and what every kind of failure and deviation ends
+in.
 
 Small keys (512 bits) where a key's size is beside the point.
 """
@@ -61,7 +62,8 @@ RESOLUTION = 2.0**-32
 
 @dataclass
 class Vehicle:
-    """An agent's optimizer for tests: contributes another vector each round, keeps the sums it is shown."""
+    """An agent's optimizer for tests: contributes another vector each round, keeps the sums it is
+    shown."""
 
     index: int
     rounds: int
@@ -106,7 +108,7 @@ def assert_opened(vehicles: Sequence[Vehicle], rounds: Sequence[Sequence[int]]) 
             )
 
 
-# It works -----------------------------------------------------------------------------------------------------------
+# It works -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -162,7 +164,8 @@ def test_the_signed_transcript_can_be_checked_by_anybody() -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_the_paper_example_encrypted_and_in_the_clear(scheme: Scheme) -> None:
-    """200 rounds, a key of 2048 bits: less than 1e-8 between the encrypted run and its plaintext twin."""
+    """200 rounds, a key of 2048 bits: less than 1e-8 between the encrypted run and its plaintext
+    twin."""
     parts, c, d = paper()
     steps, rounds = Steps(0.016, 0.8), 200
     agents = [Participant(part.A_u, part.A_g, part.cost, part.domain, steps) for part in parts]
@@ -184,7 +187,8 @@ def test_the_paper_example_encrypted_and_in_the_clear(scheme: Scheme) -> None:
 
 
 def test_all_end_together_when_the_sums_settle() -> None:
-    """By a threshold on the sums that all agents see; the plaintext twin ends at the same iteration."""
+    """By a threshold on the sums that all agents see; the plaintext twin ends at the same
+    iteration."""
     parts, c, d = paper()
     steps, planned, threshold = Steps(0.016, 0.8), 3000, 1e-6
     updates = [
@@ -245,7 +249,7 @@ def test_frames_tell_nothing_of_magnitudes() -> None:
     assert lengths[0] == lengths[1] == lengths[2]
 
 
-# Bad input ----------------------------------------------------------------------------------------------------------
+# Bad input ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -276,7 +280,8 @@ def test_parameters_that_nobody_accepts(agents: int, changes: dict[str, Any], me
 
 
 def test_quorum() -> None:
-    """Two sets of that size share more than t agents; one holds two honest ones at least; without dropout it is all."""
+    """Two sets of that size share more than t agents; one holds two honest ones at least; without
+    dropout it is all."""
     for n in range(3, 40):
         for t in range(1, n - 1):
             quorum = parameters(allow_dropout=True, colluding=t).quorum(n)
@@ -366,7 +371,7 @@ def test_rosters() -> None:
     assert parse(agent.answer(opening))[0] == Kind.HELLO
 
 
-# Killed agents ------------------------------------------------------------------------------------------------------
+# Killed agents ------------------------------------------------------------------------------------
 
 
 def kill(agent: int, at: Kind, occurrence: int, before: bool) -> Wire:
@@ -442,7 +447,7 @@ def test_with_dropout_an_agent_killed_after_its_message_ends_the_round_unopened(
     assert_opened([vehicles[i] for i in (0, 1, 3, 4)], [range(5)])
 
 
-# Tampering on the way -----------------------------------------------------------------------------------------------
+# Tampering on the way -----------------------------------------------------------------------------
 
 
 def flipped(frame: bytes, bit: int) -> bytes:
@@ -456,7 +461,8 @@ def flipped(frame: bytes, bit: int) -> bytes:
 def test_flipped_bits_are_refused_and_the_right_frame_still_counts(
     scheme: Scheme, allow_dropout: bool
 ) -> None:
-    """A bit in every field of every frame, both ways: refused without effect; then the true frame, then right sums."""
+    """A bit in every field of every frame, both ways: refused without effect; then the true frame,
+    then right sums."""
     rng = np.random.default_rng(5)
     refusals: dict[Kind, int] = {}
 
@@ -557,7 +563,7 @@ def test_frames_of_another_job_epoch_or_sender_are_refused() -> None:
         operator.collect(hellos[0][:9] + OPERATOR.to_bytes(2, "big") + hellos[0][11:])
 
 
-# Parties that deviate -----------------------------------------------------------------------------------------------
+# Parties that deviate -----------------------------------------------------------------------------
 
 
 def other_byte(secret: bytes) -> bytes:
@@ -586,7 +592,8 @@ def test_a_dealer_that_seals_another_secret_for_somebody(
         operator.collect(hello)
     keys = operator.advance()
     assert keys is not None
-    # The dealer's cipher, for agent 2 alone, seals something of the right length that is not the secret.
+    # The dealer's cipher, for agent 2 alone, seals something of the right length that is not the
+    # secret.
     sealing = agents[0]._sealing
 
     class Liar:
@@ -616,7 +623,8 @@ def test_a_dealer_that_seals_another_secret_for_somebody(
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_dealer_that_deals_different_keys_with_the_operator(scheme: Scheme) -> None:
-    """Two authentic DEALs, each agent a consistent one: the acknowledgements do not agree, nobody contributes."""
+    """Two authentic DEALs, each agent a consistent one: the acknowledgements do not agree, nobody
+    contributes."""
     vehicles = [Vehicle(index, 1) for index in range(4)]
     operator, agents = secure_sum.assemble(
         vehicles, OWN, parameters(scheme), window=4, _smallest_key_bits=BITS
@@ -690,7 +698,8 @@ def test_an_operator_that_leaves_somebody_out_or_counts_somebody_twice(scheme: S
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_an_operator_that_tells_different_sums(scheme: Scheme) -> None:
-    """It may shift what it adds itself, differently for each agent; the next sum then opens for nobody."""
+    """It may shift what it adds itself, differently for each agent; the next sum then opens for
+    nobody."""
     operator, agents, vehicles, answers = started(scheme)
     for answer in answers:
         operator.collect(answer)
@@ -732,7 +741,8 @@ def test_an_operator_that_tells_different_sums(scheme: Scheme) -> None:
     ids=lambda k: k.name,
 )
 def test_an_operator_that_alters_what_it_passes_on(scheme: Scheme, target: Kind) -> None:
-    """One bit, and its own good signature over it: every agent ends, none goes on with what was altered."""
+    """One bit, and its own good signature over it: every agent ends, none goes on with what was
+    altered."""
     vehicles = [Vehicle(index, 1) for index in range(3)]
     chosen = parameters(scheme, rounds=1, allow_dropout=True)
     operator, agents = secure_sum.assemble(vehicles, OWN, chosen, window=4, _smallest_key_bits=BITS)
@@ -820,7 +830,8 @@ def test_sets_that_are_too_small_or_not_the_same(scheme: Scheme) -> None:
         agents[1].answer(proposal([0, 1, 2, 3, 9]))
     with pytest.raises(Excluded):
         agents[2].answer(proposal([0, 1, 3, 4]))
-    # Two sets, each of the least size: an agent signs one of them, and no set gets all its signatures.
+    # Two sets, each of the least size: an agent signs one of them, and no set gets all its
+    # signatures.
     operator, agents, vehicles, _ = started(scheme, 5, allow_dropout=True)
     one, other = (0, 1, 2, 3), (1, 2, 3, 4)
     signed = {
@@ -839,7 +850,7 @@ def test_sets_that_are_too_small_or_not_the_same(scheme: Scheme) -> None:
     assert_opened(vehicles, [])
 
 
-# Journals and epochs ------------------------------------------------------------------------------------------------
+# Journals and epochs ------------------------------------------------------------------------------
 
 
 def test_journal_on_disk(tmp_path: Path) -> None:
@@ -918,7 +929,8 @@ def epoch(
 
 
 def test_a_new_epoch_goes_on_from_the_last_sum() -> None:
-    """Round 1 breaks. The next epoch begins after it, with other contributions, and the planned rounds still count."""
+    """Round 1 breaks. The next epoch begins after it, with other contributions, and the planned
+    rounds still count."""
     group = party(rounds=4, allow_dropout=True)
     vehicles, journals = (
         [Vehicle(index, 4) for index in range(3)],
@@ -969,7 +981,7 @@ def test_an_operator_that_was_killed_is_of_no_use_any_more() -> None:
     assert_opened(vehicles, [])
 
 
-# Noise --------------------------------------------------------------------------------------------------------------
+# Noise --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("variance", [1, 4, 30])
@@ -994,7 +1006,8 @@ def test_discrete_gaussian_draws(variance: int) -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_noise_in_the_sum(scheme: Scheme) -> None:
-    """Of n = 5, t = 1 without dropout: four honest shares make up sigma², so the sum has 5/4 of it."""
+    """Of n = 5, t = 1 without dropout: four honest shares make up sigma², so the sum has 5/4 of
+    it."""
     sigma, clip, dimension = 0.5, 2.0, 200
     seen: list[Floats] = []
 

@@ -1,4 +1,5 @@
-"""Machines that go on in another process: at every phase, and never with a second answer to one round."""
+"""Machines that go on in another process: at every phase, and never with a second answer to one
+round."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ VALUES = np.array([[1.0, 2.0], [3.0, -5.0], [0.5, 0.25]])
 
 
 class Sums:
-    """An optimizer whose state is public to the test: it contributes its value times the round's number."""
+    """An optimizer whose state is public to the test: it contributes its value times the round's
+    number."""
 
     def __init__(self, value: Floats) -> None:
         self.value, self.seen = value, list[Floats]()
@@ -45,7 +47,8 @@ class Sums:
 
 
 class Parties:
-    """Three agents and an operator whose roster travels unsigned: somebody else has checked what the owner signed."""
+    """Three agents and an operator whose roster travels unsigned: somebody else has checked what
+    the owner signed."""
 
     def __init__(self, scheme: Scheme, **changes: Any) -> None:
         self.identities = [Ed25519PrivateKey.generate() for _ in VALUES]
@@ -116,7 +119,8 @@ def test_everybody_restarts_after_every_phase(scheme: Scheme) -> None:
 
 
 def test_a_decision_that_was_not_saved_is_not_taken_again() -> None:
-    """The agent dies after writing its journal, before its state: the round is closed to it, nothing is sent."""
+    """The agent dies after writing its journal, before its state: the round is closed to it,
+    nothing is sent."""
     parties = Parties("masking")
     broadcast = parties.operator.open()
     for _ in range(4):

@@ -1,4 +1,5 @@
-"""Code as a user writes it, read by mypy alone: it is wrong where a comment says so, and nowhere else."""
+"""Code as a user writes it, read by mypy alone: it is wrong where a comment says so, and nowhere
+else."""
 
 from __future__ import annotations
 

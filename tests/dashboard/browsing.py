@@ -122,7 +122,8 @@ class Browser:
         origin: str | None = None,
         **fields: Any,
     ) -> Page:
-        """Send a form of the page, with these fields filled in. `origin`: what the browser would say."""
+        """Send a form of the page, with these fields filled in. `origin`: what the browser would
+        say."""
         form = page.form(to)
         data = {**form["fields"], **fields}
         headers = {"Origin": origin or self.origin}

@@ -63,7 +63,8 @@ class Watched:
         self.page.on("request", self._request)
 
     def _console(self, message: ConsoleMessage) -> None:
-        # Violations of the Content-Security-Policy come as errors. What was expected to be refused is not a complaint.
+        # Violations of the Content-Security-Policy come as errors. What was expected to be refused
+        # is not a complaint.
         if (
             message.type in ("error", "warning")
             and "the server responded with a status of 4" not in message.text

@@ -25,7 +25,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def axe() -> str:
-    """axe-core by its hash in the lock beside it, installed by npm into a folder that is not committed."""
+    """axe-core by its hash in the lock beside it, installed by npm into a folder that is not
+    committed."""
     script = AXE / "node_modules" / "axe-core" / "axe.min.js"
     if not script.exists():
         npm = shutil.which("npm")

@@ -1,4 +1,5 @@
-"""`make screenshots`: every page of the dashboard, light, dark and narrow, from a server with real jobs.
+"""`make screenshots`: every page of the dashboard, light, dark and narrow, from a server with real
+jobs.
 
     python -m tests.dashboard.screenshots [NAME…]
 
@@ -100,8 +101,9 @@ def save(png: bytes, name: str) -> None:
 
 
 def small(picture: Image.Image) -> Image.Image:
-    """The picture with at most 256 colours: the most frequent ones, so that flat ground stays as it is, and of all the
-    others, each counted once, what stands for them best, so that thin lines keep their colours."""
+    """The picture with at most 256 colours: the most frequent ones, so that flat ground stays as it
+    is, and of all the others, each counted once, what stands for them best, so that thin lines keep
+    their colours."""
     counted = picture.getcolors(maxcolors=1 << 24)
     assert counted is not None
     colours = [colour for _, colour in sorted(counted, reverse=True)]

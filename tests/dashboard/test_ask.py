@@ -1,4 +1,5 @@
-"""Other questions beside an answer, in a real browser: what is free is turned, and another answer comes, at price 0."""
+"""Other questions beside an answer, in a real browser: what is free is turned, and another answer
+comes, at price 0."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The pages in a real browser, on a real server with real jobs of all five kinds.
 
-Every tab is watched: a message on the console (and so every violation of the Content-Security-Policy), an error, a
-dialog or a request to another host fails the test.
+Every tab is watched: a message on the console (and so every violation of the
+Content-Security-Policy), an error, a dialog or a request to another host fails the test.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from tests.conftest import Installation, eventually
 from tests.dashboard.chromium import Watched, problems_of, tab
 from tests.dashboard.seed import tenant
 
-EVIL = '<img src=x onerror="globalThis.hacked=1"></script><script>globalThis.hacked=1;alert(2)</script>\'{{7*7}}%{x}'
+EVIL = (
+    "<img src=x "
+    'onerror="globalThis.hacked=1"></script><script>globalThis.hacked=1;alert(2)</script>\'{{7*7}}%{x}'
+)
 FIRST_PAINT_BYTES = 200_000
 LIGHT_WITHOUT_CHARTS = (
     "/",
@@ -52,7 +55,8 @@ class Tenant:
         return tab(self.browser, self.running.url, **options)
 
     def job(self, kind: str) -> str:
-        """The address of a succeeded job of this kind, run over the API if no test has run one yet."""
+        """The address of a succeeded job of this kind, run over the API if no test has run one
+        yet."""
         if kind not in self.jobs:
             with self.running.client(self.keys["owner"]) as owner:
                 self.jobs[kind] = tenant().run(owner, KINDS[kind].example())
@@ -83,12 +87,13 @@ def test_the_watch_sees_what_the_policy_refuses(people: Tenant) -> None:
         seen.complaints.clear()
 
 
-# From registration to the result ------------------------------------------------------------------------------------
+# From registration to the result ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_a_job_from_its_form_to_its_drawn_result(people: Tenant, kind: str, tmp_path: Path) -> None:
-    """Register with a form and an upload, price, submit, and see the result come without touching the page."""
+    """Register with a form and an upload, price, submit, and see the result come without touching
+    the page."""
     with people.tab() as seen:
         page = seen.page
         seen.login(people.keys["owner"])
@@ -123,8 +128,8 @@ ROUGH = """hour;von;to;trips;driver
 
 
 def test_a_file_is_looked_at_before_it_is_sent(people: Tenant, axe: str, tmp_path: Path) -> None:
-    """Which column is which, every wrong cell in its place, and nothing sent until the button: then the columns that
-    were chosen, under their names, and no others."""
+    """Which column is which, every wrong cell in its place, and nothing sent until the button: then
+    the columns that were chosen, under their names, and no others."""
     public = {"unit": "request", "zones": 3, "periods": 2, "period_minutes": 60}
     rough, better = tmp_path / "rough.csv", tmp_path / "better.csv"
     rough.write_text(ROUGH)
@@ -207,7 +212,8 @@ SURVEY = """no;home district;went to;left at
 def test_names_of_zones_and_times_become_numbers_in_the_browser(
     people: Tenant, axe: str, tmp_path: Path
 ) -> None:
-    """A survey as it is: nobody counts zones or periods by hand, and what rules leave out is said."""
+    """A survey as it is: nobody counts zones or periods by hand, and what rules leave out is
+    said."""
     public = {"unit": "request", "zones": 3, "periods": 2, "period_minutes": 120}
     survey = tmp_path / "survey.csv"
     survey.write_text(SURVEY, encoding="utf-8-sig")
@@ -320,7 +326,8 @@ def test_readings_of_a_local_clock_get_its_offset(people: Tenant, tmp_path: Path
 def test_whose_rows_they_are_is_not_guessed_from_numbers_of_rows(
     people: Tenant, tmp_path: Path
 ) -> None:
-    """Were the number of a row taken for its person, each row would be hidden for itself, and nobody's together."""
+    """Were the number of a row taken for its person, each row would be hidden for itself, and
+    nobody's together."""
     public = {"unit": "person", "zones": 3, "periods": 2, "period_minutes": 60}
     header = ["id", "person_id", "period", "origin", "destination", "count", EVIL]
     rows = [[n, f'"p{n // 2}\n{EVIL.replace(chr(34), "")}"', 0, 1, 2, 1, ""] for n in range(8)]
@@ -353,7 +360,8 @@ def test_whose_rows_they_are_is_not_guessed_from_numbers_of_rows(
 
 
 def test_a_rehearsal_from_its_button_to_its_pictures(people: Tenant, axe: str) -> None:
-    """Beside a price: a job on synthetic data, whose page draws the errors; and a number with its interval."""
+    """Beside a price: a job on synthetic data, whose page draws the errors; and a number with its
+    interval."""
     with people.running.client(people.keys["owner"]) as owner:
         dataset = owner.register(bodies.dataset(name=EVIL))
     with people.tab() as seen:
@@ -379,8 +387,8 @@ def test_a_rehearsal_from_its_button_to_its_pictures(people: Tenant, axe: str) -
 
 
 def test_a_job_is_saved_as_one_page_that_needs_no_server(people: Tenant, tmp_path: Path) -> None:
-    """Opened as a file without a network: its charts are drawn with their sliders, its certificate is there, and it
-    asks nobody for anything."""
+    """Opened as a file without a network: its charts are drawn with their sliders, its certificate
+    is there, and it asks nobody for anything."""
     saved, asked = tmp_path / "saved.html", []
     with people.tab() as seen:
         page = seen.page
@@ -412,7 +420,8 @@ def test_a_job_is_saved_as_one_page_that_needs_no_server(people: Tenant, tmp_pat
 
 
 def test_two_jobs_are_ticked_and_compared(people: Tenant) -> None:
-    """With the keyboard, on a list that goes on living: what is ticked stays so when rows come anew."""
+    """With the keyboard, on a list that goes on living: what is ticked stays so when rows come
+    anew."""
     chosen = [people.job("routing"), people.job("dr_ensemble")]
     with people.tab() as seen, people.running.client(people.keys["analyst"]) as analyst:
         page = seen.page
@@ -432,7 +441,8 @@ def test_two_jobs_are_ticked_and_compared(people: Tenant) -> None:
 
 
 def test_a_page_follows_its_job(api_only: Installation, browser: Browser) -> None:
-    """Without a worker the job stays queued; when it is cancelled elsewhere the open page says so."""
+    """Without a worker the job stays queued; when it is cancelled elsewhere the open page says
+    so."""
     with api_only.client() as owner, tab(browser, api_only.url) as seen:
         job = owner.submit(bodies.job(owner.register(bodies.dataset())["id"]))["id"]
         seen.login(api_only.owner_key)
@@ -469,7 +479,7 @@ def test_grant_export_and_logout(people: Tenant, tmp_path: Path) -> None:
         assert "/login" in page.url
 
 
-# What charts do -----------------------------------------------------------------------------------------------------
+# What charts do -----------------------------------------------------------------------------------
 
 
 def test_the_paths_of_a_pair_are_drawn_on_the_map(people: Tenant) -> None:
@@ -556,7 +566,8 @@ def test_charts_take_the_colours_of_the_page(people: Tenant) -> None:
 
 
 def test_help_from_a_form_that_is_half_written(people: Tenant) -> None:
-    """With the keyboard, from a page to the paragraph that explains it, which is in view; the form stays as it is."""
+    """With the keyboard, from a page to the paragraph that explains it, which is in view; the form
+    stays as it is."""
     with people.tab() as seen:
         seen.login(people.keys["owner"])
         seen.go("/jobs/new?kind=dr_ensemble")
@@ -582,7 +593,7 @@ def test_help_from_a_form_that_is_half_written(people: Tenant) -> None:
         assert seen.page.get_by_label("The job as JSON").input_value() == '{"half": "written'
 
 
-# Every page ---------------------------------------------------------------------------------------------------------
+# Every page ---------------------------------------------------------------------------------------
 
 
 def pages_of(people: Tenant) -> list[str]:
@@ -631,7 +642,8 @@ def pages_of(people: Tenant) -> list[str]:
 def test_every_page_is_accessible_fits_a_phone_and_runs_no_foreign_script(
     people: Tenant, axe: str
 ) -> None:
-    """axe-core finds nothing serious in light or dark; no page is wider than a phone; names stay text."""
+    """axe-core finds nothing serious in light or dark; no page is wider than a phone; names stay
+    text."""
     found: list[str] = []
     with people.tab() as seen:
         seen.go("/login")

@@ -1,4 +1,5 @@
-"""Security headers: on every answer of every route, to every method, refusals and unexpected errors included."""
+"""Security headers: on every answer of every route, to every method, refusals and unexpected errors
+included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The documentation as it is served: every page, link, anchor and picture, and the way to it from every other page."""
+"""The documentation as it is served: every page, link, anchor and picture, and the way to it from
+every other page."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ def leads_to_a_heading(address: str) -> bool:
 
 
 def test_every_page_is_served_to_everybody(api_only: Installation) -> None:
-    """With its headings, links, tables and pictures; with nothing that the policy of pages would refuse."""
+    """With its headings, links, tables and pictures; with nothing that the policy of pages would
+    refuse."""
     pictures, internal, outside = set[str](), 0, 0
     with Browser(api_only) as visitor:
         served = {name: visitor.get(handbook.address(name)) for name in TEXT}
@@ -135,7 +137,7 @@ def test_whoever_is_logged_in_keeps_the_menu(api_only: Installation) -> None:
         assert not {"/jobs", "/admin"} & set(visitor.get("/help/dashboard").links)
 
 
-# The way from every page ---------------------------------------------------------------------------------------------
+# The way from every page --------------------------------------------------------------------------
 
 
 def test_every_template_of_a_page_has_its_paragraph() -> None:
@@ -209,7 +211,7 @@ def test_help_needs_neither_login_nor_database(
     assert "All pages" in answer.text
 
 
-# Search --------------------------------------------------------------------------------------------------------------
+# Search -------------------------------------------------------------------------------------------
 
 
 def searched(visitor: Browser, words: str) -> Page:
@@ -249,7 +251,7 @@ def test_a_word_in_a_heading_comes_first_and_is_marked() -> None:
     assert help_search.search("c++ (") == help_search.search("( c++")  # words are no patterns
 
 
-# The text as it is rendered ------------------------------------------------------------------------------------------
+# The text as it is rendered -----------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -332,7 +334,7 @@ def test_anchors_are_those_of_the_site() -> None:
     )
 
 
-# The text in an installation -----------------------------------------------------------------------------------------
+# The text in an installation ----------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -373,7 +375,10 @@ def test_an_installation_from_the_wheel_shows_the_text(supply: ModuleType, tmp_p
     """Unpacked where pip would put it, with no source tree around."""
     with zipfile.ZipFile(supply.build("discreet", tmp_path, 0o022)) as wheel:
         wheel.extractall(tmp_path / "site")
-    code = "from discreet.dashboard import handbook as h; print(h.folder()); print(h.page('problems/routing').title)"
+    code = (
+        "from discreet.dashboard import handbook as h; print(h.folder()); "
+        "print(h.page('problems/routing').title)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,

@@ -1,4 +1,5 @@
-"""Files that somebody else made, looked at on the page of a new dataset: refused in a sentence, run by nobody."""
+"""Files that somebody else made, looked at on the page of a new dataset: refused in a sentence, run
+by nobody."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ FEEDER: dict[str, Any] = {
 def test_names_of_columns_and_cells_are_names_and_no_more(
     service: Installation, browser: Browser, axe: str, tmp_path: Path
 ) -> None:
-    """Meters called as parts of every object of JavaScript, as elements, formulas, and with a zero byte."""
+    """Meters called as parts of every object of JavaScript, as elements, formulas, and with a zero
+    byte."""
     names = ["__proto__", "constructor", SCRIPT, "=HYPERLINK(1)", "a\0b", "toString", '"; DROP']
     times = ["2026-01-15T00:00:00Z", "2026-01-15T00:30:00Z"]
     file = written(
@@ -50,8 +52,8 @@ def test_names_of_columns_and_cells_are_names_and_no_more(
 def test_files_that_would_hold_the_browser_up(
     service: Installation, browser: Browser, tmp_path: Path
 ) -> None:
-    """Each is told of at once: a first line of 100,000 columns was "no rows", digits were read in time as their square,
-    and a number that none holds was taken for a severity of 10."""
+    """Each is told of at once: a first line of 100,000 columns was "no rows", digits were read in
+    time as their square, and a number that none holds was taken for a severity of 10."""
     visits = [["p", "2026-01-01", "2", "0"], ["p", "2026-01-02", "3", "1"]]
     head = ["patient", "time", "severity", "reward"]
 

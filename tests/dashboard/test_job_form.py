@@ -1,5 +1,5 @@
-"""The form of a new job in a real browser: made from any kind's schema, in step with its JSON, priced as it is
-written."""
+"""The form of a new job in a real browser: made from any kind's schema, in step with its JSON,
+priced as it is written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from tests.dashboard.chromium import Watched, problems_of, tab
 
 @pytest.fixture(scope="module")
 def owner_key(service: Installation) -> str:
-    """Of a tenant of its own: elsewhere the same content may be there already, under another name and cap."""
+    """Of a tenant of its own: elsewhere the same content may be there already, under another name
+    and cap."""
     return service.owner_of("forms")
 
 
@@ -53,7 +54,7 @@ def opened(seen: Watched, address: str) -> Page:
     return seen.page
 
 
-# Every kind ---------------------------------------------------------------------------------------------------------
+# Every kind ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
@@ -70,9 +71,11 @@ def test_a_form_shows_all_that_an_example_says_and_changes_nothing_else(
         priced(page)
         assert page.locator("#price").get_by_role("heading", name="It would cost").count() == 1
         assert not page.locator("#panel-json").is_visible()
-        # No field of the problem is left to the JSON: all that the schema knows has a control of its own.
+        # No field of the problem is left to the JSON: all that the schema knows has a control of
+        # its own.
         said = page.locator("#panel-form").inner_text() + page.evaluate(
-            "() => [...document.querySelectorAll('#panel-form details')].map((one) => one.textContent).join(' ')"
+            "() => [...document.querySelectorAll('#panel-form details')].map((one) => "
+            "one.textContent).join(' ')"
         )
         names = KINDS[kind].model_json_schema()["properties"].keys() - {"kind", "release"}
         labels = {one: one.replace("_", " ").lower() for one in names}
@@ -90,7 +93,10 @@ def test_form_and_json_follow_each_other_and_drop_nothing(
         seen.login(owner_key)
         page = opened(seen, f"/jobs/new?dataset={datasets['off_policy_evaluation']}")
         page.get_by_role("tab", name="JSON").click()
-        text = '{"problem": {"kind": "off_policy_evaluation", "dataset": "%s", "discount": 0.5, "hint": {"deep": [1]}}, '
+        text = (
+            '{"problem": {"kind": "off_policy_evaluation", "dataset": "%s", "discount": 0.5, '
+            '"hint": {"deep": [1]}}, '
+        )
         text += '"privacy": {"epsilon": 0.25, "delta": 0.000000123456789012}}'
         page.get_by_label("The job as JSON").fill(text % datasets["off_policy_evaluation"])
         page.get_by_role("tab", name="Form").click()
@@ -218,7 +224,8 @@ def test_a_network_is_read_from_a_file_or_taken_from_a_job(
         ).wait_for()  # of this dataset, on another network
         csv = tmp_path / "town.csv"
         csv.write_text(
-            "from_node_id;to_node_id;fft;capacity;name\n1;2;5;100;High Street\n2;1;5;100;High Street\n"
+            "from_node_id;to_node_id;fft;capacity;name\n1;2;5;100;High Street\n2;1;5;100;High "
+            "Street\n"
         )
         page.get_by_label("Read it from a file").set_input_files(csv)
         page.get_by_text("Columns left out: name").wait_for()
@@ -273,8 +280,8 @@ def test_lists_with_decimal_commas_are_not_twice_as_long(
 def test_a_form_begins_with_the_newest_stored_network_that_fits(
     service: Installation, browser: Browser
 ) -> None:
-    """Not with one of too few nodes, nor with one that joins not all zones; another is chosen by its name. In a tenant
-    of its own: elsewhere forms begin with made-up networks."""
+    """Not with one of too few nodes, nor with one that joins not all zones; another is chosen by
+    its name. In a tenant of its own: elsewhere forms begin with made-up networks."""
     key = service.owner_of("stored networks")
     with service.client(key) as owner, tab(browser, service.url) as seen:
         data = owner.register(
@@ -308,13 +315,14 @@ def test_a_form_begins_with_the_newest_stored_network_that_fits(
         assert stored[0]["id"] in page.locator("main").text_content()
 
 
-# Sources ------------------------------------------------------------------------------------------------------------
+# Sources ------------------------------------------------------------------------------------------
 
 
 def test_blocks_of_a_source_are_chosen_and_charged(
     service: Installation, browser: Browser, axe: str
 ) -> None:
-    """From the page of a source to a job on two of its three days; a dataset of the kind is one choice away."""
+    """From the page of a source to a job on two of its three days; a dataset of the kind is one
+    choice away."""
     key = service.owner_of("blocks of a source")
     with service.client(key) as owner:
         source = filled(owner, 3)

@@ -1,4 +1,5 @@
-"""From the login to an answer on one's own files with the keyboard alone: roads, meters and patients.
+"""From the login to an answer on one's own files with the keyboard alone: roads, meters and
+patients.
 
 What people have to do is counted, and compared with the table of docs/dashboard.md.
 """
@@ -92,7 +93,8 @@ class Hands:
         self.page.keyboard.type(option)
 
     def take(self, name: str, file: Path) -> None:
-        """A file, in the dialog of the system that Enter opens, which no page and no test can reach."""
+        """A file, in the dialog of the system that Enter opens, which no page and no test can
+        reach."""
         self.reach(name)
         self.keys += 1
         self.files += 1
@@ -101,7 +103,7 @@ class Hands:
         handle.set_input_files(file)
 
 
-# Files as three people have them ------------------------------------------------------------------------------------
+# Files as three people have them ------------------------------------------------------------------
 
 
 def written(file: Path, header: list[str], rows: Iterable[Iterable[Any]]) -> Path:
@@ -160,7 +162,7 @@ def visits(folder: Path) -> Path:
     return written(folder / "besuche.csv", ["patient", "besuch", "zustand", "gesund"], rows)
 
 
-# Whole ways ---------------------------------------------------------------------------------------------------------
+# Whole ways ---------------------------------------------------------------------------------------
 
 
 def register(hands: Hands, kind: str, name: str) -> None:

@@ -1,7 +1,8 @@
-"""Files as people have them, from the page of a new dataset to what the reader of the client makes of the same file.
+"""Files as people have them, from the page of a new dataset to what the reader of the client makes
+of the same file.
 
-The page reads them in the owner's browser, in a language of its own: here both must come to the same content, which a
-server knows by its keyed fingerprint, and so to the same dataset.
+The page reads them in the owner's browser, in a language of its own: here both must come to the
+same content, which a server knows by its keyed fingerprint, and so to the same dataset.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def written(file: Path, header: list[str], rows: Any, separator: str = ",") -> P
 
 
 def second_step(seen: Watched, kind: str, name: str, public: dict[str, Any], file: Path) -> Page:
-    """The page of the content with this file chosen. `public` is typed as JSON: what it can say is tested elsewhere."""
+    """The page of the content with this file chosen. `public` is typed as JSON: what it can say is
+    tested elsewhere."""
     page = seen.page
     seen.go(f"/datasets/new?kind={kind}")
     page.get_by_label("Name", exact=True).fill(name)
@@ -58,7 +60,8 @@ def registered(page: Page) -> str:
 def of_client(
     service: Installation, key: str, kind: str, reading: readers.Reading, dataset: str
 ) -> str:
-    """The dataset of what the client's reader made; on the same budget where the content is the same."""
+    """The dataset of what the client's reader made; on the same budget where the content is the
+    same."""
     with service.client(key) as owner:
         cap = owner.budget(owner.dataset(dataset)["account"])["cap"]
         return str(
@@ -66,7 +69,7 @@ def of_client(
         )
 
 
-# Visits -------------------------------------------------------------------------------------------------------------
+# Visits -------------------------------------------------------------------------------------------
 
 RANGES = {
     "unit": "trajectory",
@@ -80,7 +83,8 @@ RANGES = {
 def test_visits_of_patients_become_a_dataset_on_the_page(
     service: Installation, browser: Browser, axe: str, tmp_path: Path
 ) -> None:
-    """The trial of the README: a raw table of visits, columns of other names, the coin that chose the treatment."""
+    """The trial of the README: a raw table of visits, columns of other names, the coin that chose
+    the treatment."""
     key = service.owner_of("visits of a trial")
     subprocess.run(
         [sys.executable, str(EXAMPLES / "own_files.py"), "patients"], cwd=tmp_path, check=True
@@ -142,8 +146,9 @@ def test_visits_of_patients_become_a_dataset_on_the_page(
 
 
 def clinic(folder: Path) -> Path:
-    """Visits by the week as a clinic has them: visits and values that are missing, a name in two writings, an end that
-    is said, one policy known of every visit, values beyond the ranges, decimal commas."""
+    """Visits by the week as a clinic has them: visits and values that are missing, a name in two
+    writings, an end that is said, one policy known of every visit, values beyond the ranges,
+    decimal commas."""
     random = np.random.RandomState(11)
     rows = []
     for patient in range(60):
@@ -177,8 +182,8 @@ def clinic(folder: Path) -> Path:
 def test_rules_of_visits_are_those_of_the_client(
     service: Installation, browser: Browser, tmp_path: Path
 ) -> None:
-    """Gaps, values that are missing, ends, names and dates: refusals name the line, and what is left out says of how
-    many; in the end both have made the same of the file."""
+    """Gaps, values that are missing, ends, names and dates: refusals name the line, and what is
+    left out says of how many; in the end both have made the same of the file."""
     key = service.owner_of("visits of a clinic")
     ranges = [{"name": "age", "low": 20, "high": 80}, {"name": "pressure", "low": 80, "high": 180}]
     public = {
@@ -242,8 +247,8 @@ def test_rules_of_visits_are_those_of_the_client(
 def test_patients_who_lack_any_value_are_left_out_alike(
     service: Installation, browser: Browser, tmp_path: Path
 ) -> None:
-    """A reward, a probability, a date: whoever lacks one goes with all visits, here and in the client; and the last
-    line of a spreadsheet is no patient."""
+    """A reward, a probability, a date: whoever lacks one goes with all visits, here and in the
+    client; and the last line of a spreadsheet is no patient."""
     key = service.owner_of("visits with holes")
     public = {"unit": "trajectory", "horizon": 2, "reward_bound": 1, "off_policy": True}
     header = ["pid", "day", "well", "followed", "rule"]
@@ -291,7 +296,8 @@ def test_patients_who_lack_any_value_are_left_out_alike(
 def test_columns_that_no_name_tells_are_asked_for(
     service: Installation, browser: Browser, tmp_path: Path
 ) -> None:
-    """Of a German trial only the arm is guessed: what lacks is said, and the file is not called unreadable."""
+    """Of a German trial only the arm is guessed: what lacks is said, and the file is not called
+    unreadable."""
     key = service.owner_of("a German trial")
     public = {"unit": "trajectory", "horizon": 2, "reward_bound": 1}
     rows = [["P1", "Standard", "01.03.2026", "ja"], ["P1", "Standard", "29.03.2026", "nein"]]
@@ -312,7 +318,8 @@ def test_columns_that_no_name_tells_are_asked_for(
 def test_files_of_excel_are_read_however_they_are_written(
     service: Installation, browser: Browser, tmp_path: Path, encoding: str, says: str
 ) -> None:
-    """Umlauts in names of columns and people: the content is that of the same file in UTF-8, and it is said."""
+    """Umlauts in names of columns and people: the content is that of the same file in UTF-8, and it
+    is said."""
     key = service.owner_of(f"visits in {encoding}")
     public = {"unit": "trajectory", "horizon": 2, "reward_bound": 1, "off_policy": True}
     header = ["pid", "day", "Genesen für Wochen", "followed", "rule"]
@@ -360,7 +367,7 @@ def test_what_is_no_text_is_said(service: Installation, browser: Browser, tmp_pa
         expect(page.get_by_text(RIGHT)).to_have_count(0)
 
 
-# Trips --------------------------------------------------------------------------------------------------------------
+# Trips --------------------------------------------------------------------------------------------
 
 
 def test_trips_of_working_days_are_those_of_the_client(
@@ -397,13 +404,14 @@ def test_trips_of_working_days_are_those_of_the_client(
     assert of_client(service, key, "routing", reading, dataset) == dataset
 
 
-# Wide tables of meters ----------------------------------------------------------------------------------------------
+# Wide tables of meters ----------------------------------------------------------------------------
 
 HOUSES = ["Haus 1", "Haus 2", "Haus 3"]
 
 
 def feeder(folder: Path) -> Path:
-    """Three meters by the half hour, a column each, beside their sum and the temperature; two cells are empty."""
+    """Three meters by the half hour, a column each, beside their sum and the temperature; two cells
+    are empty."""
     random = np.random.RandomState(12)
     rows = []
     for period in range(6):
@@ -419,8 +427,8 @@ def feeder(folder: Path) -> Path:
 def test_a_column_for_each_meter(
     service: Installation, browser: Browser, axe: str, tmp_path: Path
 ) -> None:
-    """A total and the temperature are proposed as no meters; a gap that the server refuses is named by the line of the
-    file and the meter's column."""
+    """A total and the temperature are proposed as no meters; a gap that the server refuses is named
+    by the line of the file and the meter's column."""
     key = service.owner_of("a feeder of three")
     meters = {"start": "2026-01-15T00:00:00+01:00", "interval_seconds": 1800}
     public: dict[str, Any] = {
@@ -475,7 +483,8 @@ def test_a_column_for_each_meter(
     reading = readers.read("dr_ensemble", file, {**carried, "reader": reader}, {"time": "Zeit"})
     assert of_client(service, key, "dr_ensemble", reading, dataset) == dataset
     everything = {**carried, "reader": {"time_zone": "Europe/Berlin", "participants": "columns"}}
-    # Without a page that proposes them columns which are called so are refused, until somebody has decided.
+    # Without a page that proposes them columns which are called so are refused, until somebody has
+    # decided.
     with pytest.raises(TableError, match=r"^Summe kW, Außentemperatur are called like a total"):
         readers.read("dr_ensemble", file, everything, {"time": "Zeit"})
     everything["reader"]["except"] = ["Summe kW", "Außentemperatur"]
@@ -486,7 +495,8 @@ def test_a_column_for_each_meter(
 def test_energy_across_a_change_of_clocks(
     service: Installation, browser: Browser, axe: str, tmp_path: Path
 ) -> None:
-    """An export of quarters of an hour in kWh, over the end of summer time: the same as the client reads of it."""
+    """An export of quarters of an hour in kWh, over the end of summer time: the same as the client
+    reads of it."""
     key = service.owner_of("an export in kWh")
     file = export(tmp_path / "export.csv", between=" ")
     public = {name: value for name, value in told_of_export().items() if name != "reader"}
@@ -522,8 +532,8 @@ def test_energy_across_a_change_of_clocks(
 def test_what_the_order_of_rows_does_not_tell_of_a_change_of_clocks(
     service: Installation, browser: Browser, tmp_path: Path
 ) -> None:
-    """The page refuses what the client refuses: an hour that is shown twice and stands once in the file, and periods of
-    another length than the readings."""
+    """The page refuses what the client refuses: an hour that is shown twice and stands once in the
+    file, and periods of another length than the readings."""
     key = service.owner_of("clocks that are put back")
     hours = ["2026-10-25T00:00", "2026-10-25T01:00", "2026-10-25T02:00", "2026-10-25T03:00"]
     file = written(

@@ -249,7 +249,8 @@ def test_no_post_passes_without_its_token(seeded: Seeded) -> None:
 
 
 def test_first_paint_is_light(seeded: Seeded) -> None:
-    """A page with all that it loads at once, as it goes over the wire, without what charts load later."""
+    """A page with all that it loads at once, as it goes over the wire, without what charts load
+    later."""
     with Browser.logged_in(seeded.running, seeded.keys["owner"]) as browser:
         for address in seeded.pages():
             page = browser.get(address)

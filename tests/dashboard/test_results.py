@@ -92,7 +92,8 @@ def test_charts_are_for_who_may_see_results(
 def test_jobs_side_by_side_say_what_differs(
     service: Installation, routed: tuple[dict[str, str], str]
 ) -> None:
-    """Another weighing of the same demand differs in one field; both are read by who may read both, and by no other."""
+    """Another weighing of the same demand differs in one field; both are read by who may read both,
+    and by no other."""
     keys, job = routed
     with service.client(keys["owner"]) as owner:
         asked = owner.job(job)["problem"]
@@ -134,7 +135,8 @@ def test_jobs_side_by_side_say_what_differs(
 
 
 def test_the_answer_comes_first(service: Installation, routed: tuple[dict[str, str], str]) -> None:
-    """On the job's page, on the page that is saved and in a comparison; price, times and plan are details below it."""
+    """On the job's page, on the page that is saved and in a comparison; price, times and plan are
+    details below it."""
     keys, job = routed
     with service.client(keys["owner"]) as owner:
         answer = owner.result(job)["result"]
@@ -269,7 +271,8 @@ def test_fields_and_rows_are_called_as_people_call_them() -> None:
 
 
 def test_what_costs_nothing_has_a_dash_and_a_simulation_hides_nothing() -> None:
-    """Simulations and rehearsals, which have no dataset; a job asked again costs 0, a private one its price."""
+    """Simulations and rehearsals, which have no dataset; a job asked again costs 0, a private one
+    its price."""
     job = {
         "id": "job_1",
         "kind": "routing",
@@ -329,8 +332,8 @@ def test_plotly_is_the_installed_one_kept_for_ever_under_its_digest(service: Ins
 
 
 def test_one_result_is_drawn_once_however_many_ask(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A drawing takes many times its result in memory: a hundred requests for one that is not kept yet make it once,
-    and of others two are made at a time."""
+    """A drawing takes many times its result in memory: a hundred requests for one that is not kept
+    yet make it once, and of others two are made at a time."""
     busy, most, made, counting = 0, 0, list[str](), threading.Lock()
 
     async def result(services: Any, principal: Any, job_id: str) -> Any:
@@ -385,12 +388,16 @@ def test_long_problems_are_written_in_a_thread(monkeypatch: pytest.MonkeyPatch) 
     assert not [page.name for page in pages if "_text=submissions.as_text(" in page.read_text()]
 
 
-HOSTILE = '</script><!--<script><a href="javascript:alert(1)">x</a><img src=y onerror=alert(2)></head></body>\' {{7*7}}'
+HOSTILE = (
+    '</script><!--<script><a href="javascript:alert(1)">x</a><img src=y '
+    "onerror=alert(2)></head></body>' {{7*7}}"
+)
 
 
 @pytest.fixture(scope="module")
 def hostile(service: Installation) -> tuple[dict[str, str], str]:
-    """Keys of a tenant by role, and a job whose every name is hostile: its own, its dataset's, nodes', links'."""
+    """Keys of a tenant by role, and a job whose every name is hostile: its own, its dataset's,
+    nodes', links'."""
     with service.client(service.operator_key) as operator:
         operator.create_tenant("hostile names")
         keys = {
@@ -459,7 +466,8 @@ def test_a_saved_page_runs_and_asks_for_nothing_of_names(
 def test_what_is_taken_from_a_job_is_for_who_may(
     service: Installation, hostile: tuple[dict[str, str], str]
 ) -> None:
-    """Saved pages, problems, and forms that begin with a job: for owners and analysts of its own tenant."""
+    """Saved pages, problems, and forms that begin with a job: for owners and analysts of its own
+    tenant."""
     keys, job = hostile
     parts = (
         f"/jobs/{job}/page.html",

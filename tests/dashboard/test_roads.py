@@ -1,4 +1,5 @@
-"""The form of a routing in a real browser, of its own schema and scripts: the law, and streets that stand twice."""
+"""The form of a routing in a real browser, of its own schema and scripts: the law, and streets that
+stand twice."""
 
 from __future__ import annotations
 

@@ -30,7 +30,8 @@ def test_up_is_never_less_and_down_never_more(figure: Decimal) -> None:
 
 @given(st.integers(0, 10**12))
 def test_what_the_api_says_as_a_float_is_the_ledgers_integer(units: int) -> None:
-    """The API's figure is the double nearest to the ledger's decimal; its shortest text is that decimal again."""
+    """The API's figure is the double nearest to the ledger's decimal; its shortest text is that
+    decimal again."""
     figure = float(rounding.epsilon(units))
     assert Decimal(rounding.exact(figure)) == rounding.epsilon(units)
 

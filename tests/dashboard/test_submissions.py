@@ -24,7 +24,8 @@ PROBLEM: dict[str, Any] = {
 def test_what_the_operator_holds_is_shown_to_nobody_else(
     own: bool, protocol: str, told: bool
 ) -> None:
-    """The coefficients c and d of a session are the operator's; in a job of one process they are declared public."""
+    """The coefficients c and d of a session are the operator's; in a job of one process they are
+    declared public."""
     row = {"principal": "submitter", "problem": {**PROBLEM, "protocol": protocol}}
     viewer = Principal("ten_1", "submitter" if own else "somebody", "analyst", "key_1")
     text = as_text(problem_view(row, viewer))

@@ -1,4 +1,5 @@
-"""What people do with the pages: register, price, submit, watch, grant, look at the ledger, hand out keys."""
+"""What people do with the pages: register, price, submit, watch, grant, look at the ledger, hand
+out keys."""
 
 from __future__ import annotations
 
@@ -83,7 +84,8 @@ OWN: list[tuple[str, dict[str, Any]]] = [
 def test_the_first_click_works_on_ones_own_data(
     api_only: Installation, kind: str, public: dict[str, Any]
 ) -> None:
-    """The example that the page offers for a dataset is one of that dataset: planned and accepted as it stands."""
+    """The example that the page offers for a dataset is one of that dataset: planned and accepted
+    as it stands."""
     dataset, synthesis = DATASETS[kind], KINDS[kind].synthesis
     assert synthesis is not None
     read = dataset.read_public(public)
@@ -297,7 +299,8 @@ def test_the_same_content_is_the_same_dataset(api_only: Installation) -> None:
 
 
 def test_people_of_no_other_dataset_get_a_budget_of_their_own(api_only: Installation) -> None:
-    """Where there are other data, the form asks whose these are; what is said is kept when one goes back."""
+    """Where there are other data, the form asks whose these are; what is said is kept when one goes
+    back."""
     with Browser.logged_in(api_only) as browser, api_only.client() as client:
         known = client.register(bodies.dataset())
         public = json.dumps(bodies.dataset()["public"])
@@ -587,7 +590,7 @@ def test_operators_see_operations_and_tenants(service: Installation) -> None:
         assert "No budget yet" in owner.get("/").text
 
 
-# The ledger ---------------------------------------------------------------------------------------------------------
+# The ledger ---------------------------------------------------------------------------------------
 
 
 def entries_of(page: Page) -> list[str]:
@@ -728,7 +731,7 @@ def run_as_owner(settings: Settings, statement: str, *values: object) -> None:
         connection.execute("ALTER TABLE ledger_entries ENABLE TRIGGER ledger_entries_append_only")
 
 
-# The rest -----------------------------------------------------------------------------------------------------------
+# The rest -----------------------------------------------------------------------------------------
 
 
 def test_the_audit_that_was_run_last(

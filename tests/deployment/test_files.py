@@ -1,7 +1,8 @@
-"""What the deployment files say is what the program understands: commands, settings, ports, users, secrets.
+"""What the deployment files say is what the program understands: commands, settings, ports, users,
+secrets.
 
-That the image builds and its parts run as these files say is shown by `.ci/deployment_rehearsal.py` (`make rehearse`),
-which reads the same files.
+That the image builds and its parts run as these files say is shown by `.ci/deployment_rehearsal.py`
+(`make rehearse`), which reads the same files.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ PODS = {
 
 
 def parsed(words: list[str]) -> dict[str, Any]:
-    """The options of a command line of discreet; click's UsageError for what it does not understand."""
+    """The options of a command line of discreet; click's UsageError for what it does not
+    understand."""
     command: Any = typer.main.get_command(app)
     context = command.make_context("discreet", [words[0], "--help"], resilient_parsing=True)
     return dict(
@@ -357,7 +359,8 @@ def test_settings_from_a_folder_of_credentials(
             patch.setenv("DISCREET_DATABASE_URL", "postgresql://other@db/discreet")
             assert Settings().database_url == "postgresql://other@db/discreet"
             assert Settings(database_url=None).database_url is None
-            # The parts of `discreet up` are told what they may know, and no folder where more stands.
+            # The parts of `discreet up` are told what they may know, and no folder where more
+            # stands.
             given = prepared.environment_of(
                 settings.model_copy(update={"migration_database_url": None})
             )

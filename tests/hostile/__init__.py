@@ -1,7 +1,8 @@
 """Attacks that are run against a real installation, and what each reaches now: `make hostile`.
 
-A module of this package holds the attacks of one surface in `ATTACKS`. An attack measures; it does not judge by the
-clock: growth is a ratio of processor time (n against 4n), memory a peak, everything else a count or a name.
+A module of this package holds the attacks of one surface in `ATTACKS`. An attack measures; it does
+not judge by the clock: growth is a ratio of processor time (n against 4n), memory a peak,
+everything else a count or a name.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ class Reached:
 
 @dataclass(frozen=True)
 class Attack:
-    """One line of the table. `allowed` says what the defence promises, in the words of `Reached.figures`."""
+    """One line of the table. `allowed` says what the defence promises, in the words of
+    `Reached.figures`."""
 
     section: str
     name: str

@@ -72,7 +72,8 @@ def main() -> int:
             held = held and reached.held
             word = "held  " if reached.held else "BROKEN"
             print(
-                f"{word} {attack.section:10} {attack.name}: {reached.figures} (allowed: {attack.allowed})",
+                f"{word} {attack.section:10} {attack.name}: {reached.figures} (allowed: "
+                f"{attack.allowed})",
                 flush=True,
             )
     return 0 if held else 1

@@ -1,4 +1,5 @@
-"""Bodies that were made to be dear: how their cost grows, what they take in memory, how long others wait."""
+"""Bodies that were made to be dear: how their cost grows, what they take in memory, how long others
+wait."""
 
 from __future__ import annotations
 
@@ -194,7 +195,8 @@ def _rows(
             MOST_MEMORY, memory_of(len(body))
         )
         return Reached(
-            f"{answer.status_code} {code}, {watch.memory >> 20} MB, others wait {1000 * watch.longest:.0f} ms",
+            f"{answer.status_code} {code}, {watch.memory >> 20} MB, others wait "
+            f"{1000 * watch.longest:.0f} ms",
             held,
         )
 
@@ -202,7 +204,8 @@ def _rows(
 
 
 class _Watch:
-    """The most memory that the API and all that it started grew by together, and the longest wait for an answer."""
+    """The most memory that the API and all that it started grew by together, and the longest wait
+    for an answer."""
 
     def __init__(self, service: Installation) -> None:
         self._service, self._over = service, threading.Event()
@@ -236,7 +239,8 @@ class _Watch:
 
 
 def _resident(pid: int) -> dict[int, int]:
-    """Bytes of memory that is no file's, of this process and those it started. A child begins with its parent's."""
+    """Bytes of memory that is no file's, of this process and those it started. A child begins with
+    its parent's."""
     parents: dict[int, list[int]] = {}
     sizes: dict[int, int] = {}
     for status in Path("/proc").glob("[0-9]*/status"):

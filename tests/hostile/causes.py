@@ -232,7 +232,8 @@ ATTACKS = [
     Attack(
         "3 causes",
         "a database read-only, held, gone; the same request again",
-        f"{', '.join(f'{what}: {code}' for what, code in DATABASE.items())}; then 1 job, ledger open reserve",
+        f"{', '.join(f'{what}: {code}' for what, code in DATABASE.items())}; then 1 job, ledger "
+        "open reserve",
         _database,
     ),
     Attack(

@@ -1,7 +1,9 @@
-"""Every call of the contract with n, then 4n of what is wrong: processor time may grow in proportion, and not more.
+"""Every call of the contract with n, then 4n of what is wrong: processor time may grow in
+proportion, and not more.
 
-The bodies are the contract's own examples, so that a new call is met by itself. In each of them every list, object,
-text and number is blown up in turn, and the text of the whole body is spoiled in the ways of which parsers die.
+The bodies are the contract's own examples, so that a new call is met by itself. In each of them
+every list, object, text and number is blown up in turn, and the text of the whole body is spoiled
+in the ways of which parsers die.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ SECTION = "2. Any input"
 FREE_SECONDS = 0.25
 """Processor time of 4n that needs no second look."""
 MOST_GROWTH = 4 * 1.9
-"""From n to 4n: n log n for n from 1000 on is 4.8, and what else the process did in the meantime."""
+"""From n to 4n: n log n for n from 1000 on is 4.8, and what else the process did in the
+meantime."""
 MOST_ANSWER_BYTES = 1 << 16
 MARK = "\u0001wrong\u0001"
 
@@ -230,7 +233,8 @@ def refusals_grow(service: Installation) -> Reached:
     ratios = [one.ratio for one in found if one.ratio is not None]
     worst = max(found, key=lambda one: one.seconds)
     figures = (
-        f"{len(found)} wrong bodies of 100,000 mistakes: at most {worst.seconds:.2f} s ({worst.wrong.name}), ratio at "
+        f"{len(found)} wrong bodies of 100,000 mistakes: at most {worst.seconds:.2f} s "
+        f"({worst.wrong.name}), ratio at "
         f"most {max(ratios, default=0.0):.1f}"
     )
     names = "; ".join(f"{one.wrong.name} ({one.told or f'{one.ratio:.1f}'})" for one in broken[:5])
@@ -241,7 +245,8 @@ ATTACKS = [
     Attack(
         SECTION,
         "every call with many mistakes",
-        f"from n to 4n at most {MOST_GROWTH:.1f} times the processor time, answers of at most 64 kB",
+        f"from n to 4n at most {MOST_GROWTH:.1f} times the processor time, answers of at most 64 "
+        "kB",
         refusals_grow,
     )
 ]

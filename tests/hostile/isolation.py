@@ -1,4 +1,5 @@
-"""Attacks from inside: what a solver's child and the reader of uploads reach, as root's and as an ordinary user's."""
+"""Attacks from inside: what a solver's child and the reader of uploads reach, as root's and as an
+ordinary user's."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ print(json.dumps([found.level, *found.reached]))
 
 
 def walls_reached(program: str, user: int, _service: Installation | None = None) -> Reached:
-    """What a child of that program tries when it starts: network, sockets, files, a 0400 file of its own user,
-    programs, a shell, processes, signals to its parent, tracing."""
+    """What a child of that program tries when it starts: network, sockets, files, a 0400 file of
+    its own user, programs, a shell, processes, signals to its parent, tracing."""
     asked = subprocess.run(
         [sys.executable, "-P", "-c", ASK, str(user), program],
         env=plain_environment(),

@@ -1,4 +1,5 @@
-"""Attacks that cost the client next to nothing: headers that never end, plans of many steps, files of columns."""
+"""Attacks that cost the client next to nothing: headers that never end, plans of many steps, files
+of columns."""
 
 from __future__ import annotations
 
@@ -46,7 +47,10 @@ def unfinished_headers(service: Installation) -> Reached:
 
         begun = time.monotonic()
         eventually(lambda: ended() == len(held), "the connections end")
-        figures = f"{answered} of 20 calls answered beside 400 of them, all ended after {time.monotonic() - begun:.0f} s"
+        figures = (
+            f"{answered} of 20 calls answered beside 400 of them, all ended after "
+            f"{time.monotonic() - begun:.0f} s"
+        )
         return Reached(figures, answered == 20)
     finally:
         for connection in held:
@@ -103,7 +107,10 @@ def wide_file(service: Installation) -> Reached:
             },
         )
     seconds = processor_seconds(service.api.pid) - before
-    figures = f"{answer.status_code} to {len(out.getvalue()) >> 20} MB after {seconds:.1f} s of processor time"
+    figures = (
+        f"{answer.status_code} to {len(out.getvalue()) >> 20} MB after {seconds:.1f} s of "
+        "processor time"
+    )
     return Reached(figures, answer.status_code == 422 and seconds < 5)
 
 
@@ -134,7 +141,8 @@ def certificate_of_a_stranger(service: Installation) -> Reached:
 
 
 def uploads_at_once(service: Installation) -> Reached:
-    """Bodies that are announced and do not come: who is refused hears of it, who is let in waits."""
+    """Bodies that are announced and do not come: who is refused hears of it, who is let in
+    waits."""
     address, most = httpx.URL(service.url), service.settings.tenant_uploads
     head = (
         f"POST /v1/datasets HTTP/1.1\r\nHost: {address.netloc.decode()}\r\nContent-Length: 100\r\n"
@@ -160,7 +168,8 @@ def uploads_at_once(service: Installation) -> Reached:
 
 
 def bodies_at_once(service: Installation) -> Reached:
-    """Bodies of 15 MB that stop before their last byte: more than a few of one tenant are not taken to memory."""
+    """Bodies of 15 MB that stop before their last byte: more than a few of one tenant are not taken
+    to memory."""
     address, size = httpx.URL(service.url), 15_000_000
     head = (
         f"POST /v1/plans HTTP/1.1\r\nHost: {address.netloc.decode()}\r\nContent-Length: {size}\r\n"

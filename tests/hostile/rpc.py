@@ -64,7 +64,10 @@ def large_first_messages(_service: Installation) -> Reached:
 def silent_streams(_service: Installation) -> Reached:
     with _federation() as where, silence(where.rpc_port, streams=2200, channels=22) as tally:
         runs = _session_runs(where)
-        figures = f"2 of 2 agents let in: {runs}; of 2200 silent streams {tally['too_many_streams']} were sent away"
+        figures = (
+            f"2 of 2 agents let in: {runs}; of 2200 silent streams "
+            f"{tally['too_many_streams']} were sent away"
+        )
     return Reached(figures, held=runs)
 
 
@@ -83,7 +86,8 @@ def flood_of_enrolments(_service: Installation) -> Reached:
 
 
 def hello_then_silence(_service: Installation) -> Reached:
-    """All seats are taken by agents that enrolled and wait; the members of a signed roster come all the same."""
+    """All seats are taken by agents that enrolled and wait; the members of a signed roster come all
+    the same."""
     with _federation() as where:
         where.rpcs[0].terminate()
         where.extra["DISCREET_RPC_STREAMS"] = "6"

@@ -46,16 +46,19 @@ def swapped_results(service: Installation) -> Reached:
     changes = (
         ("UPDATE job_results SET result = '{}' WHERE job_id = %s", (mine,)),
         (
-            "UPDATE job_results SET result = (SELECT result FROM job_results WHERE job_id = %s) WHERE job_id = %s",
+            "UPDATE job_results SET result = (SELECT result FROM job_results WHERE job_id = %s) "
+            "WHERE job_id = %s",
             (other, mine),
         ),
         (
-            "UPDATE job_results AS a SET result = b.result, certificate = b.certificate FROM job_results AS b"
+            "UPDATE job_results AS a SET result = b.result, certificate = b.certificate FROM "
+            "job_results AS b"
             " WHERE b.job_id = %s AND a.job_id = %s",
             (other, mine),
         ),
         (
-            "UPDATE job_results SET certificate = certificate - 'result_digest' - 'tables' WHERE job_id = %s",
+            "UPDATE job_results SET certificate = certificate - 'result_digest' - 'tables' WHERE "
+            "job_id = %s",
             (mine,),
         ),
     )

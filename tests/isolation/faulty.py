@@ -1,7 +1,8 @@
-"""The zygote whose children meet the fault that a file names when they are forked: `STEP FAULT`, or nothing. READING in
-its environment: the fault of children that read uploads.
+"""The zygote whose children meet the fault that a file names when they are forked: `STEP FAULT`, or
+nothing. READING in its environment: the fault of children that read uploads.
 
-The faults are real: the kernel ends the child by its limits, by a signal of the processor, or when somebody kills it.
+The faults are real: the kernel ends the child by its limits, by a signal of the processor, or when
+somebody kills it.
 """
 
 from __future__ import annotations

@@ -108,7 +108,8 @@ def _bomb(_aim: Mapping[str, Any]) -> str:
 
 
 def _peek(pid: int) -> str:
-    """process_vm_readv of any mapped address of another process: refused before the address is looked at."""
+    """process_vm_readv of any mapped address of another process: refused before the address is
+    looked at."""
     here = ctypes.create_string_buffer(8)
     vector = struct.pack("=QQ", ctypes.addressof(here), 8)
     _libc.process_vm_readv.restype = ctypes.c_ssize_t
@@ -178,7 +179,8 @@ ATTEMPTS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "process_vm_readv": _worker(_peek),
     "kill": _worker(lambda pid: os.kill(pid, 0)),
     "pidfd": _worker(os.pidfd_open),
-    # To what they are already: where a wall is missing on purpose, the worker that tests goes on as it was.
+    # To what they are already: where a wall is missing on purpose, the worker that tests goes on as
+    # it was.
     "priority": _worker(
         lambda pid: os.setpriority(os.PRIO_PROCESS, pid, os.getpriority(os.PRIO_PROCESS, 0))
     ),

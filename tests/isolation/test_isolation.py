@@ -1,4 +1,5 @@
-"""What a solver's child can reach: nothing. Real children of a real zygote, with a kind that tries."""
+"""What a solver's child can reach: nothing. Real children of a real zygote, with a kind that
+tries."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def in_confinement(
     kept: Sequence[int] = (),
     **limits: int,
 ) -> Any:
-    """What `attempt` returns in a confined child, as JSON; `user`: started as this one, with the descriptors `kept`."""
+    """What `attempt` returns in a confined child, as JSON; `user`: started as this one, with the
+    descriptors `kept`."""
     sandbox = Sandbox.prepare(walls)
     ours, theirs = socket.socketpair()
     pid = os.fork()
@@ -161,9 +163,11 @@ def release_header(kind: str = "routing") -> tuple[dict[str, Any], bytes]:
 
 
 def test_children_of_one_zygote_draw_different_noise(run: Run) -> None:
-    """A fork copies memory: a generator that lived in the zygote would give every child the same noise.
+    """A fork copies memory: a generator that lived in the zygote would give every child the same
+    noise.
 
-    Of this kind 14 sums get noise of scale 3e7: two releases are equal by chance with probability 1e-100.
+    Of this kind 14 sums get noise of scale 3e7: two releases are equal by chance with probability
+    1e-100.
     """
     header, content = release_header("off_policy_evaluation")
     released = run(header, content, times=4)

@@ -56,7 +56,8 @@ def test_a_csv_file_that_is_one_line() -> None:
 def test_types_are_those_of_the_whole_file(
     monkeypatch: pytest.MonkeyPatch, first: str, later: str
 ) -> None:
-    """What a file says far below its first block is read, or refused, as if it were read at once."""
+    """What a file says far below its first block is read, or refused, as if it were read at
+    once."""
     line = f"0,1,2,{first}\n".encode()
     content = (
         b"period,origin,destination,count\n" + 200 * line + f"0,1,2,{later}\n".encode() + 200 * line
@@ -187,7 +188,8 @@ def test_nobody_is_two_people_and_no_two_are_one(names: list[Any], found: int) -
 
 
 def test_one_later_name_changes_nobody_before() -> None:
-    """Types of a CSV file come from all of it: a later name must not change who the earlier ones are."""
+    """Types of a CSV file come from all of it: a later name must not change who the earlier ones
+    are."""
     names = ["89490200001234567890", "89490200001234567891"] * 60_000 + ["ann"]
     assert people(names, "csv") == 3
 

@@ -1,5 +1,5 @@
-"""Children load nothing and open nothing after they have lost their rights, whatever they meet: good input, wrong and
-broken."""
+"""Children load nothing and open nothing after they have lost their rights, whatever they meet:
+good input, wrong and broken."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ Watching = Callable[[Callable[[Watch], Awaitable[None]]], Watch]
 
 @contextmanager
 def watching(programs: tuple[str, ...]) -> Iterator[Watching]:
-    """Runs work on one fork server; to start another for every kind would take longer than the work."""
+    """Runs work on one fork server; to start another for every kind would take longer than the
+    work."""
     with asyncio.Runner() as runner:
         zygote = Zygote("full", programs)
 
@@ -115,7 +116,7 @@ def solving() -> Iterator[Watching]:
         yield go
 
 
-# Uploads --------------------------------------------------------------------------------------------------------------
+# Uploads ------------------------------------------------------------------------------------------
 
 
 async def upload(
@@ -277,7 +278,7 @@ def test_a_reader_loads_and_opens_nothing(reading: Watching, kind: str) -> None:
     } == {}
 
 
-# Steps of jobs --------------------------------------------------------------------------------------------------------
+# Steps of jobs ------------------------------------------------------------------------------------
 
 
 @pytest.mark.timeout(600)
@@ -328,14 +329,15 @@ def inputs(draw: random.Random, good: bytes) -> Iterator[tuple[str, bytes]]:
                 f"wrong: no {name}",
                 pack({other: one for other, one in arrays.items() if other != name}),
             )
-            # Of the same type: what a child is given was made by a reader, and a kernel has one type.
+            # Of the same type: what a child is given was made by a reader, and a kernel has one
+            # type.
             yield f"wrong: {name} empty", pack({**arrays, name: array.reshape(-1)[:0]})
         yield "cut", good[: len(good) // 2]
         yield "torn", torn(draw, good)
     yield "garbage", draw.randbytes(500)
 
 
-# The watch itself -----------------------------------------------------------------------------------------------------
+# The watch itself ---------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,5 @@
-"""The walls around a child, each tried by what it must hold back, and what holds where the kernel lacks one of them."""
+"""The walls around a child, each tried by what it must hold back, and what holds where the kernel
+lacks one of them."""
 
 from __future__ import annotations
 
@@ -68,8 +69,8 @@ pytestmark = pytest.mark.skipif(
 def aim(
     monkeypatch: pytest.MonkeyPatch, postgres: EmbeddedPostgres
 ) -> Iterator[tuple[dict[str, Any], socket.socket]]:
-    """Things that a child may not reach, open to every user so that only the walls keep it off; and the datagrams'
-    receiver."""
+    """Things that a child may not reach, open to every user so that only the walls keep it off; and
+    the datagrams' receiver."""
     monkeypatch.setenv("DISCREET_DATABASE_URL", "postgresql://secret@/")
     folder = Path(tempfile.mkdtemp())  # pytest's own are closed to other users
     folder.chmod(0o777)
@@ -231,7 +232,7 @@ def test_the_attempts_succeed_where_nothing_holds_them_back(aim: Any) -> None:
     assert udp.recv(100) == target["word"].encode()
 
 
-# The filter -----------------------------------------------------------------------------------------------------------
+# The filter ---------------------------------------------------------------------------------------
 
 
 def column() -> int:
@@ -336,8 +337,9 @@ def test_filters_of_every_architecture(machine: str, files: bool) -> None:
 
 
 def _threads(wanted: int) -> int:
-    """How many of so many threads can be started and stay. Their stacks are small: threads are to be counted, and not
-    what this process, with all that tests have loaded, has left of its memory."""
+    """How many of so many threads can be started and stay. Their stacks are small: threads are to
+    be counted, and not what this process, with all that tests have loaded, has left of its
+    memory."""
     threading.stack_size(1 << 18)
     stay, started = threading.Event(), 0
     with contextlib.suppress(RuntimeError):
@@ -392,7 +394,7 @@ def test_own_thread_signals_pass() -> None:
     assert not os.WCOREDUMP(status)
 
 
-# What must keep working -----------------------------------------------------------------------------------------------
+# What must keep working ---------------------------------------------------------------------------
 
 
 @numba.njit(cache=True)
@@ -457,11 +459,12 @@ def test_every_kind_works_without_landlock(monkeypatch: pytest.MonkeyPatch) -> N
     assert all(len(fields) >= 2 for fields in results.values())
 
 
-# The whole way --------------------------------------------------------------------------------------------------------
+# The whole way ------------------------------------------------------------------------------------
 
 
 def test_a_hostile_kind_in_a_worker(aim: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `test_nothing_is_reached`, from worker through zygote to child; aimed at the zygote too."""
+    """As `test_nothing_is_reached`, from worker through zygote to child; aimed at the zygote
+    too."""
     target, udp = aim
     with_zygote(monkeypatch, REHEARSE="0")
     monkeypatch.setitem(KINDS, "hostile", hostile.Hostile)
@@ -533,7 +536,8 @@ def test_a_worker_refuses_less_isolation(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a user to become")
 def test_memory_of_processes_is_closed_to_their_own_user() -> None:
-    """A child of a worker that is no root has the worker's user: where it could open files it still reads nothing."""
+    """A child of a worker that is no root has the worker's user: where it could open files it still
+    reads nothing."""
 
     def reads(private: bool) -> bool:
         ours, theirs = socket.socketpair()

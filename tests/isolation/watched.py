@@ -1,7 +1,8 @@
-"""The zygote whose children end at once when they open a file, and tell beforehand what they open or import.
+"""The zygote whose children end at once when they open a file, and tell beforehand what they open
+or import.
 
-The last descriptor of every task is where they tell. Files are watched twice: by Python's audit hook, which knows
-names, and by the walls, which also see what libraries open on their own.
+The last descriptor of every task is where they tell. Files are watched twice: by Python's audit
+hook, which knows names, and by the walls, which also see what libraries open on their own.
 """
 
 from __future__ import annotations

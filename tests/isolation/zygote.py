@@ -1,5 +1,5 @@
-"""The zygote with the hostile kind. WALLS in its environment: the walls it may build, as on a kernel without others.
-HANG: it never becomes ready."""
+"""The zygote with the hostile kind. WALLS in its environment: the walls it may build, as on a
+kernel without others. HANG: it never becomes ready."""
 
 from __future__ import annotations
 

@@ -20,8 +20,15 @@ from discreet.ledger.checkpoints import (
 
 # The example of golang.org/x/mod/sumdb/note: a note that Go has signed.
 GO_KEY = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW"
-GO_TEXT = "If you think cryptography is the answer to your problem,\nthen you don't know what your problem is.\n"
-GO_LINE = "— PeterNeumann x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM="
+GO_TEXT = (
+    "If you think cryptography is the answer to your problem,\nthen you don't know what "
+    "your "
+    "problem is.\n"
+)
+GO_LINE = (
+    "— PeterNeumann "
+    "x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM="
+)
 
 KEY, WITNESS = (
     Ed25519PrivateKey.from_private_bytes(bytes(32)),

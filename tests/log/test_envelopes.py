@@ -1,4 +1,5 @@
-"""Certificates as in-toto statements in DSSE: what was put in comes out, and nothing else is taken for it."""
+"""Certificates as in-toto statements in DSSE: what was put in comes out, and nothing else is taken
+for it."""
 
 from __future__ import annotations
 
@@ -67,8 +68,8 @@ def test_whose_signature_it_is(certificate: dict[str, Any]) -> None:
 
 
 def test_every_change_is_found_by_both(certificate: dict[str, Any]) -> None:
-    """Of members, of a bit of the payload, of the statement sealed anew by a stranger: refused, or not held; ours and
-    the verifier that knows none of our code say the same."""
+    """Of members, of a bit of the payload, of the statement sealed anew by a stranger: refused, or
+    not held; ours and the verifier that knows none of our code say the same."""
     chance = random.Random(1)
     true = seal(certificate, KEY)
     for case in range(600):
@@ -148,7 +149,8 @@ def test_what_is_no_envelope_is_told_so(envelope: dict[str, Any], tmp_path: Path
 
 
 def test_the_service_seals_its_certificates(service: Installation, tmp_path: Path) -> None:
-    """Over HTTP, with the command, and looked at without a server; every certificate is of the schema."""
+    """Over HTTP, with the command, and looked at without a server; every certificate is of the
+    schema."""
     with service.client() as client:
         dataset = client.register(bodies.dataset())
         job = client.submit(bodies.job(dataset["id"]))["id"]

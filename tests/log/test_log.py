@@ -1,5 +1,5 @@
-"""The transparency log over HTTP: everybody can build the tree, and nobody learns anything from it; proofs stand with
-certificates."""
+"""The transparency log over HTTP: everybody can build the tree, and nobody learns anything from it;
+proofs stand with certificates."""
 
 from __future__ import annotations
 
@@ -168,7 +168,8 @@ def test_proofs_that_were_changed_do_not_hold(finished: dict[str, Any]) -> None:
 
 
 def test_a_log_that_somebody_else_has_signed_is_said(finished: dict[str, Any]) -> None:
-    """Whoever makes a tree of his own around a certificate's entry has to sign it with the service's key."""
+    """Whoever makes a tree of his own around a certificate's entry has to sign it with the
+    service's key."""
     body = finished["certificate"]
     true = read_checkpoint(body["proofs"]["checkpoint"])
     signed = sign_checkpoint(true.origin, true.size, true.root, Ed25519PrivateKey.generate())
@@ -194,8 +195,8 @@ MANY = """INSERT INTO ledger_entries
 def test_trees_of_several_levels_are_what_their_definition_says(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The database keeps roots of subtrees as it goes, in steps of any width; each checkpoint's root is that of all of
-    its leaves, and each begins with the one before."""
+    """The database keeps roots of subtrees as it goes, in steps of any width; each checkpoint's
+    root is that of all of its leaves, and each begins with the one before."""
     monkeypatch.setattr(transparency, "BATCH", 11_111)
 
     async def work(services: Services) -> None:
@@ -232,8 +233,8 @@ def test_trees_of_several_levels_are_what_their_definition_says(
 
 
 def test_many_at_once_take_every_entry_in_once(settings: Settings) -> None:
-    """Processes of the API integrate at the same time while ledgers are written: no number is left out or used twice,
-    and each chain's entries come in order."""
+    """Processes of the API integrate at the same time while ledgers are written: no number is left
+    out or used twice, and each chain's entries come in order."""
 
     async def work(services: Services) -> tuple[int, list[Any], list[int]]:
         await fill(services.database)

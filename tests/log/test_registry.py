@@ -1,4 +1,5 @@
-"""An entry for the Deployments Registry: what the certificate tells, and nothing that it does not."""
+"""An entry for the Deployments Registry: what the certificate tells, and nothing that it does
+not."""
 
 from __future__ import annotations
 

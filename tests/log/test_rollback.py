@@ -1,4 +1,5 @@
-"""A database that has forgotten what was signed: nothing is admitted, until an operator has decided."""
+"""A database that has forgotten what was signed: nothing is admitted, until an operator has
+decided."""
 
 from __future__ import annotations
 
@@ -79,7 +80,8 @@ def entries(running: Installation) -> int:
 
 
 def exchange(postgres: EmbeddedPostgres, name: str, other: str) -> None:
-    """`other` takes the place of `name` while the service runs, as a standby does that took over."""
+    """`other` takes the place of `name` while the service runs, as a standby does that took
+    over."""
     with psycopg.connect(postgres.url(SUPERUSER, "postgres"), autocommit=True) as connection:
         for statement in (
             f"ALTER DATABASE {name} ALLOW_CONNECTIONS false",
@@ -93,8 +95,9 @@ def exchange(postgres: EmbeddedPostgres, name: str, other: str) -> None:
 def test_a_standby_that_lost_commits_admits_nothing(
     postgres: EmbeddedPostgres, template: str, tmp_path: Path
 ) -> None:
-    """Spending that was lost could be spent again, and a release that was lost could be drawn again: API and worker
-    refuse from the first statement on, while the service runs. An operator decides, once."""
+    """Spending that was lost could be spent again, and a release that was lost could be drawn
+    again: API and worker refuse from the first statement on, while the service runs. An operator
+    decides, once."""
     with installation(postgres, template, tmp_path / "state", workers=0) as running:
         name = str(conninfo_to_dict(running.settings.database_url or "")["dbname"])
         standby, lost = f"{name}_standby", f"{name}_lost"
@@ -163,7 +166,8 @@ def test_a_standby_that_lost_commits_admits_nothing(
 
 
 def ask(running: Installation, dataset: str) -> list[tuple[int, str]]:
-    """Answers to jobs that are submitted one after another; those that the change of databases broke are left out."""
+    """Answers to jobs that are submitted one after another; those that the change of databases
+    broke are left out."""
     found = []
     with running.http() as http:
         for _ in range(6):

@@ -1,4 +1,5 @@
-"""The Merkle tree of the log against its definition, and its proofs against everything near them."""
+"""The Merkle tree of the log against its definition, and its proofs against everything near
+them."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from discreet.ledger.tree import (
     width,
 )
 
-# The reference tree of certificate-transparency (google/certificate-transparency, merkletree tests): leaves, and roots.
+# The reference tree of certificate-transparency (google/certificate-transparency, merkletree
+# tests): leaves, and roots.
 REFERENCE = [
     bytes.fromhex(one) for one in ("", "00", "10", "2021", "3031", "40414243", "5051525354555657")
 ]

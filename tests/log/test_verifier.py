@@ -1,5 +1,5 @@
-"""The verifier of one file that knows nothing of discreet's code, against that code: 10,000 random and altered
-certificates, ledgers and logs, verdict for verdict."""
+"""The verifier of one file that knows nothing of discreet's code, against that code: 10,000 random
+and altered certificates, ledgers and logs, verdict for verdict."""
 
 from __future__ import annotations
 
@@ -286,8 +286,8 @@ def told(found: list[Check]) -> Counter[tuple[str, bool | None]]:
 
 
 def agree(ours: list[Check], theirs: list[Any], case: Any) -> None:
-    """Both come to one verdict, and to one on all that both have looked at. Of prices that follow from no arithmetic
-    the stranger says nothing."""
+    """Both come to one verdict, and to one on all that both have looked at. Of prices that follow
+    from no arithmetic the stranger says nothing."""
     left_open = {one.name for one in theirs if one.holds is None}
     names = {one.name for one in ours} & {one.name for one in theirs}
     for name in names - left_open:
@@ -552,7 +552,8 @@ def test_it_needs_nothing_but_python_and_cryptography(worlds: list[World], tmp_p
 
 
 def test_what_it_leaves_open_it_does_not_call_held(worlds: list[World]) -> None:
-    """Noise that is too small for what its events were charged: the curve is not its business, and it says so."""
+    """Noise that is too small for what its events were charged: the curve is not its business, and
+    it says so."""
     world = worlds[2]
     event = {**world.writer.event, "scale": 0.1}
     body = {

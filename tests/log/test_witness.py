@@ -145,7 +145,7 @@ def test_nobody_signs_twice_for_nothing() -> None:
         judge(request_text(0, [bytes(32)], checkpoint(leaves(3))), [LOG], lambda origin: None)
 
 
-# Watching -----------------------------------------------------------------------------------------------------------
+# Watching -----------------------------------------------------------------------------------------
 
 
 class Lying(BaseHTTPRequestHandler):
@@ -242,7 +242,7 @@ def test_what_is_no_log_is_said_in_a_sentence(tmp_path: Path, note: str) -> None
     assert found.stderr.startswith("discreet: ")
 
 
-# With a service -----------------------------------------------------------------------------------------------------
+# With a service -----------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -280,8 +280,9 @@ def charge(running: Installation, epsilon: float) -> str:
 
 
 def test_a_service_is_witnessed(postgres: EmbeddedPostgres, template: str, tmp_path: Path) -> None:
-    """It asks its witnesses, shows what they signed, and goes on without them; a certificate shows it without a
-    server. Whoever keeps a certificate can look whether he was shown what everybody sees."""
+    """It asks its witnesses, shows what they signed, and goes on without them; a certificate shows
+    it without a server. Whoever keeps a certificate can look whether he was shown what everybody
+    sees."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     folder = tmp_path / "witness"

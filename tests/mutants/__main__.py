@@ -2,9 +2,10 @@
 
     python -m tests.mutants [--only TEXT] [--jobs 2] [--write] [--table FILE]
 
-Each mutant runs in a process of its own, forked from one that has loaded the libraries and nothing of the service. A
-mutant whose tests pass has survived: the run fails. So it does where a patch does not fit, or breaks the import, which
-proves nothing, and where the tests fail without any patch. `--write` makes the page docs/mutants.md of a whole run.
+Each mutant runs in a process of its own, forked from one that has loaded the libraries and nothing
+of the service. A mutant whose tests pass has survived: the run fails. So it does where a patch does
+not fit, or breaks the import, which proves nothing, and where the tests fail without any patch.
+`--write` makes the page docs/mutants.md of a whole run.
 """
 
 from __future__ import annotations
@@ -75,8 +76,9 @@ FAILED, PASSED = 1, 0
 
 @dataclass(frozen=True)
 class Mutant:
-    """`old`, which stands once in `file` (below `service/discreet`), becomes `new`; `says` what is wrong then. `tests`:
-    node ids below `tests/`, any of which must fail; behind a `@` stand words that the id of the case holds."""
+    """`old`, which stands once in `file` (below `service/discreet`), becomes `new`; `says` what is
+    wrong then. `tests`: node ids below `tests/`, any of which must fail; behind a `@` stand words
+    that the id of the case holds."""
 
     file: str
     says: str
@@ -96,7 +98,8 @@ class Misfit(Exception):
 
 
 def patched(mutant: Mutant, root: Path = ROOT) -> str:
-    """The file's text with the fault in it. Misfit: the old text does not stand there once, or nothing changes."""
+    """The file's text with the fault in it. Misfit: the old text does not stand there once, or
+    nothing changes."""
     text = (root / CODE / mutant.file).read_text()
     if (found := text.count(mutant.old)) != 1:
         raise Misfit(f"{mutant.file}: found {found} times, not once: {mutant.old!r}")
@@ -133,7 +136,8 @@ def planted(mutant: Mutant | None, copy: Path) -> Iterator[None]:
 
 
 def copied(folder: Path) -> Path:
-    """A copy of the tree with the times of its files, so that kernels compiled for it are those of the copy too."""
+    """A copy of the tree with the times of its files, so that kernels compiled for it are those of
+    the copy too."""
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():

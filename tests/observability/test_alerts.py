@@ -1,4 +1,5 @@
-"""The alerts of docs/deployment: each fires on what it is for, is silent beside it, and names metrics that exist."""
+"""The alerts of docs/deployment: each fires on what it is for, is silent beside it, and names
+metrics that exist."""
 
 from __future__ import annotations
 
@@ -98,7 +99,8 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
         "150m",
     ),
 }
-"""By alert: samples (a minute apart, promtool's notation) on which it fires, on which it does not, and when to look."""
+"""By alert: samples (a minute apart, promtool's notation) on which it fires, on which it does not,
+and when to look."""
 
 
 def rules() -> dict[str, dict[str, Any]]:

@@ -1,4 +1,5 @@
-"""What a running installation tells its operators: traces, logs, metrics, readiness; and that it tells no more."""
+"""What a running installation tells its operators: traces, logs, metrics, readiness; and that it
+tells no more."""
 
 from __future__ import annotations
 
@@ -232,7 +233,8 @@ def test_one_job_is_one_trace_from_request_to_publication(observed: Observed) ->
     }
     assert all(span.status.code != Status.STATUS_CODE_ERROR for span in spans.values())
 
-    # What a release took is seen as the quantum or its doublings alone, and nothing happens inside of it.
+    # What a release took is seen as the quantum or its doublings alone, and nothing happens inside
+    # of it.
     assumption = next(
         text for text in answer["certificate"]["assumptions"] if "touching the data took" in text
     )
@@ -244,7 +246,8 @@ def test_one_job_is_one_trace_from_request_to_publication(observed: Observed) ->
     assert release.span_id not in {span.parent_span_id for span in spans.values()}
     assert spans["keep release"].start_time_unix_nano >= release.end_time_unix_nano
 
-    # Attributes are these and no others, and there are no events, which could carry an exception's text.
+    # Attributes are these and no others, and there are no events, which could carry an exception's
+    # text.
     said = {one.key for span in spans.values() for one in span.attributes}
     assert said == {
         *(
@@ -315,7 +318,8 @@ def test_metrics_have_units_and_no_tenants(observed: Observed) -> None:
     done_of = ("discreet_jobs_ended_total", (("kind", "routing"), ("state", "succeeded")))
 
     def counted() -> dict[str, dict[tuple[tuple[str, str], ...], float]] | None:
-        """The worker's samples once it has counted all that it has published: it does so after the publication."""
+        """The worker's samples once it has counted all that it has published: it does so after the
+        publication."""
         found = read(observed.worker_url)
         ended = found.get(done_of[0], {}).get(done_of[1], 0)
         return found if ended == found["discreet_attempts_total"][(("kind", "routing"),)] else None
@@ -406,7 +410,7 @@ def names(text: str) -> set[str]:
     }
 
 
-# Readiness ----------------------------------------------------------------------------------------------------------
+# Readiness ----------------------------------------------------------------------------------------
 
 
 def superuser(observed: Observed, postgres: EmbeddedPostgres) -> psycopg.Connection[Any]:
@@ -463,8 +467,12 @@ def test_readiness_names_a_deaf_hub(observed: Observed, postgres: EmbeddedPostgr
     assert observed.database is not None
     name = observed.database.name
     with psycopg.connect(postgres.superuser_url, autocommit=True) as connection:
-        listening = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND query ILIKE 'LISTEN%%procrastinate%%'"
-        # A worker that cannot begin to listen ends, for its supervisor to start it again: here there is none.
+        listening = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND query ILIKE "
+            "'LISTEN%%procrastinate%%'"
+        )
+        # A worker that cannot begin to listen ends, for its supervisor to start it again: here
+        # there is none.
         eventually(
             lambda: (connection.execute(listening, [name]).fetchone() or (0,))[0],
             "the worker listens",
@@ -501,7 +509,7 @@ def test_check_command_tells_what_fails(observed: Observed) -> None:
     assert "does not answer" in done.stderr
 
 
-# The pieces ---------------------------------------------------------------------------------------------------------
+# The pieces ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -525,7 +533,8 @@ def test_without_a_collector_nothing_is_loaded_to_send() -> None:
     code = (
         "import sys; from discreet.observability import telemetry; telemetry.configure('api')\n"
         "with telemetry.span('x'): assert telemetry.traceparent() is None\n"
-        "assert not [name for name in sys.modules if name.startswith(('opentelemetry.sdk', 'opentelemetry.exporter'))]"
+        "assert not [name for name in sys.modules if name.startswith(('opentelemetry.sdk', "
+        "'opentelemetry.exporter'))]"
     )
     from tests.test_up import clean_environment
 

@@ -1,8 +1,9 @@
-"""A small OpenID provider, a server of its own: `python -m tests.oidc.provider --fd N --issuer URL`.
+"""A small OpenID provider, a server of its own: `python -m tests.oidc.provider --fd N --issuer
+URL`.
 
-Discovery, keys with rotation, authorize with a login form, token with PKCE, userinfo, end_session, back-channel
-logout. It checks what a provider must check. What it answers can be made wrong by name (`faults`); `/control` is the
-administrator's console: people, keys, and tokens of any content.
+Discovery, keys with rotation, authorize with a login form, token with PKCE, userinfo, end_session,
+back-channel logout. It checks what a provider must check. What it answers can be made wrong by name
+(`faults`); `/control` is the administrator's console: people, keys, and tokens of any content.
 """
 
 from __future__ import annotations
@@ -163,10 +164,13 @@ def make_app(provider: Provider) -> FastAPI:
             for name, value in asked.items()
         )
         return HTMLResponse(
-            "<!doctype html><html lang=en><title>Provider of the tests</title><link rel=icon href='data:,'>"
+            "<!doctype html><html lang=en><title>Provider of the tests</title><link rel=icon "
+            "href='data:,'>"
             "<main><h1>Provider of the tests</h1>"
-            f'<form method="post" action="/authorize">{fields}<label>Name <input name="login"></label>'
-            '<label>Password <input name="password" type="password"></label><button>Continue</button></form></main>'
+            f'<form method="post" action="/authorize">{fields}<label>Name <input '
+            'name="login"></label>'
+            '<label>Password <input name="password" '
+            'type="password"></label><button>Continue</button></form></main>'
         )
 
     def granted(asked: dict[str, str], login: str, sid: str) -> Response:
@@ -313,7 +317,8 @@ def make_app(provider: Provider) -> FastAPI:
         return JSONResponse({"asked": provider.asked, "kid": provider.keys[-1].kid})
 
     def minted(wanted: dict[str, Any]) -> str:
-        """A token for a person, with claims and header changed as the test says; None takes one away."""
+        """A token for a person, with claims and header changed as the test says; None takes one
+        away."""
         person = provider.people[wanted["login"]]
         claims = {
             **provider.base(person),

@@ -36,7 +36,8 @@ ROLES = {
 
 @dataclass
 class RunningProvider:
-    """The provider's process. On `localhost`, while the service is on 127.0.0.1: browsers take them for two sites."""
+    """The provider's process. On `localhost`, while the service is on 127.0.0.1: browsers take them
+    for two sites."""
 
     issuer: str
     process: subprocess.Popen[bytes]
@@ -135,7 +136,8 @@ def trusting(
 
 
 class Visitor:
-    """A browser without a screen, on its way between the service and the provider: it keeps cookies of both apart."""
+    """A browser without a screen, on its way between the service and the provider: it keeps cookies
+    of both apart."""
 
     def __init__(self, running: Installation) -> None:
         self.running = running

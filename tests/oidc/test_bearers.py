@@ -38,7 +38,8 @@ def test_a_person_does_what_the_claims_give(trusted: Installation, op: RunningPr
     ]
     assert (entry["issuer"], entry["subject"]) == (op.issuer, subject)
     assert (entry["principal"], entry["object"]) == (f"{op.issuer}#{subject}", made.json()["id"])
-    # The same person with less: rights come from each token, and nothing is remembered of the last one.
+    # The same person with less: rights come from each token, and nothing is remembered of the last
+    # one.
     op.person("ada", "dp-analysts")
     lesser = ask(
         trusted, op.mint("ada"), "POST", "/v1/keys", json={"role": "auditor", "principal": "x"}
@@ -227,7 +228,8 @@ def test_a_role_in_one_tenant_is_none_in_another(
         "changes"
     ]:
         assert change["object"] != dataset["id"]
-    # `tenant`, which nobody asked for, gives nothing; a role of the mapping gives its own tenant and no other.
+    # `tenant`, which nobody asked for, gives nothing; a role of the mapping gives its own tenant
+    # and no other.
     forged = op.mint(
         "otto", claims={"groups": ["dp-analysts"], "tenant": "north", "tenant_id": "north"}
     )

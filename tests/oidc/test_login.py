@@ -1,4 +1,5 @@
-"""Logging in to the pages by the provider: what binds an answer to its login, and every way around it."""
+"""Logging in to the pages by the provider: what binds an answer to its login, and every way around
+it."""
 
 from __future__ import annotations
 
@@ -82,7 +83,8 @@ def refused(page: httpx.Response, status: int, says: str) -> None:
 def test_an_answer_belongs_to_the_browser_that_asked(
     trusted: Installation, op: RunningProvider
 ) -> None:
-    """Login CSRF: somebody is led to the answer of an attacker's login, and would work as the attacker."""
+    """Login CSRF: somebody is led to the answer of an attacker's login, and would work as the
+    attacker."""
     op.person("mallory", "dp-owners")
     with Visitor(trusted) as mallory, Visitor(trusted) as victim:
         answer = mallory.to_the_answer("mallory")

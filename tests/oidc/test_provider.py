@@ -181,8 +181,9 @@ def test_a_provider_that_is_away_is_not_asked_again_at_once(op: RunningProvider)
 
 
 def test_a_provider_that_says_nothing_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits for an attempt that comes to nothing begins none of their own: twenty requests would else wait for
-    twenty silences, one after the other, while the keys that are known still count."""
+    """Who waits for an attempt that comes to nothing begins none of their own: twenty requests
+    would else wait for twenty silences, one after the other, while the keys that are known still
+    count."""
     where = "discreet.usecases.oidc.provider"
     monkeypatch.setattr(f"{where}.SECONDS", 0.2)
     monkeypatch.setattr(

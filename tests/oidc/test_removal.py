@@ -1,4 +1,5 @@
-"""Who is removed, here or at the provider, is out within a second: pages, access tokens, open event streams."""
+"""Who is removed, here or at the provider, is out within a second: pages, access tokens, open event
+streams."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ class Stream:
 def out(
     trusted: Installation, op: RunningProvider, login: str, remove: Callable[[str], None]
 ) -> float:
-    """Everything that a person has ends by this removal, on two processes; the seconds until the last of it had."""
+    """Everything that a person has ends by this removal, on two processes; the seconds until the
+    last of it had."""
     subject = op.person(login, "dp-owners")
     token = op.mint(login)
     job = ask(

@@ -1,8 +1,10 @@
-"""Our events in the vocabulary of dp_accounting, for its accountants and as an independent check of our own figures.
+"""Our events in the vocabulary of dp_accounting, for its accountants and as an independent check of
+our own figures.
 
-Two of its traps: with `REPLACE_ONE` its multipliers are relative to the largest l2 distance of two neighbours, which
-for a clip at h is 2h; and its PLD accountant rejects `SampledWithoutReplacementDpEvent`, for which Poisson sampling
-with `REPLACE_ONE` is no substitute (epsilon 0.016 where 0.0999 is true).
+Two of its traps: with `REPLACE_ONE` its multipliers are relative to the largest l2 distance of two
+neighbours, which for a clip at h is 2h; and its PLD accountant rejects
+`SampledWithoutReplacementDpEvent`, for which Poisson sampling with `REPLACE_ONE` is no substitute
+(epsilon 0.016 where 0.0999 is true).
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ def _(event: Gaussian) -> DpEvent | None:
 
 @dp_event.register
 def _(event: PoissonSubsampledGaussian) -> DpEvent | None:
-    """For replace-one neighbours dp_accounting's PLD wants the multiplier relative to one unit's clip as well."""
+    """For replace-one neighbours dp_accounting's PLD wants the multiplier relative to one unit's
+    clip as well."""
     clip = event.sensitivity if event.relation == "add_remove" else event.sensitivity / 2
     step = dp_accounting.PoissonSampledDpEvent(
         event.sampling.probability, dp_accounting.GaussianDpEvent(event.scale / clip)
@@ -60,7 +63,8 @@ def _(event: PoissonSubsampledGaussian) -> DpEvent | None:
 
 @dp_event.register
 def _(event: OneDrawGaussian) -> DpEvent | None:
-    """For its RDP accountant with `REPLACE_ONE`: the multiplier is relative to the distance 2h, our sensitivity."""
+    """For its RDP accountant with `REPLACE_ONE`: the multiplier is relative to the distance 2h, our
+    sensitivity."""
     gaussian = dp_accounting.GaussianDpEvent(event.scale / event.sensitivity)
     return _repeated(
         dp_accounting.SampledWithoutReplacementDpEvent(event.sampling.population, 1, gaussian),

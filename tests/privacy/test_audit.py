@@ -1,4 +1,5 @@
-"""The audit finds no fault in our mechanisms and every planted one. Whole-run confidence .999 for the honest rows."""
+"""The audit finds no fault in our mechanisms and every planted one. Whole-run confidence .999 for
+the honest rows."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def test_planted_faults_are_caught(fault: Fault) -> None:
 
 
 def test_blocks_by_date_are_not_caught_where_wrong_ones_are() -> None:
-    """The same releases of the same thirty blocks: what is wrong with the three faults is who is charged."""
+    """The same releases of the same thirty blocks: what is wrong with the three faults is who is
+    charged."""
     left, right = blocks.by_date(Noise.seeded(13))
     bound = audit.epsilon_lower_bound(left, right, 0.0, samples=20_000, confidence=audit.CONFIDENCE)
     assert 0.3 * blocks.EPSILON < bound <= blocks.EPSILON
@@ -91,7 +93,8 @@ def test_clopper_pearson_against_the_binomial(hits: int, samples: int) -> None:
 
 
 def test_the_lower_bound_is_below_the_truth_as_often_as_it_says() -> None:
-    """300 attacks on a mechanism whose epsilon is known: at confidence .9 fewer than 30 + 4 deviations are above it."""
+    """300 attacks on a mechanism whose epsilon is known: at confidence .9 fewer than 30 + 4
+    deviations are above it."""
     generator, truth = np.random.default_rng(29), 1.0
 
     def response(chance: float) -> audit.Sampler:

@@ -1,4 +1,5 @@
-"""Calibration never asks more than the request, wastes little, and events derive their price alone."""
+"""Calibration never asks more than the request, wastes little, and events derive their price
+alone."""
 
 from __future__ import annotations
 
@@ -44,7 +45,9 @@ def fits(event: MechanismEvent, epsilon: int, delta: int) -> None:
 @given(st.integers(1, 10**6), EPSILONS, st.integers(1, 10**4))
 def test_discrete_laplace(sensitivity: int, epsilon: int, count: int) -> None:
     if sensitivity * count * EPSILON_UNIT > LARGEST_SCALE / 4 * epsilon:
-        return  # refused or not, see test_noise_beyond_what_can_be_drawn_is_refused_before_anything_is_charged
+        # refused or not, see
+        # test_noise_beyond_what_can_be_drawn_is_refused_before_anything_is_charged
+        return
     event = discrete_laplace(float(sensitivity), epsilon, neighbours=X, count=count)
     fits(event, epsilon, 0)
     assert event.price().delta_z == 0
@@ -238,7 +241,8 @@ def test_delta_must_be_inside(delta: int) -> None:
 
 
 def test_no_grid() -> None:
-    """1e-9 of epsilon for 1e5 coordinates and 1000 releases: noise of 1e12 sensitivities, and 53 bits to hold it."""
+    """1e-9 of epsilon for 1e5 coordinates and 1000 releases: noise of 1e12 sensitivities, and 53
+    bits to hold it."""
     with pytest.raises(ValueError, match="grid"):
         laplace(1.0, 1, dimension=10**5, count=1000, neighbours=X)
     with pytest.raises(ValueError, match="grid"):
@@ -246,7 +250,8 @@ def test_no_grid() -> None:
 
 
 def test_a_rounded_root_does_not_hide_a_difference() -> None:
-    """The double nearest to sqrt(3) lies below it; (1, 1, 1) must still be among the differences."""
+    """The double nearest to sqrt(3) lies below it; (1, 1, 1) must still be among the
+    differences."""
     root = math.sqrt(3)
     assert Fraction(root) ** 2 < 3
     event = discrete_gaussian(root, EPSILON_UNIT, 10**13, neighbours=X)

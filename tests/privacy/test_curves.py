@@ -68,7 +68,8 @@ def test_the_largest_mu(epsilon: float, delta: float) -> None:
 
 
 def brute_force(epsilon: float, vector: tuple[int, ...], scale: float) -> float:
-    """Delta of the discrete Gaussian for one integer difference, by summing over the whole lattice."""
+    """Delta of the discrete Gaussian for one integer difference, by summing over the whole
+    lattice."""
     reach = math.ceil(11 * scale)
     single = np.exp(-0.5 * (np.arange(-reach, reach + 1) / scale) ** 2)
     single /= single.sum()
@@ -129,7 +130,8 @@ def test_the_lemma_of_the_rounded_gaussian(
 
 
 def test_the_rounded_gaussian_is_the_discrete_gaussian() -> None:
-    """The lemma's kernel by quadrature: a Gaussian of variance sigma² - 3, a discrete Gaussian of 3 around it."""
+    """The lemma's kernel by quadrature: a Gaussian of variance sigma² - 3, a discrete Gaussian of 3
+    around it."""
     sigma, tau2, q = 2.6, 3.0, 0.0
     x = np.arange(-12, 13)
 
@@ -326,7 +328,8 @@ def test_the_stitched_curve_covers_one_draw_whatever_the_other_units(
 
 
 def test_the_stitched_curve_is_a_curve() -> None:
-    """Convex in e^epsilon, falling, above [1 - e^epsilon]_+; and one draw out of one is the Gaussian mechanism."""
+    """Convex in e^epsilon, falling, above [1 - e^epsilon]_+; and one draw out of one is the
+    Gaussian mechanism."""
     pair = OneDrawPair(0.3, 2.0)
     a = np.linspace(0.05, 8, 4001)
     p, r = pair.tails(np.log(a))
@@ -406,7 +409,8 @@ def test_discrete_gaussians_released_many_times_compose_like_gaussians() -> None
 
 
 def exact_shift(vector: tuple[int, ...], scale: float, epsilon: float) -> float:
-    """Delta of discrete Gaussian noise where integers move by `vector`, from the convolution of its losses."""
+    """Delta of discrete Gaussian noise where integers move by `vector`, from the convolution of its
+    losses."""
     reach = math.ceil(14 * scale)
     single = np.exp(-0.5 * (np.arange(-reach, reach + 1) / scale) ** 2)
     single /= single.sum()
@@ -434,7 +438,8 @@ def test_discrete_gaussian_of_any_sensitivity_is_never_below_the_truth(
 
 
 def test_discrete_gaussian_is_nearly_exact_beyond_small_sensitivities() -> None:
-    """Beside the truth of the one coordinate that moves; the lemma of `gaussian` alone asks for 2 to 24 % more."""
+    """Beside the truth of the one coordinate that moves; the lemma of `gaussian` alone asks for 2
+    to 24 % more."""
     for sensitivity, epsilon, delta, most in (
         (4, 3.0, 1e-6, 1.005),
         (10, 8.0, 1e-9, 1.002),

@@ -105,7 +105,8 @@ def test_every_event_says_what_dp_accounting_calls_it() -> None:
 
 
 def test_trap_replace_one_multipliers_are_relative_to_twice_the_clip() -> None:
-    """Noise sigma·h on a clip at h is mu = 2/sigma for a replaced unit; the multiplier `sigma` counts half of that."""
+    """Noise sigma·h on a clip at h is mu = 2/sigma for a replaced unit; the multiplier `sigma`
+    counts half of that."""
     sigma = 8.0
     naive, right = (RdpAccountant(neighboring_relation=REPLACE) for _ in range(2))
     naive.compose(dp_accounting.GaussianDpEvent(sigma))
@@ -129,7 +130,8 @@ def test_trap_poisson_with_replace_one_is_no_substitute_for_one_draw() -> None:
 
 
 def test_trap_coarse_grids() -> None:
-    """A value discretization of 1e-3 reports nearly twice the epsilon; 1e-5 is near the truth, ours nearer."""
+    """A value discretization of 1e-3 reports nearly twice the epsilon; 1e-5 is near the truth, ours
+    nearer."""
     event, epsilons = poisson(4.416, 0.001, 20_000, "add_remove"), []
     for interval in (1e-3, 1e-5):
         accountant = PLDAccountant(value_discretization_interval=interval)
@@ -141,7 +143,8 @@ def test_trap_coarse_grids() -> None:
 
 
 def test_trap_default_orders_are_a_grid() -> None:
-    """The zCDP conversion of small rho on dp_accounting's default orders, which end at 1024, and at the best order."""
+    """The zCDP conversion of small rho on dp_accounting's default orders, which end at 1024, and at
+    the best order."""
     from discreet.privacy.zcdp import epsilon_units_from_rho
 
     accountant = RdpAccountant()

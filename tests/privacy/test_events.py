@@ -67,7 +67,8 @@ def test_the_union_is_the_same_in_any_order_of_import() -> None:
 
 
 STORED = json.loads(Path(__file__).with_name("stored.json").read_text())
-"""What versions before this one have written: events with their prices, a certificate and an export of the ledger."""
+"""What versions before this one have written: events with their prices, a certificate and an export
+of the ledger."""
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,8 @@ def test_every_float_survives(sensitivity: float, scale: float) -> None:
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_persisted_fields(name: str) -> None:
-    """A ledger holds these. A field may be added with a default; none may go or change its meaning."""
+    """A ledger holds these. A field may be added with a default; none may go or change its
+    meaning."""
     common = {
         "mechanism",
         "sensitivity",

@@ -162,7 +162,8 @@ def test_huge_epsilons_do_not_overflow(delta: int, seen: int) -> None:
 
 
 def test_as_many_typical_jobs_fit_as_the_table_says() -> None:
-    """The table of `make bench ARGS=capacity`, job by job through the filters; none has fewer than before."""
+    """The table of `make bench ARGS=capacity`, job by job through the filters; none has fewer than
+    before."""
     found = list(capacity.jobs())
     assert {job.kind for job in found} == {
         "routing",

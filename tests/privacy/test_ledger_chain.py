@@ -61,7 +61,8 @@ def test_a_true_ledger_holds() -> None:
 
 @pytest.mark.parametrize("number", range(1, len(LINES)))
 def test_every_changed_byte_is_found_in_its_entry(number: int) -> None:
-    """Each byte of each line in turn, by one bit; the entry that is named is the one that was changed."""
+    """Each byte of each line in turn, by one bit; the entry that is named is the one that was
+    changed."""
     line = LINES[number]
     account, seq = ("acc_1", number) if number <= 6 else ("acc_2", number - 6)
     for position in range(0, len(line) - 1, 1 if number == 2 else 7):
@@ -136,7 +137,8 @@ BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
 def test_no_byte_of_an_export_is_free() -> None:
-    """Every byte in turn, those of the signed head included, is changed, left out, and something is put before it."""
+    """Every byte in turn, those of the signed head included, is changed, left out, and something is
+    put before it."""
     assert takes(SMALL)
     free = []
     for position in range(len(SMALL)):
@@ -198,8 +200,8 @@ def test_nothing_can_be_put_into_an_export(whole: bytes) -> None:
 
 
 def test_a_kept_head_of_a_tenant_without_accounts_may_be_of_an_older_version() -> None:
-    """They were signed over the empty list; an export that begins with one is taken no more, as nothing holds its
-    tenant."""
+    """They were signed over the empty list; an export that begins with one is taken no more, as
+    nothing holds its tenant."""
     new = sign_head("ten_1", [], KEY)
     signature = base64.b64encode(KEY.sign(b"[]")).decode()
     old = {**new, "hash": hashlib.sha256(b"[]").hexdigest(), "signature": signature}
@@ -351,7 +353,7 @@ def test_an_overspent_account_is_found_where_it_passed_its_cap() -> None:
     assert verify(forged.lines()).entries == 11
 
 
-# Certificates -------------------------------------------------------------------------------------------------------
+# Certificates -------------------------------------------------------------------------------------
 
 
 RESULT_DIGEST = canonical.digest({"flow": [1, 2.5]})
@@ -471,7 +473,8 @@ def test_what_is_no_whole_certificate_is_told_what_it_has_not() -> None:
     ] == [
         (
             False,
-            "this is no whole certificate: it has no events, no guarantee, no price, no public_key, no signature",
+            "this is no whole certificate: it has no events, no guarantee, no price, no "
+            "public_key, no signature",
         ),
         (None, "not looked at, because the signature does not hold"),
         (None, "not looked at: this is no whole certificate"),
@@ -598,7 +601,8 @@ STRANGE: tuple[Any, ...] = (
 
 @pytest.mark.parametrize("way", ["quick"], indirect=True)
 def test_the_quick_way_says_what_the_slow_way_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One value of one entry is another, and all hashes and the head are made again: the same words come."""
+    """One value of one entry is another, and all hashes and the head are made again: the same words
+    come."""
     draw = random.Random(1)
     made = Writer()
     for account in ("acc_1", "acc_2"):

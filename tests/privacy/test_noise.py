@@ -1,4 +1,5 @@
-"""The samplers against the exact probabilities. Seeds are fixed, so a pass repeats; thresholds stand for 1e-4 each."""
+"""The samplers against the exact probabilities. Seeds are fixed, so a pass repeats; thresholds
+stand for 1e-4 each."""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ def test_coordinates_are_independent() -> None:
 
 
 def test_sample_boundaries_do_not_show() -> None:
-    """However few words a call has, the same words give the same samples: none is dropped for being long."""
+    """However few words a call has, the same words give the same samples: none is dropped for being
+    long."""
     words = np.random.default_rng(5).integers(0, 2**64, size=20_000, dtype=np.uint64)
     for kernel in (fill_laplace, fill_gaussian):
         n, q = as_ratio(2.75)
@@ -163,7 +165,8 @@ def test_dirichlet_rows_are_rows() -> None:
 
 
 def test_rows_show_no_low_bits_of_their_variates() -> None:
-    """A row is whole numbers of 2^-40 that were divided by their sum: some whole sum near 2^40 gives them back."""
+    """A row is whole numbers of 2^-40 that were divided by their sum: some whole sum near 2^40
+    gives them back."""
     rows = Noise.seeded(5).dirichlet(np.broadcast_to(np.array([0.5, 3.0, 1.5]), (50, 3)))
     sums = 2.0**40 + np.arange(-3, 4)
     parts = rows[:, None, :] * sums[:, None]

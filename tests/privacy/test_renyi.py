@@ -1,4 +1,5 @@
-"""Rho of compositions: never below the truth, hardly above it, and sound in the filter that adds it up."""
+"""Rho of compositions: never below the truth, hardly above it, and sound in the filter that adds it
+up."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ X = "one unit"
 
 @dataclass(frozen=True)
 class Response:
-    """Randomized response: the loss is ±loss, and + with probability e^loss/(1 + e^loss) under P."""
+    """Randomized response: the loss is ±loss, and + with probability e^loss/(1 + e^loss) under
+    P."""
 
     loss: float
 
@@ -42,7 +44,8 @@ class Response:
 
 
 def direct_rho(losses: Floats, masses: Floats, epsilon: float) -> float:
-    """sup over orders of D_a(P'||Q)/a on a fine grid of orders, straight from the definition, in extended precision."""
+    """sup over orders of D_a(P'||Q)/a on a fine grid of orders, straight from the definition, in
+    extended precision."""
     p = masses.astype(np.longdouble)
     q = p * np.exp(-losses.astype(np.longdouble))
     cut = np.minimum(p, np.exp(np.longdouble(epsilon)) * q)
@@ -68,7 +71,8 @@ def test_randomized_response_against_enumeration(loss: float, count: int, epsilo
 )
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])
 def test_one_step_against_its_finely_cut_law(pair: DominatingPair, epsilon: float) -> None:
-    """A lower bound: merging losses into one value of P/Q is a processing, which only loses divergence."""
+    """A lower bound: merging losses into one value of P/Q is a processing, which only loses
+    divergence."""
     points = np.linspace(-4.0, 8.0, 6001)
     (p, q) = (np.concatenate([[1.0], tail, [0.0]]) for tail in pair.tails(points))
     masses, others = -np.diff(p), -np.diff(q)
@@ -137,7 +141,8 @@ EVENTS: list[tuple[str, dict[str, Any], int]] = [
 def test_as_many_jobs_fit_as_of_a_gaussian_and_all_of_them_keep_the_cap(
     mechanism: str, arguments: dict[str, Any], jobs: int
 ) -> None:
-    """Of (0.1, 1e-8) ten fitted under (1, 1e-5) at epsilon²/2. Where pairs are there, the true sum is checked too."""
+    """Of (0.1, 1e-8) ten fitted under (1, 1e-5) at epsilon²/2. Where pairs are there, the true sum
+    is checked too."""
     event = getattr(calibration, mechanism)(
         epsilon=EPSILON_UNIT // 10, delta=10**10, neighbours=X, **arguments
     )
@@ -235,7 +240,8 @@ def test_a_unit_that_is_replaced_is_easier_to_tell_than_one_that_is_added_or_rem
 def test_what_is_charged_here_is_certified_where_transforms_differ(
     monkeypatch: pytest.MonkeyPatch, q: float, steps: int, delta: int
 ) -> None:
-    """Other lengths, and rounding five times as large as here: a stored event costs the same on every machine."""
+    """Other lengths, and rounding five times as large as here: a stored event costs the same on
+    every machine."""
     event = calibration.poisson_subsampled_gaussian(
         1.0, EPSILON_UNIT // 20, delta, probability=q, steps=steps, relation="replace", neighbours=X
     )
@@ -261,7 +267,8 @@ def test_what_is_charged_here_is_certified_where_transforms_differ(
 
 @pytest.mark.parametrize("part", [1.0, 0.5])
 def test_the_pair_that_is_cut_has_no_more_beyond_than_delta(part: float) -> None:
-    """Where a finer grid certified the charged point, the coarser one here has more than delta beyond it."""
+    """Where a finer grid certified the charged point, the coarser one here has more than delta
+    beyond it."""
     pair, count, epsilon = Response(0.05), 200, 1.5
     delta = part * pld.composed_delta(pair, count, epsilon, 1e-12)
     made = renyi._Transforms(pair, count, epsilon, delta)

@@ -1,4 +1,5 @@
-"""Adding a mechanism takes its file and a test: everything else finds it. One is added to a copy of the service."""
+"""Adding a mechanism takes its file and a test: everything else finds it. One is added to a copy of
+the service."""
 
 from __future__ import annotations
 

@@ -38,8 +38,9 @@ def earlier(kind: str, budget: Budget = NEAR) -> tuple[Any, Any, Any, Any]:
 
 @pytest.mark.parametrize("kind", ["routing", "dr_ensemble", "off_policy_evaluation"])
 def test_data_made_around_a_release_release_the_same(kind: str) -> None:
-    """Of as many as were counted, and as near as draws are. Of trajectories a step of a short one counts more than that
-    of a long one, and where they begin is not released: that moves their transitions too."""
+    """Of as many as were counted, and as near as draws are. Of trajectories a step of a short one
+    counts more than that of a long one, and where they begin is not released: that moves their
+    transitions too."""
     problem, public, plan, released = earlier(kind)
     first = profiled(problem, public, plan, released, "job_1", WHERE).profile
     assert problem.synthesis is not None
@@ -63,8 +64,9 @@ def test_data_made_around_a_release_release_the_same(kind: str) -> None:
 
 
 def test_widths_told_around_an_earlier_release_are_those_that_come() -> None:
-    """Of Sioux Falls at epsilon .5: nine in ten errors of 300 releases, around a release of another table whose pairs
-    differ by a factor of deviation .5; an even spread tells the total travel time's too wide by a half."""
+    """Of Sioux Falls at epsilon .5: nine in ten errors of 300 releases, around a release of another
+    table whose pairs differ by a factor of deviation .5; an even spread tells the total travel
+    time's too wide by a half."""
     case = next(one for one in coverage_routing.cases() if one.epsilon == 0.5)
     problem = case.problem.model_copy(update={"uncertainty": False})
     content = {name: array.copy() for name, array in case.content.items()}

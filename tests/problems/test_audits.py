@@ -137,7 +137,8 @@ def test_a_field_too_many_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_table_of_one_mechanism(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its noise is the operating system's, and at its confidence one table of a hundred may say something else."""
+    """Its noise is the operating system's, and at its confidence one table of a hundred may say
+    something else."""
     monkeypatch.setattr(audits, "CONFIDENCE", 1 - 1e-10)
     rows = list(run_audits(["discrete_laplace"], short=True, faults=True))
     assert [row.planted for row in rows] == [False, True]

@@ -137,7 +137,7 @@ def test_a_refusal_of_a_preset_names_it() -> None:
     assert {one.pointer for one in refused.value.issues} == {"/privacy/delta"}  # which was said
 
 
-# The inverse --------------------------------------------------------------------------------------------------------
+# The inverse --------------------------------------------------------------------------------------
 
 WIDTHS: dict[str, Callable[[float], float]] = {
     "as noise": lambda epsilon: 30 / epsilon,
@@ -150,7 +150,8 @@ WIDTHS: dict[str, Callable[[float], float]] = {
 
 
 class Told(Routing):
-    """Routing of which a test knows how near it is; `plans`: epsilons that were tried, and the one taken."""
+    """Routing of which a test knows how near it is; `plans`: epsilons that were tried, and the one
+    taken."""
 
     plans: Any
     width: Any

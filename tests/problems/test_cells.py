@@ -1,7 +1,8 @@
-"""Every cell of unit, relation and mechanism: its event is what is derived here by hand, and neighbours move what gets
-noise by that sensitivity, never by more.
+"""Every cell of unit, relation and mechanism: its event is what is derived here by hand, and
+neighbours move what gets noise by that sensitivity, never by more.
 
-Noise is off where movements are measured, and scales are compared with textbook curves that the service does not use.
+Noise is off where movements are measured, and scales are compared with textbook curves that the
+service does not use.
 """
 
 from __future__ import annotations
@@ -146,7 +147,8 @@ CELLS: dict[str, tuple[tuple[str, str], float | None, str, int]] = {
     "multi_agent, a vector": (REAL, 1, "moved by at most", 1),
 }
 NEAR = {
-    # Three links that a trip may take, of which it takes one: the rest of it is along what all routings have in common.
+    # Three links that a trip may take, of which it takes one: the rest of it is along what all
+    # routings have in common.
     "routing, gradient": math.sqrt(2 / 3) * (1 - 1e-4),
     # The slope of the square is largest at the end of the range alone.
     "multi_agent, many outputs": 0.9,
@@ -275,8 +277,8 @@ def starts(case: Neighbours) -> list[Any]:
 
 
 def step(case: Neighbours, left: Content, right: Content, start: Any) -> float:
-    """How far theta is apart after one step of size 1 on all trajectories, as the method takes them, in the scales of
-    its coordinates, in which each of them gets the same noise."""
+    """How far theta is apart after one step of size 1 on all trajectories, as the method takes
+    them, in the scales of its coordinates, in which each of them gets the same noise."""
     method = case.problem._method(case.public, case.plan.parameters["method"])  # type: ignore[attr-defined]
     scale = (
         method._scale() if method.name == "minibatch" else np.ones(2 * method.features.dimension)
@@ -380,7 +382,7 @@ def test_no_neighbours_move_it_by_more(name: str) -> None:
     assert 0 < largest <= case.plan.events[0].sensitivity * (1 + 1e-9)
 
 
-# Scales -------------------------------------------------------------------------------------------------------------
+# Scales -------------------------------------------------------------------------------------------
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
@@ -413,8 +415,8 @@ def test_scales_are_what_the_textbook_says(name: str) -> None:
 
 @pytest.mark.parametrize("relation", ["added", "replaced"])
 def test_scales_of_batches_are_what_dp_accounting_says(relation: str) -> None:
-    """Its curve of our scale is within the budget, and 2 % less noise is not. Charged as if trajectories were added,
-    those that are replaced had half the noise."""
+    """Its curve of our scale is within the budget, and 2 % less noise is not. Charged as if
+    trajectories were added, those that are replaced had half the noise."""
     event: Any = CASES[f"off_policy_evaluation, minibatch, columns, {relation}"].plan.events[0]
     epsilon, delta = event.charged_epsilon / 1e9, event.charged_delta / 1e18
     kind = (
@@ -433,7 +435,8 @@ def test_scales_of_batches_are_what_dp_accounting_says(relation: str) -> None:
 
 
 def test_a_run_draws_the_noise_of_its_plan() -> None:
-    """What a release adds is drawn at the event's scale: 20,000 draws, five deviations of their spread."""
+    """What a release adds is drawn at the event's scale: 20,000 draws, five deviations of their
+    spread."""
     generator = Noise.seeded(3)
     checked = set()
     for case in CASES.values():

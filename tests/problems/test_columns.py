@@ -17,7 +17,8 @@ SEEDS = 0x243F6A8885A308D3, 0x13198A2E03707344
 
 
 def by_python(records: list[list[tuple[int, ...]]]) -> list[int]:
-    """Lengths first, then the second hash, then the first: chains of SplitMix64's finalizer in Python's integers."""
+    """Lengths first, then the second hash, then the first: chains of SplitMix64's finalizer in
+    Python's integers."""
 
     def key(record: list[tuple[int, ...]]) -> tuple[int, int, int]:
         found = []

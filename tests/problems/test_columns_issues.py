@@ -23,7 +23,8 @@ def test_the_same_mistake_of_many_rows_is_said_once_with_its_count() -> None:
     assert issues([0, 1, 0], first=70) == [
         (
             "/content/70/state",
-            "count from 1; yours look 0-based: must be 1 to 4; found 0 (and 1 more like it, at /content/72/state)",
+            "count from 1; yours look 0-based: must be 1 to 4; found 0 (and 1 more like it, at "
+            "/content/72/state)",
         )
     ]
     assert issues([1, 7]) == [("/content/1/state", "must be 1 to 4; found 7")]

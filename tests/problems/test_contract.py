@@ -38,7 +38,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def example(kind: str) -> tuple[Problem, Any, Content, Budget]:
-    """Problem, public part and content of its dataset, budget; the middle two are None and empty where it has none."""
+    """Problem, public part and content of its dataset, budget; the middle two are None and empty
+    where it has none."""
     problem, dataset, budget = read_example(problems.KINDS[kind])
     if dataset is None:
         return problem, None, {}, budget
@@ -91,7 +92,8 @@ def test_the_price_fits_the_budget_and_follows_from_the_events(kind: str) -> Non
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_finish_depends_on_what_was_released_alone(kind: str) -> None:
-    """The same released bytes give the same result; `finish` is given nothing else that could tell about the data."""
+    """The same released bytes give the same result; `finish` is given nothing else that could tell
+    about the data."""
     problem, public, content, budget = example(kind)
     plan = problem.plan(public, budget)
     released = pack(problem.release(public, plan, content, Noise.seeded(1)))
@@ -110,8 +112,8 @@ def test_finish_depends_on_what_was_released_alone(kind: str) -> None:
 def test_two_releases_differ(kind: str) -> None:
     problem, public, content, budget = example(kind)
     plan = problem.plan(public, budget)
-    # Ten, since two of routing's two counts with noise of scale 10 may be equal: of ten all are with probability 1e-11
-    # at most, as the likeliest noise of a count has tanh(1/20) < 0.05.
+    # Ten, since two of routing's two counts with noise of scale 10 may be equal: of ten all are
+    # with probability 1e-11 at most, as the likeliest noise of a count has tanh(1/20) < 0.05.
     assert (
         len({pack(problem.release(public, plan, content, Noise.secure())) for _ in range(10)}) > 1
     )
@@ -121,7 +123,8 @@ def test_two_releases_differ(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", WITH_DATASETS)
 def test_private_fields_are_marked(kind: str) -> None:
-    """`content` is the one private field of a dataset, and it says so in the schema; a job has none."""
+    """`content` is the one private field of a dataset, and it says so in the schema; a job has
+    none."""
     schema = DatasetRequest.model_json_schema()["$defs"][problems.DATASETS[kind].__name__][
         "properties"
     ]
@@ -148,7 +151,8 @@ def test_a_budget_of_the_least_epsilon_is_planned_or_refused_by_name(kind: str) 
 
 @pytest.mark.parametrize("kind", WITH_DATASETS)
 def test_a_plan_means_the_same_when_its_objects_lose_their_order(kind: str) -> None:
-    """Plans are stored as jsonb, which sorts keys: nothing may go by the order of an object's fields."""
+    """Plans are stored as jsonb, which sorts keys: nothing may go by the order of an object's
+    fields."""
     problem, public, content, budget = example(kind)
     plan = problem.plan(public, budget)
     stored = json.loads(json.dumps(json.loads(plan.model_dump_json()), sort_keys=True))
@@ -160,7 +164,8 @@ def test_a_plan_means_the_same_when_its_objects_lose_their_order(kind: str) -> N
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - set(WITH_DATASETS)))
 def test_a_kind_without_datasets_says_what_protects_the_data(kind: str) -> None:
-    """Its certificate has a section `cryptographic`, and no two runs have the same messages, whatever the seed."""
+    """Its certificate has a section `cryptographic`, and no two runs have the same messages,
+    whatever the seed."""
     problem, public, content, budget = example(kind)
     plan = problem.plan(public, budget)
     found = []
@@ -176,7 +181,7 @@ def test_a_kind_without_datasets_says_what_protects_the_data(kind: str) -> None:
     assert first["transcript"] != second["transcript"]
 
 
-# What is published of a kind's results and of its requests ------------------------------------------------------------
+# What is published of a kind's results and of its requests ----------------------------------------
 
 CASES = [
     pytest.param(kind, place, id=f"{kind}-{place}")
@@ -186,7 +191,8 @@ CASES = [
 NOT_ASKED = {"kind", "dataset", "asked_of", "source"} | (
     FederatedProblem.model_fields.keys() - Problem.model_fields.keys()
 )
-"""What a request says of where the data are, and how agents meet: nothing that a release could fix."""
+"""What a request says of where the data are, and how agents meet: nothing that a release could
+fix."""
 
 
 def case(kind: str, place: int) -> Neighbours:
@@ -240,7 +246,8 @@ def asked_otherwise(cases: list[Neighbours]) -> Iterator[Neighbours]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_results_are_what_the_kind_declares(kind: str) -> None:
-    """Over all methods, in private and in simulation: nothing else, and nothing declared that never comes."""
+    """Over all methods, in private and in simulation: nothing else, and nothing declared that never
+    comes."""
     fields = problems.KINDS[kind].Fields
     properties = properties_of(fields)
     if kind in WITH_DATASETS:
@@ -298,8 +305,8 @@ def test_the_contract_and_the_page_have_the_fields(kind: str) -> None:
 
 @pytest.mark.parametrize(("kind", "place"), CASES)
 def test_what_may_be_asked_again_was_not_fixed_at_the_release(kind: str, place: int) -> None:
-    """A free field with another value: the same plan of mechanisms, and the same release is finished with it. A fixed
-    one: another plan, another release, or no such problem."""
+    """A free field with another value: the same plan of mechanisms, and the same release is
+    finished with it. A fixed one: another plan, another release, or no such problem."""
     one = case(kind, place)
     problem, public, plan = one.problem, one.public, one.plan
     free, others = problem.free(public), problem.otherwise(public)
@@ -344,7 +351,8 @@ def test_what_may_be_asked_again_is_said_where_it_holds(kind: str) -> None:
 
 @pytest.mark.parametrize(("kind", "place"), CASES)
 def test_several_releases_are_finished_as_their_mean(kind: str, place: int) -> None:
-    """Of the same sums once with the plan's noise and once with twice that: weights 4 to 1, and so much less noise."""
+    """Of the same sums once with the plan's noise and once with twice that: weights 4 to 1, and so
+    much less noise."""
     one = case(kind, place)
     plan, names = one.plan, one.problem.noised_sums(one.plan)
     louder = plan.model_copy(
@@ -382,14 +390,15 @@ def test_several_releases_are_finished_as_their_mean(kind: str, place: int) -> N
     check_fields(kind, result)
 
 
-# Whole kinds ----------------------------------------------------------------------------------------------------------
+# Whole kinds --------------------------------------------------------------------------------------
 
 QUOTED = re.compile(rf"""["'`]({"|".join(KINDS)})["'`]""")
 MADE = "Made from openapi/openapi.json by `make sdk`"
 
 
 def kinds_named_in(path: Path) -> list[str]:
-    """Kinds that a file names in a text or as a keyword, alone: to choose by, or as a key of a table."""
+    """Kinds that a file names in a text or as a keyword, alone: to choose by, or as a key of a
+    table."""
     text = path.read_text()
     if MADE in text:
         return []
@@ -405,10 +414,12 @@ def kinds_named_in(path: Path) -> list[str]:
 
 
 def test_nothing_is_chosen_by_a_kind_outside_its_folder() -> None:
-    """Neither service nor SDKs name a kind: what differs from kind to kind is asked of the kind, or of the contract.
+    """Neither service nor SDKs name a kind: what differs from kind to kind is asked of the kind, or
+    of the contract.
 
-    Each study of a paper is of one kind; its folder and the registry name it, and so do an SDK's own tests, and the
-    registry of the client's readers: what tables a field keeps is of its kind alone.
+    Each study of a paper is of one kind; its folder and the registry name it, and so do an SDK's
+    own tests, and the registry of the client's readers: what tables a field keeps is of its kind
+    alone.
     """
     service, clients = ROOT / "service/discreet", ROOT / "clients"
     own = (

@@ -1,4 +1,5 @@
-"""Coupled quadratic programs in one process: the paper's optimum, CVXPY, what is refused, noise and its price."""
+"""Coupled quadratic programs in one process: the paper's optimum, CVXPY, what is refused, noise and
+its price."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def run(body: dict[str, Any]) -> dict[str, Any]:
     ).to_json()
 
 
-# What comes out -----------------------------------------------------------------------------------------------------
+# What comes out -----------------------------------------------------------------------------------
 
 
 def test_the_papers_example_comes_to_its_optimum() -> None:
@@ -140,7 +141,8 @@ def test_random_instances_against_cvxpy(seed: int) -> None:
 
 
 def test_vehicles_fill_the_valley() -> None:
-    """examples/ev_charging.py with twelve vehicles: the limit of the feeder holds, and the cost is that of CVXPY."""
+    """examples/ev_charging.py with twelve vehicles: the limit of the feeder holds, and the cost is
+    that of CVXPY."""
     where = importlib.util.spec_from_file_location(
         "ev_charging", ROOT / "examples" / "ev_charging.py"
     )
@@ -179,7 +181,7 @@ def test_the_section_of_the_certificate() -> None:
     assert len(bytes.fromhex(result["transcript"])) == 32
 
 
-# What is refused ----------------------------------------------------------------------------------------------------
+# What is refused ----------------------------------------------------------------------------------
 
 
 def agents(count: int, **changes: Any) -> list[dict[str, Any]]:
@@ -276,7 +278,8 @@ def test_a_request_has_no_privacy() -> None:
 
 
 def test_slots_hold_whatever_the_boxes_allow() -> None:
-    """The bound comes from boxes and coefficients: no x can leave it, and a box a little larger is refused at once."""
+    """The bound comes from boxes and coefficients: no x can leave it, and a box a little larger is
+    refused at once."""
     widest = (
         2.0**31 / 4 / 10
     )  # four summands, the operator's included; the largest row of A_u of the second agent is 10
@@ -292,7 +295,7 @@ def _upper(value: float) -> dict[str, Any]:
     return {"agents": [{**agent, "upper": [1, value]} for agent in spec()["agents"]]}
 
 
-# Noise --------------------------------------------------------------------------------------------------------------
+# Noise --------------------------------------------------------------------------------------------
 
 
 def crowd(count: int, **noise: Any) -> dict[str, Any]:
@@ -311,7 +314,8 @@ def crowd(count: int, **noise: Any) -> dict[str, Any]:
 
 
 def test_noise_is_priced_over_all_rounds() -> None:
-    """One dearer round is not the price: the event counts all, at the sensitivity of a replaced contribution."""
+    """One dearer round is not the price: the event counts all, at the sensitivity of a replaced
+    contribution."""
     problem, plan = planned(crowd(40))
     (event,) = plan.events
     assert plan.total == Price.from_json(plan.price) == event.price()
@@ -341,10 +345,12 @@ def test_noise_needs_many_agents_and_says_how_many() -> None:
 
 
 def test_noise_reaches_the_sums() -> None:
-    """One step, of 256 variables: each agent's x moves by alpha times the noise of its entry, by what the plan says.
+    """One step, of 256 variables: each agent's x moves by alpha times the noise of its entry, by
+    what the plan says.
 
-    The noise is the operating system's. The mean square of 256 normal draws leaves [0.54, 1.66] of the variance with
-    probability 4e-10 (chi-square); of half the noise it is near 0.25, of twice the noise near 4.
+    The noise is the operating system's. The mean square of 256 normal draws leaves [0.54, 1.66] of
+    the variance with probability 4e-10 (chi-square); of half the noise it is near 0.25, of twice
+    the noise near 4.
     """
     entries = 256
     body = crowd(40, epsilon=200)
@@ -376,11 +382,12 @@ def test_a_smaller_clip_is_less_noise() -> None:
     assert narrow == pytest.approx(wide * 0.5 / math.sqrt(2), rel=1e-6)
 
 
-# A session ----------------------------------------------------------------------------------------------------------
+# A session ----------------------------------------------------------------------------------------
 
 
 class Still:
-    """An optimizer that contributes the same for three rounds; with noise in the sums what it sees still differs."""
+    """An optimizer that contributes the same for three rounds; with noise in the sums what it sees
+    still differs."""
 
     def __init__(self, value: Floats) -> None:
         self.value, self.seen, self.says = value, list[Floats](), True
@@ -604,14 +611,16 @@ def test_noise_of_a_federated_job_is_charged_and_reaches_the_sums() -> None:
     assert all(np.array_equal(np.array(optimizer.seen), sums) for optimizer in run.optimizers)
     error = sums - np.array([41.0, 19.0])
     sigma = run.plan.noise[0].standard_deviation
-    # Six draws: one of them is 0 with probability 6 / (sqrt(2 pi) sigma 2^32), one beyond 8 sigma with 1e-14.
+    # Six draws: one of them is 0 with probability 6 / (sqrt(2 pi) sigma 2^32), one beyond 8 sigma
+    # with 1e-14.
     assert 6 / (math.sqrt(2 * math.pi) * sigma * 2**32) < 1e-9
     assert np.all(error != 0)
     assert float(np.max(np.abs(error))) < 8 * sigma
 
 
 def test_a_clip_beyond_the_slots_is_refused() -> None:
-    """An agent whose contribution were within the clip and beyond the slots would give up: that tells of its data."""
+    """An agent whose contribution were within the clip and beyond the slots would give up: that
+    tells of its data."""
     with pytest.raises(InvalidInput, match="the slots hold") as refused:
         Federation(40, noise={"epsilon": 30, "delta": 1e-6, "clip": 1e9})
     assert refused.value.issues[0].pointer == "/problem/noise/clip"
@@ -619,7 +628,8 @@ def test_a_clip_beyond_the_slots_is_refused() -> None:
 
 @pytest.mark.parametrize("sigma", [0.0, 0.5])
 def test_with_noise_no_agent_refuses_because_of_its_data(sigma: float) -> None:
-    """It clips; without noise, where nothing but the sum's range protects, it says that its box is too large."""
+    """It clips; without noise, where nothing but the sum's range protects, it says that its box is
+    too large."""
     data = (
         np.array([[1000.0]]),
         np.array([[1.0]]),
@@ -639,7 +649,7 @@ def test_with_noise_no_agent_refuses_because_of_its_data(sigma: float) -> None:
             run._optimizer({"coupled": 1, "constraints": 1, "steps": steps}, sums, [bytes(32)] * 3)
 
 
-# What agents find out of each other ---------------------------------------------------------------------------------
+# What agents find out of each other ---------------------------------------------------------------
 
 
 def test_few_agents_are_refused_unless_the_owner_accepts_it() -> None:
@@ -696,7 +706,8 @@ def test_a_simulation_is_not_concerned() -> None:
 
 
 def test_parameters_without_it_are_signed_as_before_there_was_the_field() -> None:
-    """So old certificates and sessions in progress verify: their documents are compared byte by byte."""
+    """So old certificates and sessions in progress verify: their documents are compared byte by
+    byte."""
     before = (
         '"dealer":0,"dimension":2,"fraction_bits":32,"key_bits":3072,"noise_sigma":0.0,"rounds":3'
     )

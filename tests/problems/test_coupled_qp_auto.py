@@ -1,4 +1,5 @@
-"""`method: auto` of coupled quadratic programs: which requests take it, jobs, sessions, and what a second job shows."""
+"""`method: auto` of coupled quadratic programs: which requests take it, jobs, sessions, and what a
+second job shows."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def auto(**changes: Any) -> dict[str, Any]:
     return body
 
 
-# Which requests take it -----------------------------------------------------------------------------------------------
+# Which requests take it ---------------------------------------------------------------------------
 
 
 def test_without_steps_a_request_takes_it_and_with_steps_none_does() -> None:
@@ -98,7 +99,7 @@ def test_more_couplings_than_matrices_are_kept_of_are_refused() -> None:
     assert refused.value.issues[0].pointer == "/problem/method"
 
 
-# Jobs -----------------------------------------------------------------------------------------------------------------
+# Jobs ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scheme", ["masking", "paillier"])
@@ -148,7 +149,7 @@ def test_too_few_rounds_are_said_to_be_no_optimum() -> None:
     assert result["status"] == "iteration_limit"
 
 
-# Sessions -------------------------------------------------------------------------------------------------------------
+# Sessions -----------------------------------------------------------------------------------------
 
 METHOD: dict[str, Any] = {"steps": {"iterations": 60}, "method": "auto"}
 LIMIT = (-1.5,)
@@ -172,7 +173,8 @@ def test_agents_of_a_session_find_their_optimum_and_restart_at_every_exchange(
     x = [one.x for one in ends]
     u = sum((party.A_u @ one for party, one in zip(run.parties, x, strict=True)), np.array(C))
     g = sum((party.A_g @ one for party, one in zip(run.parties, x, strict=True)), np.array(LIMIT))
-    # The conditions of an optimum: each agent's slope is zero where it is free, and points out of the box elsewhere.
+    # The conditions of an optimum: each agent's slope is zero where it is free, and points out of
+    # the box elsewhere.
     for party, one in zip(run.parties, x, strict=True):
         slope = party.cost.gradient(one) + party.A_u.T @ u + party.A_g.T @ ends[0].multipliers
         assert np.max(np.abs(one - np.clip(one - slope, 0, 1))) < 3e-3
@@ -224,7 +226,8 @@ def test_an_agent_of_before_there_was_the_method_ends_before_it_answers(
 
 @pytest.mark.parametrize("hide", ["method", "operator_from"])
 def test_sums_of_another_method_than_is_named_are_refused(hide: str) -> None:
-    """Exact answers where slopes were asked for, or the reverse, would be nonsense and might show a value."""
+    """Exact answers where slopes were asked for, or the reverse, would be nonsense and might show a
+    value."""
     run = Together([Party(seed) for seed in range(3)], **AUTO)
     del (run.roster["parameters"] if hide == "method" else run.roster["parameters"]["sums"])[hide]
     with pytest.raises(AgentError, match="another method"):
@@ -242,16 +245,17 @@ def test_an_agents_cap_on_rounds_holds_for_the_most_that_it_may_take() -> None:
         )
 
 
-# What a job that is run again shows -----------------------------------------------------------------------------------
+# What a job that is run again shows ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("agents", "hours"), [(4, 1), (8, 1), (4, 8)])
 def test_a_job_run_again_without_an_agent_shows_its_wish_only_without_the_haze(
     agents: int, hours: int
 ) -> None:
-    """Two jobs have prices zero in common. Without the haze the difference of their first sums is what the missing
-    agent wants, and that of their first slopes how steep its cost is, to the grid. With it both are far off, and what
-    the last sums tell is farther off than a guess from what the others want."""
+    """Two jobs have prices zero in common. Without the haze the difference of their first sums is
+    what the missing agent wants, and that of their first slopes how steep its cost is, to the grid.
+    With it both are far off, and what the last sums tell is farther off than a guess from what the
+    others want."""
     plain = run_again.figures(agents, hours, 4, haze=False)
     assert plain.wish < 1e-6
     assert plain.steepness < 1e-6
@@ -279,7 +283,8 @@ def test_pairs_at_other_prices_show_an_agents_answers() -> None:
 
 
 def test_a_part_of_an_agents_haze_is_its_own() -> None:
-    """Two sessions of the same agents and data begin at the same points; with another agent among them they do not."""
+    """Two sessions of the same agents and data begin at the same points; with another agent among
+    them they do not."""
     parties = [Party(seed) for seed in range(4)]
 
     def starts(those: list[Party]) -> dict[str, Any]:

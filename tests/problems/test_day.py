@@ -46,7 +46,8 @@ BLOCK = np.repeat([0, 1, 2], [7, 11, 6])
 
 
 def loads(seed: int = 3) -> tuple[list[list[int]], np.ndarray[Any, np.dtype[np.float64]]]:
-    """Trajectories of loads whose moves differ by block, and the matrices that they were drawn with."""
+    """Trajectories of loads whose moves differ by block, and the matrices that they were drawn
+    with."""
     rng = np.random.default_rng(seed)
     matrices = 0.5 * np.eye(STATES) + 0.5 * rng.dirichlet(np.full(STATES, 0.4), (3, STATES))
     states = rng.integers(0, STATES, (400, STEPS))
@@ -101,7 +102,8 @@ def test_moves_are_counted_in_the_block_of_the_step_that_they_leave() -> None:
 
 
 def test_blocks_cost_and_are_noised_as_one_matrix_is() -> None:
-    """A participant adds a vector of the same norms, over more cells: the same event, and so the same price."""
+    """A participant adds a vector of the same norms, over more cells: the same event, and so the
+    same price."""
     for delta, clip in ((0, None), (10**13, None), (10**13, 0.3)):
         plan = asked(delta=delta, clip=clip)[2]
         whole = asked(delta=delta, clip=clip, public={**PUBLIC, "day": None})[2]
@@ -174,7 +176,8 @@ def test_loads_follow_the_day() -> None:
 
 
 def test_intervals_hold_what_plain_sums_would_say() -> None:
-    """Of 20 releases 90 % intervals of the load hold the load without noise far more often than half of them."""
+    """Of 20 releases 90 % intervals of the load hold the load without noise far more often than
+    half of them."""
     problem, public, plan, content = asked(4)
     exact = finished(4, simulated=True)["true_default_power"]
     held = []
@@ -220,7 +223,8 @@ def test_the_public_model_expects_something_of_each_quantity() -> None:
 
 
 def test_a_plan_of_many_blocks_of_many_states_is_no_work() -> None:
-    """Flow balance is a matrix of states by cells: 150 MB here, in a process that plans for everybody."""
+    """Flow balance is a matrix of states by cells: 150 MB here, in a process that plans for
+    everybody."""
     day = {"steps": 24, "blocks": list(range(20))}
     fields = {"power": [float(state) for state in range(100)]}
     public = DrEnsemblePublic.model_validate({**PUBLIC, "states": 100, "day": day})

@@ -1,4 +1,5 @@
-"""Blocks of hours attacked: sums and norms by plain loops, controls by a plain programme, and what is large or odd."""
+"""Blocks of hours attacked: sums and norms by plain loops, controls by a plain programme, and what
+is large or odd."""
 
 from __future__ import annotations
 
@@ -79,7 +80,8 @@ def part(states: int, **fields: Any) -> DrEnsemblePublic:
 def test_sums_and_what_a_neighbour_moves(
     clip: Any, delta: int, known: bool, length: int | None
 ) -> None:
-    """Neighbours drawn at random; the largest move is met exactly by a load that never leaves a cell."""
+    """Neighbours drawn at random; the largest move is met exactly by a load that never leaves a
+    cell."""
     rng = np.random.default_rng(7)
     for _ in range(12):
         states, day = int(rng.integers(2, 5)), random_day(rng)
@@ -104,8 +106,8 @@ def test_sums_and_what_a_neighbour_moves(
 
 @pytest.mark.parametrize("gaps", ["leave_out", "refuse"])
 def test_readings_over_midnight_and_a_change_of_clocks(gaps: str) -> None:
-    """Steps are counted from the start in hours that all have one length, whatever clocks show; who lacks a period that
-    is not carried over counts for nothing, and moves the sums by nothing."""
+    """Steps are counted from the start in hours that all have one length, whatever clocks show; who
+    lacks a period that is not carried over counts for nothing, and moves the sums by nothing."""
     rng = np.random.default_rng(11)
     start, hours, day = (
         datetime(2026, 3, 28, 20, tzinfo=timezone(timedelta(hours=1))),
@@ -146,7 +148,8 @@ def test_readings_over_midnight_and_a_change_of_clocks(gaps: str) -> None:
 
 
 def test_a_day_from_its_middle_over_several_days() -> None:
-    """Policy, costs, loads and saving of released matrices, by dynamic programming over probabilities."""
+    """Policy, costs, loads and saving of released matrices, by dynamic programming over
+    probabilities."""
     rng = np.random.default_rng(5)
     for trial in range(12):
         states, day = int(rng.integers(2, 5)), random_day(rng, 8)
@@ -201,7 +204,8 @@ def test_shares_of_blocks_are_those_of_counting_steps() -> None:
 
 
 def test_a_long_horizon_of_a_small_support_makes_no_matrix_for_each_step() -> None:
-    """Moves of every step at once were 1.6 GB here, where the plan had said 0.4 GB: a job failed that was paid for."""
+    """Moves of every step at once were 1.6 GB here, where the plan had said 0.4 GB: a job failed
+    that was paid for."""
     states, steps = 300, 2001
     near = [
         [state, to]
@@ -238,7 +242,8 @@ def test_a_plan_of_two_steps_is_no_work_either(day: Any) -> None:
 
 
 def test_a_plan_expects_the_noise_of_all_blocks() -> None:
-    """That of one alone was looked at, so an answer was promised that its result called mostly noise."""
+    """That of one alone was looked at, so an answer was promised that its result called mostly
+    noise."""
     day = {"steps": 24, "blocks": [0, 6, 12, 18]}
     public = part(6, day=day, participants=1000, steps=25)
     problem = asked(6)
@@ -311,8 +316,8 @@ def test_what_is_odd_is_refused_where_it_stands(day: dict[str, Any], where: str)
     ],
 )
 def test_blocks_are_called_by_what_tells_them_apart(day: dict[str, Any], names: list[str]) -> None:
-    """Those of a week were all called 00:00 to 00:00, and those that begin again after 36 hours by hours that are the
-    other block's on the next day."""
+    """Those of a week were all called 00:00 to 00:00, and those that begin again after 36 hours by
+    hours that are the other block's on the next day."""
     states = {"day_begins": "06:00:00", "step_seconds": 3600, "edges": [0, 1, 2]}
     result = {
         "states": {

@@ -262,7 +262,8 @@ def test_the_prior_that_is_charged_is_added() -> None:
 
 
 def test_the_concentration_is_that_of_the_exact_curve() -> None:
-    """At epsilon 2.1643 and delta 1e-5, floor .1 and h = .03 allow k = 50 (vectors.json) for one row."""
+    """At epsilon 2.1643 and delta 1e-5, floor .1 and h = .03 allow k = 50 (vectors.json) for one
+    row."""
     part = public(**{**matrix(), "states": 4})
     plan = problem().plan(part, Budget(epsilon=2_164_264_267, delta=DELTA))
     assert plan.events[0].scale == pytest.approx(50, rel=1e-4)
@@ -396,7 +397,8 @@ def finished(epsilon: float, seed: int, steps: int | None = 30, **values: Any) -
     "values", [{}, {"policy": "taylor", "concentration": 30}, {"initial": "released"}]
 )
 def test_intervals_hold_what_would_be_without_noise(values: dict[str, Any]) -> None:
-    """30 seeded releases, .90 nominal; a posterior of half the noise is below .8. No load begins in the last state."""
+    """30 seeded releases, .90 nominal; a posterior of half the noise is below .8. No load begins in
+    the last state."""
     held: dict[str, list[float]] = {}
     for seed in range(30):
         body = finished(1.0, seed, **{"initial": [0.3, 0.3, 0.4, 0], **values})
@@ -429,7 +431,10 @@ def test_a_plan_says_what_the_price_is_by_the_kwh_and_how_far_middles_of_bins_ma
     }
     priced: dict[str, Any] = {"power": None, "price": [0.075, 0.15], "initial": [1, 0, 0]}
     advice = planned(1, part={**part, "meters": meters}, **priced).advice
-    says = "`price` is taken per kW and step of 15 minutes: the highest, 0.15, is 0.6 a kWh; saving and costs are in"
+    says = (
+        "`price` is taken per kW and step of 15 minutes: the highest, 0.15, is 0.6 a kWh; "
+        "saving and costs are in"
+    )
     assert any(one.startswith(says) for one in advice)
     assert any("so a load may be up to 3.5 kW off at any epsilon" in one for one in advice)
     hourly = planned(
@@ -482,7 +487,8 @@ def test_without_uncertainty_the_answer_is_the_same_and_nothing_is_drawn(
 
 
 def test_rows_of_noise_are_marked_and_answers_of_noise_are_given_no_interval() -> None:
-    """The last state is seen in .2 % of all steps: 0.6 of 300 participants under noise of deviation 2.8 a cell."""
+    """The last state is seen in .2 % of all steps: 0.6 of 300 participants under noise of deviation
+    2.8 a cell."""
     some = finished(1.0, 5)["uncertainty"]
     assert some["noise_dominates"]["transitions"] == [False, False, False, True]
     assert some[
@@ -509,7 +515,8 @@ def test_rows_of_noise_are_marked_and_answers_of_noise_are_given_no_interval() -
 
 
 def test_intervals_of_the_load_stay_within_what_states_draw() -> None:
-    """No state draws less than 0 kW or more than the last, so no load does, whatever noise does to a release."""
+    """No state draws less than 0 kW or more than the last, so no load does, whatever noise does to
+    a release."""
     cut = 0
     for seed in range(8):
         for epsilon in (0.3, 1.0):
@@ -534,8 +541,9 @@ def test_flow_balance_allows_a_fleet_that_begins_in_one_state_and_ends_in_anothe
 
 
 def test_intervals_hold_a_fleet_that_never_turns_back() -> None:
-    """300 vehicles from empty to full: 25 of 36 moves are never made, and hardly any draw makes none of them. Twelve
-    seeded releases; .63 of their loads were held before the interval held the end of what is possible."""
+    """300 vehicles from empty to full: 25 of 36 moves are never made, and hardly any draw makes
+    none of them. Twelve seeded releases; .63 of their loads were held before the interval held the
+    end of what is possible."""
     rng, state = np.random.default_rng(0), np.zeros(300, dtype=int)
     rows = [state]
     for _ in range(24):
@@ -578,7 +586,8 @@ def test_flow_balance_makes_intervals_narrower_where_the_steps_are_public() -> N
 
 
 def test_the_posterior_is_nearer_to_the_truth_than_shrunk_counts() -> None:
-    """Over 20 seeds, in rows that are not noise: against counts shrunk by SureShrink, as finish did it before."""
+    """Over 20 seeds, in rows that are not noise: against counts shrunk by SureShrink, as finish did
+    it before."""
     part = public(participants=300, steps=30)
     plan = problem().plan(part, Budget(epsilon=EPSILON // 2, delta=0))
     content = read(part, trajectories=chained())
@@ -648,7 +657,8 @@ def test_plans_tell_what_to_expect_and_what_is_noise() -> None:
 
 
 def test_the_expected_width_is_about_that_of_the_intervals() -> None:
-    """Loads that stay half of the time and move evenly, as the plan thinks: the mean over ten releases within 1.5."""
+    """Loads that stay half of the time and move evenly, as the plan thinks: the mean over ten
+    releases within 1.5."""
     part, rng = public(participants=300, steps=30), np.random.default_rng(12)
     state = rng.integers(0, STATES, 300)
     rows = [state]

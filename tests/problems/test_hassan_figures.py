@@ -1,4 +1,5 @@
-"""Figures 3, 4, 6 and 7 of Hassan et al. on synthetic buildings: what is drawn, and that it is drawn."""
+"""Figures 3, 4, 6 and 7 of Hassan et al. on synthetic buildings: what is drawn, and that it is
+drawn."""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ def test_odd_points_and_matrices_are_refused(tmp_path: Path) -> None:
 
 
 def test_plans_tell_what_a_policy_costs_by_the_public_model() -> None:
-    """The paper's Corollaries: the value under the exact policy less that under the other, where the model holds."""
+    """The paper's Corollaries: the value under the exact policy less that under the other, where
+    the model holds."""
     public = DrEnsemblePublic.model_validate({"unit": "participant", "states": 3})
     power, start = np.array([0.0, 1.0, 3.0]), np.array([0.2, 0.3, 0.5])
     utility, model = -np.outer([0.1, 0.6, 0.6, 0.1], power), moves(public)

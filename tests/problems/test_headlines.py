@@ -31,7 +31,8 @@ def told(
 
 @pytest.mark.parametrize("kind", JOBS)
 def test_every_kind_answers_its_example_in_a_sentence(kind: str) -> None:
-    """A sentence that reads: with a figure, without a name of a field, short enough to be kept whole."""
+    """A sentence that reads: with a figure, without a name of a field, short enough to be kept
+    whole."""
     problem, _, _ = read_example(JOBS[kind])
     result = json.loads(json.dumps(rehearse(JOBS[kind]).to_json()))
     asked = problem.model_dump(mode="json")
@@ -87,14 +88,17 @@ def test_what_is_told_of_one_load_is_told_of_all_where_their_number_is_public() 
     }
     one, every, *_ = headlines_of(asked, {**result, "uncertainty": {**said, "mostly_noise": False}})
     assert (
-        "saves 5.0 (4.0 to 6.5, 90 %) for each load against no control, 1,000 (800 to 1,300, 90 %) for all 200, in the"
+        "saves 5.0 (4.0 to 6.5, 90 %) for each load against no control, 1,000 (800 to 1,300, 90 %) "
+        "for all 200, in the"
         " money of the price" in one.text
     )
     assert one.unit == (
-        "the money of the price, taken per kW and step of 30 minutes: the highest, 0.2, is 0.4 a kWh"
+        "the money of the price, taken per kW and step of 30 minutes: the highest, 0.2, is 0.4 a "
+        "kWh"
     )
     assert every.text == (
-        "All 200 participants together save 1,000 (800 to 1,300, 90 %); their highest load is 400 kW, and 600 kW"
+        "All 200 participants together save 1,000 (800 to 1,300, 90 %); their highest load is 400 "
+        "kW, and 600 kW"
         " without control"
     )
     lost = {"level": 0.9, "values": {}, "noise_dominates": {"saving": True}, "mostly_noise": True}
@@ -105,7 +109,8 @@ def test_what_is_told_of_one_load_is_told_of_all_where_their_number_is_public() 
 
 
 def test_loads_of_which_no_saving_is_known_promise_no_energy_and_tell_how_far_noise_went() -> None:
-    """Of 60 homes at epsilon 3: the highest load without control may be three times what is told."""
+    """Of 60 homes at epsilon 3: the highest load without control may be three times what is
+    told."""
     asked = {"kind": "dr_ensemble"}
     ends = {
         "saving": {"lower": 0.0, "upper": 3.0},
@@ -237,7 +242,8 @@ def test_people_read_both_policies_and_the_difference() -> None:
     result |= {"clipped_mass": 0.02, "true_value": {"lower": 0.4, "upper": 0.9}}
     first, second, third = headlines_of({"kind": "off_policy_evaluation"}, result)
     assert first.text == (
-        "Under the target policy people like these would have had 0.65 (0.41 to 0.87, 90 %); under what was done"
+        "Under the target policy people like these would have had 0.65 (0.41 to 0.87, 90 %); under "
+        "what was done"
         " 0.500 (0.470 to 0.530, 90 %)"
     )
     named = headlines_of(
@@ -248,7 +254,8 @@ def test_people_read_both_policies_and_the_difference() -> None:
     )
     assert second.good_for == "This cannot tell the sign: 0 lies within the interval."
     assert third.text == (
-        "Without clips, which cut off some 2 % of the weights, it lies anywhere between 0.4 and 0.9, and the difference"
+        "Without clips, which cut off some 2 % of the weights, it lies anywhere between 0.4 and "
+        "0.9, and the difference"
         " anywhere between -0.13 and 0.43"
     )
     for ends, told in (((0.0, 0.07), "at most 7 % of"), ((0.01, 0.03), "1 % to 3 % of")):
@@ -266,8 +273,9 @@ def test_people_read_both_policies_and_the_difference() -> None:
 
 
 def test_clips_that_hide_the_sign_promise_none() -> None:
-    """1,631 made-up patients of a rule that few of them were treated by: the interval with clipped weights is far from
-    the truth of 2.05, and the difference, truly -0.1, seemed to have a sign and a size."""
+    """1,631 made-up patients of a rule that few of them were treated by: the interval with clipped
+    weights is far from the truth of 2.05, and the difference, truly -0.1, seemed to have a sign and
+    a size."""
     ends = {
         "policy_value": (0.89, 1.88),
         "behaviour_value": (2.03, 2.13),
@@ -359,7 +367,8 @@ def test_a_rehearsal_names_the_least_epsilon_that_is_enough() -> None:
     assert enough.text == "Nine runs in ten come within 10 % of saving from epsilon 2 on (moments)"
     (best,) = headlines_of({"kind": "rehearsal"}, {"rows": rows[1:3], "data": "synthetic"})
     assert best.text == (
-        "At best nine runs in ten come as near to saving as ± 2 beside a size of 10, at epsilon 1 (moments)"
+        "At best nine runs in ten come as near to saving as ± 2 beside a size of 10, at epsilon 1 "
+        "(moments)"
     )
     assert headlines_of({"kind": "rehearsal"}, {"rows": [], "data": ""})[0].text.startswith(
         "No method"

@@ -1,4 +1,5 @@
-"""The method importance_sampling of off-policy evaluation: its answers, when `auto` takes it, what it refuses."""
+"""The method importance_sampling of off-policy evaluation: its answers, when `auto` takes it, what
+it refuses."""
 
 from __future__ import annotations
 
@@ -80,7 +81,8 @@ def test_what_means_nothing_is_refused(
 
 
 def test_the_clip_follows_from_public_figures() -> None:
-    """n epsilon / 60 where a trajectory is added or removed; the noise of replacing one is 2.1 / 1.1 times as large."""
+    """n epsilon / 60 where a trajectory is added or removed; the noise of replacing one is 2.1 /
+    1.1 times as large."""
     for n, epsilon in ((3000, 0.1), (3000, 0.2), (3000, 0.6), (100, 0.1), (10**6, 1)):
         (event,) = planned(public(), epsilon, max_importance=3).events
         assert largest_weight(event, n) == pytest.approx(np.clip(n * epsilon / 60, 2, 50), rel=0.01)
@@ -99,7 +101,8 @@ def test_the_clip_follows_from_public_figures() -> None:
 
 
 def test_the_clip_of_a_private_number_follows_from_the_noised_one() -> None:
-    """What is released is the same sums as with the clip of the noised number, named in the request."""
+    """What is released is the same sums as with the clip of the noised number, named in the
+    request."""
     asked, part = problem(return_bounds=[0, 1]), bench.public(known=False)
     plan = asked.plan(part, Budget(epsilon=10**8, delta=0))
     content = bench.Patients(4.0).draw(np.random.default_rng(1))
@@ -132,7 +135,8 @@ def test_returns_lie_where_public_figures_say() -> None:
     assert public(**ladder, horizon=2).returns(0.5) == pytest.approx((-0.25, 1.0))
     # 1 -> 0 -> 1 -> 0 -> ...: -1/4 at every second step.
     assert public(**ladder, horizon=10**6).returns(0.5) == pytest.approx((-0.25 / (1 - 0.25), 1.0))
-    # Of rewards that are never negative an episode of one step may bring nothing; of those above 1/2, that much.
+    # Of rewards that are never negative an episode of one step may bring nothing; of those above
+    # 1/2, that much.
     assert public(horizon=3, least_reward=0).returns(0.5) == pytest.approx((0, 1.75))
     assert public(horizon=3, least_reward=0.5).returns(0.5) == pytest.approx((0.5, 1.75))
     assert public(horizon=3, least_reward=-0.5).returns(1.0) == pytest.approx((-1.5, 3))
@@ -144,8 +148,8 @@ def test_returns_lie_where_public_figures_say() -> None:
 
 @pytest.mark.parametrize("known", [False, True])
 def test_answers_come_near_the_truth_and_intervals_hold_it(known: bool) -> None:
-    """Thirty repetitions of patients and noise; fewer than 20 of 30 hold with probability below 1e-4 where 87 % do, and
-    seeds are fixed."""
+    """Thirty repetitions of patients and noise; fewer than 20 of 30 hold with probability below
+    1e-4 where 87 % do, and seeds are fixed."""
     found = bench.measured(4.0, 1.0, known, repetitions=30)
     for name in ("covers_clipped", "covers_robust", "covers_behaviour", "covers_difference"):
         assert found[name] >= 2 / 3, name
@@ -188,7 +192,8 @@ def test_a_result_says_in_words_what_its_interval_covers(tmp_path: Path) -> None
 
 
 def test_an_effective_size_of_which_nothing_is_known_is_called_noise() -> None:
-    """Values may be told well where the sum of squared weights is lost in noise: its number would be that of all."""
+    """Values may be told well where the sum of squared weights is lost in noise: its number would
+    be that of all."""
     for epsilon, known in ((0.05, False), (0.2, True)):
         _, _, found = release(epsilon)
         said = found["uncertainty"]
@@ -212,8 +217,8 @@ def test_noise_is_called_noise() -> None:
 
 
 def test_what_a_plan_expects_is_about_what_comes() -> None:
-    """Of the noise alone: that of the value between the least and the most that it is for any value; widths fall as
-    epsilon grows."""
+    """Of the noise alone: that of the value between the least and the most that it is for any
+    value; widths fall as epsilon grows."""
     asked, part = problem(return_bounds=[0, 1]), bench.public(known=True)
     content = bench.Patients(4.0).draw(np.random.default_rng(2))
     before: dict[str, float] = {}

@@ -1,4 +1,5 @@
-"""Feeder and ramp limits, and events beside their baseline: asked of a release, answered, told and drawn."""
+"""Feeder and ramp limits, and events beside their baseline: asked of a release, answered, told and
+drawn."""
 
 from __future__ import annotations
 
@@ -97,7 +98,8 @@ def test_a_policy_keeps_what_a_feeder_bears_and_says_what_that_costs() -> None:
     assert told["ramp"] == pytest.approx(0.6)
     assert f"The load of all {PEOPLE} stays below its limit" in told["says"]
     assert "240 kW from step to step" in told["says"]
-    # Loads that move by themselves stray from their expectation: at most half the range of power, each.
+    # Loads that move by themselves stray from their expectation: at most half the range of power,
+    # each.
     assert 0 < told["strays"] <= np.sqrt(PEOPLE) * (5 - 0.5) / 2
 
 

@@ -1,4 +1,5 @@
-"""Readings of meters: which states they become, that one participant is one trajectory, what is refused."""
+"""Readings of meters: which states they become, that one participant is one trajectory, what is
+refused."""
 
 from __future__ import annotations
 
@@ -64,7 +65,8 @@ def at(minutes: float) -> datetime:
 
 
 def plainly(part: DrEnsemblePublic, rows: list[tuple[datetime, float]]) -> list[int] | None:
-    """The trajectory of one participant, period by period: None where there is none, or the content is refused."""
+    """The trajectory of one participant, period by period: None where there is none, or the content
+    is refused."""
     rule = part.meters
     assert rule is not None
     readings: dict[int, list[float]] = {}
@@ -139,7 +141,8 @@ def test_one_participant_moves_the_counts_by_the_sensitivity(
     another: list[tuple[datetime, float]],
     rule: dict[str, Any],
 ) -> None:
-    """Added where the number is private, replaced where it is public; whatever is missing, left out or carried."""
+    """Added where the number is private, replaced where it is public; whatever is missing, left out
+    or carried."""
     people = [ALWAYS, ALWAYS, *others]
     problem = DrEnsemble.model_validate(
         {
@@ -175,7 +178,8 @@ ROWS: list[Row] = [
 
 
 def test_every_form_of_the_same_readings_is_the_same_content() -> None:
-    """Parquet with and without zone, texts, CSV, JSON, names of any type, and states that the client made."""
+    """Parquet with and without zone, texts, CSV, JSON, names of any type, and states that the
+    client made."""
     part, here = public(gaps="end"), public(gaps="end", utc_offset="+05:45")
     expected = b"".join(canonical_bytes(read(part, ROWS)))
     names, times, kw = (list(column) for column in zip(*ROWS, strict=True))
@@ -422,7 +426,7 @@ def test_the_power_of_a_state_is_the_middle_of_its_bin_or_public() -> None:
     assert refused.value.issues[0].pointer == "/problem/power"
 
 
-# Hostile series -------------------------------------------------------------------------------------------------------
+# Hostile series -----------------------------------------------------------------------------------
 
 
 def test_times_far_apart_take_no_room() -> None:
@@ -476,7 +480,7 @@ def test_time_grows_as_n_log_n(shape: str) -> None:
     assert growth(made, call, 100_000) < LINEAR
 
 
-# Clocks ---------------------------------------------------------------------------------------------------------------
+# Clocks -------------------------------------------------------------------------------------------
 
 
 def test_clocks_that_are_put_back_and_forth() -> None:

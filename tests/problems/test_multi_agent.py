@@ -1,4 +1,5 @@
-"""Multi-agent problems: joint sensitivity, what is refused, and that multipliers come near the saddle point."""
+"""Multi-agent problems: joint sensitivity, what is refused, and that multipliers come near the
+saddle point."""
 
 from __future__ import annotations
 
@@ -73,7 +74,8 @@ def read(
 def test_all_outputs_together_move_by_at_most_one_unit(
     who: int, start: list[float], moves: list[float]
 ) -> None:
-    """A trajectory of four steps, moved by the radius in l2: the whole transcript in units of the event moves by 1."""
+    """A trajectory of four steps, moved by the radius in l2: the whole transcript in units of the
+    event moves by 1."""
     part, asked = public(), problem()
     plan = asked.plan(part, Budget(epsilon=EPSILON, delta=DELTA))
     form, outputs = asked.solver_form(plan, {})
@@ -110,7 +112,8 @@ def test_constant_derivatives_get_no_noise() -> None:
 
 
 def test_multipliers_come_near_the_saddle_point() -> None:
-    """min (a-3)² + 2(b-4)² with a + b <= 4 has the multiplier 4; the other constraint is slack there."""
+    """min (a-3)² + 2(b-4)² with a + b <= 4 has the multiplier 4; the other constraint is slack
+    there."""
     part = public(agents=[{"name": name, "lower": 0, "upper": 5, "radius": 0.2} for name in "ab"])
     asked = problem(
         constraints=["a + b - 4", "a^2 + b^2 - 12"], schedule={**SCHEDULE, "iterations": 20_000}
@@ -201,7 +204,8 @@ class Given(Noise):
 
 @pytest.mark.parametrize("missing", [False, True])
 def test_federated_agents_go_the_same_way_for_the_same_noise(missing: bool) -> None:
-    """The cloud's session and the client's own steps against the compiled loop, 200 steps of three agents."""
+    """The cloud's session and the client's own steps against the compiled loop, 200 steps of three
+    agents."""
     schedule = {**SCHEDULE, "iterations": 200}
     terms = {"agents": 3, "quorum": 2, "on_missing": "finish"}
     asked = problem(dataset=None, protocol="federated", federation=terms, schedule=schedule)
@@ -360,8 +364,8 @@ class Cloud:
 
 
 def test_a_cloud_that_tells_agents_different_things_is_found_out() -> None:
-    """In the next round by the one that was told something else, unless it is told something else for ever; then by all
-    others at the end, and by itself."""
+    """In the next round by the one that was told something else, unless it is told something else
+    for ever; then by all others at the end, and by itself."""
 
     def once(agent: int, number: int, broadcast: bytes) -> bytes:
         return (
@@ -417,11 +421,11 @@ def test_a_last_broadcast_that_cannot_be_read_is_not_believed(garbage: bytes) ->
 
 @pytest.mark.parametrize("restored", [False, True])
 def test_a_missing_agent_shows_its_last_state_to_nobody(restored: bool) -> None:
-    """Two agents that stood at the far ends of their range in round 0 and are missing then: same noise, same answers,
-    in the same session and in one that was taken up again.
+    """Two agents that stood at the far ends of their range in round 0 and are missing then: same
+    noise, same answers, in the same session and in one that was taken up again.
 
-    A state that is used again in every round would move the transcript by its distance once a round, and the price
-    is that of a trajectory whose l2 distance counts it once.
+    A state that is used again in every round would move the transcript by its distance once a
+    round, and the price is that of a trajectory whose l2 distance counts it once.
     """
     asked, plan, members, drawn = short_session()
     answers = []
@@ -434,7 +438,8 @@ def test_a_missing_agent_shows_its_last_state_to_nobody(restored: bool) -> None:
             again.restore(session.state())
             session = again
         others = {"b": STATE.pack(1.0), "c": STATE.pack(1.0)}
-        # Behind the noised outputs an answer has the multipliers, which go on from those of round 0.
+        # Behind the noised outputs an answer has the multipliers, which go on from those of round
+        # 0.
         answers.append(
             [
                 session.step(number, others, noise)[32 : -8 * len(CONSTRAINTS)]
@@ -458,7 +463,8 @@ def test_a_state_outside_of_its_range_counts_as_its_end() -> None:
 
 
 def short_session() -> Any:
-    """A federated problem of four rounds, its plan, its members a, b and c, and noise for all rounds."""
+    """A federated problem of four rounds, its plan, its members a, b and c, and noise for all
+    rounds."""
     terms = {"agents": 3, "quorum": 2, "on_missing": "finish"}
     asked = problem(
         dataset=None, protocol="federated", federation=terms, schedule={**SCHEDULE, "iterations": 4}
@@ -491,7 +497,8 @@ def short_session() -> Any:
 def test_constraints_that_floating_point_turns_into_steps_are_refused(
     constraints: list[str],
 ) -> None:
-    """With the first one, served with noise of 4e-11, states 2.4499 and 2.451 gave outputs 1.5e-8 apart, always."""
+    """With the first one, served with noise of 4e-11, states 2.4499 and 2.451 gave outputs 1.5e-8
+    apart, always."""
     part = public(agents=[{"name": name, "lower": -1, "upper": 5, "radius": 0.01} for name in "ab"])
     with pytest.raises(InvalidInput, match="exactly enough") as refused:
         problem(constraints=constraints).plan(part, Budget(epsilon=EPSILON, delta=DELTA))
@@ -499,7 +506,8 @@ def test_constraints_that_floating_point_turns_into_steps_are_refused(
 
 
 def test_an_objective_that_a_release_could_not_read_is_refused_when_it_is_registered() -> None:
-    """As it is kept it is longer than as it came: 1e9 is 1000000000. Every job on it would have failed."""
+    """As it is kept it is longer than as it came: 1e9 is 1000000000. Every job on it would have
+    failed."""
     with pytest.raises(InvalidInput, match="characters") as refused:
         read(public(), {"a": "a" + "+1e9" * 999})
     assert refused.value.issues[0].pointer == "/content/objectives/a"
@@ -508,7 +516,8 @@ def test_an_objective_that_a_release_could_not_read_is_refused_when_it_is_regist
 def test_objectives_too_large_to_compile_together_are_refused_when_they_are_registered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A release would fail of them (44 agents can do that with 4,000 characters each), and so tell what is in them."""
+    """A release would fail of them (44 agents can do that with 4,000 characters each), and so tell
+    what is in them."""
     most = {name: " + ".join(f"({name} + {k})^63" for k in range(1, 4)) for name in "abc"}
     content = read(public(), most)
     asked = problem()
@@ -655,7 +664,7 @@ def test_agents_without_a_range_or_a_name_of_their_own_are_refused(
         public(agents=agents)
 
 
-# How far the noise moves it -----------------------------------------------------------------------------------------
+# How far the noise moves it -----------------------------------------------------------------------
 
 
 def test_intervals_of_values_hold_them_as_often_as_they_say() -> None:

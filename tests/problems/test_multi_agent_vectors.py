@@ -1,4 +1,5 @@
-"""Multi-agent problems whose states are vectors in sets: sensitivity by block, projections, agents and the cloud."""
+"""Multi-agent problems whose states are vectors in sets: sensitivity by block, projections, agents
+and the cloud."""
 
 from __future__ import annotations
 
@@ -77,7 +78,7 @@ def read(part: MultiAgentPublic, initial: Any = None) -> Content:
     )
 
 
-# Projections ---------------------------------------------------------------------------------------------------------
+# Projections --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["budget", "ball"])
@@ -141,7 +142,7 @@ def test_a_step_beyond_all_numbers_ends_in_the_set() -> None:
         assert ((states >= 0) & (states <= 1)).all()
 
 
-# Sensitivity ---------------------------------------------------------------------------------------------------------
+# Sensitivity --------------------------------------------------------------------------------------
 
 
 @given(
@@ -153,7 +154,8 @@ def test_a_step_beyond_all_numbers_ends_in_the_set() -> None:
 def test_all_outputs_together_move_by_at_most_one_unit(
     who: int, start: list[float], moves: list[float]
 ) -> None:
-    """Three steps of one agent's vector, moved by its radius in l2 over all of them: the transcript moves by 1."""
+    """Three steps of one agent's vector, moved by its radius in l2 over all of them: the transcript
+    moves by 1."""
     part, asked = public(), problem()
     plan = asked.plan(part, BUDGET)
     form, outputs = asked.solver_form(plan, {})
@@ -179,7 +181,8 @@ def test_all_outputs_together_move_by_at_most_one_unit(
 
 
 def test_the_noise_of_a_vector_is_of_its_norm_and_not_of_a_coordinate() -> None:
-    """Of one sum over d coordinates the unit is radius times sqrt(d): with that of one coordinate it would be less."""
+    """Of one sum over d coordinates the unit is radius times sqrt(d): with that of one coordinate
+    it would be less."""
     agents = [
         {"name": "ev", "dimension": 9, "lower": 0, "upper": 1, "radius": 0.5},
         {**AGENTS[2], "radius": 1e-3},
@@ -219,7 +222,7 @@ def test_ranges_are_cut_to_what_sets_and_constraints_allow() -> None:
             assert sign * (x.value[place] - box[name][end]) >= -1e-6
 
 
-# The way that states go ----------------------------------------------------------------------------------------------
+# The way that states go ---------------------------------------------------------------------------
 
 
 def test_without_noise_it_finds_the_saddle_point_of_the_sets() -> None:
@@ -354,7 +357,7 @@ def _box(plan: Any, name: str) -> tuple[Any, Any]:
     return ends[:, 0], ends[:, 1]
 
 
-# What is refused -----------------------------------------------------------------------------------------------------
+# What is refused ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -428,11 +431,12 @@ def test_plans_of_states_of_one_number_keep_their_form() -> None:
     assert len(plan.parameters["units"]) == 1 + 2
 
 
-# Many agents ---------------------------------------------------------------------------------------------------------
+# Many agents --------------------------------------------------------------------------------------
 
 
 def test_two_thousand_agents_share_a_sum() -> None:
-    """More is refused at once; the price that all see is near that of the mean agent, which all are."""
+    """More is refused at once; the price that all see is near that of the mean agent, which all
+    are."""
     count = 2000
     agents = [{"name": f"a{k}", "lower": 0, "upper": 4, "radius": 0.5} for k in range(count)]
     part = public(agents=agents)

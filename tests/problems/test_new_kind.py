@@ -1,8 +1,10 @@
-"""A new kind needs its folder, one line, one test and one page: a toy kind is put into a copy of the tree and used.
+"""A new kind needs its folder, one line, one test and one page: a toy kind is put into a copy of
+the tree and used.
 
-In the copy there is no other kind. So everything that is used here also shows that it rests on none of them, and
-processes are warm soon. What is made from the contract is not made again for the Python SDK, which asks the service
-for what it does not know; of the TypeScript SDK the types are, and nothing else.
+In the copy there is no other kind. So everything that is used here also shows that it rests on none
+of them, and processes are warm soon. What is made from the contract is not made again for the
+Python SDK, which asks the service for what it does not know; of the TypeScript SDK the types are,
+and nothing else.
 """
 
 from __future__ import annotations
@@ -163,7 +165,8 @@ def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path
         discreet(service, "rehearse", str(file), "--epsilon", "1", "--epsilon", "100", "--json")
     )
     check_ladder(rehearsed["result"], (1, 100))
-    # The Python SDK, to which this kind is new: JSON and columns are told apart by the service's contract.
+    # The Python SDK, to which this kind is new: JSON and columns are told apart by the service's
+    # contract.
     with service.client() as client:
         assert "toy_sum" not in KINDS
         fields = {"numbers": np.array([1, 2, 3, 9])}
@@ -264,7 +267,8 @@ def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path
 
 
 def check_ladder(result: dict[str, Any], epsilons: tuple[float, ...]) -> None:
-    """The errors of a Laplace sum of sensitivity 9, 20 runs each: their median is 9 ln 2 / epsilon."""
+    """The errors of a Laplace sum of sensitivity 9, 20 runs each: their median is 9 ln 2 /
+    epsilon."""
     rows = result["rows"]
     assert [(row["method"], row["epsilon"], row["quantity"], row["runs"]) for row in rows] == [
         ("toy_sum", epsilon, "total", 20) for epsilon in epsilons
@@ -337,6 +341,7 @@ def test_a_kind_of_one_folder_keeps_the_contract_and_is_documented(
 
 
 KEPT = (
-    "sum_is_near or every_folder or its_page or and_the_page or example_runs or in_the_navigation or asked_again"
+    "sum_is_near or every_folder or its_page or and_the_page or example_runs or in_the_navigation "
+    "or asked_again"
     " or declares"
 )

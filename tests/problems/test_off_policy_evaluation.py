@@ -1,4 +1,5 @@
-"""Off-policy evaluation: what one trajectory moves, what is refused, and that answers come near the truth."""
+"""Off-policy evaluation: what one trajectory moves, what is refused, and that answers come near the
+truth."""
 
 from __future__ import annotations
 
@@ -131,8 +132,8 @@ def test_one_trajectory_moves_clipped_statistics_by_at_most_the_clip(
 
 
 def test_gaussian_noise_on_histograms_is_of_their_l2_sensitivity() -> None:
-    """A large delta makes the Gaussian the better one: sqrt 2 units added, sqrt 6 replaced (visits and rewards), and
-    1 and sqrt 2 where rewards are public."""
+    """A large delta makes the Gaussian the better one: sqrt 2 units added, sqrt 6 replaced (visits
+    and rewards), and 1 and sqrt 2 where rewards are public."""
     budget, unit = Budget(epsilon=EPSILON, delta=10**17), 1 << 24
     known = {"topology": LOOP, "rewards": [1, 0, 2]}
     for part, square in (
@@ -147,10 +148,11 @@ def test_gaussian_noise_on_histograms_is_of_their_l2_sensitivity() -> None:
 
 
 def step_of(method: str, event: Any, others: int) -> Any:
-    """A sampler of one step's weights, `others` trajectories at the one end of the clip and one more at the other.
+    """A sampler of one step's weights, `others` trajectories at the one end of the clip and one
+    more at the other.
 
-    Begun where the dual weight is large and importance ratios make the primal gradient all of it, a trajectory's
-    clipped gradient is the clip, its sign the ratio's side.
+    Begun where the dual weight is large and importance ratios make the primal gradient all of it, a
+    trajectory's clipped gradient is the clip, its sign the ratio's side.
     """
     features: Features = Identity(1, 1.0)
     rows = [
@@ -191,7 +193,8 @@ def step_of(method: str, event: Any, others: int) -> Any:
 
 
 def test_a_minibatch_step_holds_and_half_its_noise_is_caught() -> None:
-    """The kernel that runs, at the iterate that is worst: composition lets the adversary choose it."""
+    """The kernel that runs, at the iterate that is worst: composition lets the adversary choose
+    it."""
     event = calibration.poisson_subsampled_gaussian(
         1.0, 2 * EPSILON, DELTA, probability=0.5, steps=1, relation="add_remove", neighbours="x"
     )
@@ -206,7 +209,8 @@ def test_a_minibatch_step_holds_and_half_its_noise_is_caught() -> None:
 
 
 def test_one_draw_of_a_gradient_step_is_clipped_at_both_ends() -> None:
-    """Replacing the drawn trajectory moves a step by at most two clips: the distance that the calibration uses."""
+    """Replacing the drawn trajectory moves a step by at most two clips: the distance that the
+    calibration uses."""
     quiet = calibration.one_draw_gaussian(
         1.0, 100 * EPSILON, DELTA, population=1, steps=1, neighbours="x"
     )
@@ -217,7 +221,8 @@ def test_one_draw_of_a_gradient_step_is_clipped_at_both_ends() -> None:
 
 
 def test_gpope_is_calibrated_by_the_true_curve() -> None:
-    """vectors.json: sigma 1.0799, .9791, .9407 at (.1, 1e-5) with N = m; Lemma 1's .5704 is not enough."""
+    """vectors.json: sigma 1.0799, .9791, .9407 at (.1, 1e-5) with N = m; Lemma 1's .5704 is not
+    enough."""
     for m, sigma in ((100_000, 1.0799), (300_000, 0.9791), (500_000, 0.9407)):
         plan = problem(method="gradient", clip=3).plan(
             public(trajectories=m), Budget(epsilon=EPSILON // 10, delta=DELTA)
@@ -227,7 +232,7 @@ def test_gpope_is_calibrated_by_the_true_curve() -> None:
         assert 0.99 * sigma < event.scale / 3 <= sigma * 1.001
 
 
-# Datasets ---------------------------------------------------------------------------------------------------------
+# Datasets -----------------------------------------------------------------------------------------
 
 
 @given(OTHERS, st.randoms(), st.booleans())
@@ -252,7 +257,8 @@ def test_neither_order_nor_names_nor_format_matter(
 def test_owners_are_told_apart_by_any_column(
     trajectories: list[Any], random: Any, words: bool, shuffled: bool
 ) -> None:
-    """Numbers in order are not looked up one by one; where they are in disorder, or words, they are."""
+    """Numbers in order are not looked up one by one; where they are in disorder, or words, they
+    are."""
     part = public()
     rows = rows_of(trajectories)
     first = b"".join(canonical_bytes(read(part, rows)))
@@ -436,7 +442,7 @@ def test_plans_say_when_there_are_too_few_trajectories() -> None:
     assert "too few" not in many[0]
 
 
-# Answers ----------------------------------------------------------------------------------------------------------
+# Answers ------------------------------------------------------------------------------------------
 
 
 def solved(
@@ -466,7 +472,8 @@ def test_moments_find_the_values(extra: dict[str, Any]) -> None:
 
 
 def test_off_policy_moments_weigh_by_the_ratio() -> None:
-    """Behaviour goes left or right at even odds for 0 or 2; the target goes right at 3/4: worth 1.5."""
+    """Behaviour goes left or right at even odds for 0 or 2; the target goes right at 3/4: worth
+    1.5."""
     left, right = [(0, STATES, 0.0)], [(0, STATES, 2.0)]
     rows = [
         *rows_of([left] * 1000, behaviour=0.5, target=0.25),
@@ -499,8 +506,8 @@ def test_other_methods_come_near(method: str, extra: dict[str, Any], tolerance: 
 
 
 def test_a_minibatch_with_too_much_noise_predicts_nothing_rather_than_noise() -> None:
-    """Twenty trajectories at epsilon 1: default steps are so short that the answer is nearly that of predicting 0;
-    the same steps without regard to the noise are far off."""
+    """Twenty trajectories at epsilon 1: default steps are so short that the answer is nearly that
+    of predicting 0; the same steps without regard to the noise are far off."""
     part, rows = public(trajectories=20), rows_of([GOOD] * 20)
     short = solved(part, rows, Noise.seeded(5), EPSILON, method="minibatch")["values"]
     long = solved(part, rows, Noise.seeded(5), EPSILON, method="minibatch", step_size=TABULAR_STEP)[
@@ -543,8 +550,9 @@ def test_any_release_gives_finite_bounded_values(noisy: list[int]) -> None:
 
 
 def test_features_are_never_all_in_memory() -> None:
-    """100 long trajectories and 1,000 Fourier features: all features of both ends would be 320 MB, and with a content
-    of a sixtieth of what may be registered more than a child's memory. The release of two steps takes a few MB."""
+    """100 long trajectories and 1,000 Fourier features: all features of both ends would be 320 MB,
+    and with a content of a sixtieth of what may be registered more than a child's memory. The
+    release of two steps takes a few MB."""
     part = public(features=3, horizon=1000)
     generator = np.random.default_rng(0)
     count = 20_000
@@ -578,7 +586,8 @@ def test_features_of_a_row_do_not_depend_on_other_rows() -> None:
 
 
 def test_states_of_raw_size_are_named() -> None:
-    """Ages as they are, under features that are bounded by 1: the plan says what becomes of them."""
+    """Ages as they are, under features that are bounded by 1: the plan says what becomes of
+    them."""
     features = {"type": "identity", "bound": 100}
     budget = Budget(epsilon=EPSILON, delta=DELTA)
     raw = problem(features={"type": "identity"}, initial=[[0.5], [63.0]])
@@ -655,7 +664,8 @@ def test_no_last_bits_of_float_noise_are_released(
 
 
 def test_a_penalty_that_rounding_swallows_is_refused() -> None:
-    """With 5e-324 the equations were singular exactly where some state was never visited, and the job failed."""
+    """With 5e-324 the equations were singular exactly where some state was never visited, and the
+    job failed."""
     asked = {"method": "dp_lsl", "regularization": 5e-324}
     with pytest.raises(InvalidInput, match="at least") as refused:
         problem(**asked).plan(public(), Budget(epsilon=EPSILON, delta=DELTA))
@@ -670,7 +680,8 @@ def test_a_penalty_that_rounding_swallows_is_refused() -> None:
 
 @pytest.mark.parametrize(("field", "least"), [("sampling", 1e-9), ("clip", 1e-9)])
 def test_what_doubles_do_not_tell_apart_is_refused(field: str, least: float) -> None:
-    """Gaps of samples are made of 53 bits, and squares of tiny vectors are 0: neither would be what is charged."""
+    """Gaps of samples are made of 53 bits, and squares of tiny vectors are 0: neither would be what
+    is charged."""
     body = {
         "kind": "off_policy_evaluation",
         "dataset": "dst_1",

@@ -1,4 +1,5 @@
-"""Off-policy evaluation says how far noise may have moved its answers, from what was released alone."""
+"""Off-policy evaluation says how far noise may have moved its answers, from what was released
+alone."""
 
 from __future__ import annotations
 
@@ -132,8 +133,9 @@ def held(found: list[dict[str, Any]], field: str, truth: Any) -> float:
 def test_intervals_of_moments_hold_what_they_say(
     data: tuple[OffPolicyPublic, Any], delta: int
 ) -> None:
-    """Sixty seeded releases: nominal 90 %; fewer than 75 % of 60 hold with a probability below 1e-3 where 88 % do, and
-    seeds are fixed. The answer is nearer to the unnoised one than half an interval, in the mean."""
+    """Sixty seeded releases: nominal 90 %; fewer than 75 % of 60 hold with a probability below 1e-3
+    where 88 % do, and seeds are fixed. The answer is nearer to the unnoised one than half an
+    interval, in the mean."""
     truth = unnoised(data)
     found = list(results(data, 0.5, 60, delta))
     assert not any(one["uncertainty"]["mostly_noise"] for one in found)
@@ -194,8 +196,8 @@ def test_noise_is_called_noise() -> None:
 
 
 def test_intervals_hold_states_that_nobody_was_in() -> None:
-    """A cycle of which half is never reached, each step of which pays 1, publicly: states there are worth 0 without
-    noise, and something in nearly every draw."""
+    """A cycle of which half is never reached, each step of which pays 1, publicly: states there are
+    worth 0 without noise, and something in nearly every draw."""
     states, reached, discount = 24, 12, 0.9
     rows = [
         {
@@ -328,7 +330,8 @@ def test_a_constant_is_the_mean_reward_within_its_interval(known: dict[str, Any]
 
 
 def test_steps_begin_at_the_constant_where_no_episode_ends() -> None:
-    """With noise that leaves the steps nothing the answer is the constant value, and nothing where episodes may end."""
+    """With noise that leaves the steps nothing the answer is the constant value, and nothing where
+    episodes may end."""
     part, content = continuing(trajectories=PEOPLE)
     exact = float(content["reward"].mean()) / 0.1
     quick = {"method": "minibatch", "steps": 200}
@@ -387,7 +390,7 @@ def test_what_a_constant_needs_is_refused_with_its_field() -> None:
         published(ends, topology=None, continuing=True)
 
 
-# What plans expect ----------------------------------------------------------------------------------------------------
+# What plans expect --------------------------------------------------------------------------------
 
 
 def expected(
@@ -399,8 +402,8 @@ def expected(
 
 
 def test_what_a_plan_expects_is_about_what_comes() -> None:
-    """Half the width of the intervals that come, over thirty seeded releases, within a factor of three:
-    rewards are at ends alone, where the model has them in each step."""
+    """Half the width of the intervals that come, over thirty seeded releases, within a factor of
+    three: rewards are at ends alone, where the model has them in each step."""
     public, _ = KNOWN
     for epsilon in (0.5, 2.0):
         told = expected(public, epsilon)
@@ -505,7 +508,7 @@ def test_a_release_keeps_the_cap_that_its_plan_chose() -> None:
     assert sums[0] == 200 * int(2 / plan.parameters["max_importance"] * (1 << 24))
 
 
-# What people see ------------------------------------------------------------------------------------------------------
+# What people see ----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

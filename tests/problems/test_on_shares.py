@@ -1,5 +1,6 @@
-"""`protocol: mpc` of coupled quadratic programs at the service: simulation, plan, and the operator's side of a session.
-Computations between processes are in tests/clients/mpc, whole sessions in tests/rpc/test_on_shares.py."""
+"""`protocol: mpc` of coupled quadratic programs at the service: simulation, plan, and the
+operator's side of a session. Computations between processes are in tests/clients/mpc, whole
+sessions in tests/rpc/test_on_shares.py."""
 
 from __future__ import annotations
 
@@ -132,8 +133,8 @@ def answer(identity: Identity, bound: bytes, broadcast: bytes, kept: Any) -> byt
 def test_the_rehearsal_goes_from_opening_to_what_is_released(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It is run before a child gives up its rights, so that nothing is loaded later: each part of a session must be in
-    it, and in a session that was restored, as another process has it."""
+    """It is run before a child gives up its rights, so that nothing is loaded later: each part of a
+    session must be in it, and in a session that was restored, as another process has it."""
     called = []
 
     def watch(name: str) -> None:
@@ -155,7 +156,8 @@ def test_the_rehearsal_goes_from_opening_to_what_is_released(
 def test_the_rehearsal_notices_what_it_comes_to(
     monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
-    """Summands that do not add up to the operator's figures, and an end that somebody has not signed."""
+    """Summands that do not add up to the operator's figures, and an end that somebody has not
+    signed."""
     if broken == "unseal":
         monkeypatch.setattr(keys, "unseal", lambda *given: [0])
     else:

@@ -95,7 +95,8 @@ def test_its_own_example_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_methods_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that apply, compared with one answer: that of the problem as it was asked, at epsilon 1000."""
+    """All that apply, compared with one answer: that of the problem as it was asked, at epsilon
+    1000."""
     monkeypatch.setattr(rehearsals, "MOST_RUNS", 3)
     asked, result = rehearsed("off_policy_evaluation", epsilons=[6])
     rows = {row["method"]: row for row in result["rows"] if row["quantity"] == "policy_value"}
@@ -114,7 +115,8 @@ def test_a_row_is_the_same_whatever_else_is_on_the_ladder(monkeypatch: pytest.Mo
 
 
 def test_methods_have_colours_of_their_own_and_what_tells_nothing_says_so() -> None:
-    """An answer of 0 is as good as the last method's; the first has one interval, at one epsilon."""
+    """An answer of 0 is as good as the last method's; the first has one interval, at one
+    epsilon."""
     row = {
         "quantity": "value",
         "delta": 0.0,
@@ -139,7 +141,8 @@ def test_methods_have_colours_of_their_own_and_what_tells_nothing_says_so() -> N
         len({lines[name]["color"] for name in ("moments", "minibatch", "dp_lsw", "answering 0")})
         == 4
     )
-    # One hue each: the blue of the first is not next to another blue, on a light page or a dark one.
+    # One hue each: the blue of the first is not next to another blue, on a light page or a dark
+    # one.
     hues = [
         colorsys.rgb_to_hsv(*bytes.fromhex(one["color"][1:]))[0]
         for one in lines.values()
@@ -255,7 +258,8 @@ def test_a_kind_without_datasets_is_refused() -> None:
 
 @pytest.mark.parametrize("kind", DATASETS)
 def test_an_example_fits_every_public_part(kind: str) -> None:
-    """A plan is made of it, and another one where half is left to spend: each spends what it says, and no more."""
+    """A plan is made of it, and another one where half is left to spend: each spends what it says,
+    and no more."""
     planned = 0
     for public in publics(kind):
         body = KINDS[kind].example_for(public)

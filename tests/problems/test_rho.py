@@ -1,4 +1,5 @@
-"""Budgets in rho: what a plan costs never exceeds them, and the mechanism is the one of which most jobs fit."""
+"""Budgets in rho: what a plan costs never exceeds them, and the mechanism is the one of which most
+jobs fit."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def test_a_plan_keeps_its_rho_and_hardly_less(name: str, rho: str) -> None:
     assert sum((event.price() for event in plan.events), Price.zero()) == plan.total
     assert budget.rho is not None
     assert budget.rho * (1 - RHO_TOLERANCE) <= plan.total.rho <= budget.rho
-    # mu² = 2 rho is a Gaussian's; on the unit grid its curve may lie lower, and never above what any rho implies.
+    # mu² = 2 rho is a Gaussian's; on the unit grid its curve may lie lower, and never above what
+    # any rho implies.
     epsilon = plan.total.epsilon / EPSILON_UNIT
     assert gaussian_delta(epsilon, math.sqrt(2 * float(rho))) == pytest.approx(
         1e-6, rel=0.05 if epsilon < 1 else 2
@@ -48,7 +50,8 @@ def test_a_plan_keeps_its_rho_and_hardly_less(name: str, rho: str) -> None:
 def test_noisy_steps_keep_it_too_and_few_plans_are_made(
     steps: int, sampling: float, rho: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A plan of a million steps takes transforms of a million points: what is searched for is found in a few."""
+    """A plan of a million steps takes transforms of a million points: what is searched for is found
+    in a few."""
     kind = KINDS["off_policy_evaluation"]
     problem, dataset, _ = read_example(kind)
     assert dataset is not None
@@ -68,7 +71,8 @@ def test_noisy_steps_keep_it_too_and_few_plans_are_made(
 
 
 def test_many_jobs_of_one_rho_have_less_noise_than_of_the_epsilon_that_costs_as_much() -> None:
-    """500 trips, 100 jobs under (1, 1e-6): the filter counts rho, of which a Gaussian needs half as much."""
+    """500 trips, 100 jobs under (1, 1e-6): the filter counts rho, of which a Gaussian needs half as
+    much."""
     problem, _, _ = read_example(KINDS["routing"])
     problem = problem.model_copy(update={"max_trips_per_person": 500})
     public = RoutingPublic(unit="person", zones=2, periods=30, period_minutes=60)

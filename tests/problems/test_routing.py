@@ -173,7 +173,8 @@ def test_a_person_with_fractions_moves_the_counts_by_the_clip_in_counts(
 
 
 def test_with_fractions_everything_is_told_in_trips() -> None:
-    """The same trips: the same noise in trips, the same demand without noise; and fractions are kept."""
+    """The same trips: the same noise in trips, the same demand without noise; and fractions are
+    kept."""
     budget = Budget(epsilon=10**9, delta=0)
     rows = [{"period": period, "origin": 1, "destination": 2, "count": 3.25} for period in range(4)]
     whole, fine = public(), public(trip_scale=100)
@@ -231,7 +232,8 @@ def test_public_bounds_are_in_trips() -> None:
 
 
 def test_a_record_is_shortened_to_its_norm_and_hardly_below() -> None:
-    """500 trips over 20 pairs have the norm 112; of one trip a pair as many stay as the norm has room for."""
+    """500 trips over 20 pairs have the norm 112; of one trip a pair as many stay as the norm has
+    room for."""
     pairs = np.array([(a, b) for a in range(1, 6) for b in range(1, 6) if a != b], dtype=np.int64)
     rows = np.concatenate([np.zeros((20, 1), np.int64), pairs, np.full((20, 1), 25)], axis=1)
     assert np.array_equal(shorten(rows, np.array([0, 20]), 112), rows)  # 20·25² = 12,500
@@ -269,13 +271,13 @@ def test_the_plan_says_which_bound_suits() -> None:
         in says
     )
     assert (
-        "with a delta, 1e-06 for instance, there is less noise with a max_norm_per_person of at most 167"
-        in noise(1, 0)[1]
+        "with a delta, 1e-06 for instance, there is less noise with a max_norm_per_person of at "
+        "most 167" in noise(1, 0)[1]
     )
     says = noise(1, 0, max_norm_per_person=112)[1]
     assert (
-        "max_norm_per_person 112 does no more than cut trips with delta 0; with a delta, 1e-06 for instance"
-        in says
+        "max_norm_per_person 112 does no more than cut trips with delta 0; with a delta, 1e-06 for "
+        "instance" in says
     )
     assert (
         "max_norm_per_person" not in noise(1, 0, max_norm_per_person=20)[1]
@@ -289,8 +291,8 @@ def test_the_plan_says_which_bound_suits() -> None:
 def test_the_bound_that_is_advised_is_one_that_helps(
     most: int, bound: int | None, delta: float
 ) -> None:
-    """With it there is less noise, with one more there is not, and it leaves a person all trips, of a pair each; where
-    there is no such bound nothing is said."""
+    """With it there is less noise, with one more there is not, and it leaves a person all trips, of
+    a pair each; where there is no such bound nothing is said."""
     part = public(unit="person", zones=9)
     asked: dict[str, Any] = {"network": bodies.network(9), "max_trips_per_person": most}
 
@@ -306,7 +308,8 @@ def test_the_bound_that_is_advised_is_one_that_helps(
 
 
 def test_a_record_beyond_64_bits_is_clipped_like_any_other() -> None:
-    """Five million rows of a million trips each fit into an upload; 2e6 times their sum does not fit into 64 bits."""
+    """Five million rows of a million trips each fit into an upload; 2e6 times their sum does not
+    fit into 64 bits."""
     trips = np.array([[0, 1, 2, 2 * 10**13], [0, 2, 1, 10**13], [1, 1, 2, 10**13]], dtype=np.int64)
     clipped = clip(trips, np.array([0, 3]), 10**6)[:, 3]
     assert clipped.tolist() == [500_000, 250_000, 250_000]
@@ -333,8 +336,8 @@ def test_a_gradient_that_could_come_to_the_limit_of_time_is_refused() -> None:
 
 @pytest.mark.parametrize("time", [1.0, 1e9])
 def test_steps_of_the_gradient_stay_near_the_routing(time: float) -> None:
-    """Where latencies are so long that one step goes 1e9 times beyond any routing, a projection might fail, which would
-    tell about the trips: such a problem is refused from public figures."""
+    """Where latencies are so long that one step goes 1e9 times beyond any routing, a projection
+    might fail, which would tell about the trips: such a problem is refused from public figures."""
     links = [
         {"tail": tail, "head": head, "free_flow_time": time, "capacity": 100}
         for tail in (1, 2, 3)
@@ -354,7 +357,8 @@ def test_steps_of_the_gradient_stay_near_the_routing(time: float) -> None:
 
 
 def test_pairs_without_trips_get_noise() -> None:
-    """Of 20 releases of nothing each pair is beyond 0 in some; noise of scale 10 is 0 with probability .05."""
+    """Of 20 releases of nothing each pair is beyond 0 in some; noise of scale 10 is 0 with
+    probability .05."""
     asked, part, noise = problem(), public(), Noise.seeded(6)
     plan = asked.plan(part, Budget(epsilon=EPSILON, delta=0))
     nothing = read(part, [])
@@ -438,7 +442,8 @@ def test_empty_data_give_a_result() -> None:
 
 
 def test_the_noise_is_that_of_the_plan() -> None:
-    """The root mean square of 24,000 draws is within 1 % of its mean (one deviation); half the noise is 50 % off."""
+    """The root mean square of 24,000 draws is within 1 % of its mean (one deviation); half the
+    noise is 50 % off."""
     asked = problem()
     plan = asked.plan(public(), Budget(epsilon=EPSILON, delta=0))
     content = read(public(), [{"period": 0, "origin": 1, "destination": 2, "count": 500}])
@@ -488,7 +493,8 @@ def test_plans_are_refused_by_field(
 
 
 def test_links_have_their_own_latency_and_fixed_cost() -> None:
-    """Of 6 trips from 1 to 2: times 10 + y of a link, 2 + y + 5 of one with a toll: they level at 11.5."""
+    """Of 6 trips from 1 to 2: times 10 + y of a link, 2 + y + 5 of one with a toll: they level at
+    11.5."""
     links = [
         {"tail": 1, "head": 2, "free_flow_time": 10, "capacity": 10},
         {
@@ -527,7 +533,8 @@ def test_links_have_their_own_latency_and_fixed_cost() -> None:
 
 
 def test_sioux_falls_costs_under_a_millionth_at_epsilon_a_tenth() -> None:
-    """Median over 20 releases of the extra travel time on the true mean demand: must be under 1e-4 %."""
+    """Median over 20 releases of the extra travel time on the true mean demand: must be under 1e-4
+    %."""
     body = json.loads((ROOT / "examples/routing-sioux-falls.json").read_text())
     spec = body["problem"].pop("dataset")
     part = RoutingPublic.model_validate(spec["public"])
@@ -651,7 +658,8 @@ def test_large_fields_become_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_refusing_zones_that_nothing_joins_takes_no_memory() -> None:
-    """1,000 zones have a million pairs, and 3,000 nine: a body of a hundred bytes would have had the API list them."""
+    """1,000 zones have a million pairs, and 3,000 nine: a body of a hundred bytes would have had
+    the API list them."""
     roads = RoadNetwork(nodes=1000, links=())
     tracemalloc.start()
     found = roads.issues(1000)

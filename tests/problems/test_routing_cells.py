@@ -1,4 +1,5 @@
-"""Rows that are summed into their cells at once are those that the columns' readers would have summed, or refused."""
+"""Rows that are summed into their cells at once are those that the columns' readers would have
+summed, or refused."""
 
 from __future__ import annotations
 

@@ -84,8 +84,8 @@ def test_what_closing_changes_is_the_difference_on_the_same_release() -> None:
 
 @pytest.mark.parametrize("objective", ["system_optimum", "user_equilibrium"])
 def test_intervals_of_changes_hold(objective: str) -> None:
-    """Of 120 releases 90 %, so that fewer than 94 hold once in 50,000 (binomial); `benchmarks/coverage_closing.py`
-    looks at 200 towns."""
+    """Of 120 releases 90 %, so that fewer than 94 hold once in 50,000 (binomial);
+    `benchmarks/coverage_closing.py` looks at 200 towns."""
     case = asked(closed_links=[2, 3], objective=objective, latency={"type": "bpr"})
     exact = json.loads(json.dumps(_exact(case)))["total_travel_time_change"]
     held = 0
@@ -109,7 +109,8 @@ def test_an_answer_names_closed_roads_and_its_law() -> None:
     problem = {"kind": "routing", "network": NAMED, "objective": "user_equilibrium"}
     first, change, law, *_ = headlines_of(problem, found)
     assert first.text.startswith(
-        "With Main (Inn → Mill) and Main (back) (Mill → Inn) closed, all trips of a period together take "
+        "With Main (Inn → Mill) and Main (back) (Mill → Inn) closed, all trips of a period "
+        "together take "
     )
     assert change.text.startswith("Closing adds ")
     assert "90 %) minutes to what the same trips take on all roads, " in change.text

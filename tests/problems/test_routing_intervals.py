@@ -1,4 +1,5 @@
-"""Intervals of routing: what they cover, when they are not given, and what to expect before anything is released."""
+"""Intervals of routing: what they cover, when they are not given, and what to expect before
+anything is released."""
 
 from __future__ import annotations
 
@@ -50,8 +51,9 @@ TRIPS = [[0, 400, 30], [500, 0, 200], [-3, 10, 0]]
     [("Sioux Falls, 3 of 10 pairs", 0.1), ("Sioux Falls, table, BPR equilibrium", 0.025)],
 )
 def test_intervals_hold_what_they_are_of(truth: str, epsilon: float) -> None:
-    """Numbers of one release hang together, so this only fails where coverage is far off (below .82 of 40 x 76 link
-    flows was .57 to .87 of the recipes that fail); a total alone has a binomial bound."""
+    """Numbers of one release hang together, so this only fails where coverage is far off (below .82
+    of 40 x 76 link flows was .57 to .87 of the recipes that fail); a total alone has a binomial
+    bound."""
     rows = {row["quantity"]: row for row in measured(chosen(truth, epsilon), RELEASES)}
     assert rows.keys() == {"demand", "link_flows", "total_travel_time"}
     assert 0.86 < rows["link_flows"]["coverage"] < 0.97
@@ -110,7 +112,8 @@ def test_a_result_of_nothing_but_noise_says_so() -> None:
 
 
 def test_pairs_may_be_noise_where_the_flows_are_known() -> None:
-    """Pairs have .6 times as much noise as trips, and some rows more than that, links carry hundreds of them."""
+    """Pairs have .6 times as much noise as trips, and some rows more than that, links carry
+    hundreds of them."""
     case = chosen("Sioux Falls, table", 0.025)
     found = finished(case, Noise.seeded(1))["uncertainty"].value()
     assert np.mean(found["noise_dominates"]["demand"]) > 0.3
@@ -122,7 +125,8 @@ def test_one_busy_pair_is_no_noise_whatever_the_others_are() -> None:
     shown = solved([[0, 4000, 0], [0, 0, 0], [0, 0, 0]])
     found = shown["uncertainty"]["noise_dominates"]
     assert found["demand"] == [False, True, True]
-    # From zones 2 and 3, but for one on the way of the busy pair. What no pair uses has neither flow nor noise.
+    # From zones 2 and 3, but for one on the way of the busy pair. What no pair uses has neither
+    # flow nor noise.
     assert np.flatnonzero(found["link_flows"]).tolist() == [3, 4, 6]
     assert not shown["uncertainty"]["mostly_noise"]
     alone = solved([[0, 40, 0], [0, 0, 0], [0, 0, 0]], epsilon=1)["uncertainty"]
@@ -134,7 +138,8 @@ def test_one_busy_pair_is_no_noise_whatever_the_others_are() -> None:
 
 
 def test_the_middle_of_the_total_is_of_the_counts_before_their_projection() -> None:
-    """Projecting takes 120 from each of five pairs, which says nothing of them: the roads are as full as they were."""
+    """Projecting takes 120 from each of five pairs, which says nothing of them: the roads are as
+    full as they were."""
     trips = np.array([[0, 4000, -600], [4000, 0, 4000], [4000, 4000, 0]])
     shown = solved(trips, epsilon=1)
     upper = shown["uncertainty"]["values"]["total_travel_time"]["upper"]
@@ -188,7 +193,8 @@ def test_shares_of_the_gradient_have_the_noise_that_they_were_given() -> None:
         (row,) = measured(case, 20)
         held.append(row["coverage"])
         noisy.append(row["noise"])
-    # 20 releases of 6 pairs and 12 links, each share with noise of its own; what lies at an end is held more often.
+    # 20 releases of 6 pairs and 12 links, each share with noise of its own; what lies at an end is
+    # held more often.
     assert min(held) > stats.binom.ppf(ALARM, 20 * 72, 0.9) / (20 * 72)
     assert noisy == [0, 1]
 
@@ -204,7 +210,7 @@ def test_the_reach_of_noise_is_its_quantile() -> None:
             assert event.reach(level) == np.flatnonzero(within >= level)[0]
 
 
-# Before anything is released -----------------------------------------------------------------------------------------
+# Before anything is released ----------------------------------------------------------------------
 
 
 def planned(asked: Routing, epsilon: float = 0.1, **figures: Any) -> tuple[RoutingPublic, Any]:
@@ -258,7 +264,8 @@ def test_what_is_expected_of_an_even_demand_is_what_it_gets(
     "truth", ["Sioux Falls, table", "Sioux Falls, table, BPR equilibrium", "grid, lognormal"]
 )
 def test_what_is_expected_of_the_total_is_kept_in_its_unit_and_in_per_cent(truth: str) -> None:
-    """Of trips that fall with distance and of such that do not; and with what is known of them, it is what they get."""
+    """Of trips that fall with distance and of such that do not; and with what is known of them, it
+    is what they get."""
     case = chosen(truth, 0.1)
     asked, released = (
         case.problem,
@@ -284,7 +291,8 @@ def flows_of(case: Case, released: Any) -> Any:
 
 
 def test_where_hardly_any_pair_has_trips_projection_takes_noise_away() -> None:
-    """Half of the pairs without any: the errors of 300 noisy demands, of which each is projected."""
+    """Half of the pairs without any: the errors of 300 noisy demands, of which each is
+    projected."""
     case = chosen("Sioux Falls, 3 of 10 pairs", 0.5)
     released = case.problem.release(case.public, case.plan, case.content, Silent())
     profile = around = case.problem.profile(case.public, case.plan, released)
@@ -298,7 +306,8 @@ def test_where_hardly_any_pair_has_trips_projection_takes_noise_away() -> None:
     around = {"demand": profile["demand"] + 100.0}
     _, full = roads_around(asked.network, asked.latency, asked.objective, around, deviation)
     assert full == pytest.approx((1, 1))
-    # Flows keep less: 100 noisy demands, finished, move the link that is moved most as far as that says.
+    # Flows keep less: 100 noisy demands, finished, move the link that is moved most as far as that
+    # says.
     plan = case.problem.draft(case.public, Budget(epsilon=5 * 10**8, delta=0))
     told = next(
         one
@@ -342,7 +351,8 @@ def test_without_a_public_total_figures_are_absolute_and_of_empty_roads() -> Non
         assert one.size is None
         assert 0 < one.within < np.inf
     assert "empty roads" in plan.advice[0]
-    # Of zones 1 to 3 on their own links, which take 1 + the distance of their numbers: 2, 3, 2, 2, 3, 2.
+    # Of zones 1 to 3 on their own links, which take 1 + the distance of their numbers: 2, 3, 2, 2,
+    # 3, 2.
     deviation = plan.noise[0].standard_deviation / 5
     assert f"± {1.6449 * deviation * np.sqrt(34):.2g} with 90 %" in plan.advice[0]
 

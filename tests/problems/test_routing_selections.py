@@ -1,4 +1,5 @@
-"""Select link and skims of a released policy, against its paths one by one, and what their intervals hold."""
+"""Select link and skims of a released policy, against its paths one by one, and what their
+intervals hold."""
 
 from __future__ import annotations
 
@@ -73,7 +74,8 @@ def answered(asked: Routing, seed: int = 1, truth: Any = None) -> dict[str, Any]
 
 
 def on_the_policy(asked: Routing, result: dict[str, Any], demand: Any) -> tuple[Any, Any]:
-    """Trips over each chosen link and pair in the result's order, and the time of each pair, path by path."""
+    """Trips over each chosen link and pair in the result's order, and the time of each pair, path
+    by path."""
     network = asked.roads.arrays(24)
     flow = np.zeros(network.tail.size)
     over: dict[tuple[int, int, int], float] = {}
@@ -122,8 +124,8 @@ def test_in_equilibrium_a_skim_is_the_shortest_time() -> None:
 
 @pytest.mark.parametrize("objective", ["system_optimum", "user_equilibrium"])
 def test_intervals_hold_what_the_true_trips_do_on_the_released_policy(objective: str) -> None:
-    """Each pair's trips have their own noise: a binomial bound. Times hang together, of one release most: bounds far
-    from those of widths of half or of twice the noise."""
+    """Each pair's trips have their own noise: a binomial bound. Times hang together, of one release
+    most: bounds far from those of widths of half or of twice the noise."""
     asked, truth = town(objective=objective), content()
     demand = sioux_falls()[1]
     held, of, times, wide = 0, 0, [], []

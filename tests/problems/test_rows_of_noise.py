@@ -1,4 +1,5 @@
-"""Rows of a transition matrix that may be noise alone: intervals hold what any single move from them would make."""
+"""Rows of a transition matrix that may be noise alone: intervals hold what any single move from
+them would make."""
 
 from __future__ import annotations
 
@@ -78,8 +79,8 @@ def test_single_moves_of_some_rows(blocks: int) -> None:
 
 @pytest.mark.parametrize("epsilon", [2, 60])
 def test_intervals_hold_any_single_move_of_a_row_that_may_be_noise(epsilon: float) -> None:
-    """Of a row of less than 1.6 deviations of its noise the posterior is sure of what the noise made; what is
-    known of a row is not unlearnt."""
+    """Of a row of less than 1.6 deviations of its noise the posterior is sure of what the noise
+    made; what is known of a row is not unlearnt."""
     problem, part, plan = asked(epsilon)
     content = DrEnsembleDataset.read_rows(part, DrEnsembleContent(trajectories=loads()))
     seen = 0
@@ -111,8 +112,8 @@ def test_intervals_hold_any_single_move_of_a_row_that_may_be_noise(epsilon: floa
 
 
 def test_loads_that_begin_where_they_hardly_ever_are() -> None:
-    """A quarter of them begin in a state of .1 % of all steps. Of 25 releases the load without control was covered .4
-    times, and that under control, in the few that told it, .9 times."""
+    """A quarter of them begin in a state of .1 % of all steps. Of 25 releases the load without
+    control was covered .4 times, and that under control, in the few that told it, .9 times."""
     problem, part, plan = asked(2)
     content = DrEnsembleDataset.read_rows(part, DrEnsembleContent(trajectories=loads()))
     true = problem.diagnose(part, plan, content, Noise.seeded(0))

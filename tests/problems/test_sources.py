@@ -1,4 +1,5 @@
-"""Blocks of sources: which are chosen, and that several are, bit for bit, one dataset of the same records."""
+"""Blocks of sources: which are chosen, and that several are, bit for bit, one dataset of the same
+records."""
 
 from __future__ import annotations
 
@@ -187,7 +188,8 @@ ROWS = [
 
 @pytest.mark.parametrize("method", ["moments", "minibatch", "dp_lsw", "importance_sampling"])
 def test_trajectories_of_blocks_are_those_of_one_dataset(method: str) -> None:
-    """And none at all, in one block or in all: a release is total, and adding the first trajectory is a neighbour."""
+    """And none at all, in one block or in all: a release is total, and adding the first trajectory
+    is a neighbour."""
     kind: Any = DATASETS["off_policy_evaluation"]
     public, first = trajectories(ROWS[0])
     _, second = trajectories(ROWS[1])

@@ -1,4 +1,5 @@
-"""What the studies of `discreet.reproduce` say of the papers, and what `docs/problems/` repeats of them, holds."""
+"""What the studies of `discreet.reproduce` say of the papers, and what `docs/problems/` repeats of
+them, holds."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from discreet.reproduce import event_capacity, hassan, load_ensemble, simulators
 M = 100_000
 
 
-# Xie et al.: the chain of 40 states at epsilon .1, delta 1e-5 -------------------------------------------------------
+# Xie et al.: the chain of 40 states at epsilon .1, delta 1e-5 -------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,8 @@ def test_minibatch_is_an_order_better_than_a_constant(chain: Any, constant: floa
 
 
 def test_gpope_loses_to_a_constant_once_its_noise_is_honest(chain: Any, constant: float) -> None:
-    """As printed it wins, which is the paper's picture: at the price of epsilon 9.8 for the .1 that is claimed."""
+    """As printed it wins, which is the paper's picture: at the price of epsilon 9.8 for the .1 that
+    is claimed."""
     honest, as_printed = chain.errors(20, method="gradient"), chain.errors_as_printed(20)
     assert np.median(as_printed) < constant < np.median(honest)
 
@@ -73,14 +75,15 @@ def test_the_true_epsilon_of_the_noise_as_printed() -> None:
 def test_equal_weight_of_trajectories_tilts_the_answer() -> None:
     """The docs' .010: the weights that MSPBE wants are above the value function, by up to .010."""
     A, b, _ = simulators.chain_moments()
-    # A stage takes a geometric number of steps of mean 2: it is worth g/(2 - g) of the next, the last 1/g of that.
+    # A stage takes a geometric number of steps of mean 2: it is worth g/(2 - g) of the next, the
+    # last 1/g of that.
     values = (0.99 / 1.01) ** np.arange(40, 0, -1) / 0.99
     above = np.linalg.solve(A, b) - values
     assert above.min() > 0
     assert above.max() == pytest.approx(0.0101, abs=1e-4)
 
 
-# Hassan et al.: policies of Dirichlet draws, and what a released matrix is good for ---------------------------------
+# Hassan et al.: policies of Dirichlet draws, and what a released matrix is good for ---------------
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,5 @@
-"""What one agent that lies finds out from opened sums: the attack of docs/security.md works, and noise stops it."""
+"""What one agent that lies finds out from opened sums: the attack of docs/security.md works, and
+noise stops it."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def test_somebody_is_found_among_two_hundred() -> None:
 
 
 def test_noise_in_the_sums_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The attack counts what it finds against the truth, and does not find it when the sums are noisy."""
+    """The attack counts what it finds against the truth, and does not find it when the sums are
+    noisy."""
     random = np.random.default_rng(1)
     play = Others.play
 

@@ -10,7 +10,8 @@ from discreet.problems import DATASETS
 
 
 def is_good(kind: str, public: dict, table: dict[str, list]) -> bool:
-    """Some samples are there to be refused; and vectors as lists are not what a file of text has."""
+    """Some samples are there to be refused; and vectors as lists are not what a file of text
+    has."""
     dataset = DATASETS[kind]
     try:
         dataset.read_table(dataset.read_public(public), pa.table(table))
@@ -31,7 +32,8 @@ SAMPLES = [
 def test_a_table_of_the_columns_that_are_said_is_read(
     kind: str, public: dict, table: dict[str, list]
 ) -> None:
-    """With them alone, and not without any one of those that are needed; their values keep the bounds that are said."""
+    """With them alone, and not without any one of those that are needed; their values keep the
+    bounds that are said."""
     dataset = DATASETS[kind]
     read = dataset.read_public(public)
     columns = dataset.columns(read)

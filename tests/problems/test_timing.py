@@ -1,7 +1,9 @@
-"""What an analyst learns of a content from how long releases on it seem to take: nothing within its public bounds.
+"""What an analyst learns of a content from how long releases on it seem to take: nothing within its
+public bounds.
 
-The time that a release really takes is modelled by what `benchmarks.timing` measured of one row; what is shown of it
-is `padded_seconds` of that and of the plan. The analyst knows both, and chooses every parameter of a job.
+The time that a release really takes is modelled by what `benchmarks.timing` measured of one row;
+what is shown of it is `padded_seconds` of that and of the plan. The analyst knows both, and chooses
+every parameter of a job.
 """
 
 from __future__ import annotations
@@ -98,7 +100,8 @@ LEVERS = {
 
 
 class Analyst:
-    """Knows the program, the public part and what work takes; sees durations and bisects the private figure."""
+    """Knows the program, the public part and what work takes; sees durations and bisects the
+    private figure."""
 
     def __init__(
         self, lever: Lever, quantum: Callable[[int], float | None], parameters: int
@@ -119,7 +122,8 @@ class Analyst:
         return math.sqrt(low * high)
 
     def _job(self, middle: float) -> tuple[int, float]:
-        """The parameter for which a figure that durations are padded to is nearest to the work on `middle`."""
+        """The parameter for which a figure that durations are padded to is nearest to the work on
+        `middle`."""
         found = []
         for chosen in self._parameters:
             if (quantum := self._quantum(chosen)) is not None:
@@ -132,7 +136,8 @@ class Analyst:
 
 
 def _quanta(lever: Lever, public: dict[str, Any]) -> Callable[[int], float | None]:
-    """By the lever what a plan on a dataset with that public part gives; None where the plan is refused."""
+    """By the lever what a plan on a dataset with that public part gives; None where the plan is
+    refused."""
     part = DATASETS[lever.kind].read_public(public)
     known: dict[int, float | None] = {}
 
@@ -153,7 +158,8 @@ def _quanta(lever: Lever, public: dict[str, Any]) -> Callable[[int], float | Non
 @pytest.mark.parametrize("name", LEVERS)
 @pytest.mark.parametrize("declared", [True, False])
 def test_durations_tell_nothing_of_a_content_within_its_bounds(name: str, declared: bool) -> None:
-    """Bisection ends at the same figure whatever the secret, with a declared bound and without one."""
+    """Bisection ends at the same figure whatever the secret, with a declared bound and without
+    one."""
     lever = LEVERS[name]
     (most,) = lever.bounds.values() if declared else (lever.undeclared,)
     analyst = Analyst(

@@ -311,7 +311,8 @@ def test_fractions_are_kept_in_parts_of_a_trip() -> None:
     assert dataset["public"]["trip_scale"] == 100
     assert [row["count"] for row in dataset["content"]["trips"]] == [0.25, 12.07]
     assert complaint(trips=trips, trip_scale=10).startswith(
-        "trips file, line 6: 0.25 trips from 1 to 1: a number of trips has no smaller parts than 1/10 of a trip"
+        "trips file, line 6: 0.25 trips from 1 to 1: a number of trips has no smaller parts than "
+        "1/10 of a trip"
     )
     rounded = tntp.convert(NETWORK, trips, trip_scale=10, round_trips=True)["problem"]["dataset"][
         "content"

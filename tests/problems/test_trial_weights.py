@@ -1,4 +1,5 @@
-"""A trial that drew lots, evaluated by rules: how large weights can be, what is cut off, and lots not drawn so."""
+"""A trial that drew lots, evaluated by rules: how large weights can be, what is cut off, and lots
+not drawn so."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from discreet_client import readers
 from discreet_client.intervals import percent, plain
 
 DRAWN, HORIZON, WELL = 2 / 3, 4, (0.3, 0.12)
-"""Who is treated in a visit; the chance to be well at the end, and what each treatment adds to it."""
+"""Who is treated in a visit; the chance to be well at the end, and what each treatment adds to
+it."""
 ASKED = {
     "kind": "off_policy_evaluation",
     "dataset": "dst_x",
@@ -115,8 +117,9 @@ def test_a_ratio_beyond_the_public_one_is_refused_with_its_row() -> None:
 
 
 def test_a_plan_foretells_what_is_cut_off_of_long_episodes() -> None:
-    """Half are treated in each of 8 visits: 1 in 256 always, weighs 256, and of the mean of weights 1 - c/256 is above
-    the clip c. Over 4 visits with 2/3 no weight is above 5.06, and nothing is said."""
+    """Half are treated in each of 8 visits: 1 in 256 always, weighs 256, and of the mean of weights
+    1 - c/256 is above the clip c. Over 4 visits with 2/3 no weight is above 5.06, and nothing is
+    said."""
 
     def plan(part: OffPolicyPublic, **asked: Any) -> Any:
         problem = OffPolicyEvaluation.model_validate({**ASKED, **asked})
@@ -140,8 +143,8 @@ def test_a_plan_foretells_what_is_cut_off_of_long_episodes() -> None:
 
 
 def test_lots_that_were_not_drawn_so_are_doubted_and_true_ones_are_not() -> None:
-    """With 0.5 in the place of 2/3 weights have the mean (4/3)^4 = 3.2; with 0.9, the mean 0.3. Of 400 trials with true
-    ones each, with and without public rules, at most 4 are doubted."""
+    """With 0.5 in the place of 2/3 weights have the mean (4/3)^4 = 3.2; with 0.9, the mean 0.3. Of
+    400 trials with true ones each, with and without public rules, at most 4 are doubted."""
     for said, rules in (
         (0.5, public(max_ratio=2)),
         (0.5, public()),
@@ -180,7 +183,8 @@ def test_rewards_count_alike_with_discount_1() -> None:
 
 
 def test_no_score_is_needed_of_whom_no_value_function_is_asked(tmp_path: Path) -> None:
-    """Visits with dates, treatments and outcomes alone: the same content as with one state written out."""
+    """Visits with dates, treatments and outcomes alone: the same content as with one state written
+    out."""
     table = tmp_path / "visits.csv"
     table.write_text("pid;date;arm;well\na;1;treat;nein\na;2;wait;ja\nb;1;wait;0\nb;2;treat;Nein\n")
     rules = {

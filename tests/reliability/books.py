@@ -36,9 +36,11 @@ def check_books(
     cancelled: Set[str] = frozenset(),
     failed: Set[str] = frozenset(),
 ) -> Books:
-    """AssertionError when an invariant is broken. `accepted`: the jobs that clients were told of, by idempotency key.
+    """AssertionError when an invariant is broken. `accepted`: the jobs that clients were told of,
+    by idempotency key.
 
-    Jobs in `cancelled` may have been cancelled, those in `failed` may have failed; all others must have succeeded.
+    Jobs in `cancelled` may have been cancelled, those in `failed` may have failed; all others must
+    have succeeded.
     """
     with psycopg.connect(url, row_factory=dict_row) as connection:
         jobs = {row["id"]: row for row in connection.execute("SELECT * FROM jobs")}

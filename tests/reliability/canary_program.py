@@ -1,4 +1,5 @@
-"""`python -m discreet` whose children end badly where a test wants it (tests/reliability/canary_zygote.py)."""
+"""`python -m discreet` whose children end badly where a test wants it
+(tests/reliability/canary_zygote.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The zygote with a routing release that fails, or crashes, with the data in its hands, for datasets so marked."""
+"""The zygote with a routing release that fails, or crashes, with the data in its hands, for
+datasets so marked."""
 
 from __future__ import annotations
 

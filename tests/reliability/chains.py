@@ -32,9 +32,11 @@ class Sums:
 
 
 def check_chain(rows: Iterable[Mapping[str, Any]]) -> Sums:
-    """Recompute every hash over the canonical body, and every balance from the prices; both must be what is written.
+    """Recompute every hash over the canonical body, and every balance from the prices; both must be
+    what is written.
 
-    Rows carry `body` (canonical JSON text), `hash` and `previous_hash` (bytes), in the order of the chain.
+    Rows carry `body` (canonical JSON text), `hash` and `previous_hash` (bytes), in the order of the
+    chain.
     """
     sums = Sums()
     previous = bytes(32)
@@ -78,7 +80,8 @@ def _add(amounts: dict[str, int], price: Mapping[str, int], sign: int) -> None:
 
 
 def superuser_url(postgres: EmbeddedPostgres, settings: Settings) -> str:
-    """The database of `settings` as the superuser sees it: whole, whatever row-level security hides from others."""
+    """The database of `settings` as the superuser sees it: whole, whatever row-level security hides
+    from others."""
     database = make_url(settings.database_url or "").database
     assert database is not None
     return postgres.url(SUPERUSER, database)

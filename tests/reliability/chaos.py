@@ -1,14 +1,17 @@
-"""A running installation whose parts are hit at random while clients submit jobs; nothing may be lost or charged twice.
+"""A running installation whose parts are hit at random while clients submit jobs; nothing may be
+lost or charged twice.
 
     python -m tests.reliability.chaos [--jobs 60] [--sessions 8] [--seed 1]
 
-PostgreSQL, an API and two workers of its own run as real processes. While jobs come in, parts are killed with SIGKILL,
-or stopped and continued with SIGSTOP and SIGCONT, and fault points kill the API and the workers between any two
-statements (`discreet.observability.faults`). What has died is started again, as a supervisor would. Clients do what
-clients should: they repeat a request with the same Idempotency-Key until it is answered. Then federated sessions have
-their own storm (`sessions.py`).
+PostgreSQL, an API and two workers of its own run as real processes. While jobs come in, parts are
+killed with SIGKILL, or stopped and continued with SIGSTOP and SIGCONT, and fault points kill the
+API and the workers between any two statements (`discreet.observability.faults`). What has died is
+started again, as a supervisor would. Clients do what clients should: they repeat a request with the
+same Idempotency-Key until it is answered. Then federated sessions have their own storm
+(`sessions.py`).
 
-The seed fixes the order of faults, jobs and draws; what a fault meets depends on the machine, as it does in life.
+The seed fixes the order of faults, jobs and draws; what a fault meets depends on the machine, as it
+does in life.
 """
 
 from __future__ import annotations
@@ -187,7 +190,8 @@ class Customer(threading.Thread):
 
 
 class Chaos:
-    """The installation and the storm over it. Everything that starts processes happens on the caller's thread."""
+    """The installation and the storm over it. Everything that starts processes happens on the
+    caller's thread."""
 
     def __init__(
         self,
@@ -276,7 +280,7 @@ class Chaos:
         self.report.seconds = time.monotonic() - began
         return self.report
 
-    # -- the storm ----------------------------------------------------------------------------------------------------
+    # -- the storm ---------------------------------------------------------------------------------
 
     def _inject(self, fault: str) -> None:
         part, what = fault.rsplit(" ", 1)
@@ -284,7 +288,8 @@ class Chaos:
         if part == "API":
             self._hit_api(number)
         elif part == "postmaster":
-            # Killed, or stopped as `pg_ctl stop -m immediate` does it; both times the next one recovers from its log.
+            # Killed, or stopped as `pg_ctl stop -m immediate` does it; both times the next one
+            # recovers from its log.
             if (pid := self.postgres.pid) is not None and self.postgres.poll() is None:
                 self._strike(pid, signal.SIGQUIT if what == "stopped" else number, fault)
                 self.postgres.wait(60)
@@ -293,7 +298,8 @@ class Chaos:
             self._strike(found, number, fault)
 
     def _find(self, part: str, seconds: float = 30.0) -> int | None:
-        """A process of this kind that is not stopped. Children live for moments: it waits, and lets more jobs in."""
+        """A process of this kind that is not stopped. Children live for moments: it waits, and lets
+        more jobs in."""
         now = time.monotonic()
         end, more = now + seconds, now + 0.5
         while now < end:
@@ -378,7 +384,7 @@ class Chaos:
             "DISCREET_FAULTS_SEED": f"{self.seed}/{next(self._starts)}",
         }
 
-    # -- the books ----------------------------------------------------------------------------------------------------
+    # -- the books ---------------------------------------------------------------------------------
 
     def _verify(self, accepted: dict[str, set[str]], cancelled: set[str]) -> None:
         assert len(accepted) == self.jobs + 1, "a request was never accepted"
@@ -439,7 +445,8 @@ def show(report: Report, console: Console) -> None:
             table.add_row(name, str(count))
         console.print(table)
     console.print(
-        f"{report.entries} ledger entries verified; {report.attempts} attempts; {report.seconds:.0f} s; "
+        f"{report.entries} ledger entries verified; {report.attempts} attempts; "
+        f"{report.seconds:.0f} s; "
         "nothing lost, nothing charged twice, nothing free after touch"
     )
 
@@ -454,7 +461,8 @@ def show_sessions(report: sessions.Report, console: Console) -> None:
         table.add_row(name, str(count))
     console.print(table)
     console.print(
-        f"{report.entries} ledger entries verified; {report.agents} agents a session, {report.rounds} rounds, each"
+        f"{report.entries} ledger entries verified; {report.agents} agents a session, "
+        f"{report.rounds} rounds, each"
         f" decided once; {report.seconds:.0f} s; every agent charged once"
     )
 

@@ -2,15 +2,16 @@
 
     python -m tests.reliability.load [--seconds 600] [--submitters 200] [--tenants 10] [--json FILE]
 
-An installation of its own with durable settings. One tenant has half of all submitters, the others share the rest. Each
-submitter sends a job, waits until it has ended, thinks for a moment, sends the next: the queue is never empty. When the
-time is over they send no more, everything that was accepted ends, and the books are read (`books.py`): nothing may be
-lost, nothing charged twice.
+An installation of its own with durable settings. One tenant has half of all submitters, the others
+share the rest. Each submitter sends a job, waits until it has ended, thinks for a moment, sends the
+next: the queue is never empty. When the time is over they send no more, everything that was
+accepted ends, and the books are read (`books.py`): nothing may be lost, nothing charged twice.
 
-Fairness is counted, not timed. While n tenants have work, a job before which p of its own tenant wait has its turn, if
-all take turns, after n (p + 1) starts. Its wait is the number of starts that it saw divided by that: 1 is fair, and no
-tenant shall wait more than twice as long. Latencies are of reads (a job, a page of jobs, a budget, a page of entries)
-by a reader beside the load; memory is what each part holds (PSS, the shared part divided among those who share it).
+Fairness is counted, not timed. While n tenants have work, a job before which p of its own tenant
+wait has its turn, if all take turns, after n (p + 1) starts. Its wait is the number of starts that
+it saw divided by that: 1 is fair, and no tenant shall wait more than twice as long. Latencies are
+of reads (a job, a page of jobs, a budget, a page of entries) by a reader beside the load; memory is
+what each part holds (PSS, the shared part divided among those who share it).
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ class Report:
     waits: dict[str, tuple[float, float]] = field(default_factory=dict)
     """By tenant: median and largest wait, in fair shares."""
     reads: dict[str, tuple[int, float, float, float, float]] = field(default_factory=dict)
-    """By read: count, then median and 95th percentile (ms) in the first and in the last third of the time."""
+    """By read: count, then median and 95th percentile (ms) in the first and in the last third of
+    the time."""
     memory: dict[str, tuple[float, float]] = field(default_factory=dict)
     """By part: MiB when all was warm (a fifth of the time), and at the end of the load."""
 
@@ -234,7 +236,8 @@ class Load:
     async def ask(
         self, what: str, request: Callable[[], Awaitable[httpx.Response]]
     ) -> httpx.Response:
-        """An answer that means something; a client asks again after 503 and where no answer came."""
+        """An answer that means something; a client asks again after 503 and where no answer
+        came."""
         while True:
             try:
                 answer = await request()
@@ -350,8 +353,8 @@ class Load:
 def fair_waits(jobs: dict[str, dict[str, Any]]) -> dict[str, list[float]]:
     """By tenant, the wait of each of its jobs in fair shares.
 
-    Tenants at work: those that had a job waiting when it came or sent one while it waited. Two more starts are allowed
-    for what was under way: a start is seen when its transaction ends.
+    Tenants at work: those that had a job waiting when it came or sent one while it waited. Two more
+    starts are allowed for what was under way: a start is seen when its transaction ends.
     """
     queued = sorted(
         (row for row in jobs.values() if row["started_at"] is not None),
@@ -487,7 +490,8 @@ def main() -> int:
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as output, (folder / "log").open("wb") as log:
         console = Console(file=output, width=110)
         console.print(
-            f"load: {chosen.submitters} submitters for {chosen.seconds:.0f} s; all parts log to {folder}/log"
+            f"load: {chosen.submitters} submitters for {chosen.seconds:.0f} s; all parts log to "
+            f"{folder}/log"
         )
         for descriptor in (1, 2):  # the parts inherit these
             os.dup2(log.fileno(), descriptor)

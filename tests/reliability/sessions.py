@@ -1,9 +1,11 @@
-"""Federated sessions through a storm: rpc and API processes die between any two steps while agents work together.
+"""Federated sessions through a storm: rpc and API processes die between any two steps while agents
+work together.
 
-Part of `make chaos`. Each agent is a process of its own. The rpc process dies at the fault points of a session and of
-its coordinator, and by SIGKILL; the API dies with an owner's approval written and not committed. What has died is
-started again. Every session must come to its end with the same result for all agents, each of which has decided each
-round once, and every agent's account must be charged once.
+Part of `make chaos`. Each agent is a process of its own. The rpc process dies at the fault points
+of a session and of its coordinator, and by SIGKILL; the API dies with an owner's approval written
+and not committed. What has died is started again. Every session must come to its end with the same
+result for all agents, each of which has decided each round once, and every agent's account must be
+charged once.
 """
 
 from __future__ import annotations
@@ -172,7 +174,8 @@ class Storm:
             }
             charged = dict(
                 connection.execute(
-                    "SELECT job_id, count(*) FROM ledger_entries WHERE kind = 'commit' GROUP BY job_id"
+                    "SELECT job_id, count(*) FROM ledger_entries WHERE kind = 'commit' GROUP BY "
+                    "job_id"
                 ).fetchall()
             )
         assert set().union(*known.values()) == jobs
@@ -180,7 +183,7 @@ class Storm:
         assert charged == dict.fromkeys(jobs, agents), "not every agent was charged once"
         self.report.outcomes, self.report.entries = books.outcomes, books.entries
 
-    # -- the storm ----------------------------------------------------------------------------------------------------
+    # -- the storm ---------------------------------------------------------------------------------
 
     def _tend(self) -> None:
         """Start again what has died; kill the rpc process now and then."""

@@ -1,6 +1,8 @@
-"""Asking again when something goes wrong: rows that somebody wrote, keys that changed, workers that died at any line.
+"""Asking again when something goes wrong: rows that somebody wrote, keys that changed, workers that
+died at any line.
 
-Whatever happens, nothing is charged, no data are touched, and nobody gets what another tenant's job released.
+Whatever happens, nothing is charged, no data are touched, and nobody gets what another tenant's job
+released.
 """
 
 from __future__ import annotations
@@ -62,12 +64,14 @@ async def ended(services: Services, owner: Principal, job: str) -> tuple[str, st
 FAULTS = {
     "the release is gone": ("DELETE FROM releases WHERE job_id = %(job)s", "first_release_gone"),
     "its bytes were changed": (
-        "UPDATE releases SET sealed = set_byte(sealed, 3, (get_byte(sealed, 3) + 1) %% 256) WHERE job_id = %(job)s",
+        "UPDATE releases SET sealed = set_byte(sealed, 3, (get_byte(sealed, 3) + 1) %% 256) WHERE "
+        "job_id = %(job)s",
         "first_release_altered",
     ),
     "it is another job's": (
         "UPDATE releases SET (sealed, wrapped_key, terms, digest) ="
-        " (SELECT sealed, wrapped_key, terms, digest FROM releases WHERE job_id = %(other)s) WHERE job_id = %(job)s",
+        " (SELECT sealed, wrapped_key, terms, digest FROM releases WHERE job_id = %(other)s) WHERE "
+        "job_id = %(job)s",
         "first_release_altered",
     ),
     "what was asked of it was changed": (
@@ -79,16 +83,19 @@ FAULTS = {
         "first_release_altered",
     ),
     "its certificate was changed": (
-        "UPDATE job_results SET certificate = jsonb_set(certificate, '{price}', '{}') WHERE job_id = %(job)s",
+        "UPDATE job_results SET certificate = jsonb_set(certificate, '{price}', '{}') WHERE job_id "
+        "= %(job)s",
         "first_release_altered",
     ),
     "its certificate is of another release": (
-        "UPDATE job_results SET certificate = (SELECT certificate FROM job_results WHERE job_id = %(other)s)"
+        "UPDATE job_results SET certificate = (SELECT certificate FROM job_results WHERE job_id = "
+        "%(other)s)"
         " WHERE job_id = %(job)s",
         "first_release_altered",
     ),
     "it was given to another tenant": (
-        "UPDATE jobs SET tenant_id = (SELECT id FROM tenants WHERE name = 'other') WHERE id = %(job)s",
+        "UPDATE jobs SET tenant_id = (SELECT id FROM tenants WHERE name = 'other') WHERE id = "
+        "%(job)s",
         "first_release_gone",
     ),
     "its dataset was changed": (
@@ -99,7 +106,8 @@ FAULTS = {
 
 
 def test_what_cannot_be_asked_any_more(postgres: EmbeddedPostgres, settings: Settings) -> None:
-    """Rows that changed after a job that asks again was accepted: all that it would be made of is looked at."""
+    """Rows that changed after a job that asks again was accepted: all that it would be made of is
+    looked at."""
 
     async def go(services: Services, owner: Principal, dataset: str, other: str) -> None:
         await publish(services, other)
@@ -123,7 +131,8 @@ def test_what_cannot_be_asked_any_more(postgres: EmbeddedPostgres, settings: Set
 def test_private_releases_are_asked_beside_no_simulation(
     postgres: EmbeddedPostgres, settings: Settings
 ) -> None:
-    """Somebody who writes rows makes both seem of one dataset until the job is accepted. It would be a simulation's."""
+    """Somebody who writes rows makes both seem of one dataset until the job is accepted. It would
+    be a simulation's."""
 
     async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
         await publish(services, job)
@@ -143,7 +152,8 @@ def test_private_releases_are_asked_beside_no_simulation(
 
 
 def test_releases_of_unlike_sums_are_not_combined(settings: Settings) -> None:
-    """A clip `auto` is another at another budget: the counts are then of other histograms, in other units."""
+    """A clip `auto` is another at another budget: the counts are then of other histograms, in other
+    units."""
 
     async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
         body = KINDS["dr_ensemble"].example()
@@ -249,7 +259,8 @@ async def claimed(services: Services, owner: Principal, dataset: str, first: str
 
 
 def test_keys_may_change(settings: Settings) -> None:
-    """What was released opens after a rotation and the retirement of the master key, and of the key of jobs' seals."""
+    """What was released opens after a rotation and the retirement of the master key, and of the key
+    of jobs' seals."""
 
     async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
         await publish(services, job)
@@ -270,7 +281,8 @@ def test_keys_may_change(settings: Settings) -> None:
 
 
 def test_a_simulation_that_is_erased_meanwhile(settings: Settings) -> None:
-    """Its release holds its data. What private data were made to release stays, whatever becomes of them."""
+    """Its release holds its data. What private data were made to release stays, whatever becomes of
+    them."""
 
     async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
         await publish(services, job)
@@ -310,7 +322,8 @@ def test_it_is_cancelled_until_it_is_published(settings: Settings) -> None:
 
 
 def test_a_backup_loses_no_question(settings: Settings) -> None:
-    """After a restore what could touch data again ends, charged; a job that asks again touches none, and goes on."""
+    """After a restore what could touch data again ends, charged; a job that asks again touches
+    none, and goes on."""
 
     async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
         await publish(services, job)

@@ -1,5 +1,6 @@
-"""Recognisable values are planted in the data of all kinds and among the secrets, jobs end in every way they can, and
-then everything that the service left behind is searched: answers, logs, metrics, traces, files, the database.
+"""Recognisable values are planted in the data of all kinds and among the secrets, jobs end in every
+way they can, and then everything that the service left behind is searched: answers, logs, metrics,
+traces, files, the database.
 
 Values are searched as text, as the bytes of their numbers, and as PostgreSQL prints bytes.
 """
@@ -43,7 +44,7 @@ from tests.reliability.chains import superuser_url
 from tests.rpc.conftest import Federation, free_port
 from tests.rpc.test_coupled_qp import PAPER, PRIMAL, QpAgent, spec
 
-# What is planted ------------------------------------------------------------------------------------------------------
+# What is planted ----------------------------------------------------------------------------------
 
 COUNTS = [837_261_900 + number for number in range(12)]
 PERSONS = [f"Canary Weaver-{number:04d}" for number in range(8)]
@@ -93,7 +94,8 @@ def of_kind(kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def varied(before: Any, after: Any) -> Iterator[int | float | list[int]]:
-    """What stands in a content that did not before: numbers, those in expressions too, and rows of small integers."""
+    """What stands in a content that did not before: numbers, those in expressions too, and rows of
+    small integers."""
     if isinstance(after, dict):
         for name, value in after.items():
             yield from varied(before[name], value)
@@ -176,7 +178,7 @@ class Words:
         ]
 
 
-# Where it is searched -------------------------------------------------------------------------------------------------
+# Where it is searched -----------------------------------------------------------------------------
 
 
 @contextmanager
@@ -271,7 +273,8 @@ class Watched(Federation):
                 yield str(path.relative_to(self.place)), path.read_bytes()
         with psycopg.connect(superuser_url(postgres, self.settings), autocommit=True) as connection:
             tables = connection.execute(
-                "SELECT schemaname, tablename FROM pg_tables WHERE tablename <> 'pg_authid'"  # that holds verifiers
+                # that holds verifiers
+                "SELECT schemaname, tablename FROM pg_tables WHERE tablename <> 'pg_authid'"
             ).fetchall()
             for table in tables:
                 rows = connection.execute(
@@ -423,8 +426,8 @@ def test_no_private_value_and_no_secret_comes_out(
 
 
 def refusals(running: Watched) -> Iterator[tuple[bytes, bytes]]:
-    """Content that is refused, in every form it can be sent in: what was sent, and what its owner was told, which may
-    quote what was wrong with it."""
+    """Content that is refused, in every form it can be sent in: what was sent, and what its owner
+    was told, which may quote what was wrong with it."""
     wrong = routing("wrong", 8)
     wrong["content"]["trips"].append(
         {"period": 0, "origin": 1, "destination": 3, "count": COUNTS[10]}
@@ -471,7 +474,8 @@ def refusals(running: Watched) -> Iterator[tuple[bytes, bytes]]:
 
 
 def federated(running: Watched) -> Callable[[], None]:
-    """A session of `coupled_qp`, whose agents' data are the planted values; returns a wait for its end."""
+    """A session of `coupled_qp`, whose agents' data are the planted values; returns a wait for its
+    end."""
     problem = spec("masking", iterations=5)
     job = running.submit({"problem": problem})
     for place, token in enumerate(running.invite(job, 3)):

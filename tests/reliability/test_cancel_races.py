@@ -60,7 +60,8 @@ async def race(
     draws: random.Random,
     monkeypatch: pytest.MonkeyPatch,
 ) -> tuple[str, str]:
-    """A worker that dies at some line beside cancellations that come at any time; the last word of these."""
+    """A worker that dies at some line beside cancellations that come at any time; the last word of
+    these."""
     death = draws.choice(POINTS)
     said: list[Cancellation] = []
 

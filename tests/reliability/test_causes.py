@@ -1,6 +1,8 @@
-"""Every cause of a failure under its own code, and what was charged: the faults are real, the ledger is read.
+"""Every cause of a failure under its own code, and what was charged: the faults are real, the
+ledger is read.
 
-The table in docs/operations.md names these tests; it is held against them and against the codes at the end.
+The table in docs/operations.md names these tests; it is held against them and against the codes at
+the end.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ from tests.test_backup import register, submit
 from tests.test_up import clean_environment
 
 outage = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-"""Connections whose server is gone are collected, not closed: there is nobody to close them with."""
+"""Connections whose server is gone are collected, not closed: there is nobody to close them
+with."""
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +68,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     causes.hasten(monkeypatch)
 
 
-# Children -------------------------------------------------------------------------------------------------------------
+# Children -----------------------------------------------------------------------------------------
 
 
 def counted(step: str, cause: str) -> float:
@@ -76,7 +79,8 @@ def counted(step: str, cause: str) -> float:
 def test_what_ended_a_child(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """On private data one code whatever it was, and the cause for operators; in post-processing each its own."""
+    """On private data one code whatever it was, and the cause for operators; in post-processing
+    each its own."""
     place = tmp_path / "faults"
 
     async def work(services: Services, owner: Principal) -> None:
@@ -176,7 +180,8 @@ def test_uploads_that_nobody_reads(
 
 
 def test_workers_that_are_lost(settings: Settings) -> None:
-    """While a worker has touched data and released nothing, what ended it may depend on them: then it has no name."""
+    """While a worker has touched data and released nothing, what ended it may depend on them: then
+    it has no name."""
 
     async def work(services: Services, owner: Principal) -> None:
         dataset = await register(services, owner, bodies.dataset())
@@ -234,7 +239,7 @@ def test_what_is_erased_or_does_not_open_any_more(settings: Settings) -> None:
     inside(settings, work)
 
 
-# Object storage -------------------------------------------------------------------------------------------------------
+# Object storage -----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -361,7 +366,7 @@ def test_an_upload_to_a_full_spool_registers_nothing(settings: Settings, tmp_pat
     assert causes.as_owner(settings, "SELECT 1 FROM ledger_entries") == 0
 
 
-# Database -------------------------------------------------------------------------------------------------------------
+# Database -----------------------------------------------------------------------------------------
 
 
 @outage
@@ -388,7 +393,8 @@ def test_database_that_is_gone_read_only_or_held(
 def test_a_worker_waits_for_its_database_and_charges_once(
     settings: Settings, server: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PostgreSQL goes away twice: before data are touched, and before what was released is stored."""
+    """PostgreSQL goes away twice: before data are touched, and before what was released is
+    stored."""
     waits = {"discreet_worker_database_waits_total": "database_unavailable"}
 
     def waited() -> float:
@@ -518,11 +524,12 @@ def test_what_nobody_foresaw_says_that_it_does_not_know(settings: Settings) -> N
     asyncio.run(go())
 
 
-# The table ------------------------------------------------------------------------------------------------------------
+# The table ----------------------------------------------------------------------------------------
 
 
 def test_the_table_of_causes_is_whole() -> None:
-    """Every code that a job may fail with, and every 503, stands in docs/operations.md with a test that exists."""
+    """Every code that a job may fail with, and every 503, stands in docs/operations.md with a test
+    that exists."""
     text = (ROOT / "docs/operations.md").read_text()
     rows = re.findall(
         r"^\| `([a-z_]+)` \| (.+) \| (.+) \| `(tests/[^`]+)` \|$",

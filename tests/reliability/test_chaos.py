@@ -1,4 +1,5 @@
-"""Parts of a running service are killed and stopped at random; see `chaos`, whose long form is `make chaos`."""
+"""Parts of a running service are killed and stopped at random; see `chaos`, whose long form is
+`make chaos`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Many clients at once on one budget: exactly as many are admitted as there is room for, whoever serves them."""
+"""Many clients at once on one budget: exactly as many are admitted as there is room for, whoever
+serves them."""
 
 from __future__ import annotations
 
@@ -96,7 +97,8 @@ def test_200_clients_against_room_for_37(
 def test_reservations_on_several_accounts_never_deadlock(
     postgres: EmbeddedPostgres, settings: Settings
 ) -> None:
-    """Accounts are named in random orders by 16 transactions at once; who is refused on one writes on none."""
+    """Accounts are named in random orders by 16 transactions at once; who is refused on one writes
+    on none."""
     names = [f"acc_{number}" for number in range(5)]
     cap, price = Cap(20 * 10**8, 0), Price.pure(10**8)
     draw = random.Random(1)

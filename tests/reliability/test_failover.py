@@ -1,6 +1,8 @@
-"""The primary database is killed while jobs are submitted and run; a synchronous standby takes over.
+"""The primary database is killed while jobs are submitted and run; a synchronous standby takes
+over.
 
-All connections have the libpq URL of both hosts (`target_session_attrs=read-write`): API, listeners, worker, queue.
+All connections have the libpq URL of both hosts (`target_session_attrs=read-write`): API,
+listeners, worker, queue.
 """
 
 from __future__ import annotations
@@ -48,8 +50,8 @@ ACCESS = "host all all 127.0.0.0/8 scram-sha-256\nhost replication all 127.0.0.0
 
 
 class Server(EmbeddedPostgres):
-    """A server that also listens on a loopback address of its own, on the port that all have; with `source` it begins
-    as a standby of that one."""
+    """A server that also listens on a loopback address of its own, on the port that all have; with
+    `source` it begins as a standby of that one."""
 
     def __init__(self, state: Path, source: Server | None = None) -> None:
         super().__init__(state, durable=False)  # it loses nothing but with the machine
@@ -105,7 +107,10 @@ class Server(EmbeddedPostgres):
         new = self._unfinished
         self._make_folder(new)
         password = self._source._passwords[SUPERUSER]
-        source = f"host={self._source.address} port={PORT} user={SUPERUSER} password={password} application_name=standby"
+        source = (
+            f"host={self._source.address} port={PORT} user={SUPERUSER} password={password} "
+            "application_name=standby"
+        )
         program = Binaries.find().program("pg_basebackup")
         copied = subprocess.run(
             [
@@ -149,8 +154,8 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Serv
 def submitting(
     running: Installation, dataset: str, killing: threading.Event, accepted: dict[str, set[str]]
 ) -> None:
-    """Submit jobs one after another, each until its id is known, always with its own Idempotency-Key; the last of them
-    from the moment on in which the primary is killed."""
+    """Submit jobs one after another, each until its id is known, always with its own
+    Idempotency-Key; the last of them from the moment on in which the primary is killed."""
     with running.http() as http:
         for number in range(BEFORE + AFTER):
             if number == BEFORE:

@@ -1,7 +1,8 @@
-"""Whose turn it is: tenants that come late, often, or cancel, against one that has filled the queue or sends long jobs.
+"""Whose turn it is: tenants that come late, often, or cancel, against one that has filled the queue
+or sends long jobs.
 
-Counted, not timed: a queued job waits for so many starts of other jobs. The queue is the real one; a start is its fetch
-and the worker's claim.
+Counted, not timed: a queued job waits for so many starts of other jobs. The queue is the real one;
+a start is its fetch and the worker's claim.
 """
 
 from __future__ import annotations
@@ -117,7 +118,8 @@ def run(settings: Settings, work: Callable[[Queue], Awaitable[None]]) -> None:
 
 
 def test_a_full_queue_delays_the_others_by_their_fair_share_at_most(settings: Settings) -> None:
-    """With n tenants at work a job that has p of its own tenant before it waits for n (p + 1) starts at most."""
+    """With n tenants at work a job that has p of its own tenant before it waits for n (p + 1)
+    starts at most."""
 
     async def work(queue: Queue) -> None:
         draw = random.Random(1)
@@ -174,7 +176,8 @@ def test_what_was_cancelled_or_waits_for_agents_took_no_turn(settings: Settings)
             SYSTEM
         ) as connection:  # a session that has begun, as its coordinator says
             begun = text(
-                "UPDATE jobs SET state = 'running', started_at = now() WHERE id = :job RETURNING fair_tag"
+                "UPDATE jobs SET state = 'running', started_at = now() WHERE id = :job RETURNING "
+                "fair_tag"
             )
             assert (await connection.execute(begun, {"job": sessions[-1]})).scalar_one() == 0
         await queue.submit("heavy", 50)
@@ -187,7 +190,8 @@ def test_what_was_cancelled_or_waits_for_agents_took_no_turn(settings: Settings)
 
 
 def test_a_turn_costs_the_seconds_that_a_job_is_planned_to_take(settings: Settings) -> None:
-    """Short jobs of others pass a tenant's next long one until they have had the seconds of its last."""
+    """Short jobs of others pass a tenant's next long one until they have had the seconds of its
+    last."""
 
     async def work(queue: Queue) -> None:
         await queue.submit("heavy", 3, seconds=30.0)

@@ -1,7 +1,8 @@
-"""Somebody writes rows who may: the service's own database role in other hands, or the database's administrator.
+"""Somebody writes rows who may: the service's own database role in other hands, or the database's
+administrator.
 
-Without the secrets they must not get a release that nobody paid for: neither by a plan with less noise than the ledger
-charges for, nor by a private dataset that calls itself a simulation.
+Without the secrets they must not get a release that nobody paid for: neither by a plan with less
+noise than the ledger charges for, nor by a private dataset that calls itself a simulation.
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ def test_a_job_that_was_changed_does_not_run(settings: Settings, change: str) ->
 def test_a_job_of_a_version_whose_requests_are_not_taken_any_more(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It ends at once with its true cause: a worker that stumbled over it would have it again, for ever."""
+    """It ends at once with its true cause: a worker that stumbled over it would have it again, for
+    ever."""
 
     class Narrower(Routing):
         relative_gap: Literal[1] = 1
@@ -148,14 +150,16 @@ def test_what_was_accepted_is_changed_by_the_administrator_only_and_does_not_run
 
 
 def test_a_job_that_was_never_accepted_does_not_run(settings: Settings) -> None:
-    """A row of one's own, with a reservation on an account of one's own, and also with the seal of another job."""
+    """A row of one's own, with a reservation on an account of one's own, and also with the seal of
+    another job."""
 
     async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
         with psycopg.connect(libpq_url(settings.database_url or ""), autocommit=True) as other:
             other.execute("SET discreet.tenant = '*'")
             for name in ("job_mine1", "job_mine2"):
                 other.execute(
-                    "INSERT INTO jobs (id, tenant_id, dataset_id, principal, kind, problem, plan, price, tamper_seal)"
+                    "INSERT INTO jobs (id, tenant_id, dataset_id, principal, kind, problem, plan, "
+                    "price, tamper_seal)"
                     " SELECT %s, tenant_id, dataset_id, principal, kind, problem, plan, price,"
                     " CASE WHEN %s THEN tamper_seal END FROM jobs WHERE id = %s",
                     (name, name == "job_mine2", job),

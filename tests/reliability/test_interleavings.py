@@ -1,4 +1,5 @@
-"""Use cases that meet on the same rows, in an order that is forced: nobody waits in a circle, nothing is lost."""
+"""Use cases that meet on the same rows, in an order that is forced: nobody waits in a circle,
+nothing is lost."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ async def submit(services: Services, owner: Principal, key: str, body: dict[str,
 
 
 async def behind(url: str, job: str, *steps: Callable[[], Awaitable[Any]]) -> list[Any]:
-    """What the steps come to that all begin while somebody else holds the row of the job: each waits in turn."""
+    """What the steps come to that all begin while somebody else holds the row of the job: each
+    waits in turn."""
 
     async def waiting(watch: psycopg.AsyncConnection[Any]) -> int:
         found = await watch.execute(
@@ -77,8 +79,8 @@ async def behind(url: str, job: str, *steps: Callable[[], Awaitable[Any]]) -> li
 def test_agents_and_owner_of_a_session_lock_in_one_order(
     postgres: EmbeddedPostgres, settings: Settings
 ) -> None:
-    """An owner signs the roster while more links are made and a coordinator takes the session: all of them touch job
-    and session, and none may hold one while it waits for the other."""
+    """An owner signs the roster while more links are made and a coordinator takes the session: all
+    of them touch job and session, and none may hold one while it waits for the other."""
     settings = settings.model_copy(update={"rpc_address": "127.0.0.1:1"})
     owner_key = Ed25519PrivateKey.generate()
     public = owner_key.public_key().public_bytes_raw()
@@ -133,7 +135,8 @@ def test_agents_and_owner_of_a_session_lock_in_one_order(
 
 
 def test_who_reads_an_export_slowly_is_in_nobodys_way(settings: Settings) -> None:
-    """A connection and its snapshot belong to nobody while the client reads; the export is still of one moment."""
+    """A connection and its snapshot belong to nobody while the client reads; the export is still of
+    one moment."""
     settings = settings.model_copy(update={"pool_size": 1})
 
     async def go() -> bytes:

@@ -78,7 +78,8 @@ def test_a_content_is_not_stored_under_a_key_that_was_retired(
 
 @contextmanager
 def retiring_before(place: Any, name: str, path: Path, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The master key goes between a writer's look at it and its row, once: as behind a `retire` that is waited for."""
+    """The master key goes between a writer's look at it and its row, once: as behind a `retire`
+    that is waited for."""
     write, old = getattr(place, name), secrets.load(path).content_key_id
 
     async def late(*arguments: Any, **values: Any) -> Any:
@@ -96,7 +97,8 @@ def retiring_before(place: Any, name: str, path: Path, patch: pytest.MonkeyPatch
 def test_nothing_is_left_under_a_key_that_was_retired(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Releases, rounds and ends of sessions and webhooks are sealed again, under the key in use, and open."""
+    """Releases, rounds and ends of sessions and webhooks are sealed again, under the key in use,
+    and open."""
 
     async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
         path = settings.secrets_path

@@ -1,8 +1,10 @@
-"""The ledger in the database against a model of exact integers, through every order of grants, reservations and ends.
+"""The ledger in the database against a model of exact integers, through every order of grants,
+reservations and ends.
 
-The model is a dictionary of jobs and the filters of `discreet.privacy.filters`; it knows nothing of the database. Every
-step runs in one transaction that is committed, rolled back, or lost with its connection; only a commit may change
-anything. After each step both must tell the same, and at the end the entries must sum up to the balances.
+The model is a dictionary of jobs and the filters of `discreet.privacy.filters`; it knows nothing of
+the database. Every step runs in one transaction that is committed, rolled back, or lost with its
+connection; only a commit may change anything. After each step both must tell the same, and at the
+end the entries must sum up to the balances.
 """
 
 from __future__ import annotations
@@ -125,7 +127,8 @@ class Undone(Exception):
 
 
 Operation = Callable[[Model, "LedgerMachine", AsyncConnection], Awaitable[bool]]
-"""One call of the database, compared with the model; false when the transaction has failed as it had to."""
+"""One call of the database, compared with the model; false when the transaction has failed as it
+had to."""
 
 FATES = st.sampled_from(["commit"] * 8 + ["rollback", "lost"])
 
@@ -181,7 +184,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def job(self, number: int) -> str:
         return f"{self.name}_job_{number}"
 
-    # -- operations ---------------------------------------------------------------------------------------------------
+    # -- operations --------------------------------------------------------------------------------
 
     def grant_of(self, account: int, cap: Cap) -> Operation:
         async def run(model: Model, _: LedgerMachine, connection: AsyncConnection) -> bool:
@@ -248,7 +251,8 @@ class LedgerMachine(RuleBasedStateMachine):
         return run
 
     def transaction(self, operations: list[Operation], fate: str) -> None:
-        """All operations in one transaction, with the model in step; the model keeps what the database commits."""
+        """All operations in one transaction, with the model in step; the model keeps what the
+        database commits."""
         model = deepcopy(self.model)
 
         async def run() -> None:
@@ -267,7 +271,7 @@ class LedgerMachine(RuleBasedStateMachine):
             return
         self.model = model
 
-    # -- rules --------------------------------------------------------------------------------------------------------
+    # -- rules -------------------------------------------------------------------------------------
 
     @rule(account=st.integers(0, ACCOUNTS - 1), cap=caps, fate=FATES)
     def grant(self, account: int, cap: Cap, fate: str) -> None:
@@ -333,7 +337,7 @@ class LedgerMachine(RuleBasedStateMachine):
         """A job that has reserved, or one that has not."""
         return self.job(data.draw(st.integers(0, len(self.model.jobs))))
 
-    # -- what always holds --------------------------------------------------------------------------------------------
+    # -- what always holds -------------------------------------------------------------------------
 
     @invariant()
     def database_and_model_agree_and_nothing_is_overspent_or_negative(self) -> None:
@@ -410,7 +414,8 @@ def test_the_ledger_is_its_model(settings: Settings) -> None:
                     suppress_health_check=list(HealthCheck),
                 ),
             )
-            # A machine that never came to reserve, touch and end something would have agreed with anything.
+            # A machine that never came to reserve, touch and end something would have agreed with
+            # anything.
             assert runner.run(kinds_written(opened)) == KINDS
         finally:
             runner.run(opened.close())

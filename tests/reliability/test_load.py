@@ -1,5 +1,5 @@
-"""The load in a short form; see `load`, whose long form is `make load`. Counts only: how fast it goes is
-the machine's."""
+"""The load in a short form; see `load`, whose long form is `make load`. Counts only: how fast it
+goes is the machine's."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Faults in operation: workers whose clocks are wrong, a worker that is replaced in the middle of a job, a database
-whose clock jumps. Restarts of PostgreSQL under load are in `chaos.py`."""
+"""Faults in operation: workers whose clocks are wrong, a worker that is replaced in the middle of a
+job, a database whose clock jumps. Restarts of PostgreSQL under load are in `chaos.py`."""
 
 from __future__ import annotations
 
@@ -65,12 +65,14 @@ def has_begun(client: Client, job: str) -> bool:
 def hold(
     client: Client, body: dict[str, Any], worker: int, jobs: dict[str, set[str]]
 ) -> tuple[str, int]:
-    """A job, and its child, which is stopped in the middle of the work. Those that were too quick are in `jobs` too."""
+    """A job, and its child, which is stopped in the middle of the work. Those that were too quick
+    are in `jobs` too."""
     for _ in range(5):
         key = f"job {len(jobs)}"
         job = client.submit(body, idempotency_key=key)["id"]
         jobs[key] = {job}
-        # Not before it runs: a new zygote tries on a child of its own how well children are shut in.
+        # Not before it runs: a new zygote tries on a child of its own how well children are shut
+        # in.
         eventually(partial(has_begun, client, job), "the job runs")
         while client.job(job)["finished_at"] is None:
             for _ in range(200):
@@ -85,8 +87,9 @@ def hold(
 def test_an_upgrade_in_mid_job_between_workers_with_wrong_clocks(
     postgres: EmbeddedPostgres, running: Installation, tmp_path: Path
 ) -> None:
-    """The old worker's clock is hours ahead, the new one's hours behind; leases are by the database's clock. Then the
-    database's clock jumps, as the worker sees it: its lease ends hours ago."""
+    """The old worker's clock is hours ahead, the new one's hours behind; leases are by the
+    database's clock. Then the database's clock jumps, as the worker sees it: its lease ends hours
+    ago."""
     url = superuser_url(postgres, running.settings)
     old = start_worker(running, tmp_path / "ahead", HOURS)
     jobs: dict[str, set[str]] = {}
@@ -105,7 +108,10 @@ def test_an_upgrade_in_mid_job_between_workers_with_wrong_clocks(
         assert client.wait(first)["state"] == "succeeded"
         second, child = hold(client, body, new, jobs)
         with psycopg.connect(url, autocommit=True) as connection:
-            moved = "UPDATE jobs SET lease_until = lease_until - interval '3 hours' WHERE id = %s AND state = 'running'"
+            moved = (
+                "UPDATE jobs SET lease_until = lease_until - interval '3 hours' WHERE id = %s "
+                "AND state = 'running'"
+            )
             assert connection.execute(moved, (second,)).rowcount == 1
         os.kill(child, signal.SIGCONT)
         assert client.wait(second)["state"] == "succeeded"
@@ -118,7 +124,8 @@ def test_an_upgrade_in_mid_job_between_workers_with_wrong_clocks(
 def test_a_lease_that_ended_by_a_jump_of_the_clock_is_fenced(
     postgres: EmbeddedPostgres, running: Installation
 ) -> None:
-    """Two workers hold one job, since the clock has jumped between their claims: only the second can publish."""
+    """Two workers hold one job, since the clock has jumped between their claims: only the second
+    can publish."""
     import asyncio
 
     from discreet.usecases import running as steps
@@ -167,7 +174,8 @@ def test_a_worker_that_can_make_no_children_charges_nobody(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The process that makes them does not start, as with packages that do not fit each other: no data are touched."""
+    """The process that makes them does not start, as with packages that do not fit each other: no
+    data are touched."""
     import asyncio
 
     from discreet.isolation.children import Zygote

@@ -1,4 +1,5 @@
-"""Federated sessions while the rpc process and the API die; see `sessions`, whose long form is part of `make chaos`."""
+"""Federated sessions while the rpc process and the API die; see `sessions`, whose long form is part
+of `make chaos`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""kill -9 around the registration of a block and a job over thirty of them: nothing is lost, no block charged alone."""
+"""kill -9 around the registration of a block and a job over thirty of them: nothing is lost, no
+block charged alone."""
 
 from __future__ import annotations
 

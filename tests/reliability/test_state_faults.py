@@ -1,4 +1,5 @@
-"""State folders that were left half made, filled up, or belong to another version: clear words, and nothing lost."""
+"""State folders that were left half made, filled up, or belong to another version: clear words, and
+nothing lost."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ sys.exit(run(["bootstrap", "--owner-key", sys.argv[1] + "/owner.key"]))
 
 
 def killed(code: str, state: Path, where: str, word: str = "", **environment: str) -> None:
-    """Run `code` in a process that dies of SIGKILL when it calls `where` with `word` among its arguments."""
+    """Run `code` in a process that dies of SIGKILL when it calls `where` with `word` among its
+    arguments."""
     done = subprocess.run(
         [sys.executable, "-c", KILLED + code, str(state), where, word],
         env=clean_environment(**environment),
@@ -68,7 +70,8 @@ def killed(code: str, state: Path, where: str, word: str = "", **environment: st
 
 
 def test_first_start_killed_at_every_step_goes_on(tmp_path: Path) -> None:
-    """One folder that is killed at one step after the other: every start finds what the last one left."""
+    """One folder that is killed at one step after the other: every start finds what the last one
+    left."""
     state = tmp_path / "state"
     for where, word in (
         (
@@ -181,15 +184,17 @@ def test_ports_that_are_taken(tmp_path: Path) -> None:
         assert done.returncode == 1
         assert (
             done.stderr
-            == f"discreet: cannot listen on port {port} of 127.0.0.1 for metrics: Address already in use\n"
+            == f"discreet: cannot listen on port {port} of 127.0.0.1 for metrics: Address already "
+            "in use\n"
         )
 
 
-# A full disk --------------------------------------------------------------------------------------------------------
+# A full disk --------------------------------------------------------------------------------------
 
 
 def fill_up(settings: Settings, server: object) -> dict[str, object]:
-    """Register and submit until the disk is full and a while longer, free it, go on; what came of it."""
+    """Register and submit until the disk is full and a while longer, free it, go on; what came of
+    it."""
     import asyncio
 
     from sqlalchemy import text

@@ -113,13 +113,15 @@ def test_what_was_exchanged_is_not_given_out(settings: Settings) -> None:
                 ("result_altered", "result_altered"),
             ),
             (  # all of another job, which was published too
-                "UPDATE job_results AS a SET result = b.result, certificate = b.certificate FROM job_results AS b"
+                "UPDATE job_results AS a SET result = b.result, certificate = b.certificate FROM "
+                "job_results AS b"
                 " WHERE b.job_id = %s AND a.job_id = %s",
                 (other, job),
                 ("result_altered", "result_altered"),
             ),
             (  # a certificate that binds nothing any more
-                "UPDATE job_results SET result = %s, certificate = certificate - 'result_digest' - 'tables'"
+                "UPDATE job_results SET result = %s, certificate = certificate - 'result_digest' - "
+                "'tables'"
                 " WHERE job_id = %s",
                 (mine, job),
                 ("result_altered", "result_altered"),

@@ -1,4 +1,5 @@
-"""What the tests' agents do, in processes of their own: `discreet-agent --program tests.rpc.agents:add`."""
+"""What the tests' agents do, in processes of their own: `discreet-agent --program
+tests.rpc.agents:add`."""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ NUMBER = struct.Struct("!q")
 
 
 def add(agent: Agent, problem: dict[str, Any]) -> dict[str, Any]:
-    """Send `value` plus the round's number. In the file `answers` a line for every decision, which shows whether one is
-    ever taken twice. `pause`: seconds before each answer. `stop_at`: die there before, `stop_after`: after saving."""
+    """Send `value` plus the round's number. In the file `answers` a line for every decision, which
+    shows whether one is ever taken twice. `pause`: seconds before each answer. `stop_at`: die there
+    before, `stop_after`: after saving."""
     folder = Path(problem["folder"])
 
     def step(current: Round) -> bytes:

@@ -148,8 +148,8 @@ class Federation(Installation):
         return self.folder / "owner.pem"
 
     def submit(self, *, agents: int, epsilon: str = "0.5", **fields: Any) -> str:
-        """A federated job; over the use case, since the API knows no test kind. Terms begin with `on_` or end in
-        `_seconds`."""
+        """A federated job; over the use case, since the API knows no test kind. Terms begin with
+        `on_` or end in `_seconds`."""
         names = ("quorum", "on_missing", "round_seconds", "join_seconds", "approve_seconds")
         terms = {name: fields.pop(name) for name in names if name in fields}
         problem = kinds.NoisySum.model_validate(
@@ -305,7 +305,8 @@ def shared(
 
 
 class Proxy:
-    """Forwards one port of loopback to another, until it is cut: then all bytes vanish, as in a dead network."""
+    """Forwards one port of loopback to another, until it is cut: then all bytes vanish, as in a
+    dead network."""
 
     def __init__(self, target: int) -> None:
         self._target = target

@@ -1,4 +1,5 @@
-"""Crowds of calls that mean no good, against a real rpc process: what tests do a little of, and `make hostile` much."""
+"""Crowds of calls that mean no good, against a real rpc process: what tests do a little of, and
+`make hostile` much."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ async def ended(call: Any) -> tuple[str, str]:
 async def first_messages(
     port: int, count: int, size: int, at_once: int = 46
 ) -> Counter[tuple[str, str]]:
-    """Calls whose first message is garbage of `size` bytes, half of them streams; how they ended."""
+    """Calls whose first message is garbage of `size` bytes, half of them streams; how they
+    ended."""
     garbage = bytes(size)
     answers: Counter[tuple[str, str]] = Counter()
     turns = asyncio.Semaphore(at_once)

@@ -16,7 +16,8 @@ def final(where: Federation, job: str) -> dict[str, Any]:
 
 
 def run(where: Federation, job: str, count: int, **problems: Any) -> list[AgentProcess]:
-    """Agents 1…count with the value 10 n, joined and approved. `problems`: further fields by agent, `a1={…}`."""
+    """Agents 1…count with the value 10 n, joined and approved. `problems`: further fields by agent,
+    `a1={…}`."""
     tokens = where.invite(job, count)
     agents = [
         where.agent(token, value=10 * n, name=f"{job}-{n}", **problems.get(f"a{n}", {}))

@@ -1,4 +1,5 @@
-"""A server that says what its script says, well signed: what the pinned operator could do to its agents."""
+"""A server that says what its script says, well signed: what the pinned operator could do to its
+agents."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ ANNOUNCED = {"lower": -1, "upper": 2.5, "radius": 1}
 
 @dataclass
 class Hostile(rpc.FederationServicer):
-    """`script` yields the server's messages after Hello, of one stream: fields of a message or its bytes, to be signed,
-    or a message as it is sent. What agents send is in `heard`."""
+    """`script` yields the server's messages after Hello, of one stream: fields of a message or its
+    bytes, to be signed, or a message as it is sent. What agents send is in `heard`."""
 
     signer: Identity = field(default_factory=Identity.generate)
     owner: Identity = field(default_factory=Identity.generate)

@@ -33,8 +33,9 @@ MOST = 1000
 
 
 class NoisySum(FederatedProblem):
-    """Sums of the agents' integers. `forbidden`: a sum that ends the job, as a kind's own failure; `crash_at`: the
-    round whose step ends by a signal; `exact`: no noise, as a kind whose guarantee is cryptographic."""
+    """Sums of the agents' integers. `forbidden`: a sum that ends the job, as a kind's own failure;
+    `crash_at`: the round whose step ends by a signal; `exact`: no noise, as a kind whose guarantee
+    is cryptographic."""
 
     title = "Noisy sum"
     kind: Literal["noisy_sum"] = "noisy_sum"
@@ -143,7 +144,8 @@ class Sums(Session):
 
 
 def register() -> None:
-    """For a process of its own; a test's process is shared with tests that walk all kinds: `registered`."""
+    """For a process of its own; a test's process is shared with tests that walk all kinds:
+    `registered`."""
     problems.KINDS["noisy_sum"] = NoisySum
 
 

@@ -39,7 +39,8 @@ def small(
 
 
 def test_large_first_messages_leave_nothing_behind(small: Federation) -> None:
-    """What a crowd brought is given back: of 240 MB, once the first calls have loaded what every call needs."""
+    """What a crowd brought is given back: of 240 MB, once the first calls have loaded what every
+    call needs."""
     pid = small.rpcs[0].pid
     asyncio.run(first_messages(small.rpc_port, 20, 100, at_once=12))
     before = memory_of(pid)
@@ -135,7 +136,8 @@ def test_the_fullest_connection_makes_room() -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
         return ends
 
-    # z1 takes the place of the oldest of x; x4, of a connection that has most, finds nobody who was silent for long.
+    # z1 takes the place of the oldest of x; x4, of a connection that has most, finds nobody who was
+    # silent for long.
     assert asyncio.run(go()) == ["x1 too_many_streams", "x4 too_many_streams"]
 
 

@@ -63,7 +63,8 @@ def test_a_server_that_stops_in_order_is_followed_by_the_next(encrypted: Federat
 
 
 def test_a_session_moves_to_the_process_where_its_agents_are(encrypted: Federation) -> None:
-    """Two rpc processes; the one whose agents are gone gives the session to the one that they come to."""
+    """Two rpc processes; the one whose agents are gone gives the session to the one that they come
+    to."""
     job = encrypted.submit(agents=2, rounds=16, mode="simulation", round_seconds=300.0)
     other = free_port()
     encrypted.start_rpc(other)
@@ -82,7 +83,8 @@ def test_a_session_moves_to_the_process_where_its_agents_are(encrypted: Federati
 
 
 def _killed_while_deciding(answers: list[tuple[int, int, str]], rounds: int) -> bool:
-    """The kill may fall between the line of this test's log and the decision on disk: then that line stands twice."""
+    """The kill may fall between the line of this test's log and the decision on disk: then that
+    line stands twice."""
     return sorted({(number, size) for number, size, _ in answers}) == [
         (n, n) for n in range(rounds)
     ]
@@ -123,7 +125,7 @@ def test_a_network_that_is_cut_for_longer_than_the_deadline(
         proxy.close()
 
 
-# Certificates -------------------------------------------------------------------------------------------------------
+# Certificates -------------------------------------------------------------------------------------
 
 
 class Authority:

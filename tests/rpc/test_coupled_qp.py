@@ -1,4 +1,5 @@
-"""Coupled quadratic programs between processes: three agents, one operator that can open nothing."""
+"""Coupled quadratic programs between processes: three agents, one operator that can open
+nothing."""
 
 from __future__ import annotations
 
@@ -217,7 +218,8 @@ def test_an_operator_that_is_killed_goes_on_where_it_was(shared: Federation) -> 
 
 
 def test_an_agent_whose_memory_is_gone_ends_the_job(shared: Federation) -> None:
-    """Killed, and its files lost: it does not answer a round of which it knows nothing, and nothing is opened."""
+    """Killed, and its files lost: it does not answer a round of which it knows nothing, and nothing
+    is opened."""
     job = submit(
         shared,
         spec("masking", federation={"agents": 3, "join_seconds": 60.0, "round_seconds": 5.0}),

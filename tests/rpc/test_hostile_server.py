@@ -1,4 +1,5 @@
-"""The pinned server lies to its agents: each lie ends the agent, and costs it nothing that its ledger does not say."""
+"""The pinned server lies to its agents: each lie ends the agent, and costs it nothing that its
+ledger does not say."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ def spent(agent: Agent) -> int:
 def test_the_end_of_one_session_gives_back_no_charge_of_another(
     server: Hostile, tmp_path: Path
 ) -> None:
-    """The owner signs a second roster under the first job's name; the charge is of a job that costs nothing."""
+    """The owner signs a second roster under the first job's name; the charge is of a job that costs
+    nothing."""
     spend(server, tmp_path)
     agent = agent_of(server, tmp_path, "ses_2")
 
@@ -93,7 +95,8 @@ def test_the_same_job_cannot_be_charged_in_another_session_either(
 def test_an_ended_session_that_goes_on_gets_no_answer_for_nothing(
     server: Hostile, tmp_path: Path
 ) -> None:
-    """The agent's memory of the end was lost, its ledger was not: the charge has been given back."""
+    """The agent's memory of the end was lost, its ledger was not: the charge has been given
+    back."""
     agent = agent_of(server, tmp_path, "ses_1")
 
     def ends(server: Hostile, listener: Listener) -> Iterator[Any]:
@@ -225,7 +228,7 @@ def test_two_processes_do_not_answer_for_one_agent(server: Hostile, tmp_path: Pa
     assert take_part(second).state == "failed"  # it knows what the first has seen
 
 
-# multi_agent ------------------------------------------------------------------------------------------------------
+# multi_agent --------------------------------------------------------------------------------------
 
 
 def parameters(low: float, high: float) -> dict[str, Any]:
@@ -267,7 +270,8 @@ def test_the_range_is_within_the_announced_one(
 def test_an_objective_without_a_slope_somewhere_does_not_end_the_job_there(
     server: Hostile, tmp_path: Path
 ) -> None:
-    """The state would be no number, the server would refuse it, and all would see where the agent stood."""
+    """The state would be no number, the server would refuse it, and all would see where the agent
+    stood."""
     agent = agent_of(server, tmp_path, "ses_1")
     cloud(server, agent, -1, 2.5)
     minimize(agent, lambda x: float("nan"), initial=1.5)

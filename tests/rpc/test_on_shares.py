@@ -1,5 +1,5 @@
-"""Coupled quadratic programs on secret shares between processes: agents that compute among themselves, and a service
-that brings them together and sees nothing of it."""
+"""Coupled quadratic programs on secret shares between processes: agents that compute among
+themselves, and a service that brings them together and sees nothing of it."""
 
 from __future__ import annotations
 
@@ -134,7 +134,8 @@ def test_agents_come_to_the_joint_optimum_and_nobody_sees_anything_else(shared: 
 
 
 def test_nothing_of_an_agents_data_or_answer_is_at_the_service(shared: Federation) -> None:
-    """The database, as text, holds none of the agents' numbers, and the answers none of each other's."""
+    """The database, as text, holds none of the agents' numbers, and the answers none of each
+    other's."""
     instance = Instance.draw(6, 3, 2)
     body = spec(instance)
     for name, factor in (
@@ -177,7 +178,8 @@ def test_a_limit_that_cannot_be_kept(shared: Federation) -> None:
 
 
 def test_an_agent_that_cannot_be_reached_ends_the_job(shared: Federation) -> None:
-    """It announces a port at which nothing listens: in the others' time, with a code that says what happened."""
+    """It announces a port at which nothing listens: in the others' time, with a code that says what
+    happened."""
     instance = Instance.draw(4, 3, 1)
     job = submit(
         shared,
@@ -194,7 +196,8 @@ def test_an_agent_that_cannot_be_reached_ends_the_job(shared: Federation) -> Non
 
 
 def test_agents_that_do_not_fit(shared: Federation, tmp_path: Path) -> None:
-    """One with no address, and one of the protocol of sums: neither is enrolled, and each is told why."""
+    """One with no address, and one of the protocol of sums: neither is enrolled, and each is told
+    why."""
     instance = Instance.draw(4, 3, 1)
     job = submit(shared, spec(instance))
     for name, changes, says in (
@@ -222,7 +225,8 @@ def test_agents_that_do_not_fit(shared: Federation, tmp_path: Path) -> None:
 
 
 def test_an_agent_refuses_terms_that_its_data_pass(shared: Federation) -> None:
-    """The signed reach is too small for one agent: it says so, answers nothing, and the job ends without it."""
+    """The signed reach is too small for one agent: it says so, answers nothing, and the job ends
+    without it."""
     instance = Instance.draw(4, 3, 1)
     body = spec(instance, federation={"agents": 3, "join_seconds": 60.0, "round_seconds": 24.0})
     body["mpc"]["reach"] /= 2

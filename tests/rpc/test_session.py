@@ -398,7 +398,8 @@ def test_the_certificate_of_our_own_making_is_of_the_name_that_agents_ask_for() 
 
 
 def test_a_session_that_nobody_signs_ends(shared: Federation) -> None:
-    """An agent waits; the owner does not sign. The job says until when it waits, and fails; nothing is charged."""
+    """An agent waits; the owner does not sign. The job says until when it waits, and fails; nothing
+    is charged."""
     job = shared.submit(agents=2, approve_seconds=86400.0)
     agent = shared.agent(shared.invite(job, 1)[0], name=f"{job}-waits")
     shared.joined(job, 1)

@@ -1,5 +1,5 @@
-"""The TypeScript agent, written from docs/protocol.md: with Python agents in one session of the real service, and
-before a server that lies."""
+"""The TypeScript agent, written from docs/protocol.md: with Python agents in one session of the
+real service, and before a server that lies."""
 
 from __future__ import annotations
 
@@ -78,11 +78,12 @@ class NodeAgent(AgentProcess):
         )
 
 
-# coupled_qp -----------------------------------------------------------------------------------------------------------
+# coupled_qp ---------------------------------------------------------------------------------------
 
 
 def mixed(where: Federation, sdk: Path, job: str, dealer: str = "") -> list[AgentProcess]:
-    """The paper's three agents, the last two in TypeScript; then the owner signs. `dealer`: whose key is the first."""
+    """The paper's three agents, the last two in TypeScript; then the owner signs. `dealer`: whose
+    key is the first."""
     accepts: dict[str, Any] = {"kind": "coupled_qp", "demands": {"exposure": "accepted"}}
     agents: list[AgentProcess] = []
     for place, token in enumerate(where.invite(job, 3)):
@@ -141,7 +142,8 @@ def test_agents_of_both_languages_come_to_the_papers_optimum(
 
 
 def receipts_hold(session: dict[str, Any], agents: list[AgentProcess]) -> None:
-    """What the server keeps of every agent is what the agent's own ledger says, by the Python client's check of it."""
+    """What the server keeps of every agent is what the agent's own ledger says, by the Python
+    client's check of it."""
     members = {one["fingerprint"]: one for one in session["agents"]}
     for agent in agents:
         (entry,) = Ledger(
@@ -220,7 +222,8 @@ DEMANDS: list[tuple[dict[str, Any], str]] = [
 def test_a_typescript_agent_refuses_what_it_has_not_agreed_to(
     shared: Federation, sdk: Path, tmp_path: Path
 ) -> None:
-    """Of what the owner has signed for real; one agent is asked again and again, and sends nothing."""
+    """Of what the owner has signed for real; one agent is asked again and again, and sends
+    nothing."""
     job = submit(shared, spec("masking", iterations=5))
     tokens = shared.invite(job, 3)
     accepts: dict[str, Any] = {"kind": "coupled_qp", "demands": {"exposure": "accepted"}}
@@ -264,7 +267,7 @@ def test_schemes_that_the_typescript_agent_does_not_know(shared: Federation, sdk
     assert final(shared, job)["state"] == "cancelled"
 
 
-# multi_agent ----------------------------------------------------------------------------------------------------------
+# multi_agent --------------------------------------------------------------------------------------
 
 
 def test_seven_agents_of_both_languages_over_tls(
@@ -335,7 +338,7 @@ def _other_certificate(token: str) -> str:
     return f"{before}tls={'0' * 64}"
 
 
-# A server that lies ---------------------------------------------------------------------------------------------------
+# A server that lies -------------------------------------------------------------------------------
 
 
 @pytest.fixture

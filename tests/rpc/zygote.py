@@ -1,4 +1,5 @@
-"""The zygote with the tests' kind; of the others those with sessions are warmed up, and only these."""
+"""The zygote with the tests' kind; of the others those with sessions are warmed up, and only
+these."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from tests.rpc import kinds
 
 
 def warm_up() -> None:
-    """What sessions need, and the encoding and headlines of their results: children can open no file any more."""
+    """What sessions need, and the encoding and headlines of their results: children can open no
+    file any more."""
     import pyarrow.parquet  # noqa: F401
 
     from discreet.problems import answers  # noqa: F401

@@ -64,7 +64,8 @@ def test_random_networks_in_blocks(seed: int) -> None:
     rng = np.random.default_rng(seed)
     network = random_network(rng, 30, 9, centroids=seed % 2 == 0, steep=0.1)
     demand = rng.exponential(2, (9, 9)) * (rng.random((9, 9)) < 0.7)  # some pairs have none
-    # Affine: such networks are so full that blocks creep to a hundred-thousandth under a latency of the fourth power.
+    # Affine: such networks are so full that blocks creep to a hundred-thousandth under a latency of
+    # the fourth power.
     found = assign_in_blocks(Here(), 4, network, AFFINE, demand, "user_equilibrium", gap=1e-5)
     whole = assign(network, AFFINE, demand, "user_equilibrium", gap=1e-12)
     assert found.relative_gap <= 1e-5

@@ -1,4 +1,5 @@
-"""Proofs, intervals, Lipschitz constants and the split of noise, against sampling, enumeration, CVXPY and vectors."""
+"""Proofs, intervals, Lipschitz constants and the split of noise, against sampling, enumeration,
+CVXPY and vectors."""
 
 from __future__ import annotations
 
@@ -65,10 +66,16 @@ def sampled(box: Box, count: int, seed: int = 0) -> Floats:
     return np.concatenate([points, corners[:256]])
 
 
-# Convexity -----------------------------------------------------------------------------------------------------------
+# Convexity ----------------------------------------------------------------------------------------
 
-ATOMS = ("x", "y", "x^2", "x^4", "abs(x - 1)", "exp(y - x)", "-log(y)", "-sqrt(y)", "1/y", "y^3", "(x + 2)^3", "y^1.5",
-         "x*x", "x^2/y", "(x - 4)^-2", "x*y", "x^3", "log(y)", "-x^2", "y^-0.5", "-(y - 5)^3", "1/(x - 4)")  # fmt: skip
+ATOMS = ("x", "y", "x^2", "x^4", "abs(x - "
+                                 "1)", "exp(y - "
+                                       "x)", "-log(y)", "-sqrt(y)", "1/y", "y^3", "(x + "
+                                                                                  "2)^3", "y^1.5",
+         "x*x", "x^2/y", "(x - "
+                         "4)^-2", "x*y", "x^3", "log(y)", "-x^2", "y^-0.5", "-(y - "
+                                                                            "5)^3", "1/(x - "
+                                                                                    "4)")  # fmt: skip
 
 
 @st.composite
@@ -200,9 +207,11 @@ def test_tightened_box_keeps_every_feasible_point() -> None:
     assert tight["x1"] == (-10, 10)
 
 
-# Intervals -----------------------------------------------------------------------------------------------------------
+# Intervals ----------------------------------------------------------------------------------------
 
-WILD = (*ATOMS, "sqrt(x + 2)", "exp(x*y) - y/x", "abs(x)*abs(y - 1) - x*y", "(x - y)^3*(x + 1)", "x^-3", "log(x + y)",
+WILD = (*ATOMS, "sqrt(x + "
+                "2)", "exp(x*y) - "
+                      "y/x", "abs(x)*abs(y - 1) - x*y", "(x - y)^3*(x + 1)", "x^-3", "log(x + y)",
         "exp(-x^2)*y", "y^2.5*x", "0*x + y", "1/(x*x + 1)", "-(x - 1)^2*(y - 2)^2 + x")  # fmt: skip
 
 
@@ -285,7 +294,7 @@ def test_boxes_must_be_bounded(ends: tuple[float, float]) -> None:
         supremum(parse("x", NAMES), {"x": ends})
 
 
-# Lipschitz constants -------------------------------------------------------------------------------------------------
+# Lipschitz constants ------------------------------------------------------------------------------
 
 
 def test_constants_of_the_paper() -> None:
@@ -306,7 +315,8 @@ def test_constants_of_the_paper() -> None:
 
 
 def test_constants_are_never_below_finite_differences() -> None:
-    """Whole Lipschitz quotients, also between far points, of coupled and transcendental constraints."""
+    """Whole Lipschitz quotients, also between far points, of coupled and transcendental
+    constraints."""
     constraints = [
         parse(text, NAMES)
         for text in ("exp(x - y)", "(x + 2*y)^4/10", "x^2/y - 3*y", "-log(y) + x")
@@ -341,7 +351,8 @@ def test_constants_are_never_below_finite_differences() -> None:
 
 
 def test_constants_come_within_a_millionth_of_the_supremum() -> None:
-    """Column norms of a coupled constraint against a fine grid; the suprema sit at corners and inside."""
+    """Column norms of a coupled constraint against a fine grid; the suprema sit at corners and
+    inside."""
     constraints = [parse(text, NAMES) for text in ("exp(x - y)", "-3*exp(-(x - 0.7)^2)", "y*x")]
     grid = np.array(np.meshgrid(np.linspace(-2, 3, 2001), np.linspace(0.5, 4, 8))).reshape(2, -1)
     x, y = grid
@@ -371,7 +382,7 @@ def test_abs_has_a_gradient_where_its_argument_keeps_its_sign() -> None:
     assert norm_bound([], BOX) == 0.0
 
 
-# Splitting noise -----------------------------------------------------------------------------------------------------
+# Splitting noise ----------------------------------------------------------------------------------
 
 
 @st.composite
@@ -429,7 +440,8 @@ def test_split_for_one_agent_is_in_closed_form() -> None:
 
 
 def test_per_output_calibration_is_caught() -> None:
-    """Eight outputs that one agent moves fully, each at (ln 3, .05) by the paper's kappa: .34 for all, not .05."""
+    """Eight outputs that one agent moves fully, each at (ln 3, .05) by the paper's kappa: .34 for
+    all, not .05."""
     epsilon, kappa = math.log(3), VECTORS["kappa_0.05_ln3"]
     moves = np.ones((8, 1))
     mu = joint_distance([1.0], moves, np.full(8, kappa))
@@ -473,7 +485,8 @@ def test_suprema_share_their_work_and_stay_certified() -> None:
 
 
 def test_a_constraint_that_couples_a_hundred_agents_at_once_is_no_bomb() -> None:
-    """Its 5,050 second derivatives took half an hour of somebody's request; now they are refused after a second."""
+    """Its 5,050 second derivatives took half an hour of somebody's request; now they are refused
+    after a second."""
     names = tuple(f"x{i}" for i in range(100))
     dense = parse("exp(" + "+".join(f"{name}/50" for name in names) + ") - 9", names)
     with pytest.raises(NotLipschitz, match="couples too many agents"):

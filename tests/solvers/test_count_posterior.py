@@ -1,4 +1,5 @@
-"""Posteriors of noised counts: against enumeration, on data of the model, and with what is known besides."""
+"""Posteriors of noised counts: against enumeration, on data of the model, and with what is known
+besides."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from discreet.solvers.estimation.known_sums import Known
 
 
 def enumerated(noisy: list[int], scale: float, kind: Kind) -> np.ndarray:
-    """float64[cells, counts]: the posterior of each count, by sums over counts and a dense grid of hyperparameters."""
+    """float64[cells, counts]: the posterior of each count, by sums over counts and a dense grid of
+    hyperparameters."""
     counts = np.arange(60)
     noise = np.subtract.outer(np.array(noisy), counts)
     likelihood = np.exp(
@@ -49,7 +51,8 @@ def enumerated(noisy: list[int], scale: float, kind: Kind) -> np.ndarray:
 
 @pytest.mark.parametrize(("kind", "scale"), [("laplace", 1.5), ("gaussian", 2.0), ("laplace", 6.0)])
 def test_draws_are_those_of_the_enumerated_posterior(kind: Kind, scale: float) -> None:
-    """Of 4,000 draws of one seed; another noise, or no spike at 0, is off by three times the tolerance."""
+    """Of 4,000 draws of one seed; another noise, or no spike at 0, is off by three times the
+    tolerance."""
     noisy = [11, -2, 3, 24]
     exact = enumerated(noisy, scale, kind)
     rng = np.random.default_rng(1)
@@ -64,7 +67,8 @@ def test_draws_are_those_of_the_enumerated_posterior(kind: Kind, scale: float) -
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 @pytest.mark.parametrize("lattice", [0.0, 1.0])
 def test_intervals_cover_counts_of_the_model(kind: Kind, lattice: float) -> None:
-    """20 x 100 cells, 90 % nominal; one standard deviation is .7 %, and the cells share what was estimated."""
+    """20 x 100 cells, 90 % nominal; one standard deviation is .7 %, and the cells share what was
+    estimated."""
     rng = np.random.default_rng(2)
     covered = []
     for _ in range(20):
@@ -82,8 +86,8 @@ def test_intervals_cover_counts_of_the_model(kind: Kind, lattice: float) -> None
 
 
 def test_faint_counts_beside_large_ones_are_not_lost() -> None:
-    """Loads that nearly always stay: each of their 30 moves is lost in noise, all together are not (5 deviations). One
-    spike at 0 answered 0 for each of them, with intervals of no width."""
+    """Loads that nearly always stay: each of their 30 moves is lost in noise, all together are not
+    (5 deviations). One spike at 0 answered 0 for each of them, with intervals of no width."""
     rng = np.random.default_rng(5)
     true = np.where(np.arange(36) % 7 == 0, 80.0, 0.3)
     held, sums = [], []
@@ -128,7 +132,8 @@ def test_what_is_known_is_met_and_makes_draws_narrower() -> None:
 
 
 def test_the_work_beside_the_draws_is_bounded() -> None:
-    """What is tabulated grows with the different values, which are grouped: 50,000 cells over six decades."""
+    """What is tabulated grows with the different values, which are grouped: 50,000 cells over six
+    decades."""
     rng = np.random.default_rng(4)
     noisy = 10 ** rng.uniform(-2, 6, count_posterior.MAX_CELLS) + rng.laplace(
         size=count_posterior.MAX_CELLS
@@ -148,7 +153,8 @@ def test_the_mean_is_that_of_many_draws(kind: Kind) -> None:
     known = Known(np.array([[1.0, 1, 1, -1, 0, 0]]), np.array([-1440.0]), np.array([2.0]))
     for each in (None, known):
         drawn = posterior.draw(4000, np.random.default_rng(5), each)
-        # Draws keep cells at 0 that are, means move all: apart by less than a third of the noise's scale.
+        # Draws keep cells at 0 that are, means move all: apart by less than a third of the noise's
+        # scale.
         assert posterior.mean(each) == pytest.approx(
             drawn.mean(axis=0), abs=0.4 if each is None else 1.2
         )
@@ -157,7 +163,8 @@ def test_the_mean_is_that_of_many_draws(kind: Kind) -> None:
 
 
 def test_cells_that_may_all_be_0_have_a_prior_of_their_own() -> None:
-    """300 empty cells beside 100 full ones: with one prior for all they are thought to hold far more."""
+    """300 empty cells beside 100 full ones: with one prior for all they are thought to hold far
+    more."""
     rng = np.random.default_rng(7)
     true = np.concatenate([rng.gamma(1.0, 20.0, 100), np.zeros(300)])
     noisy = true + rng.laplace(size=400)
@@ -172,7 +179,8 @@ def test_cells_that_may_all_be_0_have_a_prior_of_their_own() -> None:
 
 
 def test_draws_of_nothing_but_zeros_cannot_be_moved() -> None:
-    """Three cells that are mostly noise, of a known sum: some draws have no count that could be moved to meet it."""
+    """Three cells that are mostly noise, of a known sum: some draws have no count that could be
+    moved to meet it."""
     noisy, rng = np.array([-3.0, -2.0, 0.5]), np.random.default_rng(1)
     known = Known(np.ones((1, 3)), np.array([3.0]), np.zeros(1))
     drawn = draw_counts(noisy, 4.0, "laplace", draws=200, rng=rng, known=known)
@@ -182,7 +190,8 @@ def test_draws_of_nothing_but_zeros_cannot_be_moved() -> None:
 
 
 def test_many_draws_are_those_of_a_search_for_each() -> None:
-    """The table of where to begin changes nothing, at the ends of its parts and of the distributions neither."""
+    """The table of where to begin changes nothing, at the ends of its parts and of the
+    distributions neither."""
     rng = np.random.default_rng(5)
     cumulated = np.cumsum(rng.dirichlet(np.full(40, 0.05), 7), axis=1)
     cumulated[0, -1] = 1 - 1e-12  # as rounding leaves it
@@ -204,7 +213,8 @@ def test_many_draws_are_those_of_a_search_for_each() -> None:
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 @pytest.mark.parametrize("lattice", [0.0, 1.0])
 def test_sums_over_places_are_those_of_each_place(kind: Kind, lattice: float) -> None:
-    """Products of matrices, of values near 0, far from it and in between, against one place after the other."""
+    """Products of matrices, of values near 0, far from it and in between, against one place after
+    the other."""
     values = np.array([-3.0, 0.0, 2.0, 15.0, 40.0, 900.0])
     cells = count_posterior._Cells.of(values, kind, lattice)
     means = np.array([0.1, 3.0, 200.0])

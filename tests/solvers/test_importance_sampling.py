@@ -1,4 +1,5 @@
-"""Weighted importance sampling: no trajectory moves its sums by more than is said; they say both values of policies."""
+"""Weighted importance sampling: no trajectory moves its sums by more than is said; they say both
+values of policies."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def sums(
 def test_one_trajectory_moves_the_sums_by_at_most_what_is_said(
     one: Any, another: Any, cap: float
 ) -> None:
-    """Exactly, in integers, for any ratios and rewards whatever, such as registration would refuse."""
+    """Exactly, in integers, for any ratios and rewards whatever, such as registration would
+    refuse."""
     mine, its = (sums([each], cap) for each in (one, another))
     for found in (mine, its):
         assert (found >= 0).all()
@@ -73,7 +75,8 @@ def people(number: int, seed: int = 3) -> list[list[tuple[float, float]]]:
 
 
 def moments(cap: float, **values: Any) -> tuple[WeightedSums, np.ndarray, np.ndarray]:
-    """The sums of 400 people without noise, their clipped weights and returns in parts of the range."""
+    """The sums of 400 people without noise, their clipped weights and returns in parts of the
+    range."""
     rows = people(400)
     weight = np.array([min(math.prod(ratio for ratio, _ in one), cap) for one in rows])
     gain = np.array([sum(0.9**t * reward for t, (_, reward) in enumerate(one)) for one in rows])
@@ -95,7 +98,8 @@ def test_sums_without_noise_say_what_numpy_says(cap: float, known: int | None) -
         weight.sum() ** 2 / (weight**2).sum(), rel=1e-5
     )
     assert found.clipped_mass().value == pytest.approx(max(0.0, 1 - weight.mean()), abs=1e-5)
-    # The textbook's deviations: of a ratio of means to first order, of a mean, and of the difference of the two.
+    # The textbook's deviations: of a ratio of means to first order, of a mean, and of the
+    # difference of the two.
     of_value, of_mean = weight * (gain - value) / weight.sum(), (gain - mean) / gain.size
     share = (weight**2).sum() / weight.sum() / weight.mean() * weight.mean()
     about = math.sqrt(share * (weight @ (gain - value) ** 2)) / weight.sum()
@@ -111,7 +115,8 @@ def test_sums_without_noise_say_what_numpy_says(cap: float, known: int | None) -
 
 
 def test_robust_ends_hold_whatever_was_cut_off() -> None:
-    """Without noise the ends are W P / n and 1 - W M / n, and sampling: 1.645 deviations beyond them."""
+    """Without noise the ends are W P / n and 1 - W M / n, and sampling: 1.645 deviations beyond
+    them."""
     found, weight, gain = moments(1.5, trajectories=400)
     low, high = (weight * gain).mean(), 1 - (weight * (1 - gain)).mean()
     ends = found.true_value()
@@ -151,7 +156,8 @@ def test_sums_that_are_noise_say_nothing() -> None:
 
 
 def test_a_public_number_takes_noise_away() -> None:
-    """Entries of which the first six are moved alike to sum to it: the values' noise falls as the projection says."""
+    """Entries of which the first six are moved alike to sum to it: the values' noise falls as the
+    projection says."""
     rng, exact = np.random.default_rng(2), moments(3.0)[0].noised
     drawn = exact + rng.laplace(0, 5, (4000, ENTRIES))
     told: dict[int | None, Any] = {}

@@ -1,4 +1,5 @@
-"""Policies within limits on the expected load, against convex programmes in flows and linear ones."""
+"""Policies within limits on the expected load, against convex programmes in flows and linear
+ones."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def everywhere(feeder: float = np.inf, ramp: float = np.inf) -> Limits:
 def best_flows(
     P: Floats, at: Any, U: Floats, start: Floats, limits: Limits
 ) -> tuple[float, Floats]:
-    """The value and the load of the best policy within the limits: an exponential-cone programme in flows."""
+    """The value and the load of the best policy within the limits: an exponential-cone programme in
+    flows."""
     flows = [cp.Variable((N, N), nonneg=True) for _ in range(T - 1)]
     spread = [start, *(cp.sum(flow, axis=0) for flow in flows)]
     rules = [cp.sum(flow, axis=1) == mass for flow, mass in zip(flows, spread, strict=False)]
@@ -196,8 +198,8 @@ def test_least_loads_and_changes_are_those_of_all_ways() -> None:
 
 
 def test_utilities_that_underflow_change_no_limit() -> None:
-    """At a discomfort of nothing beside the price, sums of desirabilities underflow, and rows are summed in
-    logarithms."""
+    """At a discomfort of nothing beside the price, sums of desirabilities underflow, and rows are
+    summed in logarithms."""
     P, U, start = chain(1)
     at, limits = np.zeros(T - 1, dtype=np.int64), everywhere(np.inf, 0.6)
     steep = 2e3 * U

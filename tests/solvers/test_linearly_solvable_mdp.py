@@ -1,4 +1,5 @@
-"""Linearly-solvable decision processes against recursions in mpmath, a conic solver, an integral, simulation."""
+"""Linearly-solvable decision processes against recursions in mpmath, a conic solver, an integral,
+simulation."""
 
 from __future__ import annotations
 
@@ -23,11 +24,12 @@ from discreet.solvers.control.ensemble_outcomes import outcomes
 Floats = NDArray[np.float64]
 
 
-# Instances ----------------------------------------------------------------------------------------------------------
+# Instances ----------------------------------------------------------------------------------------
 
 
 def random_transitions(rng: np.random.Generator, n: int, density: float = 1.0) -> Floats:
-    """Rows of very unequal probabilities; each keeps a transition to the next state, which is a way to all others."""
+    """Rows of very unequal probabilities; each keeps a transition to the next state, which is a way
+    to all others."""
     weights = rng.gamma(0.3, size=(n, n)) + 1e-6
     weights[rng.random((n, n)) >= density] = 0
     weights[np.arange(n), (np.arange(n) + 1) % n] += 0.1
@@ -52,11 +54,12 @@ def instances(draw: st.DrawFn) -> tuple[Floats, Floats, float]:
     )
 
 
-# Oracles ------------------------------------------------------------------------------------------------------------
+# Oracles ------------------------------------------------------------------------------------------
 
 
 def by_recursion(W: Any, utility: Floats, gamma: float) -> tuple[Floats, Floats]:
-    """ln z and the policies, by the recursion for z itself, state after state, in numbers of 40 digits and any size."""
+    """ln z and the policies, by the recursion for z itself, state after state, in numbers of 40
+    digits and any size."""
     horizon, n = utility.shape
     with mpmath.workdps(40):
         weights = [[mpmath.mpf(W[b][a]) for a in range(n)] for b in range(n)]
@@ -89,7 +92,8 @@ def value_by_loops(policies: Floats, P: Floats, utility: Floats, gamma: float) -
 
 
 def mean_policy(shape: Floats, z: Floats) -> Floats:
-    """E[X z/(X z)], X ~ Dir(shape): with 1/y = int e^{-sy} ds over Gamma variables, and s = e^x, one integral a state.
+    """E[X z/(X z)], X ~ Dir(shape): with 1/y = int e^{-sy} ds over Gamma variables, and s = e^x,
+    one integral a state.
 
     E_a = shape_a z_a int (1 + s z_a)^-1 prod_j (1 + s z_j)^-shape_j ds.
     """
@@ -111,13 +115,14 @@ def mean_policy(shape: Floats, z: Floats) -> Floats:
     )
 
 
-# Desirability and policy --------------------------------------------------------------------------------------------
+# Desirability and policy --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scale", [0.1, 10.0, 1e4])
 @pytest.mark.parametrize("density", [0.1, 0.5, 1.0])
 def test_agrees_with_a_plain_recursion(scale: float, density: float) -> None:
-    """To 1e-10, relative for ln z and absolute for probabilities, however far z is from what a double holds."""
+    """To 1e-10, relative for ln z and absolute for probabilities, however far z is from what a
+    double holds."""
     rng = np.random.default_rng(7)
     P, U = random_transitions(rng, 14, density), rng.normal(0, scale, (9, 14))
     log_z, policies = by_recursion(P, U, 1.5)
@@ -156,7 +161,8 @@ def test_weights_agree_with_a_plain_recursion(weights: lsmdp.Weights) -> None:
 
 
 def test_agrees_with_a_conic_solver() -> None:
-    """The joint occupancies of (b, a) at t solve a convex programme: to 1e-10, value and occupancies."""
+    """The joint occupancies of (b, a) at t solve a convex programme: to 1e-10, value and
+    occupancies."""
     rng = np.random.default_rng(9)
     n, horizon, gamma = 4, 5, 2.0
     P, U, initial = random_transitions(rng, n), rng.normal(0, 3, (horizon, n)), np.full(n, 1 / n)
@@ -186,7 +192,8 @@ def test_agrees_with_a_conic_solver() -> None:
 
 
 def residual(policy: lsmdp.DesirabilityPolicy, P: Floats, U: Floats, t: int, b: int) -> float:
-    """How far ln z_t[b] is from what ln z_{t+1} says, in long doubles, as a part of the larger of |ln z| and 1."""
+    """How far ln z_t[b] is from what ln z_{t+1} says, in long doubles, as a part of the larger of
+    |ln z| and 1."""
     z = policy.relative.astype(np.longdouble)
     to = np.flatnonzero(P[b])
     terms = np.log(P[b, to].astype(np.longdouble)) + z[t + 1, to]
@@ -248,7 +255,8 @@ def test_sparse_and_dense_sums_agree(
 def test_many_are_solved_as_each_alone(
     density: float, threshold: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Utilities to one matrix, matrices of different support to one utility, and pairs; dense and sparse sums."""
+    """Utilities to one matrix, matrices of different support to one utility, and pairs; dense and
+    sparse sums."""
     monkeypatch.setattr(lsmdp, "SPARSE", threshold)
     rng = np.random.default_rng(12)
     P = np.stack([random_transitions(rng, 25, density) for _ in range(3)])
@@ -290,7 +298,8 @@ def test_policies_are_distributions_on_the_support(instance: tuple[Floats, Float
 @settings(max_examples=60, deadline=None)
 @given(instances(), st.integers(0, 2**32))
 def test_what_pays_attracts(instance: tuple[Floats, Floats, float], seed: int) -> None:
-    """More utility in a state at t + 1 never lowers a probability of moving there at t, nor any value before."""
+    """More utility in a state at t + 1 never lowers a probability of moving there at t, nor any
+    value before."""
     P, U, gamma = instance
     rng = np.random.default_rng(seed)
     if len(U) == 1:
@@ -324,7 +333,7 @@ def test_the_last_time_stands_alone() -> None:
         policy.at(0)
 
 
-# Weights ------------------------------------------------------------------------------------------------------------
+# Weights ------------------------------------------------------------------------------------------
 
 
 def test_digamma_weights_are_the_mean_logarithm() -> None:
@@ -355,7 +364,7 @@ def test_no_weight_off_the_support() -> None:
         assert logs[0, 0] == 0
 
 
-# The average value policy -------------------------------------------------------------------------------------------
+# The average value policy -------------------------------------------------------------------------
 
 
 def one_step(P: Floats, log_z: Floats) -> tuple[Floats, Floats, float]:
@@ -379,7 +388,8 @@ def test_the_closed_form_is_within_the_sampling_error_of_a_million_draws(k: floa
 
 
 def test_the_closed_form_is_the_delta_method() -> None:
-    """m/Y - Cov/Y^2 + m Var/Y^3 of vectors.json, with the covariances of a Dirichlet vector. The printed one is not."""
+    """m/Y - Cov/Y^2 + m Var/Y^3 of vectors.json, with the covariances of a Dirichlet vector. The
+    printed one is not."""
     rng = np.random.default_rng(17)
     P, log_z, k = random_transitions(rng, 5) * 0.7 + 0.06, rng.normal(0, 0.5, 5), 50.0
     P /= P.sum(axis=1, keepdims=True)
@@ -412,7 +422,8 @@ def test_the_closed_form_errs_in_second_order() -> None:
 
 
 def test_where_the_expansion_leaves_the_simplex_it_is_brought_back() -> None:
-    """k P = .01 for the state that pays: expanded, its probability is negative. Sampling is right here too."""
+    """k P = .01 for the state that pays: expanded, its probability is negative. Sampling is right
+    here too."""
     P, log_z, k = np.tile([0.999, 0.001], (2, 1)), np.log([1.0, 1000.0]), 10.0
     found = lsmdp.average_policy(*one_step(P, log_z), k).at(0)
     assert found.tolist() == [[1, 0], [1, 0]]
@@ -459,7 +470,7 @@ def test_sampling_is_repeatable() -> None:
     assert (first == second).all()
 
 
-# Evaluation, propagation, cost --------------------------------------------------------------------------------------
+# Evaluation, propagation, cost --------------------------------------------------------------------
 
 
 @settings(max_examples=60, deadline=None)
@@ -539,7 +550,7 @@ def test_progress_counts_steps() -> None:
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 
-# What is refused ----------------------------------------------------------------------------------------------------
+# What is refused ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -597,7 +608,7 @@ def test_tables_are_policies() -> None:
     assert policy.log_cells(1)[1] == -np.inf
 
 
-# The synthetic ensemble and the paper's study -----------------------------------------------------------------------
+# The synthetic ensemble and the paper's study -----------------------------------------------------
 
 
 def test_buildings_are_within_a_tenth_of_the_profile() -> None:
@@ -645,7 +656,8 @@ def test_adjacent_rows_and_exact_epsilons() -> None:
         found = hassan.epsilons(k)
         assert found["floor 0.05"] > found["floor 0.1"] > found["floor 0.2"] > 0
         assert found["floor 0.1, 20 rows"] > found["floor 0.1"]
-        # By the formula of privacy.md, which the event does not use: a Beta pair and its exact delta.
+        # By the formula of privacy.md, which the event does not use: a Beta pair and its exact
+        # delta.
         b, t = 0.1 * k, 0.015 * k
         u = 1 / (1 + np.exp(-found["floor 0.1"] / t))
         delta = betaincc(b + t, b, u) - np.exp(found["floor 0.1"]) * betaincc(b, b + t, u)

@@ -1,4 +1,5 @@
-"""Normal noise for simulations: its distribution, its tail, and that noises depend on key and number alone."""
+"""Normal noise for simulations: its distribution, its tail, and that noises depend on key and
+number alone."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ KEY = key_of(np.random.default_rng(2009))
 
 
 def test_noise_is_normal_and_so_is_its_tail() -> None:
-    """By Kolmogorov and Smirnov, and counts beyond the base layer's edge, 3.654: three tests at 1e-6 each."""
+    """By Kolmogorov and Smirnov, and counts beyond the base layer's edge, 3.654: three tests at
+    1e-6 each."""
     noise = standard_normal(KEY, 0, COUNT)
     assert kstest(noise, "norm").pvalue > 1e-6
     beyond = np.abs(noise)[np.abs(noise) > 3.6541528853610088]
@@ -24,14 +26,16 @@ def test_noise_is_normal_and_so_is_its_tail() -> None:
 
 
 def test_layers_join_without_a_step() -> None:
-    """Counts in narrow cells of equal probability, many to a layer of the ziggurat: chi-square at 1e-6."""
+    """Counts in narrow cells of equal probability, many to a layer of the ziggurat: chi-square at
+    1e-6."""
     cells = 2000
     counts, _ = np.histogram(norm.cdf(standard_normal(KEY, COUNT, COUNT)), cells, (0, 1))
     assert chisquare(counts).pvalue > 1e-6
 
 
 def test_noises_do_not_hang_together() -> None:
-    """Correlations of neighbours, of numbers 20 apart (an output's in two steps), of squares, and between keys."""
+    """Correlations of neighbours, of numbers 20 apart (an output's in two steps), of squares, and
+    between keys."""
     noise = standard_normal(KEY, 0, COUNT)
     other = standard_normal(key_of(np.random.default_rng(2010)), 0, COUNT)
     pairs = [(noise[:-lag], noise[lag:]) for lag in (1, 2, 4, 8, 20)] + [(noise, other)]

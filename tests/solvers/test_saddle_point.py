@@ -1,4 +1,5 @@
-"""Primal-dual steps against plain Python, CVXPY's saddle points and closed forms of Gaussian noise."""
+"""Primal-dual steps against plain Python, CVXPY's saddle points and closed forms of Gaussian
+noise."""
 
 from __future__ import annotations
 
@@ -123,7 +124,7 @@ SLOPES = (
 )
 
 
-# The iteration -------------------------------------------------------------------------------------------------------
+# The iteration ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("grid", [0.0, 2.0**-20])
@@ -306,7 +307,7 @@ def test_bad_arguments() -> None:
         advance(problem, outputs, SCHEDULE, Iterate.initial(problem, outputs), 5)
 
 
-# Noise ---------------------------------------------------------------------------------------------------------------
+# Noise --------------------------------------------------------------------------------------------
 
 
 def test_outputs_carry_the_noise_they_declare() -> None:
@@ -344,8 +345,9 @@ def test_values_lie_on_the_grid_of_the_noise() -> None:
 
 
 def test_no_low_bit_tells_how_a_sum_came_about() -> None:
-    """Value and noise with the same sum in steps give the same double, also where a step is no power of two: otherwise
-    one look at the last bits would tell many pairs of neighbours apart, whatever the noise."""
+    """Value and noise with the same sum in steps give the same double, also where a step is no
+    power of two: otherwise one look at the last bits would tell many pairs of neighbours apart,
+    whatever the noise."""
     names, box = ("x",), {"x": (-1e6, 1e6)}
     problem = saddle_problem({}, [parse("x", names)], names, box)
     scale, grid = 0.3, 2.0**-24 / 3
@@ -363,7 +365,8 @@ def test_no_low_bit_tells_how_a_sum_came_about() -> None:
 
 
 def test_a_slope_that_is_no_number_moves_nobody() -> None:
-    """exp overflows to infinity, and infinity less infinity is no number: outputs must stay numbers."""
+    """exp overflows to infinity, and infinity less infinity is no number: outputs must stay
+    numbers."""
     names, box = ("x",), {"x": (-5.0, 5.0)}
     objective = parse("exp(800*x) + exp(-800*x) - 3*(exp(800*x) - exp(801*x))", names)
     problem = saddle_problem({"x": objective}, [parse("x - 4", names)], names, box)
@@ -376,7 +379,8 @@ def test_a_slope_that_is_no_number_moves_nobody() -> None:
 
 
 def quadratic(n: int) -> tuple[SaddleProblem, Floats, Box]:
-    """One constraint (x_1 + … + x_n)²/2 <= 2: every agent moves every output, all gradients by exactly its own move."""
+    """One constraint (x_1 + … + x_n)²/2 <= 2: every agent moves every output, all gradients by
+    exactly its own move."""
     names = tuple(f"x{i}" for i in range(n))
     box = dict.fromkeys(names, (-1.0, 1.0))
     constraint = parse("(" + " + ".join(names) + ")^2/2 - 2", names)
@@ -389,10 +393,11 @@ def quadratic(n: int) -> tuple[SaddleProblem, Floats, Box]:
 
 
 def test_joint_release_is_what_its_distance_says_and_per_output_calibration_is_not() -> None:
-    """Gradients of a quadratic are linear: the released vector of one step is Gaussian and its delta is exact.
+    """Gradients of a quadratic are linear: the released vector of one step is Gaussian and its
+    delta is exact.
 
-    The best test of neighbours is the likelihood ratio; delta = P(loss > eps) - e^eps P'(loss > eps), from 40,000
-    releases of each of two neighbouring states, to four standard errors (0.01).
+    The best test of neighbours is the likelihood ratio; delta = P(loss > eps) - e^eps P'(loss >
+    eps), from 40,000 releases of each of two neighbouring states, to four standard errors (0.01).
     """
     n, epsilon = 8, math.log(3)
     problem, moves, _ = quadratic(n)
@@ -434,10 +439,12 @@ def test_joint_release_is_what_its_distance_says_and_per_output_calibration_is_n
 
 
 def test_closed_loop_transcripts_are_no_further_apart() -> None:
-    """Two trajectories of one agent, the others reacting: the likelihood ratio of the whole transcript.
+    """Two trajectories of one agent, the others reacting: the likelihood ratio of the whole
+    transcript.
 
-    The others' states are functions of what was released, so along one transcript only agent j's signal differs, and
-    the squared distance is sum_t ||F(x) - F(x')||²/s² <= mu², with equality for the gradients of a quadratic.
+    The others' states are functions of what was released, so along one transcript only agent j's
+    signal differs, and the squared distance is sum_t ||F(x) - F(x')||²/s² <= mu², with equality for
+    the gradients of a quadratic.
     """
     n, steps = 3, 40
     problem, moves, _ = quadratic(n)
@@ -468,7 +475,7 @@ def test_closed_loop_transcripts_are_no_further_apart() -> None:
     )
 
 
-# The paper's example -------------------------------------------------------------------------------------------------
+# The paper's example ------------------------------------------------------------------------------
 
 
 def test_saddle_point_of_the_paper() -> None:
@@ -484,7 +491,8 @@ def test_tables_of_the_paper() -> None:
     assert kappa["ours"] == pytest.approx(VECTORS["analytic_0.05_ln3"], rel=1e-9)
     assert rows["K_6"]["ours"] == pytest.approx(VECTORS["K6"], abs=1e-6)
     assert rows["K_g"]["as_printed"] == pytest.approx(VECTORS["max_jacobian_norm"], abs=1e-6)
-    # What the paper prints differs in the third digit at most: K_6 = 100.08, kappa = 1.7565, K_g = 472.567.
+    # What the paper prints differs in the third digit at most: K_6 = 100.08, kappa = 1.7565, K_g =
+    # 472.567.
     for row in rows.values():
         assert row["as_printed"] == pytest.approx(row["paper"], rel=2e-3)
 
@@ -502,7 +510,8 @@ def test_variants_keep_their_distance_and_noise_nothing_constant() -> None:
 
 
 def test_sound_variants_beat_the_printed_one() -> None:
-    """On four seeds, 200,000 steps, by more than their spread; the paper's .4839 and .5459 are not met as printed."""
+    """On four seeds, 200,000 steps, by more than their spread; the paper's .4839 and .5459 are not
+    met as printed."""
     at = hale.saddle()
     found = {
         variant.name: hale.errors(variant, range(4), [200_000], at)[200_000].mean(axis=0)

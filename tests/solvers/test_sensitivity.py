@@ -1,4 +1,5 @@
-"""The derivative of an assignment in its demand, against closed forms and differences of assignments."""
+"""The derivative of an assignment in its demand, against closed forms and differences of
+assignments."""
 
 from __future__ import annotations
 
@@ -48,8 +49,9 @@ def test_norms_are_those_of_the_rows() -> None:
 
 
 def test_two_routes_share_one_more_trip_by_their_slopes() -> None:
-    """Times 1 + y/2 and 2 + y of parallel links: of one more trip two thirds take the first, in closed form; the link
-    back is a way of its own. At the equilibrium of 5 trips 4 take the first, and both take 3."""
+    """Times 1 + y/2 and 2 + y of parallel links: of one more trip two thirds take the first, in
+    closed form; the link back is a way of its own. At the equilibrium of 5 trips 4 take the first,
+    and both take 3."""
     network = Network(2, 2, 0, [0, 0, 1], [1, 1, 0], [1.0, 2.0, 1.0], [2.0, 2.0, 1.0])  # type: ignore[arg-type]
     demand = np.array([[0.0, 5.0], [0.0, 0.0]])
     for objective, total in (("user_equilibrium", 3 + 5 / 3), ("system_optimum", None)):
@@ -78,8 +80,8 @@ def test_nobody_travels() -> None:
 
 @pytest.mark.parametrize("columns", [0, 1, 9, 60])
 def test_many_equal_and_dependent_detours_are_as_few_independent_ones(columns: int) -> None:
-    """`M = I - V (V'DV)^+ V'D` with NumPy's pseudoinverse, of fewer detours than links and of more, all of them several
-    times, in both directions, and made of seven."""
+    """`M = I - V (V'DV)^+ V'D` with NumPy's pseudoinverse, of fewer detours than links and of more,
+    all of them several times, in both directions, and made of seven."""
     rng = np.random.default_rng(columns)
     some = rng.integers(-1, 2, (7, 20))
     picked = rng.integers(0, 7, columns)

@@ -26,7 +26,8 @@ def test_no_threshold_on_a_grid_has_a_smaller_estimate(x: np.ndarray, deviation:
     "means", [np.zeros(400), np.full(400, 9.0), np.repeat([0.0, 30.0], [380, 20])]
 )
 def test_it_does_nearly_as_well_as_the_best_threshold(means: np.ndarray) -> None:
-    """Mean squared errors over 200 draws; at most 1.15 times the best fixed threshold's and 20 of the noise's 1,600."""
+    """Mean squared errors over 200 draws; at most 1.15 times the best fixed threshold's and 20 of
+    the noise's 1,600."""
     rng = np.random.default_rng(0)
     draws = means + 2 * rng.standard_normal((200, means.size))
     ours = np.mean([np.sum((shrink(x, 2.0) - means) ** 2) for x in draws])

@@ -19,7 +19,8 @@ def test_is_the_closest_point(vector: list[float], total: float) -> None:
     projected = simplex.project(values, total)
     assert (projected >= 0).all()
     assert projected.sum() == pytest.approx(total, rel=1e-12)
-    # Closest means: all positive entries fell by the same amount, and no other would be positive after it.
+    # Closest means: all positive entries fell by the same amount, and no other would be positive
+    # after it.
     fall = values - projected
     positive = projected > 0
     scale = 1e-9 * (np.abs(values).max() + total)

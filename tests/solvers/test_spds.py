@@ -28,7 +28,8 @@ from discreet_client.updates import (
 
 Floats = NDArray[np.float64]
 ROOT = Path(__file__).parents[2]
-# vectors.json of the project, entry "huo": the optimum that the paper prints, with two more digits (eq. 21, Table I).
+# vectors.json of the project, entry "huo": the optimum that the paper prints, with two more digits
+# (eq. 21, Table I).
 OPTIMUM = ((0, 0.52579), (0.43472, 0.06214), (0.10164, 0))
 MULTIPLIERS = (0, 1.99372)
 OBJECTIVE = 2.02364
@@ -78,7 +79,7 @@ def by_cvxpy(parts: list[Part], c: Floats, d: Floats) -> tuple[Floats, float]:
     return np.concatenate([v.value for v in x]), float(problem.value)
 
 
-# The paper's example ------------------------------------------------------------------------------------------------
+# The paper's example ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("steps", [Steps(0.016, 0.8), Steps(0.016, 0.8, 0.99), None])
@@ -93,7 +94,8 @@ def test_the_example_reaches_its_optimum(steps: Steps | None) -> None:
 @pytest.mark.parametrize(
     ("steps", "needed"),
     [
-        # The paper says about 200 for the first; counted from zero, so one more update has been made.
+        # The paper says about 200 for the first; counted from zero, so one more update has been
+        # made.
         ([Steps(0.016, 0.8)] * 3, 456),
         ([Steps(alpha, 0.8, 0.99) for alpha in (0.1, 0.016, 0.1)], 116),
     ],
@@ -109,7 +111,8 @@ def test_iterations_that_the_example_needs(steps: list[Steps], needed: int) -> N
 
 
 def test_precision_sweep_of_figure_3() -> None:
-    """Two, four and nine decimals: the gap to the exact iterates falls with the resolution, as in Figure 3."""
+    """Two, four and nine decimals: the gap to the exact iterates falls with the resolution, as in
+    Figure 3."""
     exact = solve(*paper(), steps=Steps(0.016, 0.8), iterations=200)
     gaps = [
         distance(
@@ -123,7 +126,7 @@ def test_precision_sweep_of_figure_3() -> None:
     assert gaps[2] < 1e-7 < gaps[1]
 
 
-# Random instances ---------------------------------------------------------------------------------------------------
+# Random instances ---------------------------------------------------------------------------------
 
 
 def instance(seed: int, kinds: tuple[str, ...]) -> tuple[list[Part], Floats, Floats]:
@@ -164,8 +167,8 @@ def test_random_instances_against_cvxpy(seed: int) -> None:
 
 
 def test_regularization_moves_the_answer_by_its_order() -> None:
-    """Tikhonov terms make a cost that is not strongly convex solvable; the answer differs by O(ε) and tends to the
-    optimum.
+    """Tikhonov terms make a cost that is not strongly convex solvable; the answer differs by O(ε)
+    and tends to the optimum.
     """
     parts, c, d = paper()
     flat = [
@@ -201,13 +204,14 @@ def test_projections_are_the_closest_points(domain: Box | Simplex | Halfspace) -
 
 
 def test_the_shrunken_step_keeps_optima_of_boxes_away_from_zero() -> None:
-    """`min (x-1)²` over 2 <= x <= 3 is at 2, also with tau < 1: shrinking is toward the box, not out of it."""
+    """`min (x-1)²` over 2 <= x <= 3 is at 2, also with tau < 1: shrinking is toward the box, not
+    out of it."""
     part = Part(np.zeros((1, 1)), np.zeros((1, 1)), QuadraticCost(np.eye(1), rows(-2)), Box(2, 3))
     solution = solve([part], np.zeros(1), -np.ones(1), steps=Steps(0.1, 0.1, 0.9), iterations=200)
     assert solution.x[0] == pytest.approx(2, abs=1e-12)
 
 
-# The example of the feeder ------------------------------------------------------------------------------------------
+# The example of the feeder ------------------------------------------------------------------------
 
 
 def feeder(vehicles: int) -> tuple[list[Part], Floats, Floats, Steps]:
@@ -238,14 +242,15 @@ def test_charging_on_a_feeder(vehicles: int) -> None:
     parts, c, d, steps = feeder(vehicles)
     solution = solve(parts, c, d, steps=steps, iterations=1000)
     x, objective = by_cvxpy(parts, c, d)
-    # Constants that F leaves out dwarf it: the difference is compared with the energy cost of a kWh per vehicle.
+    # Constants that F leaves out dwarf it: the difference is compared with the energy cost of a kWh
+    # per vehicle.
     assert abs(solution.objective - objective) < 1e-4 * vehicles
     assert solution.violation < 1e-4
     assert np.max(np.abs(np.concatenate(solution.x) - x)) < 1e-2
     assert solution.multipliers.max() > 0.01 * vehicles / 100, "the limit binds"
 
 
-# Bad input ----------------------------------------------------------------------------------------------------------
+# Bad input ----------------------------------------------------------------------------------------
 
 
 def test_bad_input_is_refused() -> None:
@@ -341,7 +346,8 @@ def test_a_trend_goes_on_in_another_process_and_ignores_rounding() -> None:
 
 
 def test_one_number_far_beyond_the_others_hides_what_comes_after_it() -> None:
-    """A limit that `docs/problems/coupled_qp.md` states: whoever finds a way around it may turn this around."""
+    """A limit that `docs/problems/coupled_qp.md` states: whoever finds a way around it may turn
+    this around."""
     swings = [[math.cos(round_ / 5), -1.0 + round_ % 2] for round_ in range(1000)]
     assert not trend_of(swings).settled(1e-3)
     assert trend_of([*swings[:2], [1e6, -1.0], *swings[2:]]).settled(1e-3)

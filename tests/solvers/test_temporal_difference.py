@@ -1,4 +1,5 @@
-"""Off-policy evaluation: features, transitions and least squares, against loops, enumeration and claimed norms."""
+"""Off-policy evaluation: features, transitions and least squares, against loops, enumeration and
+claimed norms."""
 
 from __future__ import annotations
 
@@ -108,7 +109,7 @@ def printed_moments(
     return triples
 
 
-# Features -----------------------------------------------------------------------------------------------------------
+# Features -----------------------------------------------------------------------------------------
 
 
 def test_fourier_features_are_cosines_of_every_integer_combination() -> None:
@@ -156,7 +157,7 @@ def test_features_refuse_what_they_cannot_map() -> None:
         Fourier(1, (0.0,), (0.0,))
 
 
-# Transitions --------------------------------------------------------------------------------------------------------
+# Transitions --------------------------------------------------------------------------------------
 
 
 def test_rows_in_any_order_give_the_same_transitions() -> None:
@@ -198,7 +199,7 @@ def test_bounded_cuts_rewards_and_ratios() -> None:
     np.testing.assert_array_equal(cut.ratio, np.minimum(transitions.ratio, 3))
 
 
-# The chain ----------------------------------------------------------------------------------------------------------
+# The chain ----------------------------------------------------------------------------------------
 
 
 def test_the_population_of_the_chain_is_the_mean_over_its_trajectories() -> None:
@@ -208,7 +209,8 @@ def test_the_population_of_the_chain_is_the_mean_over_its_trajectories() -> None
         rows.trajectory, rows.step, rows.state, rows.next_state, rows.reward, None, rows.terminal
     )
     found = moments_of(data, Tabular(5), 0.99)
-    # Shares of one trajectory vary by less than 1/2, so a mean by 1.1e-3 at most, one deviation: five of them.
+    # Shares of one trajectory vary by less than 1/2, so a mean by 1.1e-3 at most, one deviation:
+    # five of them.
     for theirs, ours in zip((A, b, C), found, strict=True):
         np.testing.assert_allclose(theirs, ours, atol=5.6e-3)
 
@@ -257,7 +259,8 @@ def test_lstd_finds_the_value_of_the_chain() -> None:
 
 @pytest.mark.parametrize(("m", "most"), [(100_000, 1e-6), (500_000, 1e-8)])
 def test_noised_moments_meet_what_was_promised(m: int, most: float) -> None:
-    """Epsilon .1, add/remove, public topology and rewards: the median of 20 releases of each of a few datasets."""
+    """Epsilon .1, add/remove, public topology and rewards: the median of 20 releases of each of a
+    few datasets."""
     event = calibration.least_variance(
         float(UNIT), float(UNIT), 10**8, 10**13, neighbours="add_remove"
     )
@@ -279,7 +282,7 @@ def test_noised_moments_meet_what_was_promised(m: int, most: float) -> None:
     assert np.median(errors) < most
 
 
-# Histograms ---------------------------------------------------------------------------------------------------------
+# Histograms ---------------------------------------------------------------------------------------
 
 
 def test_histograms_by_hand() -> None:
@@ -390,7 +393,8 @@ def test_a_public_horizon_gives_the_value_and_own_lengths_nearly() -> None:
         visits = histograms(data, cells, 40, horizon=horizon).visits
         return solve_moments(*tabular_moments(visits, cells, 40, 0.99, cell_rewards=rewards))
 
-    # Each state is passed by 2500 trajectories or more; 40 of 1/(2 p) steps to absorption vary by 0.3 % together.
+    # Each state is passed by 2500 trajectories or more; 40 of 1/(2 p) steps to absorption vary by
+    # 0.3 % together.
     assert np.max(np.abs(found(500) - value)) < 0.005
     assert 0.007 < np.max(np.abs(found(None) - value)) < 0.013
 
@@ -418,7 +422,7 @@ def test_values_of_noise_alone_are_bounded(
     assert np.all(np.abs(theta) <= (1 + 1e-6) / (1 - discount))
 
 
-# Stacked statistics -------------------------------------------------------------------------------------------------
+# Stacked statistics -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("features", [Tabular(4), FOURIER, Identity(2, 1.0)])
@@ -484,7 +488,7 @@ def test_a_trajectory_that_is_not_finite_counts_nothing() -> None:
     np.testing.assert_array_equal(stacked(data, Tabular(4), 0.9, clip=1.0, max_ratio=2.0), left)
 
 
-# Solutions ----------------------------------------------------------------------------------------------------------
+# Solutions ----------------------------------------------------------------------------------------
 
 
 def test_solution_is_the_formula_of_the_paper() -> None:

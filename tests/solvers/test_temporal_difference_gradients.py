@@ -1,4 +1,5 @@
-"""Noised gradients against Algorithm 1 written out, and their sampling and noise against the distributions claimed."""
+"""Noised gradients against Algorithm 1 written out, and their sampling and noise against the
+distributions claimed."""
 
 from __future__ import annotations
 
@@ -122,7 +123,8 @@ def one_reward_each(m: int) -> Transitions:
 
 
 def test_poisson_samples_are_independent_and_have_their_probability() -> None:
-    """From (0, 0) one step without noise puts step·1 on w of exactly the states drawn, and a second shows them."""
+    """From (0, 0) one step without noise puts step·1 on w of exactly the states drawn, and a second
+    shows them."""
     m, q, runs = 8, 0.3, 6000
     rng = np.random.default_rng(5)
     taken = np.zeros((runs, m), bool)
@@ -242,7 +244,8 @@ def test_no_step_is_longer_than_the_clip(method: str) -> None:
 
 
 def test_no_gradient_of_any_size_is_longer_than_the_clip() -> None:
-    """Both halves of it together, for iterates that make it anything from tiny to huge; most are longer unclipped."""
+    """Both halves of it together, for iterates that make it anything from tiny to huge; most are
+    longer unclipped."""
     data, generator = data_of(9, 5, tabular=True), np.random.default_rng(3)
     table = table_of(data, Tabular(4), 0.9)
     clipped = 0
@@ -259,7 +262,8 @@ def test_no_gradient_of_any_size_is_longer_than_the_clip() -> None:
 
 @pytest.mark.parametrize("method", ["gradient", "minibatch"])
 def test_dual_weights_get_noise_of_their_own(method: str) -> None:
-    """One trajectory of one state: theta after two steps is the noise of two steps, and that of w in the first."""
+    """One trajectory of one state: theta after two steps is the noise of two steps, and that of w
+    in the first."""
     one = grouped(*(np.zeros(1, dtype=np.int64),) * 4, np.zeros(1), None, np.ones(1, dtype=bool))
     shared: dict[str, Any] = {
         "steps": 2,
@@ -332,7 +336,8 @@ def test_nobody_is_no_gradient() -> None:
 
 @pytest.mark.parametrize("probability", [1e-25, 1e-300, 5e-324])
 def test_gaps_beyond_64_bits_end_a_sample(probability: float) -> None:
-    """Rounded to an integer, such a gap is negative, and the next trajectory was read from before the data."""
+    """Rounded to an integer, such a gap is negative, and the next trajectory was read from before
+    the data."""
     data = one_reward_each(50)
     rng = np.random.Generator(np.random.PCG64(1))
     theta = minibatch(

@@ -150,7 +150,8 @@ def test_neighbours_differ_by_less_than_the_smooth_sensitivity(
 
 
 def test_the_bounds_are_met_where_they_must_be() -> None:
-    """One state, one trajectory whose reward turns around, no penalty to speak of: nothing is lost but the factor 2."""
+    """One state, one trajectory whose reward turns around, no penalty to speak of: nothing is lost
+    but the factor 2."""
     up, down = of([[(0, 1.0)]]), of([[(0, -1.0)]])
     found = [
         dp_lsw(data, np.eye(1), 0.8, smoothing=10.0, reward_bound=1.0, horizon=1)

@@ -1,4 +1,5 @@
-"""The simulators of the studies: dynamics against gymnasium, SciPy and a steady state; probabilities by counting."""
+"""The simulators of the studies: dynamics against gymnasium, SciPy and a steady state;
+probabilities by counting."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def test_the_chain_keeps_its_rules() -> None:
     np.testing.assert_array_equal(rows.state[1:][same], rows.next_state[:-1][same])
     np.testing.assert_array_equal(rows.step[1:][same], rows.step[:-1][same] + 1)
     assert np.all(rows.step[np.append(True, last[:-1])] == 0)
-    # 8e5 transitions: six deviations of a share of 1/2 are .0034; of the mean length 41 (deviation 25), 1.1.
+    # 8e5 transitions: six deviations of a share of 1/2 are .0034; of the mean length 41 (deviation
+    # 25), 1.1.
     assert np.mean((moved == 1) | rows.terminal) == pytest.approx(0.5, abs=0.0034)
     assert rows.state.size / 20_000 == pytest.approx(41, abs=1.1)
 

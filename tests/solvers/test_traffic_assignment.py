@@ -1,4 +1,5 @@
-"""Traffic assignment against vectors, closed forms, enumeration, a conic solver and an independent certificate."""
+"""Traffic assignment against vectors, closed forms, enumeration, a conic solver and an independent
+certificate."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ OBJECTIVES: tuple[Objective, ...] = ("system_optimum", "user_equilibrium")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-# Instances ----------------------------------------------------------------------------------------------------------
+# Instances ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,8 @@ def network_of(
 def random_network(
     rng: np.random.Generator, nodes: int, zones: int, centroids: bool, steep: float = 0.7
 ) -> Network:
-    """Streets that join all nodes but centroids in a ring and at random; every centroid has a way in and a way out."""
+    """Streets that join all nodes but centroids in a ring and at random; every centroid has a way
+    in and a way out."""
     first = zones if centroids else 0
     streets = rng.permutation(np.arange(first, nodes))
     tail, head = [*streets], [*np.roll(streets, 1)]
@@ -89,7 +91,8 @@ def random_network(
 
 @st.composite
 def instances(draw: st.DrawFn) -> tuple[Network, Latency, Floats, Objective]:
-    """Networks with parallel links, loops, free links and centroids, demands over six orders of magnitude."""
+    """Networks with parallel links, loops, free links and centroids, demands over six orders of
+    magnitude."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     zones = draw(st.integers(2, 7))
     network = random_network(rng, zones + draw(st.integers(2, 12)), zones, draw(st.booleans()))
@@ -114,11 +117,12 @@ def own_latencies(rng: np.random.Generator, links: int) -> Latency:
     )
 
 
-# Independent oracles ------------------------------------------------------------------------------------------------
+# Independent oracles ------------------------------------------------------------------------------
 
 
 def link_costs(network: Network, latency: Latency, flows: Floats, objective: Objective) -> Floats:
-    """Travel times, or the derivatives of what the flows spend in all, by a complex step: exact, and no formula."""
+    """Travel times, or the derivatives of what the flows spend in all, by a complex step: exact,
+    and no formula."""
 
     def time(y: Any) -> Any:
         times = network.free_flow_time * (
@@ -134,7 +138,8 @@ def link_costs(network: Network, latency: Latency, flows: Floats, objective: Obj
 
 
 def shortest(network: Network, cost: Floats) -> Floats:
-    """Costs of shortest paths [zones, zones] by SciPy, with every centroid split in a source and a sink."""
+    """Costs of shortest paths [zones, zones] by SciPy, with every centroid split in a source and a
+    sink."""
     sink = np.arange(network.nodes)
     sink[: network.first_through_node] += network.nodes
     graph: dict[tuple[int, int], float] = {}
@@ -172,7 +177,8 @@ def objective_value(network: Network, latency: Latency, flows: Any, objective: O
 def conic_optimum(
     network: Network, latency: Latency, demand: Floats, objective: Objective
 ) -> float:
-    """The same minimum by CVXPY and Clarabel: one commodity an origin, link flows [origin, link]."""
+    """The same minimum by CVXPY and Clarabel: one commodity an origin, link flows [origin,
+    link]."""
     incidence = np.zeros((network.nodes, network.tail.size))
     np.add.at(incidence, (network.tail, np.arange(network.tail.size)), 1.0)
     np.add.at(incidence, (network.head, np.arange(network.tail.size)), -1.0)
@@ -224,7 +230,8 @@ def paths_of(policy: Policy, pair: int) -> list[tuple[list[int], float]]:
 
 
 def check_policy(network: Network, demand: Floats, found: Assignment) -> None:
-    """Every pair of distinct zones once, by origin; shares that sum to one, on simple paths between its zones."""
+    """Every pair of distinct zones once, by origin; shares that sum to one, on simple paths between
+    its zones."""
     policy = found.paths
     pairs = [(i, j) for i in range(network.zones) for j in range(network.zones) if i != j]
     assert list(zip(policy.origin.tolist(), policy.destination.tolist(), strict=True)) == pairs
@@ -243,7 +250,7 @@ def check_policy(network: Network, demand: Floats, found: Assignment) -> None:
             assert all(node >= network.first_through_node for node in nodes[1:-1])
 
 
-# Vectors and closed forms -------------------------------------------------------------------------------------------
+# Vectors and closed forms -------------------------------------------------------------------------
 
 
 def test_system_optimum_of_sioux_falls(sioux_falls: tuple[Network, Floats]) -> None:
@@ -301,7 +308,8 @@ def test_two_parallel_links_share_by_the_closed_form() -> None:
 
 
 def test_pigou() -> None:
-    """One link takes an hour whatever its flow, the other as long as it has flow: anarchy costs 4/3 (Pigou 1920)."""
+    """One link takes an hour whatever its flow, the other as long as it has flow: anarchy costs 4/3
+    (Pigou 1920)."""
     tiny = 1e-9
     network = network_of(2, 2, [(0, 1, 1.0, 1e12), (0, 1, tiny, tiny), (1, 0, 1.0, 1.0)])
     demand = np.array([[0.0, 1.0], [0.0, 0.0]])
@@ -313,7 +321,8 @@ def test_pigou() -> None:
 
 
 def test_braess() -> None:
-    """A new link between the two middle nodes makes everybody's way longer, 65 to 80 (Braess 1968)."""
+    """A new link between the two middle nodes makes everybody's way longer, 65 to 80 (Braess
+    1968)."""
     tiny, wide = 1e-9, 1e15
     links = [
         (0, 2, tiny, 100 * tiny),
@@ -331,7 +340,7 @@ def test_braess() -> None:
     assert shortcut.total_travel_time / 4000 == pytest.approx(80, rel=1e-6)
 
 
-# Independent solvers ------------------------------------------------------------------------------------------------
+# Independent solvers ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -385,7 +394,7 @@ def test_reaches_the_minimum_over_all_enumerated_paths(
     assert reference.fun == pytest.approx(value, rel=1e-5)
 
 
-# Properties ---------------------------------------------------------------------------------------------------------
+# Properties ---------------------------------------------------------------------------------------
 
 
 @settings(max_examples=120, derandomize=True)
@@ -476,7 +485,7 @@ def test_is_deterministic(sioux_falls: tuple[Network, Floats]) -> None:
     assert one.paths.share.tobytes() == other.paths.share.tobytes()
 
 
-# Hard cases ---------------------------------------------------------------------------------------------------------
+# Hard cases ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("threads", [2, 3, 40])
@@ -558,7 +567,8 @@ def test_unusual_demands_of_sioux_falls(
 
 @pytest.mark.parametrize("seed", range(40))
 def test_steep_links_do_not_stall_it(seed: int) -> None:
-    """Capacities over four orders of magnitude, flows far above them: single moves creep, Newton steps are needed."""
+    """Capacities over four orders of magnitude, flows far above them: single moves creep, Newton
+    steps are needed."""
     rng = np.random.default_rng(seed)
     network = random_network(rng, 12, 4, centroids=False, steep=1.5)
     demand = rng.exponential(3.0, (4, 4))

@@ -1,4 +1,5 @@
-"""Algorithm 1 of Tsao et al.: its constants hold for all allowed data, and the sensitivity covers one trip."""
+"""Algorithm 1 of Tsao et al.: its constants hold for all allowed data, and the sensitivity covers
+one trip."""
 
 from __future__ import annotations
 
@@ -109,7 +110,8 @@ def test_some_allowed_data_are_as_steep_as_steps_take_them_for() -> None:
 
 
 def test_many_periods_reach_the_regularized_optimum() -> None:
-    """With the same trips every period it is gradient descent: x_N nears the fixed point of a projected step."""
+    """With the same trips every period it is gradient descent: x_N nears the fixed point of a
+    projected step."""
     network, flows, rng = small(3)
     terms = descent.Terms.of(network, Latency(1.0, 1.0), 50.0, MAX_TOTAL, MAX_PAIR)
     trips = demands(rng, flows.pairs)[0]

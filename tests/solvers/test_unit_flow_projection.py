@@ -1,4 +1,5 @@
-"""Projection on unit flows: against exact enumeration, a conic solver and the reference vectors; paths of flows."""
+"""Projection on unit flows: against exact enumeration, a conic solver and the reference vectors;
+paths of flows."""
 
 from __future__ import annotations
 
@@ -64,7 +65,8 @@ def test_reference_vectors(case: dict[str, list[float]]) -> None:
 
 
 def by_enumeration(incidence: Any, needed: Any, point: Any) -> Any:
-    """The projection on {N x = b, 0 <= x <= 1}, by trying every set of links at 0, at 1 and between."""
+    """The projection on {N x = b, 0 <= x <= 1}, by trying every set of links at 0, at 1 and
+    between."""
     best, distance = None, np.inf
     for state in itertools.product((0, 1, 2), repeat=len(point)):
         x = np.array(state, dtype=float)
@@ -92,7 +94,8 @@ def by_enumeration(incidence: Any, needed: Any, point: Any) -> Any:
 def test_exact_on_tiny_graphs(
     nodes: int, links: list[tuple[int, int]], scale: float, seed: int
 ) -> None:
-    """Any multigraph, links from a node to itself left out: the projection, or a refusal where there is none."""
+    """Any multigraph, links from a node to itself left out: the projection, or a refusal where
+    there is none."""
     links = [link for link in links if max(link) < nodes and link[0] != link[1]]
     assume(links)
     network = network_of(links, nodes)

@@ -1,4 +1,5 @@
-"""Draws of values: each is the process of its histograms; rewards are drawn from the posterior that is said."""
+"""Draws of values: each is the process of its histograms; rewards are drawn from the posterior that
+is said."""
 
 from __future__ import annotations
 
@@ -50,8 +51,9 @@ def test_each_draw_is_the_process_of_its_histograms(public: bool) -> None:
 def test_rewards_are_drawn_from_their_posterior(
     kind: Literal["laplace", "gaussian"], noisy: float, bound: float
 ) -> None:
-    """Of one state, by quadrature: 0 or one of three uniform widths, the share of 0 unknown, noise of scale 1.5.
-    20,000 seeded draws; six standard errors are passed with a probability below 1e-8."""
+    """Of one state, by quadrature: 0 or one of three uniform widths, the share of 0 unknown, noise
+    of scale 1.5. 20,000 seeded draws; six standard errors are passed with a probability below
+    1e-8."""
     draws, scale = 20_000, 1.5
     drawn = draw_rewards(
         np.array([noisy]), np.full((draws, 1), bound), scale, kind, np.random.default_rng(7)

@@ -276,7 +276,8 @@ def test_workers_and_listeners_are_told_after_the_commit(settings: Settings) -> 
             told = dict(await heard(listener, 2))
             assert told[acceptance.CHANNEL] == "job_told"
             assert json.loads(told[worker])["type"] == "job_inserted"
-            # What is put on the queue by others, and by older versions beside this one, still tells in its transaction.
+            # What is put on the queue by others, and by older versions beside this one, still tells
+            # in its transaction.
             async with database.transaction(SYSTEM) as connection:
                 await connection.execute(text("DELETE FROM procrastinate_jobs"))
                 await queue.enqueue(connection, "job_told", 0)
@@ -337,12 +338,15 @@ def test_trace_seal_and_session_are_kept(settings: Settings) -> None:
 def test_who_names_no_object_does_not_even_look_at_what_jobs_name(
     settings: Settings, objects: Any
 ) -> None:
-    """With the table locked away from all, a job that names none is accepted, as is one of code that knows of none;
-    one that names something would wait."""
+    """With the table locked away from all, a job that names none is accepted, as is one of code
+    that knows of none; one that names something would wait."""
 
     async def work(database: Database) -> None:
         async with database.transaction("ten_1") as connection:
-            add = "INSERT INTO public_objects VALUES ('ten_1', 'net_1', 'network', 'n', '{}', '', 'p')"
+            add = (
+                "INSERT INTO public_objects VALUES ('ten_1', 'net_1', 'network', 'n', '{}', '', "
+                "'p')"
+            )
             await connection.execute(text(add))
         url = settings.migration_database_url
         assert url is not None

@@ -1,4 +1,5 @@
-"""`migrations/current` is what the database is: equal to a migrated one, with every column explained once."""
+"""`migrations/current` is what the database is: equal to a migrated one, with every column
+explained once."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ from discreet.storage.tables import Base, JobState
 from tests.postgres_fixture import Database, fresh_database
 
 QUEUE_SHA256 = "c70ec4b400a60ad9592787653aae5ae77ae41bf801d56b5bd2712751a07f2009"
-"""Of the queue's own schema, which migration 0001 takes from the library: see the test that reads it."""
+"""Of the queue's own schema, which migration 0001 takes from the library: see the test that reads
+it."""
 
 ABSENT_BEFORE_17 = "MAINTAIN"
 
@@ -75,7 +77,8 @@ def current() -> str:
 
 
 def explained() -> dict[tuple[str, str | None], str]:
-    """What the files say of each table (column None) and of each column; the empty text where they say nothing."""
+    """What the files say of each table (column None) and of each column; the empty text where they
+    say nothing."""
     found: dict[tuple[str, str | None], str] = {}
     above: list[str] = []
     table = None
@@ -151,5 +154,6 @@ def test_states_of_jobs_are_those_that_the_code_knows(database: Database) -> Non
 
 
 def test_the_queues_schema_is_the_one_that_was_migrated() -> None:
-    """Another version of procrastinate with another schema needs a migration that brings older databases to it."""
+    """Another version of procrastinate with another schema needs a migration that brings older
+    databases to it."""
     assert hashlib.sha256(SchemaManager.get_schema().encode()).hexdigest() == QUEUE_SHA256

@@ -90,7 +90,8 @@ def test_of_several_hosts_the_one_that_answers_is_taken(settings: Settings) -> N
 def test_no_connection_waits_long_for_a_host_that_does_not_answer(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pool, listening connection, migrations and the queue's own pool; what the URL or the environment says counts."""
+    """Pool, listening connection, migrations and the queue's own pool; what the URL or the
+    environment says counts."""
     waits: list[str | None] = []
 
     def note(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:

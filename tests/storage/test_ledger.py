@@ -263,11 +263,13 @@ def test_one_reservation_a_job_and_no_touch_without_one(settings: Settings) -> N
         "INSERT INTO ledger_entries SELECT * FROM ledger_entries",
         "UPDATE accounts SET unit = 'x'",
         "DELETE FROM accounts",
-        "INSERT INTO accounts (id, tenant_id, scope, subject, unit) VALUES ('a', 'ten_1', 'data', 's', 'u')",
+        "INSERT INTO accounts (id, tenant_id, scope, subject, unit) VALUES ('a', 'ten_1', 'data', "
+        "'s', 'u')",
         "ALTER TABLE ledger_entries DISABLE TRIGGER ALL",
         "DROP TABLE ledger_entries",
         "CREATE TABLE mine (x int)",
-        "SELECT ledger_write(NULL, NULL, 'grant', NULL, NULL, NULL, '[]', '{}', '{}', '{}', '{}', '')",
+        "SELECT ledger_write(NULL, NULL, 'grant', NULL, NULL, NULL, '[]', '{}', '{}', '{}', '{}', "
+        "'')",
         "CREATE OR REPLACE FUNCTION ledger_passes(totals jsonb, filters text) RETURNS boolean"
         " LANGUAGE sql AS 'SELECT true'",
         "SET ROLE discreet_owner",
@@ -302,7 +304,8 @@ def test_the_owner_role_is_stopped_by_triggers(settings: Settings, statement: st
 
 
 def test_a_budget_is_read_from_the_end_of_its_chain(settings: Settings) -> None:
-    """Few rows, however many entries there are and whatever the statistics of the table say of them: none were made."""
+    """Few rows, however many entries there are and whatever the statistics of the table say of
+    them: none were made."""
     small = Price.pure(1)
     run(
         settings,
@@ -314,7 +317,8 @@ def test_a_budget_is_read_from_the_end_of_its_chain(settings: Settings) -> None:
         def rows_read() -> int:
             connection.execute("SELECT pg_stat_force_next_flush()")
             counted = connection.execute(
-                "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'ledger_entries'"
+                "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables WHERE relname = "
+                "'ledger_entries'"
             ).fetchone()
             assert counted is not None
             return int(counted[0])
@@ -361,7 +365,8 @@ def blocks_of_a_life(connection: psycopg.Connection[Any], job: str) -> dict[str,
 
 @pytest.mark.parametrize("statistics", ["none", "of accounts just opened", "of one job"])
 def test_a_job_costs_the_same_after_a_long_history(settings: Settings, statistics: str) -> None:
-    """Whatever the tables' statistics say, and for sessions whose plans are older than the history."""
+    """Whatever the tables' statistics say, and for sessions whose plans are older than the
+    history."""
     run(settings, open_accounts)
     app, owner = (
         psycopg.connect(libpq_url(url or ""), autocommit=True)

@@ -1,4 +1,5 @@
-"""Migrations: up and down with data in them, beside running processes, and what other versions are told."""
+"""Migrations: up and down with data in them, beside running processes, and what other versions are
+told."""
 
 from __future__ import annotations
 
@@ -101,7 +102,8 @@ def columns(found: list[dict[str, Any]], names: set[str]) -> list[str]:
 
 
 def fill(database: Database) -> None:
-    """A tenant with an account, and jobs in its queue: one that was settled, one that was only reserved."""
+    """A tenant with an account, and jobs in its queue: one that was settled, one that was only
+    reserved."""
     with psycopg.connect(database.app_url) as connection:
         connection.execute("SELECT set_config('discreet.tenant', '*', false)")
         connection.execute(
@@ -112,7 +114,8 @@ def fill(database: Database) -> None:
             amounts = dict.fromkeys(("delta", "epsilon"), "1000000")
             limits = {"basic": {"delta": "1000000", "epsilon": "1000000"}}
             connection.execute(
-                "SELECT ledger_open('acc_1', 'ten_1', 'data', 'subject', 'person', %s, %s, 'owner', NULL)",
+                "SELECT ledger_open('acc_1', 'ten_1', 'data', 'subject', 'person', %s, %s, "
+                "'owner', NULL)",
                 [json.dumps(amounts), json.dumps(limits)],
             )
         job = f"job_{uuid.uuid4().hex[:26]}"
@@ -198,13 +201,15 @@ CLAIM_OF_0007 = (
     RETURNING id""",
     "SELECT data FROM job_events WHERE job_id = %s AND seq = -1",
 )
-"""What a worker of schema 0007 says of a job from its second attempt on; at the first it adds an event before."""
+"""What a worker of schema 0007 says of a job from its second attempt on; at the first it adds an
+event before."""
 
 
 def test_jobs_of_the_version_before_run_after_the_upgrade(
     postgres: EmbeddedPostgres, empty: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their MACs and traces are found where they are now; a worker of before takes none of them, and says why."""
+    """Their MACs and traces are found where they are now; a worker of before takes none of them,
+    and says why."""
     settings = settings_of(empty, tmp_path)
     migrate(settings, "0007")
     said = str(acceptance._ACCEPT).replace(
@@ -338,7 +343,8 @@ def test_many_at_once_migrate_once(
 def test_long_transaction_is_neither_waited_for_nor_broken(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever holds a table, a migration gives way to, and tries again; in the end it changes nothing."""
+    """Whoever holds a table, a migration gives way to, and tries again; in the end it changes
+    nothing."""
     monkeypatch.setattr(migrations, "LOCK_SECONDS", 1)
     monkeypatch.setattr(migrations, "LOCK_TRIES", 3)
     monkeypatch.setattr(migrations, "WAIT_SECONDS", 0.0)
@@ -380,7 +386,8 @@ def test_newer_database_is_left_alone(
     assert done.returncode == 1
     newest = revisions()[-1]
     assert done.stderr == (
-        f"discreet: the database has schema 9999, this version knows up to {newest}: a newer discreet has been here;"
+        f"discreet: the database has schema 9999, this version knows up to {newest}: a newer "
+        "discreet has been here;"
         " use that version\n"
     )
     with pytest.raises(WrongSchema, match="there is no schema 7777"):

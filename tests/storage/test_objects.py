@@ -40,7 +40,8 @@ def test_age_is_that_of_the_object(tmp_path: Path) -> None:
 
 
 def test_files_of_others_are_let_alone(tmp_path: Path) -> None:
-    """What else lies in the same place is nobody's orphan: the sweep neither removes it nor stumbles over it."""
+    """What else lies in the same place is nobody's orphan: the sweep neither removes it nor
+    stumbles over it."""
     objects = Objects(f"file://{tmp_path}")
     objects.write("dst_1", [b"x"])
     for name in ("notes", "README.txt", ".nfs0001", "dst_1.part"):

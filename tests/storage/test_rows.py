@@ -1,4 +1,5 @@
-"""Row-level security: a query that forgets its WHERE sees its own tenant, and one without a tenant sees nothing."""
+"""Row-level security: a query that forgets its WHERE sees its own tenant, and one without a tenant
+sees nothing."""
 
 from __future__ import annotations
 
@@ -251,7 +252,8 @@ def test_every_table_is_guarded(settings: Settings) -> None:
     assert settings.migration_database_url is not None
     with psycopg.connect(libpq_url(settings.migration_database_url)) as connection:
         guarded = connection.execute(
-            "SELECT relname FROM pg_class WHERE relrowsecurity AND relforcerowsecurity AND relkind = 'r'"
+            "SELECT relname FROM pg_class WHERE relrowsecurity AND relforcerowsecurity AND relkind "
+            "= 'r'"
         ).fetchall()
     assert {row[0] for row in guarded} == set(TABLES)
 
@@ -269,10 +271,13 @@ def test_other_tenants_rows_cannot_be_written(settings: Settings) -> None:
             ):
                 assert (await connection.execute(text(statement))).rowcount == 0
         for statement in (
-            "INSERT INTO keys (id, tenant_id, principal, role, lookup, mac) VALUES ('k', 'two', 'p', 'owner', 'l', '')",
-            "INSERT INTO job_events (job_id, seq, event, details) VALUES ('job_two', 9, 'state', '{}')",
+            "INSERT INTO keys (id, tenant_id, principal, role, lookup, mac) VALUES ('k', 'two', "
+            "'p', 'owner', 'l', '')",
+            "INSERT INTO job_events (job_id, seq, event, details) VALUES ('job_two', 9, 'state', "
+            "'{}')",
             "INSERT INTO dataset_chunks (dataset_id, index, sealed) VALUES ('dst_two', 9, '')",
-            "SELECT ledger_open('a', 'two', 'data', 'x', 'u', '{\"epsilon\": \"1\", \"delta\": \"1\"}', '{}', '', '')",
+            "SELECT ledger_open('a', 'two', 'data', 'x', 'u', '{\"epsilon\": \"1\", \"delta\": "
+            "\"1\"}', '{}', '', '')",
         ):
             with pytest.raises(Exception, match="row-level security"):
                 async with database.transaction("one") as connection:
@@ -335,8 +340,10 @@ def test_connections_that_the_server_closed_are_passed_over(settings: Settings) 
         await asyncio.gather(*(hold() for _ in range(5)))
         assert settings.migration_database_url is not None
         kill = (
-            "SELECT pg_terminate_backend(pid, 500000) FROM pg_stat_activity"  # returns when it is gone
-            " WHERE pid <> pg_backend_pid() AND usename = current_user AND datname = current_database()"
+            # returns when it is gone
+            "SELECT pg_terminate_backend(pid, 500000) FROM pg_stat_activity"
+            " WHERE pid <> pg_backend_pid() AND usename = current_user AND datname = "
+            "current_database()"
         )
         with psycopg.connect(libpq_url(settings.database_url or ""), autocommit=True) as connection:
             assert len(connection.execute(kill).fetchall()) >= 5

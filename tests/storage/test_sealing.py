@@ -91,7 +91,7 @@ def test_secrets_file(tmp_path: Path) -> None:
         secrets.load(tmp_path / "none")
 
 
-# Streams under a data key -------------------------------------------------------------------------------------------
+# Streams under a data key -------------------------------------------------------------------------
 
 KEY = b"k" * 32
 
@@ -195,7 +195,7 @@ def test_wrapped_keys() -> None:
             unwrap(KEYS, key_id, name, sealed)
 
 
-# Rotation of the file -----------------------------------------------------------------------------------------------
+# Rotation of the file -----------------------------------------------------------------------------
 
 
 def test_rotation_of_the_file(tmp_path: Path) -> None:

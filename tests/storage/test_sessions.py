@@ -89,8 +89,12 @@ def test_a_round_that_waits_for_the_next_holder_is_not_kept(settings: Settings) 
                 fence = "UPDATE jobs SET attempt = attempt + 1 WHERE id = :job"
                 await connection.execute(text(fence), {"job": job})
                 late = asyncio.create_task(keep(services, job, attempt, 4))
-                # Not pg_stat_activity, which a transaction reads once: who connects later is never in it.
-                waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+                # Not pg_stat_activity, which a transaction reads once: who connects later is never
+                # in it.
+                waiting = (
+                    "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = "
+                    "ANY(pg_blocking_pids(pid))"
+                )
                 while not (await connection.execute(text(waiting))).scalar_one():
                     assert not late.done()
                     await asyncio.sleep(0.01)
@@ -107,7 +111,8 @@ def test_a_round_is_kept_over_connections_that_are_gone(settings: Settings) -> N
             await asyncio.gather(*(kept(services, job) for _ in range(3)))
             others = (
                 "SELECT pg_terminate_backend(pid, 500000) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()"
+                " WHERE datname = current_database() AND usename = current_user AND pid <> "
+                "pg_backend_pid()"
             )
             async with services.database.transaction(SYSTEM) as connection:
                 ended = (await connection.execute(text(others))).scalars().all()

@@ -54,11 +54,15 @@ def test_up_and_down(postgres: EmbeddedPostgres) -> None:
         ask(database, "INSERT INTO tenants (id, name) VALUES ('ten_1', 'one')")
         ask(
             database,
-            "INSERT INTO accounts (id, tenant_id, scope, subject, unit) VALUES ('acc_1', 'ten_1', 'data', 'x', 'u')",
+            "INSERT INTO accounts (id, tenant_id, scope, subject, unit) VALUES ('acc_1', 'ten_1', "
+            "'data', 'x', 'u')",
         )
         ask(database, DATASET, id="dst_1", digest=b"1")
         migrate(settings)
-        kept = "SELECT wrapped_key, object_name, expires_at, delete_after_job FROM datasets WHERE id = 'dst_1'"
+        kept = (
+            "SELECT wrapped_key, object_name, expires_at, delete_after_job FROM datasets WHERE "
+            "id = 'dst_1'"
+        )
         assert ask(database, kept) == [(None, None, None, False)]
         downgrade(database, "0001")
         assert ask(database, "SELECT to_regclass('webhooks')") == [(None,)]

@@ -1,4 +1,5 @@
-"""A Dask cluster of a few processes on loopback: prints its address, ends with its standard input."""
+"""A Dask cluster of a few processes on loopback: prints its address, ends with its standard
+input."""
 
 from __future__ import annotations
 

@@ -48,7 +48,8 @@ def running(
 def finish(
     running: Installation, address: str, log: Path
 ) -> tuple[dict[str, object], Assignment, str]:
-    """A job by a worker with this cluster: its result, the same of its released demand in one process, the log."""
+    """A job by a worker with this cluster: its result, the same of its released demand in one
+    process, the log."""
     extra = {
         "DISCREET_ROUTING_CLUSTER": address,
         "DISCREET_ROUTING_CLUSTER_PAIRS": str(ZONES * (ZONES - 1)),

@@ -25,8 +25,8 @@ def test_a_release_seems_to_take_its_quantum_or_a_doubling(elapsed: float, quant
 
 
 def test_long_releases_show_few_figures() -> None:
-    """Where a plan gave too little time, an analyst would see contents of 1,000 sizes apart in multiples of the
-    quantum; in doublings four."""
+    """Where a plan gave too little time, an analyst would see contents of 1,000 sizes apart in
+    multiples of the quantum; in doublings four."""
     times = [10 + 0.1 * size for size in range(1000)]
     assert len({math.ceil(time / 0.5) for time in times}) > 190
     assert len({padded_seconds(time, 0.5) for time in times}) == 4

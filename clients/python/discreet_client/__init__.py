@@ -1,7 +1,7 @@
 """Client of the discreet service.
 
-`Client` and `AsyncClient` speak HTTP; `discreet_client.agent` takes part in federated jobs. The names below are loaded
-when they are first used: an agent on a small computer needs none of them.
+`Client` and `AsyncClient` speak HTTP; `discreet_client.agent` takes part in federated jobs. The
+names below are loaded when they are first used: an agent on a small computer needs none of them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Linear algebra of small dense systems, and the minimum of a quadratic over a box.
 
-What several machines must decide alike from the same numbers is computed by `SAME`: elementwise operations in a fixed
-order and exactly rounded sums, which IEEE 754 makes the same to the last bit everywhere. `FAST` is the machine's own
-library, whose last bits differ between processors.
+What several machines must decide alike from the same numbers is computed by `SAME`: elementwise
+operations in a fixed order and exactly rounded sums, which IEEE 754 makes the same to the last bit
+everywhere. `FAST` is the machine's own library, whose last bits differ between processors.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ SUFFICIENT = 1e-4
 
 
 class Arithmetic(NamedTuple):
-    """`times`: matrix and vector; `dot`: of two vectors; `solve`: of a positive definite matrix and a vector."""
+    """`times`: matrix and vector; `dot`: of two vectors; `solve`: of a positive definite matrix and
+    a vector."""
 
     times: Callable[[Floats, Floats], Floats]
     dot: Callable[[Floats, Floats], float]
@@ -43,7 +44,8 @@ def _dot(one: Floats, other: Floats) -> float:
 
 
 def _solve(matrix: Floats, vector: Floats) -> Floats:
-    """By Cholesky's factorization, column by column. A pivot that rounding has made negative counts as tiny."""
+    """By Cholesky's factorization, column by column. A pivot that rounding has made negative counts
+    as tiny."""
     left, found = matrix.copy(), vector.copy()
     size = found.size
     tiny = 1e-14 * max(float(np.max(np.diag(left), initial=0.0)), 1e-300)
@@ -80,11 +82,12 @@ FAST = Arithmetic(_library_times, lambda one, other: float(one @ other), _librar
 def box_minimum(
     H: Floats, p: Floats, lower: Floats, upper: Floats, start: Floats, arithmetic: Arithmetic = FAST
 ) -> Floats:
-    """The minimum of `½ x'Hx + p'x` over `lower <= x <= upper`, H float64[k, k] positive definite, from any `start`.
+    """The minimum of `½ x'Hx + p'x` over `lower <= x <= upper`, H float64[k, k] positive definite,
+    from any `start`.
 
-    A projected Newton method (Bertsekas 1982): what is held at a bound by its slope stays there, the others take the
-    Newton step of what is free, backtracked along its projection. It ends at the minimum after finitely many steps, to
-    rounding. Sides may be infinite.
+    A projected Newton method (Bertsekas 1982): what is held at a bound by its slope stays there,
+    the others take the Newton step of what is free, backtracked along its projection. It ends at
+    the minimum after finitely many steps, to rounding. Sides may be infinite.
     """
     times, dot, solve = arithmetic
     scale = np.diag(H)

@@ -1,17 +1,20 @@
-"""An agent's answers to prices, for `method: auto`: the point of its box that is best at a price, told in a haze.
+"""An agent's answers to prices, for `method: auto`: the point of its box that is best at a price,
+told in a haze.
 
-An exact best response depends on nothing but the price. At a price that two jobs have in common, zero say, the same
-agents answer the same, and the sum of a job less that of the same job without one of them is that one's answer. So
-what an agent contributes, w, starts at a point of its box that it draws for itself, and goes toward the best response
-by shares that it draws for itself, one for each variable and round: `w += share (best - w)`, share uniform in `[1 -
-2^-k, 1]` in answer k = 0, 1, … Of the start a part of at most 2^-(k(k-1)/2) is left after k answers: the haze is thick
-in the first sums and gone in the last, where the method must be exact.
+An exact best response depends on nothing but the price. At a price that two jobs have in common,
+zero say, the same agents answer the same, and the sum of a job less that of the same job without
+one of them is that one's answer. So what an agent contributes, w, starts at a point of its box that
+it draws for itself, and goes toward the best response by shares that it draws for itself, one for
+each variable and round: `w += share (best - w)`, share uniform in `[1 - 2^-k, 1]` in answer k = 0,
+1, … Of the start a part of at most 2^-(k(k-1)/2) is left after k answers: the haze is thick in the
+first sums and gone in the last, where the method must be exact.
 
-A haze that is drawn anew in every job vanishes in the mean of many. So a part of it is the agent's own (`own_haze`):
-the start, and half of what decides each share and the factor of its slopes, follow from its private key, its data and
-the agents on the roster. What many jobs of the same agents tell then stays as hazy as that. The other half is drawn
-anew: where nothing of it were, the difference of two jobs in which one agent alone has other data would be its answer,
-without the haze of all others.
+A haze that is drawn anew in every job vanishes in the mean of many. So a part of it is the agent's
+own (`own_haze`): the start, and half of what decides each share and the factor of its slopes,
+follow from its private key, its data and the agents on the roster. What many jobs of the same
+agents tell then stays as hazy as that. The other half is drawn anew: where nothing of it were, the
+difference of two jobs in which one agent alone has other data would be its answer, without the haze
+of all others.
 """
 
 from __future__ import annotations
@@ -40,7 +43,8 @@ BLUR = 2.0
 FLAT = 1e-3
 """A cost whose least curvature is below this part of its largest is flat in that direction."""
 PULL = 0.2
-"""Curvature that a flat cost is lent, in parts of the largest price that its agent minds over the width of its box."""
+"""Curvature that a flat cost is lent, in parts of the largest price that its agent minds over the
+width of its box."""
 
 _START, _SLOPES, _FIRST_ANSWER = 0, 1, 2
 """Of an agent's own draws."""
@@ -52,11 +56,12 @@ def system_uniform(size: int) -> Floats:
 
 
 def own_haze(secret: bytes, cost: QuadraticCost, box: Box, members: Sequence[bytes]) -> Own:
-    """Draws uniform in [0, 1) that follow from an agent's private key, what is its own of the problem, and the keys on
-    the roster: HMAC-SHA-256 of these keys SHAKE-256.
+    """Draws uniform in [0, 1) that follow from an agent's private key, what is its own of the
+    problem, and the keys on the roster: HMAC-SHA-256 of these keys SHAKE-256.
 
-    Not from A, c and d, which an operator may vary without the agents' doing. Another roster gives another haze: by the
-    same one two jobs, in the second of which an agent is replaced, would differ by that agent's answer alone.
+    Not from A, c and d, which an operator may vary without the agents' doing. Another roster gives
+    another haze: by the same one two jobs, in the second of which an agent is replaced, would
+    differ by that agent's answer alone.
     """
     parts = [
         np.ascontiguousarray(one, dtype="<f8").tobytes()
@@ -80,16 +85,18 @@ def _uniform_of(drawn: bytes) -> Floats:
 
 
 class Responder:
-    """One agent: A float64[m, k] of all its couplings, its cost and its box, whose sides are finite.
+    """One agent: A float64[m, k] of all its couplings, its cost and its box, whose sides are
+    finite.
 
-    A cost that is flat in some direction has no single best point, and answers that jump. Its agent answers with the
-    best point of `f + pull/2 |x - centre|²` instead, and moves the centre to where it is when all agents do
-    (`recentre`): a proximal method of multipliers (Rockafellar 1976).
+    A cost that is flat in some direction has no single best point, and answers that jump. Its agent
+    answers with the best point of `f + pull/2 |x - centre|²` instead, and moves the centre to where
+    it is when all agents do (`recentre`): a proximal method of multipliers (Rockafellar 1976).
 
-    `bound` is the largest magnitude that a slot holds: what could be larger because of the data, slopes and regrets, is
-    cut off there, so that no overflow depends on data. `uniform` draws the haze, which `haze=False` leaves out, for
-    attacks to show what it is for; `own` draws the part of it that stays the same over jobs, without which all is drawn
-    anew. Raises ValueError when the box has not two ends, and for numbers that are not finite.
+    `bound` is the largest magnitude that a slot holds: what could be larger because of the data,
+    slopes and regrets, is cut off there, so that no overflow depends on data. `uniform` draws the
+    haze, which `haze=False` leaves out, for attacks to show what it is for; `own` draws the part of
+    it that stays the same over jobs, without which all is drawn anew. Raises ValueError when the
+    box has not two ends, and for numbers that are not finite.
     """
 
     def __init__(
@@ -133,20 +140,22 @@ class Responder:
         return pull if flat else 0.0
 
     def recentre(self) -> None:
-        """Let a flat cost pull toward where the agent is now; nothing where it is strongly convex."""
+        """Let a flat cost pull toward where the agent is now; nothing where it is strongly
+        convex."""
         self._centre = self.x
 
     def slopes(self) -> Floats:
-        """How much this agent's part of each sum falls with the sum's own price, at most: the diagonal of `A H^-1 A'`,
-        float64[m], times a private factor. The factor hides in how it starts how steep this agent's cost is."""
+        """How much this agent's part of each sum falls with the sum's own price, at most: the
+        diagonal of `A H^-1 A'`, float64[m], times a private factor. The factor hides in how it
+        starts how steep this agent's cost is."""
         exact = np.sum(self._A * np.linalg.solve(self._H, self._A.T).T, axis=1)
         factor = BLUR ** (2 * self._drawn(_SLOPES, 1)[0] - 1) if self._haze else 1.0
         slopes: Floats = np.clip(exact * factor, 0.0, self._bound)
         return slopes
 
     def answer(self, prices: Floats) -> Floats:
-        """float64[m + 1]: A x for this agent's next x, and its regret: how much more x costs at these prices (float64[
-        m]) than what is best at them."""
+        """float64[m + 1]: A x for this agent's next x, and its regret: how much more x costs at
+        these prices (float64[ m]) than what is best at them."""
         p = self._cost.a_l + self._A.T @ prices
         linear = p - self._pull * self._centre
         self._best = box_minimum(self._H, linear, self._lower, self._upper, self._best)
@@ -162,8 +171,8 @@ class Responder:
         return drawn if self._own is None else (drawn + self._own(number, size)) / 2
 
     def _regret(self, p: Floats) -> float:
-        """`f(x) - f(best)` at the prices that p holds, from differences alone; of a flat cost a bound above it, by the
-        slope at x (Frank, Wolfe 1956)."""
+        """`f(x) - f(best)` at the prices that p holds, from differences alone; of a flat cost a
+        bound above it, by the slope at x (Frank, Wolfe 1956)."""
         if self._pull:
             slope = self._curvature @ self.x + p
             return float(

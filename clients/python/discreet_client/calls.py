@@ -1,8 +1,9 @@
 """What both clients say: one function a call of the API, and what is made of several. No I/O here.
 
-A `Call` is one request and how its answer is read. Paths, parameters, bodies and answers are those of the generated
-`discreet_client.rest`, so that mypy shows here what a changed contract breaks. A script is a generator that yields
-calls (and `Follow`) and is sent their answers; `Client` and `AsyncClient` run it each in their way.
+A `Call` is one request and how its answer is read. Paths, parameters, bodies and answers are those
+of the generated `discreet_client.rest`, so that mypy shows here what a changed contract breaks. A
+script is a generator that yields calls (and `Follow`) and is sent their answers; `Client` and
+`AsyncClient` run it each in their way.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ Asked = Answer | str
 """An answer, or the id of a job."""
 
 CHECKED_BYTES = 16 << 20
-"""A result whose JSON is longer is not compared with its certificate on arrival: `certificates.require_result` does."""
+"""A result whose JSON is longer is not compared with its certificate on arrival:
+`certificates.require_result` does."""
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -80,12 +82,13 @@ Script = Generator[Call[Any] | Follow, Any, T]
 
 
 _CALLER = 4
-"""Frames between who calls a method of the client and its script: the method, and what drives it."""
+"""Frames between who calls a method of the client and its script: the method, and what drives
+it."""
 
 
 def connection(server: str, key: str) -> dict[str, Any]:
-    """Address and headers of a client. Unreachable and Unauthenticated where they cannot be meant: a line break that
-    was read with a key is not part of it."""
+    """Address and headers of a client. Unreachable and Unauthenticated where they cannot be meant:
+    a line break that was read with a key is not part of it."""
     if not server.startswith(("http://", "https://")):
         raise Unreachable(f"{server!r} is no address: it begins with http:// or https://")
     key = (key or "").strip()
@@ -113,7 +116,8 @@ def _request(operation: Operation[Any]) -> dict[str, Any]:
 def call(
     operation: Operation[T], *, repeatable: bool = False, busy_codes: tuple[str, ...] = ()
 ) -> Call[T]:
-    """A call of an operation of the contract. What is no POST, or has an idempotency key, may be repeated."""
+    """A call of an operation of the contract. What is no POST, or has an idempotency key, may be
+    repeated."""
     idempotent = operation.method != "POST" or operation.headers.get("idempotency-key") is not None
     return Call(_request(operation), _answered, repeatable or idempotent, busy_codes)
 
@@ -125,13 +129,14 @@ def _part(operation: Operation[T], take: Callable[[T], U]) -> Call[U]:
 
 
 def _shown(whole: Call[T], kind: Callable[[Any], Any]) -> Call[T]:
-    """The call with its answer in a class that notebooks show: the same dictionary or list otherwise."""
+    """The call with its answer in a class that notebooks show: the same dictionary or list
+    otherwise."""
     return replace(whole, read=lambda response: cast(T, kind(whole.read(response))))
 
 
 def _answered(response: httpx.Response) -> Any:
-    """JSON, text or bytes, as the answer says that it is; None when it says nothing. Unreachable for what says that it
-    is JSON and is not: some other program stands there."""
+    """JSON, text or bytes, as the answer says that it is; None when it says nothing. Unreachable
+    for what says that it is JSON and is not: some other program stands there."""
     media = response.headers.get("Content-Type", "").partition(";")[0]
     if not media:
         return None
@@ -194,7 +199,8 @@ NetworkGiven = str | Path | Mapping[str, Any] | networks.NetworkReading
 def add_network(
     given: Sequence[NetworkGiven], name: str | None, options: Mapping[str, Any]
 ) -> Call[models.NetworkAnswer]:
-    """The network of these files, or the one that was given as it is; the same one again is the same object."""
+    """The network of these files, or the one that was given as it is; the same one again is the
+    same object."""
     reading = _network_of(given, options)
     if told := [*reading.warnings, *reading.left_out]:
         warnings.warn("; ".join(told), LeftOut, stacklevel=3)
@@ -244,8 +250,9 @@ def dataset_body(
     account: str | None,
     columns: Mapping[str, str] | None = None,
 ) -> Json:
-    """The body of a registration, whole as it was given, or from its parts. With `columns`, or rules `public.reader`,
-    the content is what the kind's reader makes of the table; none to be renamed are `{}`."""
+    """The body of a registration, whole as it was given, or from its parts. With `columns`, or
+    rules `public.reader`, the content is what the kind's reader makes of the table; none to be
+    renamed are `{}`."""
     if isinstance(kind, Mapping):
         return dict(kind)
     if public is None or content is None:
@@ -281,8 +288,8 @@ def add(
     other_people: bool,
     **rest: Any,
 ) -> Script[models.DatasetAnswer]:
-    """Register a table, which goes through the kind's reader where it is not what the service reads; on the account of
-    a dataset of the same people, where one is named."""
+    """Register a table, which goes through the kind's reader where it is not what the service
+    reads; on the account of a dataset of the same people, where one is named."""
     if same_people_as is not None:
         if other_people or rest["account"] is not None:
             raise TypeError(
@@ -318,8 +325,10 @@ def _warned(body: Mapping[str, Any], made: models.DatasetAnswer) -> Script[None]
     if private:
         first = private[0]["datasets"][0]["id"]
         says = (
-            f"is anybody of {made['name']} also in {'; or in '.join(map(people.described, private))}? Then register it"
-            f" with same_people_as={first!r}, or the like, before any job: over several accounts losses add up. If not:"
+            f"is anybody of {made['name']} also in "
+            f"{'; or in '.join(map(people.described, private))}? Then register it"
+            f" with same_people_as={first!r}, or the like, before any job: over several accounts "
+            "losses add up. If not:"
             " other_people=True"
         )
         warnings.warn(OtherAccounts(says), stacklevel=_CALLER + 1)
@@ -393,8 +402,9 @@ def job_body(
     seed: int | None = None,
     name: str | None = None,
 ) -> Json:
-    """The body of a job: made of a problem and what may be spent on it, or whole as it was given. Of epsilon, rho,
-    preset and accuracy the one that is stated here takes the place of the one in a whole body."""
+    """The body of a job: made of a problem and what may be spent on it, or whole as it was given.
+    Of epsilon, rho, preset and accuracy the one that is stated here takes the place of the one in a
+    whole body."""
     body: Json = dict(problem) if "problem" in problem else {"problem": problem}
     ways = {"epsilon": epsilon, "rho": rho, "preset": preset, "accuracy": accuracy}
     stated = {
@@ -425,7 +435,8 @@ def _dataset_of(body: Mapping[str, Any]) -> Any:
 
 
 def _with_id(body: Mapping[str, Any]) -> Any:
-    """The body with the id of its dataset, where that is a registered one; its fields may be arrays."""
+    """The body with the id of its dataset, where that is a registered one; its fields may be
+    arrays."""
     dataset: Any = _dataset_of(body)
     if isinstance(dataset, Mapping) and "id" in dataset and "content" not in dataset:
         return {**body, "problem": {**body["problem"], "dataset": dataset["id"]}}
@@ -463,7 +474,8 @@ def rehearsal_body(
     around: str | None,
     seed: int | None,
 ) -> Json:
-    """The body of a rehearsal. Of a dataset that stands in the problem only its public part is sent."""
+    """The body of a rehearsal. Of a dataset that stands in the problem only its public part is
+    sent."""
     body = _with_id(dict(problem) if "problem" in problem else {"problem": problem})
     dataset: Any = _dataset_of(body)
     if isinstance(dataset, Mapping):
@@ -578,7 +590,8 @@ def ask_again(
     wanted: bool | progress.OnProgress | None,
     tables: bool,
 ) -> Script[Answer]:
-    """The problem of the first of these jobs, with other values of some fields, asked of what they released."""
+    """The problem of the first of these jobs, with other values of some fields, asked of what they
+    released."""
     jobs = [
         one if isinstance(one, str) else one.id
         for one in ([of] if isinstance(of, str | Answer) else of)

@@ -1,8 +1,10 @@
-"""JSON in its one canonical form (RFC 8785), so that a digest names a value however its text was written.
+"""JSON in its one canonical form (RFC 8785), so that a digest names a value however its text was
+written.
 
-Numbers are the doubles that a reader of JSON makes of them, in the form of ECMAScript; an integer that no double keeps
-apart is written as the double nearest to it. Names are sorted by their UTF-16 code units. Lists of plain numbers, of
-which results mostly consist, take the way of the C library and are mended after it.
+Numbers are the doubles that a reader of JSON makes of them, in the form of ECMAScript; an integer
+that no double keeps apart is written as the double nearest to it. Names are sorted by their UTF-16
+code units. Lists of plain numbers, of which results mostly consist, take the way of the C library
+and are mended after it.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ _PLAIN = (frozenset((float,)), frozenset((int,)), frozenset((float, int)))
 
 
 def dumps(value: Any) -> bytes:
-    """The canonical JSON of a value, UTF-8. ValueError for what JSON cannot hold: NaN, infinities, halves of surrogate
-    pairs; TypeError for other types."""
+    """The canonical JSON of a value, UTF-8. ValueError for what JSON cannot hold: NaN, infinities,
+    halves of surrogate pairs; TypeError for other types."""
     return "".join(_parts(value)).encode()
 
 
@@ -64,7 +66,8 @@ def _parts(value: Any) -> Iterator[str]:
 
 
 def _are_plain(value: list[Any] | tuple[Any, ...]) -> bool:
-    """Whether all are numbers of Python's own types, the integers small enough to be exact; also an empty list."""
+    """Whether all are numbers of Python's own types, the integers small enough to be exact; also an
+    empty list."""
     kinds = frozenset(map(type, value))
     if kinds not in _PLAIN:
         return not value
@@ -78,8 +81,8 @@ def _place(name: Any) -> Any:
 
 
 def _mended(text: str) -> str:
-    """A list of numbers as Python writes it, where it does so otherwise than ECMAScript: a zero behind the point, the
-    sign of zero, and exponents."""
+    """A list of numbers as Python writes it, where it does so otherwise than ECMAScript: a zero
+    behind the point, the sign of zero, and exponents."""
     if ".0," in text or text.endswith(".0]"):
         text = (
             text.replace("-0.0,", "0,")
@@ -95,8 +98,8 @@ def _mended(text: str) -> str:
 
 
 def _number(value: float) -> str:
-    """ECMAScript's Number::toString: the shortest digits, as Python has them too, with its own rule where an exponent
-    begins."""
+    """ECMAScript's Number::toString: the shortest digits, as Python has them too, with its own rule
+    where an exponent begins."""
     if isinstance(value, int):
         if -EXACT <= value <= EXACT:
             return str(int(value))

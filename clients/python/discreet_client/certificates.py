@@ -1,7 +1,7 @@
 """Whether a result is the one that its certificate was signed for.
 
-This compares digests; that the certificate itself is signed, and by whom, says `Client.verify_certificate`, or with no
-server `discreet certificate verify`.
+This compares digests; that the certificate itself is signed, and by whom, says
+`Client.verify_certificate`, or with no server `discreet certificate verify`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ def binds_result(certificate: Mapping[str, Any]) -> bool:
 
 
 def require_result(certificate: Mapping[str, Any], result: Any) -> None:
-    """ResultAltered when the certificate binds another result than this one (the JSON member `result`)."""
+    """ResultAltered when the certificate binds another result than this one (the JSON member
+    `result`)."""
     if binds_result(certificate) and canonical.digest(result) != certificate["result_digest"]:
         raise ResultAltered("the result is not the one that its certificate was signed for")
 

@@ -4,8 +4,8 @@
         answer = client.solve(problem, epsilon=0.1)
         print(answer.link_flows, answer.price.epsilon)
 
-What a call says and how its answer is read stands in `calls`; here are only the ways to send it. `aio.AsyncClient` is
-made of this file by `make sdk`.
+What a call says and how its answer is read stands in `calls`; here are only the ways to send it.
+`aio.AsyncClient` is made of this file by `make sdk`.
 """
 # ruff: noqa: UP028 - what is made of this file has no `yield from`
 
@@ -42,8 +42,9 @@ class Networks:
     def add(
         self, *given: NetworkGiven, name: str | None = None, **options: Any
     ) -> models.NetworkAnswer:
-        """Store a network: as in a problem, or what `discreet_client.networks.read` makes of these files, with its
-        options; what that left out, or doubts, is a warning (`LeftOut`). The same network again is the same object."""
+        """Store a network: as in a problem, or what `discreet_client.networks.read` makes of these
+        files, with its options; what that left out, or doubts, is a warning (`LeftOut`). The same
+        network again is the same object."""
         return self._client._run(calls.add_network(given, name, options))
 
     def get(self, network_id: str) -> models.NetworkAnswer:
@@ -61,20 +62,23 @@ class Networks:
 
 
 class Sources:
-    """Sources of the tenant: data that keep coming, in blocks with a budget each (`source: {"id": …, "last": 28}`)."""
+    """Sources of the tenant: data that keep coming, in blocks with a budget each (`source: {"id":
+    …, "last": 28}`)."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     def create(self, source: Mapping[str, Any]) -> models.SourceAnswer:
-        """Make a source: `{name, kind, public, by, cap, …}`. The same one again is the same source."""
+        """Make a source: `{name, kind, public, by, cap, …}`. The same one again is the same
+        source."""
         return self._client._run(calls.create_source(source))
 
     def add(
         self, source_id: str, block: str, content: Mapping[str, Any] | str | Path | None
     ) -> models.BlockAnswer:
-        """Register a block, whole, or a later version of one: rows as in JSON, or the path of a CSV, Parquet or JSON
-        file, with a `date` in every record where blocks are days or months; None of a block without records."""
+        """Register a block, whole, or a later version of one: rows as in JSON, or the path of a
+        CSV, Parquet or JSON file, with a `date` in every record where blocks are days or months;
+        None of a block without records."""
         return self._client._drive(calls.add_block(source_id, block, content))
 
     def get(self, source_id: str) -> models.SourceAnswer:
@@ -88,12 +92,13 @@ class Sources:
 
 
 class Client:
-    """One server and one API key; what is not given is found as the command line finds it (`servers`): `DISCREET_URL`
-    and `DISCREET_KEY`, else the `discreet up` of this user.
+    """One server and one API key; what is not given is found as the command line finds it
+    (`servers`): `DISCREET_URL` and `DISCREET_KEY`, else the `discreet up` of this user.
 
-    Calls are sent again when the connection breaks or the server says 429 or 503, after the time it asks for. A
-    submission carries an idempotency key, so that a repetition is the same job and the same charge. Errors are those
-    of `discreet_client.errors`. `transport` replaces how bytes travel (httpx).
+    Calls are sent again when the connection breaks or the server says 429 or 503, after the time it
+    asks for. A submission carries an idempotency key, so that a repetition is the same job and the
+    same charge. Errors are those of `discreet_client.errors`. `transport` replaces how bytes travel
+    (httpx).
     """
 
     def __init__(
@@ -163,13 +168,13 @@ class Client:
         account: str | None = None,
         columns: Mapping[str, str] | None = None,
     ) -> models.DatasetAnswer:
-        """Register a dataset: its kind, what is published of it, and its content as arrays, frame or file
-        (`discreet_client.contents`); or the whole body in one mapping.
+        """Register a dataset: its kind, what is published of it, and its content as arrays, frame
+        or file (`discreet_client.contents`); or the whole body in one mapping.
 
-        cap: what may be spent on it in all, epsilon alone or `{epsilon, delta}`; not needed with `account`, which
-        adds a version of a source to its account. columns: your table's name for each column that the kind's reader
-        knows (`discreet_client.readers`), which with the rules `public["reader"]` makes the content here; what it
-        leaves out is a warning (`LeftOut`).
+        cap: what may be spent on it in all, epsilon alone or `{epsilon, delta}`; not needed with
+        `account`, which adds a version of a source to its account. columns: your table's name for
+        each column that the kind's reader knows (`discreet_client.readers`), which with the rules
+        `public["reader"]` makes the content here; what it leaves out is a warning (`LeftOut`).
         """
         body = calls.dataset_body(
             kind, public, content, cap=cap, name=name, mode=mode, account=account, columns=columns
@@ -187,7 +192,8 @@ class Client:
         return self._run(calls.dataset(dataset_id))
 
     def delete_dataset(self, dataset_id: str) -> list[str]:
-        """Erase a dataset's content; its account and ledger stay. Where sealed bytes remain, and until when."""
+        """Erase a dataset's content; its account and ledger stay. Where sealed bytes remain, and
+        until when."""
         return self._run(calls.delete_dataset(dataset_id))
 
     # Jobs
@@ -210,14 +216,16 @@ class Client:
     ) -> Answer:
         """Solve a problem and wait for its result.
 
-        problem: a mapping with `kind` (`rest.models.Routing` and the like name its fields), whose `dataset` is an
-        id, a registered dataset, or a whole dataset to be registered first; or a whole job body. progress: None
-        shows a bar in a terminal or notebook, True and False decide, a function is called with
-        (state, step, total). tables=False leaves large fields where they are. name: what you call the job, in lists.
+        problem: a mapping with `kind` (`rest.models.Routing` and the like name its fields), whose
+        `dataset` is an id, a registered dataset, or a whole dataset to be registered first; or a
+        whole job body. progress: None shows a bar in a terminal or notebook, True and False decide,
+        a function is called with (state, step, total). tables=False leaves large fields where they
+        are. name: what you call the job, in lists.
 
-        Warns (AlreadyReleased) when earlier jobs have released the same, which `ask_again` asks for nothing; anew=True
-        says that paying once more is meant. Raises BudgetExhausted (nothing was charged), InvalidInput, JobFailed,
-        Unreachable; sent again after a broken connection it is the same job and the same charge.
+        Warns (AlreadyReleased) when earlier jobs have released the same, which `ask_again` asks for
+        nothing; anew=True says that paying once more is meant. Raises BudgetExhausted (nothing was
+        charged), InvalidInput, JobFailed, Unreachable; sent again after a broken connection it is
+        the same job and the same charge.
         """
         body = calls.job_body(
             problem,
@@ -243,10 +251,12 @@ class Client:
         tables: bool = True,
         **fields: Any,
     ) -> Answer:
-        """Ask another question of what a job released, at price 0: its problem with other values of these fields.
+        """Ask another question of what a job released, at price 0: its problem with other values of
+        these fields.
 
-        of: an answer of `solve`, or a job's id; of several of the same problem the releases are combined. Conflict
-        (`release_differs`, with `errors`) for fields that were fixed when the job released.
+        of: an answer of `solve`, or a job's id; of several of the same problem the releases are
+        combined. Conflict (`release_differs`, with `errors`) for fields that were fixed when the
+        job released.
         """
         script = calls.ask_again(
             of, fields, idempotency_key=idempotency_key, wanted=progress, tables=tables
@@ -269,10 +279,12 @@ class Client:
         unit: str | None = None,
         seed: int | None = None,
     ) -> models.PlanAnswer:
-        """The plan and price of a problem or job body, and whether it would be admitted; nothing is spent.
+        """The plan and price of a problem or job body, and whether it would be admitted; nothing is
+        spent.
 
-        accuracy: `{"within": "5%"}` or the like instead of a budget asks for the smallest epsilon that is expected to
-        be as near; the answer's `privacy` is that budget, to be sent with a job.
+        accuracy: `{"within": "5%"}` or the like instead of a budget asks for the smallest epsilon
+        that is expected to be as near; the answer's `privacy` is that budget, to be sent with a
+        job.
         """
         body = calls.job_body(
             problem,
@@ -299,12 +311,13 @@ class Client:
         idempotency_key: str | None = None,
         progress: bool | OnProgress | None = None,
     ) -> Answer:
-        """Run a problem or job body on synthetic data of the public shape of its dataset, over a ladder of epsilons,
-        and wait: `answer.frame("rows")` has the error of each number. Costs nothing and uses no private data; of a
-        dataset that stands in the problem only `public` is sent.
+        """Run a problem or job body on synthetic data of the public shape of its dataset, over a
+        ladder of epsilons, and wait: `answer.frame("rows")` has the error of each number. Costs
+        nothing and uses no private data; of a dataset that stands in the problem only `public` is
+        sent.
 
-        units: how many units the synthetic data have; public: another public part than that of the dataset; around: a
-        job of whose release the data are made, instead of public figures alone.
+        units: how many units the synthetic data have; public: another public part than that of the
+        dataset; around: a job of whose release the data are made, instead of public figures alone.
         """
         body = calls.rehearsal_body(
             problem,
@@ -320,8 +333,8 @@ class Client:
     def submit(
         self, body: Mapping[str, Any], *, idempotency_key: str | None = None
     ) -> models.JobAnswer:
-        """Submit a job body `{problem, privacy, seed?, name?}`. `reusable` of the answer names earlier jobs that have
-        released the same: `ask_again` asks them for nothing."""
+        """Submit a job body `{problem, privacy, seed?, name?}`. `reusable` of the answer names
+        earlier jobs that have released the same: `ask_again` asks them for nothing."""
         return self._run(calls.submit(body, idempotency_key))
 
     def job(self, job_id: str) -> models.JobAnswer:
@@ -333,28 +346,31 @@ class Client:
         return self._run(calls.jobs(query))
 
     def result(self, job_id: str) -> models.ResultAnswer:
-        """The result as JSON, with job and certificate; Conflict until there is one, ResultAltered when it is not the
-        one that the certificate was signed for."""
+        """The result as JSON, with job and certificate; Conflict until there is one, ResultAltered
+        when it is not the one that the certificate was signed for."""
         return self._run(calls.result(job_id))
 
     def certificate(self, job_id: str) -> models.EnvelopeAnswer:
-        """A job's certificate as an in-toto statement in a signed envelope (DSSE), for tools that read these."""
+        """A job's certificate as an in-toto statement in a signed envelope (DSSE), for tools that
+        read these."""
         return self._run(calls.certificate(job_id))
 
     def result_table(
         self, job_id: str, table: str, certificate: Mapping[str, Any] | None = None
     ) -> bytes:
-        """A large field of a result, as the bytes of a Parquet file; ResultAltered when it is not the one that
-        `certificate` was signed for."""
+        """A large field of a result, as the bytes of a Parquet file; ResultAltered when it is not
+        the one that `certificate` was signed for."""
         return self._run(calls.result_table(job_id, table, certificate))
 
     def charts(self, job_id: str) -> list[models.ChartAnswer]:
-        """The pictures of a result, which `answer.plot(name)` makes figures of: `figure` of each is plotly's JSON."""
+        """The pictures of a result, which `answer.plot(name)` makes figures of: `figure` of each is
+        plotly's JSON."""
         return self._run(calls.charts(job_id))
 
     def cancel(self, job_id: str) -> models.CancelAnswer:
-        """Cancel a job; released if no data were touched, charged in full otherwise. The answer says what comes of it:
-        `cancel` (done, requested, too_late), `charge` (none, full, undecided), both in `detail`."""
+        """Cancel a job; released if no data were touched, charged in full otherwise. The answer
+        says what comes of it: `cancel` (done, requested, too_late), `charge` (none, full,
+        undecided), both in `detail`."""
         return self._run(calls.cancel(job_id))
 
     def events(self, job_id: str) -> Iterator[tuple[str, Json]]:
@@ -399,8 +415,9 @@ class Client:
         names: Sequence[str] | None = None,
         group: str | None = None,
     ) -> models.SessionTokensAnswer:
-        """Links for agents; `owner` is the fingerprint of the key that will sign the roster. With `names` one link for
-        each name, in their order, which lets an agent of that name in and no other."""
+        """Links for agents; `owner` is the fingerprint of the key that will sign the roster. With
+        `names` one link for each name, in their order, which lets an agent of that name in and no
+        other."""
         return self._run(calls.session_tokens(job_id, owner, count, names, group))
 
     def remove_agent(self, job_id: str, fingerprint: str) -> None:
@@ -442,7 +459,8 @@ class Client:
         reason: str,
         request: str | None = None,
     ) -> models.BudgetAnswer:
-        """Raise or lower a cap, for a reason that the ledger keeps; `request`: which request for more it answers."""
+        """Raise or lower a cap, for a reason that the ledger keeps; `request`: which request for
+        more it answers."""
         return self._run(calls.grant(account_id, epsilon, delta, reason, request))
 
     def request_budget(
@@ -507,14 +525,15 @@ class Client:
         result: Mapping[str, Any] | None = None,
         tables: Mapping[str, bytes] | None = None,
     ) -> models.CertificateVerdict:
-        """What the server makes of a certificate: `{valid, checks}`; with `result` (its JSON) and `tables` (Parquet
-        files by name), also whether it was signed for these."""
+        """What the server makes of a certificate: `{valid, checks}`; with `result` (its JSON) and
+        `tables` (Parquet files by name), also whether it was signed for these."""
         return self._run(calls.check_certificate(certificate, result, tables))
 
     # Operators
 
     def operations(self) -> models.OperationsAnswer:
-        """Operators: queue, processes with their walls, log and witnesses, last backup, versions, whose jobs wait."""
+        """Operators: queue, processes with their walls, log and witnesses, last backup, versions,
+        whose jobs wait."""
         return self._run(calls.read_operations())
 
     # Tenants and keys
@@ -544,8 +563,8 @@ class Client:
     # Everything else
 
     def call(self, operation: Operation[T]) -> T:
-        """What an operation of `discreet_client.rest.operations` answers: each call of the API is one, those without a
-        method here too. JSON comes as it is, a file as bytes."""
+        """What an operation of `discreet_client.rest.operations` answers: each call of the API is
+        one, those without a method here too. JSON comes as it is, a file as bytes."""
         return self._run(calls.call(operation))
 
     # Transport
@@ -619,12 +638,14 @@ class Datasets:
         same_people_as: str | Mapping[str, Any] | None = None,
         other_people: bool = False,
     ) -> models.DatasetAnswer:
-        """Register a table as it is: a frame, columns, or the path of a CSV, Parquet or OMX file; or OpenADR reports.
+        """Register a table as it is: a frame, columns, or the path of a CSV, Parquet or OMX file;
+        or OpenADR reports.
 
-        columns: your table's name for each column that the kind's reader knows (`discreet_client.readers`); those that
-        are called alike need no mention. same_people_as: a dataset, its id or name, on whose account these are
-        charged too; without it a warning (`OtherAccounts`) names others of this unit, unless other_people=True says
-        that nobody is in them. The rest is as with `register`; a file's name is the dataset's by default.
+        columns: your table's name for each column that the kind's reader knows
+        (`discreet_client.readers`); those that are called alike need no mention. same_people_as: a
+        dataset, its id or name, on whose account these are charged too; without it a warning
+        (`OtherAccounts`) names others of this unit, unless other_people=True says that nobody is in
+        them. The rest is as with `register`; a file's name is the dataset's by default.
         """
         return self._client._drive(
             calls.add(

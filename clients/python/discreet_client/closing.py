@@ -1,12 +1,14 @@
-"""Roads that are closed: links of a network, which are called as people call them, or the network without them.
+"""Roads that are closed: links of a network, which are called as people call them, or the network
+without them.
 
     closed = links_of(network, ["Hauptstr."])
     client.ask_again(answer, closed_links=closed.links)
 
-A link is called by its name in `link_names`, and by the nodes at its ends: `Mill → Inn`, or `Mill->Inn` where that is
-easier to type. Large and small letters, blanks, dots and hyphens are the same where no two names differ by them alone.
-The name of a street whose other way is called the same, and `(back)`, closes both ways; its ends close one. A street
-that is several links, `Main (Mill → Inn)` and so on, is closed as a whole by its name before the brackets.
+A link is called by its name in `link_names`, and by the nodes at its ends: `Mill → Inn`, or
+`Mill->Inn` where that is easier to type. Large and small letters, blanks, dots and hyphens are the
+same where no two names differ by them alone. The name of a street whose other way is called the
+same, and `(back)`, closes both ways; its ends close one. A street that is several links, `Main
+(Mill → Inn)` and so on, is closed as a whole by its name before the brackets.
 """
 
 from __future__ import annotations
@@ -60,16 +62,17 @@ def names_of(network: Mapping[str, Any]) -> list[str]:
 
 
 def streets_of(network: Mapping[str, Any]) -> list[str]:
-    """The names of streets that are several links, each of which is called by its ends beside it."""
+    """The names of streets that are several links, each of which is called by its ends beside
+    it."""
     labels = names_of(network)
     counts = Counter(street for label in labels if (street := _street(label)))
     return [street for street, count in counts.items() if count > 1 and street not in labels]
 
 
 def links_of(network: Mapping[str, Any], names: Sequence[str]) -> Closing:
-    """The links of these names, as a problem has them in `closed_links`; the name of a street stands for both of its
-    ways and all of its links, and one that ends with `*` for all that begin so. UnknownLink for a name of no link, or
-    of several."""
+    """The links of these names, as a problem has them in `closed_links`; the name of a street
+    stands for both of its ways and all of its links, and one that ends with `*` for all that begin
+    so. UnknownLink for a name of no link, or of several."""
     labels, ends = names_of(network), _ends(network)
     gone: set[int] = set()
     for name in names:
@@ -90,8 +93,8 @@ def links_of(network: Mapping[str, Any], names: Sequence[str]) -> Closing:
 
 
 def without(network: Mapping[str, Any], names: Sequence[str]) -> Closed:
-    """The network without the links of these names, which `links_of` finds: another network, on which positions of
-    links are others."""
+    """The network without the links of these names, which `links_of` finds: another network, on
+    which positions of links are others."""
     closing = links_of(network, names)
     gone = set(closing.links)
     kept = [place for place in range(len(network["links"])) if place not in gone]
@@ -103,8 +106,8 @@ def without(network: Mapping[str, Any], names: Sequence[str]) -> Closed:
 
 
 def moved(closed: Closed, links: Sequence[int], before: int) -> list[int] | None:
-    """Positions of links of the network as it was, which had `before` links, on what is left of it; None where one of
-    them is closed. What was no link stays what it was."""
+    """Positions of links of the network as it was, which had `before` links, on what is left of it;
+    None where one of them is closed. What was no link stays what it was."""
     place_of = {was: now for now, was in enumerate(closed.kept)}
     if any(isinstance(link, int) and 0 <= link < before and link not in place_of for link in links):
         return None
@@ -121,13 +124,15 @@ def _ends(network: Mapping[str, Any]) -> list[str]:
 
 
 def _street(label: str) -> str:
-    """The street of a link that is called by its ends as well, `Main` of `Main (Mill → Inn)`; else empty."""
+    """The street of a link that is called by its ends as well, `Main` of `Main (Mill → Inn)`; else
+    empty."""
     before, arrow, _ = label.partition(ARROW)
     return before.rpartition(" (")[0].strip() if arrow else ""
 
 
 def _whole_street(wanted: str, labels: Sequence[str]) -> list[int]:
-    """All links of the street of this name, as it stands, else in any letters, else without what people leave out."""
+    """All links of the street of this name, as it stands, else in any letters, else without what
+    people leave out."""
     streets = [_street(label) for label in labels]
     for form in (str, str.casefold, _plain):
         same = [
@@ -160,12 +165,14 @@ def _ways_back(
 
 
 def _plain(name: str) -> str:
-    """A name without what people leave out or write otherwise: large letters, blanks, dots, hyphens, `straße`."""
+    """A name without what people leave out or write otherwise: large letters, blanks, dots,
+    hyphens, `straße`."""
     return re.sub(r"[\W_]+", "", name.casefold()).replace("strasse", "str")
 
 
 def _found(name: str, labels: Sequence[str], ends: Sequence[str]) -> list[int]:
-    """The positions of the links that a name stands for: one, those of a street, or with `*` some."""
+    """The positions of the links that a name stands for: one, those of a street, or with `*`
+    some."""
     wanted = name.strip()
     if "->" in wanted and wanted not in labels:
         wanted = ARROW.join(part.strip() for part in wanted.split("->"))
@@ -203,7 +210,10 @@ def _found(name: str, labels: Sequence[str], ends: Sequence[str]) -> list[int]:
     if not near:
         first = _listed(range(len(labels)), labels, ends)
         raise UnknownLink(f"no link is called {name!r}; links are: {first}")
-    says = f"no link is called {name!r}, but {len(near)} somehow like it: {_listed(near, labels, ends)}"
+    says = (
+        f"no link is called {name!r}, but {len(near)} somehow like it: "
+        f"{_listed(near, labels, ends)}"
+    )
     if len(near) > 1 and all(labels[place].casefold().startswith(part) for place in near):
         says += f'; "{wanted.removesuffix(ALL)}{ALL}" is all that begin so'
     raise UnknownLink(says)

@@ -68,7 +68,8 @@ def fits(content: Any, forms: Forms | None) -> bool:
 
 
 def content_of(kind: str, content: Any, forms: Forms | None) -> Any:
-    """The content as a `File`, or as what goes into a JSON body. TypeError when nobody could tell what it is.
+    """The content as a `File`, or as what goes into a JSON body. TypeError when nobody could tell
+    what it is.
 
     `forms`: those of the kind; None where nobody knows the kind, and the service shall say so.
     """
@@ -99,7 +100,8 @@ def _of_array(kind: str, array: NDArray[Any], forms: Forms) -> Any:
     form = next((form for form in forms["arrays"] if _is_of(array, form)), None)
     if form is None:
         raise TypeError(
-            f"an array of {array.ndim} dimensions and type {array.dtype} is no content of {kind}: see"
+            f"an array of {array.ndim} dimensions and type {array.dtype} is no content of {kind}: "
+            "see"
             " discreet_client.contents"
         )
     places = (
@@ -117,7 +119,8 @@ def _of_array(kind: str, array: NDArray[Any], forms: Forms) -> Any:
 
 
 def _columns(content: Mapping[str, Any], fields: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Columns of equal length; one of two dimensions `x` becomes `x_0, x_1, …`, as the service reads it."""
+    """Columns of equal length; one of two dimensions `x` becomes `x_0, x_1, …`, as the service
+    reads it."""
     columns: dict[str, NDArray[Any]] = {}
     for name, given in content.items():
         values = np.asarray(given)

@@ -1,4 +1,5 @@
-"""Pictures of answers: figures of plotly, as the service draws them on the job's page. Nothing is drawn here."""
+"""Pictures of answers: figures of plotly, as the service draws them on the job's page. Nothing is
+drawn here."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ Fetch = Callable[[str], Fetched]
 
 
 def plotted(fetch: Fetch | None, job_id: str, name: str | None) -> Any:
-    """The figure, or with the fetch of an AsyncClient what is to be awaited for it. MissingExtra without plotly, before
-    anything is asked for."""
+    """The figure, or with the fetch of an AsyncClient what is to be awaited for it. MissingExtra
+    without plotly, before anything is asked for."""
     try:
         import plotly.graph_objects  # noqa: F401, PLC0415 - optional
     except ImportError:

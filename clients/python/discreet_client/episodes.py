@@ -1,8 +1,10 @@
-"""Episodes of reinforcement learning's datasets, as Minari, d3rlpy and Gymnasium loops have them, to a table of visits.
+"""Episodes of reinforcement learning's datasets, as Minari, d3rlpy and Gymnasium loops have them,
+to a table of visits.
 
-An episode has `observations`, `actions`, `rewards`, one each of T steps, and `terminations` (or `terminated`, of its
-end): as attributes or as keys. Of T + 1 observations, as Minari has them, the last is the next state of the last step;
-of T, as d3rlpy has them, the last step of an episode without an end has no next state, and is left out.
+An episode has `observations`, `actions`, `rewards`, one each of T steps, and `terminations` (or
+`terminated`, of its end): as attributes or as keys. Of T + 1 observations, as Minari has them, the
+last is the next state of the last step; of T, as d3rlpy has them, the last step of an episode
+without an end has no next state, and is left out.
 """
 
 from __future__ import annotations
@@ -17,13 +19,15 @@ from discreet_client import reading
 from discreet_client.tables import Table, TableError, table_of
 
 Policy = Callable[[NDArray[Any], NDArray[Any]], Any]
-"""Probabilities float[T] of the actions that were taken, from observations [T, …] and actions [T, …]."""
+"""Probabilities float[T] of the actions that were taken, from observations [T, …] and actions [T,
+…]."""
 
 
 def table_of_episodes(
     episodes: Iterable[Any], public: Mapping[str, Any], policies: Mapping[str, Policy]
 ) -> Table:
-    """Visits, as `patients.transitions_of` takes them: every episode is a patient. policies: by column."""
+    """Visits, as `patients.transitions_of` takes them: every episode is a patient. policies: by
+    column."""
     names = [str(told["name"]) for told in reading.ranges_of(public)]
     parts: list[dict[str, NDArray[Any]]] = []
     for number, episode in enumerate(episodes):
@@ -46,7 +50,8 @@ def table_of_episodes(
                 f"episode {number} has observations of {seen.shape[1]} coordinates; {what}"
             )
         rows = steps if _ends(episode, number) or len(seen) == steps else steps + 1
-        # A row more, of an episode that was cut off, is where it came to: what was done there is not looked at.
+        # A row more, of an episode that was cut off, is where it came to: what was done there is
+        # not looked at.
         chosen = np.minimum(np.arange(rows), steps - 1)
         terminal = np.zeros(rows, dtype=bool)
         terminal[-1] = _ends(episode, number)
@@ -80,7 +85,8 @@ def episodes_of(source: Any) -> Iterable[Any]:
 
 
 def ranges_of(space: Any, names: Iterable[str] | None = None) -> list[dict[str, Any]]:
-    """`public.ranges` of a bounded observation space (Gymnasium's Box): its bounds are public, they are not of data."""
+    """`public.ranges` of a bounded observation space (Gymnasium's Box): its bounds are public, they
+    are not of data."""
     low, high = (np.asarray(end, dtype=np.float64).ravel() for end in (space.low, space.high))
     if not (np.isfinite(low) & np.isfinite(high)).all() or np.abs([low, high]).max() > 1e30:
         raise TableError(

@@ -32,17 +32,18 @@ class ClientError(Exception):
 
 
 class LeftOut(UserWarning):
-    """What a reader of tables left out, or took in another way than it stands there, in a sentence."""
+    """What a reader of tables left out, or took in another way than it stands there, in a
+    sentence."""
 
 
 class OtherAccounts(UserWarning):
-    """A new dataset has an account of its own, and there are others of the same unit: if anybody is in two of them,
-    what he loses adds up over both, and no cap holds."""
+    """A new dataset has an account of its own, and there are others of the same unit: if anybody is
+    in two of them, what he loses adds up over both, and no cap holds."""
 
 
 class AlreadyReleased(UserWarning):
-    """What was submitted pays once more for what earlier jobs have released: `reusable` are these, that with least
-    noise first, `job` is the new one. `anew=True` says that this is meant."""
+    """What was submitted pays once more for what earlier jobs have released: `reusable` are these,
+    that with least noise first, `job` is the new one. `anew=True` says that this is meant."""
 
     def __init__(self, job: str, reusable: Sequence[str]) -> None:
         super().__init__(job, reusable)
@@ -51,8 +52,10 @@ class AlreadyReleased(UserWarning):
     def __str__(self) -> str:
         first = self.reusable[0]
         return (
-            f"{self.job} is charged for what {first} has released already: ask_again({first!r}, …) costs nothing. "
-            "Cancelled before its data are touched, it costs nothing either. anew=True where it is meant"
+            f"{self.job} is charged for what {first} has released already: ask_again({first!r}, …) "
+            "costs nothing. "
+            "Cancelled before its data are touched, it costs nothing either. anew=True where it is "
+            "meant"
         )
 
 

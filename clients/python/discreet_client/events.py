@@ -17,7 +17,8 @@ from discreet_client.retries import BUSY, backoff, problem_of
 
 FINAL = ("succeeded", "failed", "cancelled")
 ATTEMPTS = 7
-"""Connections in a row without a byte before the server counts as gone: 12 seconds and what connecting takes."""
+"""Connections in a row without a byte before the server counts as gone: 12 seconds and what
+connecting takes."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class EventParser:
         self._data: list[str] = []
 
     def feed(self, part: bytes) -> list[Event]:
-        """The events that end in this part of the stream. One that is not ended when the stream breaks is dropped."""
+        """The events that end in this part of the stream. One that is not ended when the stream
+        breaks is dropped."""
         text = self._rest + self._decoder.decode(part)
         kept = ""
         if text.endswith("\r"):  # the LF of a CR LF may come with the next part

@@ -10,8 +10,9 @@
     power   = atom, [ "^", unary ] ;                  (* x^2^3 = x^(2^3); the exponent is a number *)
     atom    = number | name | function, "(", sum, ")" | "(", sum, ")" ;
 
-Functions are exp, log (natural), sqrt and abs. Nothing of Python's own parser or evaluator is involved, and nothing but
-the nodes below can come out. Length, depth, nodes, numbers and exponents are bounded, so that no text is a bomb.
+Functions are exp, log (natural), sqrt and abs. Nothing of Python's own parser or evaluator is
+involved, and nothing but the nodes below can come out. Length, depth, nodes, numbers and exponents
+are bounded, so that no text is a bomb.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ MAX_LENGTH = 10_000
 """Characters of a text."""
 MAX_NODES = 2_000
 MAX_DEPTH = 40
-"""Levels of parentheses, signs, exponents and functions in a text, and of the tree that comes out."""
+"""Levels of parentheses, signs, exponents and functions in a text, and of the tree that comes
+out."""
 MAX_EXPONENT = 64.0
 MAX_NUMBER = 1e12
 MAX_DERIVED_NODES = 100_000
@@ -38,7 +40,8 @@ MAX_COMBINED = 16
 
 FUNCTIONS = ("exp", "log", "sqrt", "abs")
 DERIVED = ("sign", "jump")
-"""What derivatives of abs need; not in the grammar. sign(0) = 0; jump, its derivative, is 0, but unbounded at 0."""
+"""What derivatives of abs need; not in the grammar. sign(0) = 0; jump, its derivative, is 0, but
+unbounded at 0."""
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _TOKEN = re.compile(
@@ -48,7 +51,8 @@ _TOKEN = re.compile(
 
 
 class ExpressionError(ValueError):
-    """A text is not an expression, or too large a one. `position`: 0-based character, None where there is none."""
+    """A text is not an expression, or too large a one. `position`: 0-based character, None where
+    there is none."""
 
     def __init__(self, sentence: str, position: int | None = None) -> None:
         super().__init__(
@@ -57,16 +61,18 @@ class ExpressionError(ValueError):
         self.sentence, self.position = sentence, position
 
 
-# The tree -----------------------------------------------------------------------------------------------------------
+# The tree -----------------------------------------------------------------------------------------
 
 _SUM, _PRODUCT, _UNARY, _POWER, _ATOM = range(1, 6)
 
 
 @dataclass(frozen=True)
 class Expression:
-    """A node. Immutable; equal when the trees are equal. `str` gives a text that `parse` takes back to an equal tree.
+    """A node. Immutable; equal when the trees are equal. `str` gives a text that `parse` takes back
+    to an equal tree.
 
-    `position`: the character of the text where the node begins, None for derived nodes; no part of the equality.
+    `position`: the character of the text where the node begins, None for derived nodes; no part of
+    the equality.
     """
 
     position: int | None = field(default=None, compare=False, repr=False, kw_only=True)
@@ -228,7 +234,7 @@ def number_text(value: float) -> str:
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
 
 
-# Parsing ------------------------------------------------------------------------------------------------------------
+# Parsing ------------------------------------------------------------------------------------------
 
 
 def parse(
@@ -240,8 +246,8 @@ def parse(
 ) -> Expression:
     """The tree of `text`, whose variables are among `names`.
 
-    Raises ExpressionError, with the position, for what the grammar does not know or a limit does not allow; ValueError
-    for names that the grammar has no place for.
+    Raises ExpressionError, with the position, for what the grammar does not know or a limit does
+    not allow; ValueError for names that the grammar has no place for.
     """
     known = frozenset(names)
     for name in known:
@@ -397,7 +403,8 @@ class _Parser:
 
 
 def _constant(node: Expression, position: int) -> float:
-    """The value of an exponent: a number, or arithmetic of numbers in doubles, where no tower of powers is a bomb."""
+    """The value of an exponent: a number, or arithmetic of numbers in doubles, where no tower of
+    powers is a bomb."""
 
     def value(part: Expression) -> float:
         match part:
@@ -427,7 +434,8 @@ def _constant(node: Expression, position: int) -> float:
 
 
 def value(expression: Expression, point: Mapping[str, float]) -> float:
-    """The value at a point in doubles; NaN where it has none. For an agent's own objective, one point at a time."""
+    """The value at a point in doubles; NaN where it has none. For an agent's own objective, one
+    point at a time."""
 
     def of(node: Expression) -> float:
         match node:
@@ -465,7 +473,7 @@ _CALLS: dict[str, Callable[[float], float]] = {
 }
 
 
-# Derivatives --------------------------------------------------------------------------------------------------------
+# Derivatives --------------------------------------------------------------------------------------
 
 ZERO, ONE = Number(0.0), Number(1.0)
 
@@ -473,8 +481,9 @@ ZERO, ONE = Number(0.0), Number(1.0)
 def derivative(expression: Expression, name: str) -> Expression:
     """The partial derivative in the variable `name`, simplified.
 
-    Exact: numbers are combined only where the result is a double, so bounds on the tree are bounds on the derivative.
-    Raises ExpressionError where the result would have more than MAX_DERIVED_NODES nodes.
+    Exact: numbers are combined only where the result is a double, so bounds on the tree are bounds
+    on the derivative. Raises ExpressionError where the result would have more than
+    MAX_DERIVED_NODES nodes.
     """
     known: dict[int, Expression] = {}
 
@@ -521,10 +530,11 @@ def derivative(expression: Expression, name: str) -> Expression:
 
 
 def gradient(expression: Expression) -> dict[str, Expression]:
-    """The partial derivatives that are not identically zero, by variable: each as `derivative` gives it.
+    """The partial derivatives that are not identically zero, by variable: each as `derivative`
+    gives it.
 
-    Of a sum each variable's is made of the terms that it is in, so a long sum of terms in few variables each costs what
-    its terms do, not variables times terms.
+    Of a sum each variable's is made of the terms that it is in, so a long sum of terms in few
+    variables each costs what its terms do, not variables times terms.
     """
     if not isinstance(expression, Sum):
         parts = dict.fromkeys(expression.names, expression)
@@ -586,7 +596,8 @@ def add(*terms: Expression) -> Expression:
 
 
 def multiply(*factors: Expression) -> Expression:
-    """The product, without nested products and ones, one number in front where the numbers' product is a double."""
+    """The product, without nested products and ones, one number in front where the numbers' product
+    is a double."""
     parts: list[Expression] = []
     numbers: list[Number] = []
     sign = 1

@@ -1,9 +1,11 @@
-"""Results of routing in the field's own files: link flows as CSV, GeoJSON, GMNS's link.csv or Parquet, demand and skims
-as OMX, the pairs that use chosen links as CSV; and the busiest links, to be shown.
+"""Results of routing in the field's own files: link flows as CSV, GeoJSON, GMNS's link.csv or
+Parquet, demand and skims as OMX, the pairs that use chosen links as CSV; and the busiest links, to
+be shown.
 
-Links keep the order, the names and the lines of their network; nodes are called by their names. Beside the flow stand
-its interval, where the result has one, and flow / capacity. Coordinates are written as the network has them: GeoJSON
-takes them for longitude and latitude (RFC 7946), so a map shows them in their place only where they are these.
+Links keep the order, the names and the lines of their network; nodes are called by their names.
+Beside the flow stand its interval, where the result has one, and flow / capacity. Coordinates are
+written as the network has them: GeoJSON takes them for longitude and latitude (RFC 7946), so a map
+shows them in their place only where they are these.
 """
 
 from __future__ import annotations
@@ -33,9 +35,10 @@ class NotWritten(ValueError):
 def link_flows(
     result: Mapping[str, Any], network: Mapping[str, Any], form: str, *, decimal: str = "."
 ) -> bytes:
-    """The file of a result's link flows. `result`: as `GET /v1/jobs/{id}/result` has it in `result`; `network`: as in
-    a problem of kind routing; `decimal`: of CSV, `,` for a spreadsheet that writes numbers so (its columns are then
-    apart by semicolons). NotWritten where the result has none, or the form needs coordinates that there are not.
+    """The file of a result's link flows. `result`: as `GET /v1/jobs/{id}/result` has it in
+    `result`; `network`: as in a problem of kind routing; `decimal`: of CSV, `,` for a spreadsheet
+    that writes numbers so (its columns are then apart by semicolons). NotWritten where the result
+    has none, or the form needs coordinates that there are not.
     """
     if form not in FORMATS:
         raise NotWritten(f"link flows are written as {', '.join(FORMATS)}, not as {form}")
@@ -50,9 +53,9 @@ def link_flows(
 
 
 def busiest(result: Mapping[str, Any], network: Mapping[str, Any], most: int) -> list[Json]:
-    """The links with the largest flows, at most so many, largest first: name, from_node, to_node, flow,
-    flow_over_capacity, where told flow_lower and flow_upper, and noise: whether the flow is mostly noise. NotWritten as
-    of `link_flows`."""
+    """The links with the largest flows, at most so many, largest first: name, from_node, to_node,
+    flow, flow_over_capacity, where told flow_lower and flow_upper, and noise: whether the flow is
+    mostly noise. NotWritten as of `link_flows`."""
     rows = _rows(result, network)
     noise = ((result.get("uncertainty") or {}).get("noise_dominates") or {}).get("link_flows")
     names = names_of(network)
@@ -70,8 +73,9 @@ def busiest(result: Mapping[str, Any], network: Mapping[str, Any], most: int) ->
 
 
 def changes(result: Mapping[str, Any], network: Mapping[str, Any], most: int) -> list[Json]:
-    """The open links whose flows closing others changes most, at most so many, of a result with `closed_links`: name,
-    before, after, level, and where told change_lower and change_upper. NotWritten where the result says no changes."""
+    """The open links whose flows closing others changes most, at most so many, of a result with
+    `closed_links`: name, before, after, level, and where told change_lower and change_upper.
+    NotWritten where the result says no changes."""
     moved, names = result.get("link_flow_changes"), names_of(network)
     if moved is None:
         raise NotWritten(
@@ -102,10 +106,11 @@ _FIGURES = ("flow", "flow_over_capacity", "flow_lower", "flow_upper")
 
 
 def demand_matrix(result: Mapping[str, Any]) -> bytes:
-    """The released demand as an OMX file (open matrix, HDF5; extra `omx`): matrices float64[zones, zones] of mean trips
-    a period, `demand` and, where the result has intervals, their ends `demand_lower` and `demand_upper`; in the same
-    way `skims`, travel times, where the problem asked for them. The mapping `zones` has the zones' numbers, from 1.
-    NotWritten where the result has no demand.
+    """The released demand as an OMX file (open matrix, HDF5; extra `omx`): matrices float64[zones,
+    zones] of mean trips a period, `demand` and, where the result has intervals, their ends
+    `demand_lower` and `demand_upper`; in the same way `skims`, travel times, where the problem
+    asked for them. The mapping `zones` has the zones' numbers, from 1. NotWritten where the result
+    has no demand.
     """
     try:
         h5py: Any = importlib.import_module("h5py")
@@ -137,9 +142,9 @@ def demand_matrix(result: Mapping[str, Any]) -> bytes:
 
 
 def selected_links(result: Mapping[str, Any], network: Mapping[str, Any]) -> bytes:
-    """The trips of each pair over the chosen links (`select_links` of the problem) as CSV: link_id, from_node_id,
-    to_node_id, origin and destination by their names, share, trips and, where told, trips_lower and trips_upper.
-    NotWritten where the result has none."""
+    """The trips of each pair over the chosen links (`select_links` of the problem) as CSV: link_id,
+    from_node_id, to_node_id, origin and destination by their names, share, trips and, where told,
+    trips_lower and trips_upper. NotWritten where the result has none."""
     rows = result.get("select_link")
     if rows is None:
         raise NotWritten(
@@ -199,12 +204,14 @@ def _rows(result: Mapping[str, Any], network: Mapping[str, Any]) -> list[Json]:
     flows = result.get("link_flows")
     if flows is None:
         raise NotWritten(
-            "this result has no link flows: method counts of kind routing releases demand, and so has some"
+            "this result has no link flows: method counts of kind routing releases demand, and so "
+            "has some"
         )
     links = network["links"]
     if len(flows) != len(links):
         raise NotWritten(
-            f"the result has {len(flows)} link flows, the network {len(links)} links: it is another one"
+            f"the result has {len(flows)} link flows, the network {len(links)} links: it is "
+            "another one"
         )
     ends = _ends(result, "link_flows")
     lower, upper = ends.get("lower"), ends.get("upper")
@@ -264,7 +271,8 @@ def _gmns(rows: list[Json], network: Mapping[str, Any]) -> bytes:
     if lines is not None:
         for row, line in zip(rows, lines, strict=True):
             row["geometry"] = f"LINESTRING ({', '.join(f'{x!r} {y!r}' for x, y in line)})"
-    # Of all lanes together, which the network keeps; of an hour where it says of what period its own are.
+    # Of all lanes together, which the network keeps; of an hour where it says of what period its
+    # own are.
     hours = (network.get("period_minutes") or 60) / 60
     changed = (
         {**row, "directed": 1, "capacity": row["capacity"] / hours, "lanes": 1} for row in rows
@@ -273,7 +281,8 @@ def _gmns(rows: list[Json], network: Mapping[str, Any]) -> bytes:
 
 
 def _plain(rows: list[Json], network: Mapping[str, Any], decimal: str) -> bytes:
-    """For a spreadsheet: names and figures, no lines. It begins with the mark by which Excel knows UTF-8."""
+    """For a spreadsheet: names and figures, no lines. It begins with the mark by which Excel knows
+    UTF-8."""
     names = names_of(network)
     shown = [
         {

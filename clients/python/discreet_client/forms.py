@@ -1,4 +1,5 @@
-"""What the contract says of the contents of datasets: their fields in JSON, and the arrays that may stand for one."""
+"""What the contract says of the contents of datasets: their fields in JSON, and the arrays that may
+stand for one."""
 
 from __future__ import annotations
 
@@ -6,15 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 Forms = Mapping[str, Any]
-"""`fields`: names of the fields in JSON. `arrays`: one mapping for each array that may be given instead. Its `axes` and
-`value` are the columns that it becomes, one row a number; an axis that is null has none. `first`: the number of the
-first position on each axis, 0 where it is left out; `sparse`: numbers that are 0 have no row; `integers`: there are no
-others in it."""
+"""`fields`: names of the fields in JSON. `arrays`: one mapping for each array that may be given
+instead. Its `axes` and `value` are the columns that it becomes, one row a number; an axis that is
+null has none. `first`: the number of the first position on each axis, 0 where it is left out;
+`sparse`: numbers that are 0 have no row; `integers`: there are no others in it."""
 
 
 def forms_in(contract: Any) -> dict[str, Forms]:
-    """By kind. Of what is no contract, as a gateway may answer in its place, nothing is said: then the service tells
-    what is wrong with a content."""
+    """By kind. Of what is no contract, as a gateway may answer in its place, nothing is said: then
+    the service tells what is wrong with a content."""
     found: dict[str, Forms] = {}
     schemas = _mapping(_mapping(_mapping(contract).get("components")).get("schemas"))
     for schema in schemas.values():

@@ -1,7 +1,9 @@
-"""What a result says of its own uncertainty (field `uncertainty`), for programs and in words for people.
+"""What a result says of its own uncertainty (field `uncertainty`), for programs and in words for
+people.
 
-Rests on the names of the contract alone, so it holds for every kind: `values` with `lower` and `upper` of a field's
-shape, `noise_dominates` of a field or of its rows, `mostly_noise` of the answer. Nothing here needs NumPy.
+Rests on the names of the contract alone, so it holds for every kind: `values` with `lower` and
+`upper` of a field's shape, `noise_dominates` of a field or of its rows, `mostly_noise` of the
+answer. Nothing here needs NumPy.
 """
 
 from __future__ import annotations
@@ -11,10 +13,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-MOSTLY_NOISE = "mostly noise: at this price the noise is as large as what it covers, so these numbers tell little"
+MOSTLY_NOISE = (
+    "mostly noise: at this price the noise is as large as what it covers, so these "
+    "numbers tell little"
+)
 NOTHING = "nothing above the noise"
-"""Of a number that is 0 because all that was released is noise, and not because it was found to be 0."""
-NOT_CONVERGED = "not converged: the iteration stopped before it settled, or the constraints cannot be kept, so this is no optimum"
+"""Of a number that is 0 because all that was released is noise, and not because it was found to be
+0."""
+NOT_CONVERGED = (
+    "not converged: the iteration stopped before it settled, or the constraints "
+    "cannot "
+    "be kept, so this is no optimum"
+)
 """Of a result whose `status` is `iteration_limit` or `infeasible`."""
 MOST_ROWS = 12
 """Rows that a sentence names."""
@@ -47,7 +57,8 @@ class Stated:
 
     @property
     def text(self) -> str:
-        """The field in words: `0.64 (0.41 to 0.87, 90 %)`, or of an array how far its numbers may be moved."""
+        """The field in words: `0.64 (0.41 to 0.87, 90 %)`, or of an array how far its numbers may
+        be moved."""
         return self.words(None)
 
     def words(self, names: Sequence[str] | None) -> str:
@@ -67,7 +78,8 @@ class Stated:
         elif self.rows_of_noise:
             few, are = len(self.rows_of_noise), "is" if len(self.rows_of_noise) == 1 else "are"
             said.append(
-                f"{few:,} of {self.rows:,} rows {are} only noise: {listed(self.rows_of_noise, names)}"
+                f"{few:,} of {self.rows:,} rows {are} only noise: "
+                f"{listed(self.rows_of_noise, names)}"
             )
         return "; ".join(said) or "no interval can be told"
 
@@ -78,7 +90,8 @@ def is_mostly_noise(result: Mapping[str, Any]) -> bool:
 
 
 def is_not_converged(result: Mapping[str, Any]) -> bool:
-    """Whether the result is no optimum: its iteration stopped before it had settled, or its constraints are broken."""
+    """Whether the result is no optimum: its iteration stopped before it had settled, or its
+    constraints are broken."""
     return result.get("status") in ("iteration_limit", "infeasible")
 
 
@@ -89,7 +102,8 @@ def combined(result: Mapping[str, Any]) -> str:
         return ""
     together, alone = said["standard_deviation"], said["least_alone"]
     return (
-        f"{said['releases']} releases: their noise together has standard deviation {plain(together, 3)},"
+        f"{said['releases']} releases: their noise together has standard deviation "
+        f"{plain(together, 3)},"
         f" {percent(1 - together / alone)} less than {plain(alone, 3)} of the most accurate alone"
     )
 
@@ -148,8 +162,8 @@ def percent(part: float) -> str:
 
 
 def plain(value: float, digits: int = 2) -> str:
-    """A number rounded to so many digits, as people write it: `17,000`, `0.00027`; a power of ten only where there
-    would be too many zeros."""
+    """A number rounded to so many digits, as people write it: `17,000`, `0.00027`; a power of ten
+    only where there would be too many zeros."""
     if not value or not math.isfinite(value) or not 1e-6 <= abs(value) < 1e15:
         return f"{value:.{digits}g}"
     places = digits - 1 - math.floor(math.log10(abs(value)))

@@ -1,10 +1,12 @@
-"""Meter series to states: one code for the service, which decides, and for who would rather send states than power.
+"""Meter series to states: one code for the service, which decides, and for who would rather send
+states than power.
 
-A reading is a participant, a time and its power in kW. The public part of a dataset says how readings become states, so
-nothing of it follows from the data: `edges` (state s is edges[s] <= kW < edges[s + 1]), `steps`, and of `meters` its
-`start`, `interval_seconds`, `gaps`, `carry`, `outside` and `utc_offset`. The power of a period is the mean of the
-participant's readings in it. What becomes of a participant follows from that participant's readings alone: one
-trajectory, or none. So neighbouring datasets differ by one trajectory, as where trajectories are sent.
+A reading is a participant, a time and its power in kW. The public part of a dataset says how
+readings become states, so nothing of it follows from the data: `edges` (state s is edges[s] <= kW <
+edges[s + 1]), `steps`, and of `meters` its `start`, `interval_seconds`, `gaps`, `carry`, `outside`
+and `utc_offset`. The power of a period is the mean of the participant's readings in it. What
+becomes of a participant follows from that participant's readings alone: one trajectory, or none. So
+neighbouring datasets differ by one trajectory, as where trajectories are sent.
 """
 
 from __future__ import annotations
@@ -53,11 +55,13 @@ LAST_TIME = (datetime(9999, 12, 31, tzinfo=UTC) - EPOCH) // timedelta(microsecon
 """Microseconds since 1970, as all times here."""
 NEVER = np.iinfo(np.int64).max
 NO_ZONE_OF_START = (
-    "the time zone is missing: write it behind, as in 2026-01-13T00:00:00+01:00, or give utc_offset beside it, as in"
+    "the time zone is missing: write it behind, as in 2026-01-13T00:00:00+01:00, or give "
+    "utc_offset beside it, as in"
     ' "utc_offset": "+01:00"'
 )
 NO_ZONE = (
-    "a time without a time zone: write the offset (2026-11-21T15:00:00+01:00), or declare the public"
+    "a time without a time zone: write the offset (2026-11-21T15:00:00+01:00), or declare the "
+    "public"
     " meters.utc_offset that all such times have"
 )
 
@@ -76,7 +80,8 @@ class States(NamedTuple):
     states: Ints
     start: Ints
     row: Ints
-    """The row that each state comes from: the first of its period, of a carried one the last period's."""
+    """The row that each state comes from: the first of its period, of a carried one the last
+    period's."""
     left_out: Ints
     """A row of each participant who has no trajectory."""
     lacks: Ints
@@ -150,12 +155,14 @@ class MeterRule:
     def states(self, owner: NDArray[np.integer[Any]], time: Ints, kw: Floats, most: int) -> States:
         """State sequences of readings without faults, in the order of the owners' numbers.
 
-        owner: int[rows]; time: int64[rows], microseconds; kw: float64[rows]. A period that is missing takes the state
-        of the one before, for at most `carry` in a row. More are a gap: `end` keeps what is before the first one,
-        otherwise a participant with one has no trajectory, nor has who has fewer than two states. With `steps` a
-        trajectory has exactly these periods, and an end that is missing is a gap like others.
+        owner: int[rows]; time: int64[rows], microseconds; kw: float64[rows]. A period that is
+        missing takes the state of the one before, for at most `carry` in a row. More are a gap:
+        `end` keeps what is before the first one, otherwise a participant with one has no
+        trajectory, nor has who has fewer than two states. With `steps` a trajectory has exactly
+        these periods, and an end that is missing is a gap like others.
 
-        Raises OverflowError where there would be more than `most` states. Time grows as n log n of the rows and states.
+        Raises OverflowError where there would be more than `most` states. Time grows as n log n of
+        the rows and states.
         """
         if not owner.size:
             return States(*(np.zeros(size, dtype=np.int64) for size in (0, 1, 0, 0, 0)))
@@ -216,8 +223,8 @@ class MeterRule:
 
 
 def start_of(start: Any, utc_offset: Any) -> Any:
-    """A start such as `13.01.2026 00:00` as RFC 3339 has it, at `utc_offset` where it names no zone and that is given;
-    whatever else as it is."""
+    """A start such as `13.01.2026 00:00` as RFC 3339 has it, at `utc_offset` where it names no zone
+    and that is given; whatever else as it is."""
     if not isinstance(start, str):
         return start
     text = start.strip()
@@ -230,8 +237,9 @@ def start_of(start: Any, utc_offset: Any) -> Any:
 
 
 def is_no_meter(name: str) -> bool:
-    """Whether a column is called like a total, the weather or a price: one of NO_METER is a word of its name, or, of
-    more than four letters, a part of it. The page of a new dataset proposes by the same rule."""
+    """Whether a column is called like a total, the weather or a price: one of NO_METER is a word of
+    its name, or, of more than four letters, a part of it. The page of a new dataset proposes by the
+    same rule."""
     name = name.lower()
     words = re.split(r"[^a-z0-9]+", name)
     return any(word in (name if len(word) > LONGEST_WHOLE else words) for word in NO_METER)
@@ -243,7 +251,8 @@ def is_energy(name: str) -> bool:
 
 
 def bins_of(kw: Floats, edges: Floats) -> Ints:
-    """State s of power edges[s] <= kw < edges[s + 1]; what is below the first or above the last counts to the outer."""
+    """State s of power edges[s] <= kw < edges[s + 1]; what is below the first or above the last
+    counts to the outer."""
     return np.clip(np.searchsorted(edges, kw, side="right") - 1, 0, edges.size - 2).astype(np.int64)
 
 
@@ -255,10 +264,12 @@ def microseconds(moment: datetime) -> int:
 def states_of(
     public: Mapping[str, Any], participant: ArrayLike, time: Any, kw: ArrayLike
 ) -> dict[str, Any]:
-    """A content for `register`: columns `participant, step, state`, made here, so that no power is sent.
+    """A content for `register`: columns `participant, step, state`, made here, so that no power is
+    sent.
 
-    public: the dataset's public part with `edges` and `meters`; participant, kw: one a reading; time: a series, an
-    array or a list of datetimes, of datetime64 in UTC, or of texts as RFC 3339 has them. Participants are numbered.
+    public: the dataset's public part with `edges` and `meters`; participant, kw: one a reading;
+    time: a series, an array or a list of datetimes, of datetime64 in UTC, or of texts as RFC 3339
+    has them. Participants are numbered.
 
     Raises ValueError naming the first wrong row, and how many there are.
     """
@@ -278,7 +289,8 @@ def states_of(
     found = rule.states(owner, times, power, most=max(10 * power.size, 10**8))
     if rule.gaps == "refuse" and found.left_out.size:
         raise ValueError(
-            f"row {found.left_out[0]}: {rule.gap(found)} ({found.left_out.size} participants in all)"
+            f"row {found.left_out[0]}: {rule.gap(found)} ({found.left_out.size} participants in "
+            "all)"
         )
     size = np.diff(found.start)
     return {
@@ -296,13 +308,17 @@ def _names(participant: ArrayLike) -> NDArray[Any]:
     given = participant if isinstance(participant, list | tuple) else names
     names = np.fromiter(given, dtype=object, count=len(given)) if names.ndim == 1 else names
     if (blurs := blurred(names)).any():
-        says = "as a number with a point this stands for several: have participants as text or as integers"
+        says = (
+            "as a number with a point this stands for several: have participants as text or as "
+            "integers"
+        )
         raise ValueError(f"row {np.flatnonzero(blurs)[0]}, participant: {says}")
     return names_of(names)
 
 
 def times_of(time: Any, offset: int | None = None) -> Ints:
-    """int64[rows], microseconds since 1970. datetime64 is UTC; other times say their zone, or have the offset."""
+    """int64[rows], microseconds since 1970. datetime64 is UTC; other times say their zone, or have
+    the offset."""
     values = np.asarray(time.dt.tz_convert("UTC").dt.tz_localize(None) if _is_zoned(time) else time)
     if values.dtype.kind == "M":
         return values.astype("datetime64[us]").astype(np.int64) - (
@@ -324,9 +340,10 @@ def times_of(time: Any, offset: int | None = None) -> Ints:
 def in_zone(times: Sequence[str | datetime], zone: str) -> list[datetime]:
     """Local times of a place, such as Europe/Berlin, with their offset.
 
-    Clocks that are put back show an hour twice: where such times are in order and begin again once, as a meter writes
-    them, those before are of summer time, also where the hour lacks a time once. Raises ValueError for a time that
-    clocks skip, and for one of the hour that is shown twice which does not follow from the order.
+    Clocks that are put back show an hour twice: where such times are in order and begin again once,
+    as a meter writes them, those before are of summer time, also where the hour lacks a time once.
+    Raises ValueError for a time that clocks skip, and for one of the hour that is shown twice which
+    does not follow from the order.
     """
     place, found = ZoneInfo(zone), list[datetime]()
     local = [one if isinstance(one, datetime) else datetime.fromisoformat(one) for one in times]
@@ -340,12 +357,16 @@ def in_zone(times: Sequence[str | datetime], zone: str) -> list[datetime]:
             backwards = [n for n in range(1, len(part)) if local[part[n]] <= local[part[n - 1]]]
             half = backwards[0] if len(backwards) == 1 else 0
             first, second = ([local[row] for row in rows] for rows in (part[:half], part[half:]))
-            # A time that stands twice in a row may be one reading written twice, so it tells nothing of the hours.
+            # A time that stands twice in a row may be one reading written twice, so it tells
+            # nothing of the hours.
             begins_again = half and local[part[half]] < local[part[half - 1]]
             if first != second and not (
                 begins_again and (set(first) <= set(second) or set(second) <= set(first))
             ):
-                says = "clocks show this time twice on that day, and the order of rows does not tell which it is"
+                says = (
+                    "clocks show this time twice on that day, and the order of rows does not "
+                    "tell which it is"
+                )
                 raise ValueError(
                     f"row {part[0]}: {local[part[0]].isoformat()}: {says}; write the offset"
                 )
@@ -364,7 +385,8 @@ def is_shown_twice(moment: datetime, place: ZoneInfo) -> bool:
 
 
 def _offsets(moment: datetime, place: ZoneInfo) -> tuple[timedelta, timedelta]:
-    """Of the first and the second time that clocks show this; the second is more where they skip it."""
+    """Of the first and the second time that clocks show this; the second is more where they skip
+    it."""
     early, late = (moment.replace(tzinfo=place, fold=fold).utcoffset() for fold in (0, 1))
     assert early is not None
     assert late is not None

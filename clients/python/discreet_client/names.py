@@ -1,7 +1,8 @@
-"""What people are called in tables: whoever is written in two ways would count as two, and whoever share a name as one.
+"""What people are called in tables: whoever is written in two ways would count as two, and whoever
+share a name as one.
 
-Spaces around a name, the form in which accents are stored, and the `.0` that spreadsheets put behind whole numbers are
-no part of it. Everything else is: `007` and `7` are two.
+Spaces around a name, the form in which accents are stored, and the `.0` that spreadsheets put
+behind whole numbers are no part of it. Everything else is: `007` and `7` are two.
 """
 
 from __future__ import annotations
@@ -37,15 +38,16 @@ def names_of(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def totals(names: NDArray[Any]) -> NDArray[np.bool_]:
-    """bool[n]: which of these are called like the last line of a spreadsheet, a total or a mean, and nobody is."""
+    """bool[n]: which of these are called like the last line of a spreadsheet, a total or a mean,
+    and nobody is."""
     return np.fromiter(
         (_TOTAL.fullmatch(name) is not None for name in names.tolist()), np.bool_, names.size
     )
 
 
 def blurred(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """bool[n]: which of these are floats that may stand for several whole numbers, or for none: two people might have
-    become one."""
+    """bool[n]: which of these are floats that may stand for several whole numbers, or for none: two
+    people might have become one."""
     if values.dtype.kind == "f":
         beyond: NDArray[np.bool_] = ~(np.abs(values) < _first_blurred(values.dtype))
         return beyond

@@ -1,12 +1,14 @@
-"""Road networks from the field's files: TNTP, GMNS, CSV and GeoJSON, as `POST /v1/networks` takes them.
+"""Road networks from the field's files: TNTP, GMNS, CSV and GeoJSON, as `POST /v1/networks` takes
+them.
 
     reading = read("SiouxFalls_net.tntp", "SiouxFalls_node.tntp")
     client.networks.add(reading)
 
-Every link gets a free-flow time, a capacity, and b and power of its own where the file says them. Nodes of any names
-become 1..n, zones first, and keep their names in `node_names`; coordinates and the lines of links are kept. What is not
-modelled (turns, links for other uses than cars, tolls whose weight nobody says) is refused in a sentence, a
-`TableError`; columns of which nothing was asked are named in `notes`.
+Every link gets a free-flow time, a capacity, and b and power of its own where the file says them.
+Nodes of any names become 1..n, zones first, and keep their names in `node_names`; coordinates and
+the lines of links are kept. What is not modelled (turns, links for other uses than cars, tolls
+whose weight nobody says) is refused in a sentence, a `TableError`; columns of which nothing was
+asked are named in `notes`.
 """
 
 from __future__ import annotations
@@ -63,9 +65,11 @@ SPEEDS = {
     **dict.fromkeys(("mps", "m/s"), 3.6),
 }
 LONGEST_LINK, LONG_LINK, SHORT_LINK = 300.0, 30.0, 0.001
-"""Kilometres: no road has a link beyond the first; half of a network's are below the second, and above the third."""
+"""Kilometres: no road has a link beyond the first; half of a network's are below the second, and
+above the third."""
 FASTEST, SLOW = 250.0, 2.0
-"""Kilometres an hour: no car is faster than the first; half of a network's links are faster than the second."""
+"""Kilometres an hour: no car is faster than the first; half of a network's links are faster than
+the second."""
 MEASURED = "free_flow_time is length / speed, in minutes"
 BACK = " (back)"
 """After the name of a link that was made of one that is not directed: its other way."""
@@ -78,8 +82,8 @@ _LINESTRING = re.compile(r"LINESTRING\s*(?:Z\s*)?\((.*)\)", re.IGNORECASE | re.D
 
 @dataclass(frozen=True)
 class NetworkReading:
-    """A network as a problem of kind routing takes it, with a name; and in sentences how it is meant, and what of the
-    files was not read, and what of it is doubtful."""
+    """A network as a problem of kind routing takes it, with a name; and in sentences how it is
+    meant, and what of the files was not read, and what of it is doubtful."""
 
     name: str
     network: Json
@@ -107,24 +111,28 @@ def read(
 ) -> NetworkReading:
     """The network of these files, of which the names and first lines tell the format.
 
-    TNTP: `…_net.tntp`, with `…_node.tntp` for coordinates. GMNS: `link.csv` and `node.csv`, with `config.csv` for the
-    units, or their folder. CSV: a table of links (tail, head, free_flow_time, capacity; instead of the time length and
-    speed, with `units`; b, power, fixed_cost, name, directed), with one of nodes (node; x and y, zone where there).
-    GeoJSON: LineStrings with these properties of links, Points with node and zone; lines without tail and head join the
-    places where they end.
+    TNTP: `…_net.tntp`, with `…_node.tntp` for coordinates. GMNS: `link.csv` and `node.csv`, with
+    `config.csv` for the units, or their folder. CSV: a table of links (tail, head, free_flow_time,
+    capacity; instead of the time length and speed, with `units`; b, power, fixed_cost, name,
+    directed), with one of nodes (node; x and y, zone where there). GeoJSON: LineStrings with these
+    properties of links, Points with node and zone; lines without tail and head join the places
+    where they end.
 
-    columns: your name of each of these columns. units: of length (KILOMETRES) and speed (SPEEDS), such as `mi,mph`,
-    `km,kph` or `m,kph`. both_ways: every link without an opposite one is two; for files that say of no link whether it
-    is `directed`. time_unit: seconds, minutes or hours, of free_flow_time where the file has it, for answers to say;
-    where it follows from lengths and speeds it is minutes. encoding: what CSV files are written in, where that is not
-    UTF-8, as which each file is tried first: Excel's is cp1252. lane_capacity: of one lane, where CSV or GeoJSON has no
-    capacity; times a column `lanes`, or 1 where there is none. speed: of all links, where CSV or GeoJSON has lengths
-    and no speeds. doubled: what is made of a street that stands twice with the same ends, name and figures (DOUBLED):
-    `refuse` names them all; `keep-first` takes one line of each; `sum` makes one link with their capacities together.
-    period_minutes: the file's capacities are per hour, those of the network are made per period of this length, and
-    the network says so: jobs on periods of another length refuse it. Without it GMNS's stay those of an hour, and those
-    of other files are taken for those of a period, however long. The weights are minutes for a unit of toll or length.
-    Without `through_zones` no path leads through another zone.
+    columns: your name of each of these columns. units: of length (KILOMETRES) and speed (SPEEDS),
+    such as `mi,mph`, `km,kph` or `m,kph`. both_ways: every link without an opposite one is two; for
+    files that say of no link whether it is `directed`. time_unit: seconds, minutes or hours, of
+    free_flow_time where the file has it, for answers to say; where it follows from lengths and
+    speeds it is minutes. encoding: what CSV files are written in, where that is not UTF-8, as which
+    each file is tried first: Excel's is cp1252. lane_capacity: of one lane, where CSV or GeoJSON
+    has no capacity; times a column `lanes`, or 1 where there is none. speed: of all links, where
+    CSV or GeoJSON has lengths and no speeds. doubled: what is made of a street that stands twice
+    with the same ends, name and figures (DOUBLED): `refuse` names them all; `keep-first` takes one
+    line of each; `sum` makes one link with their capacities together. period_minutes: the file's
+    capacities are per hour, those of the network are made per period of this length, and the
+    network says so: jobs on periods of another length refuse it. Without it GMNS's stay those of an
+    hour, and those of other files are taken for those of a period, however long. The weights are
+    minutes for a unit of toll or length. Without `through_zones` no path leads through another
+    zone.
     """
     paths = _listed(files)
     options = _Options(
@@ -167,7 +175,8 @@ def read(
         made = _gmns(tables, options) if gmns else _csv(tables, options)
     else:
         raise TableError(
-            f"{paths[0].name} is no file of a network: .tntp, .csv, .geojson or a folder of GMNS is needed"
+            f"{paths[0].name} is no file of a network: .tntp, .csv, .geojson or a folder of GMNS "
+            "is needed"
         )
     made = _of_a_period(made, gmns, period_minutes)
     if time_unit is not None:
@@ -222,7 +231,10 @@ def _of_a_period(made: Made, gmns: bool, minutes: float | None) -> Made:
     """With capacities of a period of so many minutes, where the file's are of an hour."""
     network, notes = made.network, made.notes
     if minutes is None and not gmns:
-        says = "capacity is of a period, as the file has it; where the file's is of an hour, say period_minutes"
+        says = (
+            "capacity is of a period, as the file has it; where the file's is of an hour, say "
+            "period_minutes"
+        )
         return made._replace(notes=[*notes, says])
     minutes = 60.0 if minutes is None else minutes
     if not (isinstance(minutes, int | float) and 0 < minutes <= MOST_MINUTES):
@@ -242,7 +254,11 @@ def _listed(files: Sequence[str | Path]) -> list[Path]:
         folder = paths[0]
         for other, what in NOT_MODELLED.items():
             if (folder / other).exists():
-                says = f"{other} stands there: {what} are not modelled; name link.csv and node.csv to leave it out"
+                says = (
+                    f"{other} stands there: {what} are not modelled; name link.csv and "
+                    "node.csv "
+                    "to leave it out"
+                )
                 raise TableError(says)
         paths = [
             folder / one
@@ -273,7 +289,7 @@ def _name_of(paths: Sequence[Path]) -> str:
     return paths[0].resolve().parent.name if stem in ("link", "node") else stem
 
 
-# TNTP ---------------------------------------------------------------------------------------------------------------
+# TNTP ---------------------------------------------------------------------------------------------
 
 
 def _tntp(paths: Sequence[Path], options: _Options) -> Made:
@@ -320,7 +336,7 @@ def _tntp(paths: Sequence[Path], options: _Options) -> Made:
     return Made(network, notes, [], [])
 
 
-# GMNS ---------------------------------------------------------------------------------------------------------------
+# GMNS ---------------------------------------------------------------------------------------------
 
 
 def _gmns(tables: Mapping[Path, Table], options: _Options) -> Made:
@@ -387,7 +403,8 @@ def _gmns(tables: Mapping[Path, Table], options: _Options) -> Made:
 
 
 def _check_gmns(table: Table, nodes: Table, options: _Options) -> None:
-    """TableError of everything that is wrong with the cells of link.csv and with the nodes that it names."""
+    """TableError of everything that is wrong with the cells of link.csv and with the nodes that it
+    names."""
 
     def uses() -> None:
         if "allowed_uses" in table.columns:
@@ -438,7 +455,8 @@ def _units(said: str | None, config: Table | None) -> tuple[float, float]:
         found = f", not {', '.join(words)}" if words else ""
         known = f"lengths are in {', '.join(KILOMETRES)}; speeds in {', '.join(SPEEDS)}"
         raise TableError(
-            f"units of length and speed are needed{found}: units mi,mph, km,kph or m,kph, or a config.csv; {known}"
+            f"units of length and speed are needed{found}: units mi,mph, km,kph or m,kph, or a "
+            f"config.csv; {known}"
         )
     return KILOMETRES[words[0]], SPEEDS[words[1]]
 
@@ -449,7 +467,10 @@ def _tolls(table: Table, options: _Options) -> list[float]:
     tolls = table.numbers("toll", may_lack=True)
     tolls[np.isnan(tolls)] = 0.0  # the file says none
     if options.toll_weight is None:
-        says = "a toll, and no word of what it weighs: say toll_weight, minutes a unit (0: it counts for nothing)"
+        says = (
+            "a toll, and no word of what it weighs: say toll_weight, minutes a unit (0: it "
+            "counts for nothing)"
+        )
         table.refuse(tolls != 0, "toll", says, tolls)
     return [(options.toll_weight or 0.0) * toll for toll in tolls.tolist()]
 
@@ -490,7 +511,7 @@ def _point(figures: Sequence[Any]) -> Point:
     return x, y
 
 
-# CSV ----------------------------------------------------------------------------------------------------------------
+# CSV ----------------------------------------------------------------------------------------------
 
 
 def _csv(tables: Mapping[Path, Table], options: _Options) -> Made:
@@ -506,9 +527,12 @@ def _csv(tables: Mapping[Path, Table], options: _Options) -> Made:
     if len(links) != 1 or len(nodes) > 1:
         listed = ", ".join(next(iter(tables.values())).columns)
         raise TableError(
-            f"CSV: one table of links, with a column {tail}, and one of nodes or none; columns are: {listed}; say"
-            " --columns tail=…,head=…, where a link begins and ends, or columns={'tail': …} in Python; beside them"
-            " free_flow_time=…, or length=…,speed=… with --units km,kph; capacity=…, or --lane-capacity N; name=… and"
+            f"CSV: one table of links, with a column {tail}, and one of nodes or none; columns "
+            f"are: {listed}; say"
+            " --columns tail=…,head=…, where a link begins and ends, or columns={'tail': …} in "
+            "Python; beside them"
+            " free_flow_time=…, or length=…,speed=… with --units km,kph; capacity=…, or "
+            "--lane-capacity N; name=… and"
             " directed=… where there are such"
         )
     table, notes, left_out, warnings = _links(
@@ -557,7 +581,8 @@ def _lacking(source: Table, options: _Options, *, timed: bool, counted: bool, en
     elif not timed:
         there = [one for one in LENGTH if chosen.get(one, one) in source.columns]
         said.append(
-            "no column free_flow_time; say --columns free_flow_time=…, or --columns length=…,speed=… with"
+            "no column free_flow_time; say --columns free_flow_time=…, or --columns "
+            "length=…,speed=… with"
             " --units km,kph, from which it follows, in minutes"
             + (
                 "; or --speed N, of all links, beside the lengths that are there"
@@ -568,13 +593,15 @@ def _lacking(source: Table, options: _Options, *, timed: bool, counted: bool, en
     measured = chosen.get("free_flow_time", "free_flow_time") not in source.columns
     if timed and measured and options.units is None:
         said.append(
-            "units of length and speed are needed: --units km,kph, m,kph or mi,mph (units in Python)"
+            "units of length and speed are needed: --units km,kph, m,kph or mi,mph (units in "
+            "Python)"
         )
     if not counted and chosen.get("capacity") is not None:
         said.append(f"no column {chosen['capacity']}")
     elif not counted and options.lane_capacity is None:
         said.append(
-            "no column capacity; say --columns capacity=…, or --lane-capacity N, of one lane, times a column `lanes`"
+            "no column capacity; say --columns capacity=…, or --lane-capacity N, of one lane, "
+            "times a column `lanes`"
             " or 1"
         )
     return "\n".join(said)
@@ -610,7 +637,9 @@ def _few(found: Sequence[Any], noun: str, verb: str = "", verbs: str = "") -> st
     """`nodes 3, 7 and 2 more stand`: a list for people, cut where it is long."""
     shown = ", ".join(str(one)[:40] for one in found[:SHOWN_FAULTS])
     rest = f" and {len(found) - SHOWN_FAULTS:,} more" if len(found) > SHOWN_FAULTS else ""
-    return f"{noun}{'' if len(found) == 1 else 's'} {shown}{rest} {verb if len(found) == 1 else verbs}".rstrip()
+    return (
+        f"{noun}{'' if len(found) == 1 else 's'} {shown}{rest} {verb if len(found) == 1 else verbs}"
+    ).rstrip()
 
 
 class _Links(NamedTuple):
@@ -623,7 +652,8 @@ class _Links(NamedTuple):
 
 
 def _links(source: Table, file: str, of: str, options: _Options, *, ends: bool) -> _Links:
-    """With the times that the table has, or those that follow from length and speed. `ends`: it names tail and head."""
+    """With the times that the table has, or those that follow from length and speed. `ends`: it
+    names tail and head."""
     timed = options.columns.get("free_flow_time", "free_flow_time") in source.columns
     if options.speed is not None:
         if timed or options.columns.get("speed", "speed") in source.columns:
@@ -682,7 +712,8 @@ def _of_lanes(table: Table, capacity: float) -> tuple[Table, str]:
 
 
 def _doubts(table: Table, lengths: Floats, speeds: Floats) -> list[str]:
-    """What cannot be meant of links so long, in km, and so fast, in km/h: metres taken for kilometres most of all."""
+    """What cannot be meant of links so long, in km, and so fast, in km/h: metres taken for
+    kilometres most of all."""
     found = []
     longest, fastest = int(np.argmax(lengths)), int(np.argmax(speeds))
     middle, usual = float(np.median(lengths)), float(np.median(speeds))
@@ -695,7 +726,10 @@ def _doubts(table: Table, lengths: Floats, speeds: Floats) -> list[str]:
         says = f"half of all links are shorter than {middle * 1000:.2g} m"
         found.append(f"{says}: are lengths in another unit than units says?")
     if speeds[fastest] > FASTEST:
-        where = f"on the link of {table.unit} {table.places[fastest]} cars drive {speeds[fastest]:,.0f} km/h"
+        where = (
+            f"on the link of {table.unit} {table.places[fastest]} cars drive "
+            f"{speeds[fastest]:,.0f} km/h"
+        )
         found.append(f"{where}: are speeds in another unit than units says?")
     elif usual < SLOW:
         says = f"on half of all links cars drive less than {usual:.2g} km/h"
@@ -716,7 +750,8 @@ def _names(table: Table) -> list[str | None]:
 
 
 def _figures(table: Table) -> list[Json]:
-    """What each link costs; a value of b, power or fixed_cost that is missing is none of its own."""
+    """What each link costs; a value of b, power or fixed_cost that is missing is none of its
+    own."""
     names = [one for one in (*LINK[2:], *LINK_OPTIONAL[:3]) if one in table.columns]
     columns = [table.numbers(one, may_lack=one in LINK_OPTIONAL).tolist() for one in names]
     return [
@@ -725,7 +760,7 @@ def _figures(table: Table) -> list[Json]:
     ]
 
 
-# GeoJSON ------------------------------------------------------------------------------------------------------------
+# GeoJSON ------------------------------------------------------------------------------------------
 
 
 def _geojson(paths: Sequence[Path], options: _Options) -> Made:
@@ -819,7 +854,8 @@ def _properties(features: Sequence[Json]) -> Table:
 def _zones_of_points(
     points: Sequence[Json], options: _Options, places: dict[str, Point], at: Mapping[Point, str]
 ) -> dict[str, str] | None:
-    """Zones of nodes, of Points with a property `zone`; a Point without `node` is the node at its place."""
+    """Zones of nodes, of Points with a property `zone`; a Point without `node` is the node at its
+    place."""
     zone, node = options.columns.get("zone", "zone"), options.columns.get("node", "node")
     found: dict[str, str] = {}
     for position, one in enumerate(points):
@@ -836,11 +872,12 @@ def _zones_of_points(
     return found or None
 
 
-# Of all -------------------------------------------------------------------------------------------------------------
+# Of all -------------------------------------------------------------------------------------------
 
 
 def _places(source: Table, columns: Mapping[str, str]) -> dict[str, Point | None]:
-    """The nodes of a table in its order, with their coordinates where it has both columns of them."""
+    """The nodes of a table in its order, with their coordinates where it has both columns of
+    them."""
     there = [one for one in PLACE if columns.get(one, one) in source.columns]
     lacking = [one for one in PLACE if one not in there and (there or one in columns)]
     if lacking:
@@ -916,17 +953,21 @@ def _one_way(roads: Sequence[_Road], *, said: bool) -> list[str]:
     few, them = ("it is", "it") if len(alone) == 1 else ("they are", "them")
     has = "has" if len(alone) == 1 else "have"
     such = f"{alone[0].tail} to {alone[0].head}"
-    one_way = f"{len(alone):,} of {len(roads):,} links {has} no opposite one, such as {such}: {few} one-way"
+    one_way = (
+        f"{len(alone):,} of {len(roads):,} links {has} no opposite one, such as {such}: "
+        f"{few} one-way"
+    )
     if said:
         return [one_way]
     return [
-        f"{one_way}; where {few} not, --both-ways (both_ways=True in Python) or a column `directed` makes two of {them}"
+        f"{one_way}; where {few} not, --both-ways (both_ways=True in Python) or a column "
+        f"`directed` makes two of {them}"
     ]
 
 
 def _once(roads: Sequence[_Road], doubled: str) -> tuple[list[_Road], list[str]]:
-    """Each street once, as `doubled` says, and in a sentence what that changed. Doubled is what is the same in ends,
-    name and figures; links side by side that differ are kept."""
+    """Each street once, as `doubled` says, and in a sentence what that changed. Doubled is what is
+    the same in ends, name and figures; links side by side that differ are kept."""
     alike: dict[tuple[Any, ...], list[_Road]] = {}
     for road in roads:
         alike.setdefault(
@@ -945,7 +986,8 @@ def _once(roads: Sequence[_Road], doubled: str) -> tuple[list[_Road], list[str]]
     if doubled == "refuse":
         raise TableError(
             f"{link} more than once with the same ends, name and figures: {listed}. So they"
-            " would carry twice as much. --doubled keep-first takes each once, --doubled sum makes one link of them"
+            " would carry twice as much. --doubled keep-first takes each once, --doubled sum makes "
+            "one link of them"
             " with their capacities together (doubled= in Python)"
         )
     if doubled == "keep-first":
@@ -965,8 +1007,8 @@ def _once(roads: Sequence[_Road], doubled: str) -> tuple[list[_Road], list[str]]
 
 
 def _link_names(roads: Sequence[_Road]) -> list[str] | None:
-    """A name for each link, all different: a street that is several links is told apart by their ends. None where no
-    link has one."""
+    """A name for each link, all different: a street that is several links is told apart by their
+    ends. None where no link has one."""
     if all(road.name is None for road in roads):
         return None
     often = Counter(road.name for road in roads)
@@ -995,7 +1037,8 @@ def _assembled(
     *,
     directed: bool = False,
 ) -> tuple[Json, list[str]]:
-    """Nodes as 1..n: zones first, in the order of their names; numbers in their order, other names as they came."""
+    """Nodes as 1..n: zones first, in the order of their names; numbers in their order, other names
+    as they came."""
     ends = dict.fromkeys(node for road in roads for node in (road.tail, road.head))
     if places is not None:
         _known_ends(roads, places)
@@ -1007,7 +1050,10 @@ def _assembled(
         by_zone: dict[str, str] = {}
         for node, zone in zones.items():
             if zone in by_zone:
-                says = f"zone {zone} has the nodes {by_zone[zone]} and {node}; here a zone is one node:"
+                says = (
+                    f"zone {zone} has the nodes {by_zone[zone]} and {node}; here a zone is one "
+                    "node:"
+                )
                 raise TableError(f"{says} a centroid, which connectors join to the others")
             by_zone[zone] = node
         order = sorted(
@@ -1044,7 +1090,10 @@ def _assembled(
     if names := _link_names(roads):
         network["link_names"] = names
         if few := sum(name != road.name for name, road in zip(names, roads, strict=True)):
-            says = "whose name others have too, or that have none, are called by the nodes at their ends as well"
+            says = (
+                "whose name others have too, or that have none, are called by the nodes at "
+                "their ends as well"
+            )
             notes.append(f"{few:,} of {len(roads):,} links, {says}")
     if any(road.shape for road in roads) and not known:
         notes.append(

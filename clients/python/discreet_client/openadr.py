@@ -4,9 +4,9 @@
     events with prices, or limits on what is imported       fields of a problem      `fields_of_events`
     what a released policy leads to                         a report                 `report_of`
 
-Objects are read as JSON has them: mappings, lists of them, or files. Intervals follow each other from the start of
-`intervalPeriod`, each of its duration, unless an interval has a period of its own. What is not read is refused in a
-sentence, a `TableError`, and never dropped.
+Objects are read as JSON has them: mappings, lists of them, or files. Intervals follow each other
+from the start of `intervalPeriod`, each of its duration, unless an interval has a period of its
+own. What is not read is refused in a sentence, a `TableError`, and never dropped.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ def is_openadr(source: Any) -> bool:
 
 
 def objects_of(source: Any, kind: str) -> list[Mapping[str, Any]]:
-    """The objects of a file, a list or one alone. TableError where they are no objects of this kind."""
+    """The objects of a file, a list or one alone. TableError where they are no objects of this
+    kind."""
     if isinstance(source, str | Path):
         try:
             source = json.loads(Path(source).read_text(encoding="utf-8-sig"))
@@ -96,13 +97,14 @@ def table_of_reports(
     """A table participant, time, kw of reports, and the rules that are left.
 
     rules:
-        payload: USAGE or DEMAND, where reports hold both
-        units: KWH, WH or MWH of usage, KW, W or MW of demand, where reports do not say it
-        participant: "resource", each is one, by the name of its client and its own; or "client", whose resources are
-            added up: one home, one participant. An interval that one of them lacks is a gap of the client
+        payload: USAGE or DEMAND, where reports hold both units: KWH, WH or MWH of usage, KW, W or
+        MW of demand, where reports do not say it participant: "resource", each is one, by the name
+        of its client and its own; or "client", whose resources are
+            added up: one home, one participant. An interval that one of them lacks is a gap of the
+            client
 
-    Usage becomes power by the length of its interval. An interval that spans several periods of `meters` has that
-    power in each. What is marked as MISSING or BAD (DATA_QUALITY) is a gap.
+    Usage becomes power by the length of its interval. An interval that spans several periods of
+    `meters` has that power in each. What is marked as MISSING or BAD (DATA_QUALITY) is a gap.
     """
     rules = dict(rules)
     whose = word(
@@ -158,13 +160,13 @@ def fields_of_events(
     interval_seconds: int,
     otherwise: float | None = None,
 ) -> Json:
-    """`price`, `event` and `limits` of a problem whose step 0 begins at `start`, of events of PRICE and of
-    IMPORT_CAPACITY_LIMIT (kW, of all loads: what their feeder may take).
+    """`price`, `event` and `limits` of a problem whose step 0 begins at `start`, of events of PRICE
+    and of IMPORT_CAPACITY_LIMIT (kW, of all loads: what their feeder may take).
 
-    A price by the kWh becomes one by kW and step, the mean over a step in which it changes. Where events overlap the
-    one of higher priority holds (a lower number; without one, last), of equal ones the later in the list. Steps that
-    no event prices have the price `otherwise` by the kWh; TableError without it. `event` are the steps in which an
-    event holds and others are without one.
+    A price by the kWh becomes one by kW and step, the mean over a step in which it changes. Where
+    events overlap the one of higher priority holds (a lower number; without one, last), of equal
+    ones the later in the list. Steps that no event prices have the price `otherwise` by the kWh;
+    TableError without it. `event` are the steps in which an event holds and others are without one.
     """
     begin = _moment(start, "start") if isinstance(start, str) else start
     if begin.tzinfo is None:
@@ -183,7 +185,8 @@ def fields_of_events(
             for kind, values in interval.values.items():
                 if kind not in (PRICE, LIMIT):
                     raise TableError(
-                        f"{where}: a payload {kind[:40]}, which is no price and no limit on what is imported"
+                        f"{where}: a payload {kind[:40]}, which is no price and no limit on what "
+                        "is imported"
                     )
                 factor = _event_factor(event, kind, where)
                 (prices if kind == PRICE else limits).append(
@@ -233,12 +236,14 @@ def report_of(
     event_id: str | None = None,
     report_name: str | None = None,
 ) -> Json:
-    """A report of what a released policy leads to: expected DEMAND of all loads, and the BASELINE without control, in
-    each interval from `start` on, in kW. Where their number is not public it is of one load, as `reportName` says.
+    """A report of what a released policy leads to: expected DEMAND of all loads, and the BASELINE
+    without control, in each interval from `start` on, in kW. Where their number is not public it is
+    of one load, as `reportName` says.
 
-    readingType is FORECAST: nothing was measured. `accuracy` is half the width of the widest interval that the noise of
-    the release leaves, `confidence` its level. `program_id` of an OpenADR 3.0 report, which needs one. ValueError for a
-    result that has no load, or no length of a step where none is given.
+    readingType is FORECAST: nothing was measured. `accuracy` is half the width of the widest
+    interval that the noise of the release leaves, `confidence` its level. `program_id` of an
+    OpenADR 3.0 report, which needs one. ValueError for a result that has no load, or no length of a
+    step where none is given.
     """
     begin = _moment(start, "start") if isinstance(start, str) else start
     if begin.tzinfo is None:
@@ -366,7 +371,8 @@ def _readings(
             if rest or parts > MOST_PERIODS:
                 length = _duration(int(interval.duration.total_seconds()))
                 raise TableError(
-                    f"{where}: an interval of {length}, of no whole number of meters.interval_seconds"
+                    f"{where}: an interval of {length}, of no whole number of "
+                    "meters.interval_seconds"
                 )
         for part in range(parts):
             yield interval.start + part * timedelta(seconds=period if parts > 1 else 0), value
@@ -404,8 +410,8 @@ def _intervals(
 def _by_step(
     held: Sequence[tuple[Interval, float]], begin: datetime, step: timedelta, steps: int
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The sum of value times part of each step, and the part of each step in which some value holds: later ones are
-    written over earlier ones."""
+    """The sum of value times part of each step, and the part of each step in which some value
+    holds: later ones are written over earlier ones."""
     cuts = {0.0, float(steps)}
     for interval, _ in held:
         for moment in (interval.start, interval.end):
@@ -425,8 +431,8 @@ def _by_step(
 
 
 def _event_factor(event: Mapping[str, Any], kind: str, where: str) -> float:
-    """Of a price by the unit of energy, or of a limit of power, what it is by the kWh or in kW; KWH and KW unless said
-    otherwise."""
+    """Of a price by the unit of energy, or of a limit of power, what it is by the kWh or in kW; KWH
+    and KW unless said otherwise."""
     of = ENERGY if kind == PRICE else POWER
     for one in event.get("payloadDescriptors") or []:
         if (

@@ -1,10 +1,11 @@
-"""Fixed-point numbers, many to one integer: `floor(v 2^F)`-like integers in signed slots of w bits, with check bits
-above.
+"""Fixed-point numbers, many to one integer: `floor(v 2^F)`-like integers in signed slots of w bits,
+with check bits above.
 
-A plaintext modulo N of |N| bits carries `floor((|N| - 66)/w)` slots. The 66 bits that are left hold a sign, one bit of
-room (N may be little more than 2^(|N|-1)) and 64 check bits: an integer that is no sum of packed ones, an unmasked
-residue say, passes `unpack` with probability below 2^-64. Slots never carry into their neighbours as long as every sum
-stays below 2^(w-1); `FixedPoint` refuses parameters for which it could not, so that overflow cannot depend on data.
+A plaintext modulo N of |N| bits carries `floor((|N| - 66)/w)` slots. The 66 bits that are left hold
+a sign, one bit of room (N may be little more than 2^(|N|-1)) and 64 check bits: an integer that is
+no sum of packed ones, an unmasked residue say, passes `unpack` with probability below 2^-64. Slots
+never carry into their neighbours as long as every sum stays below 2^(w-1); `FixedPoint` refuses
+parameters for which it could not, so that overflow cannot depend on data.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ class NotPacked(ValueError):
 class FixedPoint:
     """Numbers of magnitude at most `bound` on the grid 2^-F, of which at most `terms` are added.
 
-    `fraction_bits` is F, `slot_bits` w (a multiple of 8 up to 64), `allowance` what a term may carry beyond its bound,
-    in units of the grid (noise). Raises OutOfRange unless `terms (bound 2^F + 1 + allowance) < 2^(w-1)`.
+    `fraction_bits` is F, `slot_bits` w (a multiple of 8 up to 64), `allowance` what a term may
+    carry beyond its bound, in units of the grid (noise). Raises OutOfRange unless `terms (bound 2^F
+    + 1 + allowance) < 2^(w-1)`.
     """
 
     bound: float
@@ -57,7 +59,8 @@ class FixedPoint:
             )
         if self.largest_sum >= 1 << (self.slot_bits - 1):
             raise OutOfRange(
-                f"{self.terms} numbers up to {self.bound:g} with {self.fraction_bits} fraction bits need "
+                f"{self.terms} numbers up to {self.bound:g} with {self.fraction_bits} fraction "
+                "bits need "
                 f"{self.largest_sum.bit_length() + 1} bits; a slot has {self.slot_bits}"
             )
 
@@ -86,7 +89,8 @@ class FixedPoint:
         return (np.trunc(scaled) if toward_zero else np.rint(scaled)).astype(np.int64)
 
     def decode(self, sums: Integers, terms: int | None = None) -> Floats:
-        """Numbers of the grid points; OutOfRange when one is larger than a sum of `terms` (default: all) can be."""
+        """Numbers of the grid points; OutOfRange when one is larger than a sum of `terms` (default:
+        all) can be."""
         most = (self.terms if terms is None else terms) * self.largest
         if sums.size and not (-most <= int(sums.min()) and int(sums.max()) <= most):
             raise OutOfRange("a sum is larger than its terms can make it")
@@ -95,7 +99,8 @@ class FixedPoint:
 
 @dataclass(frozen=True)
 class Packing:
-    """Vectors of `dimension` signed integers below 2^(w-1) in magnitude as integers below 2^(|N|-66)."""
+    """Vectors of `dimension` signed integers below 2^(w-1) in magnitude as integers below
+    2^(|N|-66)."""
 
     dimension: int
     modulus_bits: int
@@ -168,7 +173,8 @@ class Packing:
 
 
 def box_bound(A: Floats, lower: Floats | float, upper: Floats | float) -> Floats:
-    """`max |A x|` over the box, entry by entry: what a contribution can reach, by public figures. float64[rows]."""
+    """`max |A x|` over the box, entry by entry: what a contribution can reach, by public figures.
+    float64[rows]."""
     A = np.asarray(A, dtype=np.float64)
     low, high = (
         np.broadcast_to(np.asarray(side, dtype=np.float64), A.shape[1:]) for side in (lower, upper)

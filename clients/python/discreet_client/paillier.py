@@ -1,17 +1,22 @@
-"""The Paillier cryptosystem (Paillier 1999) at speed, with keys and ciphertexts that `phe` reads and writes.
+"""The Paillier cryptosystem (Paillier 1999) at speed, with keys and ciphertexts that `phe` reads
+and writes.
 
-`E(m) = (1 + mN) r^N mod N²`; a product of ciphertexts is a sum of plaintexts. Three things cost less here than there:
+`E(m) = (1 + mN) r^N mod N²`; a product of ciphertexts is a sum of plaintexts. Three things cost
+less here than there:
 
-- The obfuscator `r^N`. It is `h^e` for a base `h = x^N` that each encryptor draws for itself, by a table of `h^(d
-  2^(wi))`: only multiplications. Exponents have full length, |N| + 128 bits, so `h^e` is within 2^-128 of uniform in
-  the group that h generates; that one cannot tell h from an N-th non-residue is the usual assumption (DCR), of which
-  semantic security follows as for the generator of Damgård, Jurik and Nielsen (2010), without their short exponents.
-- Whoever knows p and q works modulo p² and q² and joins the halves (Chinese remainders). An N-th power modulo p² lies
-  in the subgroup of order p - 1, so its exponent is drawn below p - 1: exactly uniform there.
-- Decryption modulo p² and q² (Paillier 1999, section 7), whole vectors in one call outside the interpreter lock.
+- The obfuscator `r^N`. It is `h^e` for a base `h = x^N` that each encryptor draws for itself, by a
+  table of `h^(d 2^(wi))`: only multiplications. Exponents have full length, |N| + 128 bits, so
+  `h^e` is within 2^-128 of uniform in the group that h generates; that one cannot tell h from an
+  N-th non-residue is the usual assumption (DCR), of which semantic security follows as for the
+  generator of Damgård, Jurik and Nielsen (2010), without their short exponents.
+- Whoever knows p and q works modulo p² and q² and joins the halves (Chinese remainders). An N-th
+  power modulo p² lies in the subgroup of order p - 1, so its exponent is drawn below p - 1: exactly
+  uniform there.
+- Decryption modulo p² and q² (Paillier 1999, section 7), whole vectors in one call outside the
+  interpreter lock.
 
-Arithmetic is GMP's (without gmpy2 Python's own: slower, the same bytes) and its time depends on the key, as with
-`phe`: an agent that answers at once shows when it worked.
+Arithmetic is GMP's (without gmpy2 Python's own: slower, the same bytes) and its time depends on the
+key, as with `phe`: an agent that answers at once shows when it worked.
 """
 
 from __future__ import annotations
@@ -87,7 +92,8 @@ class PublicKey:
         return PaillierPublicKey(self.n)
 
     def encrypt(self, plaintexts: Sequence[int], obfuscators: Sequence[mpz]) -> list[mpz]:
-        """Ciphertexts of integers, taken modulo N, one obfuscator each, which must never be used again."""
+        """Ciphertexts of integers, taken modulo N, one obfuscator each, which must never be used
+        again."""
         n, square = self.modulus, self.square
         return [
             (1 + (mpz(m) % n) * n) * r % square
@@ -124,7 +130,8 @@ class PublicKey:
         return found
 
     def check_units(self, ciphertexts: Sequence[mpz]) -> None:
-        """InvalidCiphertext unless all are units modulo N²; one that is not would show a factor of N."""
+        """InvalidCiphertext unless all are units modulo N²; one that is not would show a factor of
+        N."""
         if any(gcd(c, self.modulus) != 1 for c in ciphertexts):
             raise InvalidCiphertext("a ciphertext shares a factor with N")
 
@@ -229,7 +236,8 @@ def check_size(bits: int, _smallest_bits: int = SMALLEST_KEY_BITS) -> None:
 
 
 def _prime(bits: int) -> mpz:
-    """A uniform prime among those whose two top bits are set, so that a product of two has exactly 2·bits bits."""
+    """A uniform prime among those whose two top bits are set, so that a product of two has exactly
+    2·bits bits."""
     while True:
         candidate = mpz(secrets.randbits(bits - 2) | 3 << (bits - 2) | 1)
         if is_prime(candidate, PRIMALITY_REPETITIONS):
@@ -237,7 +245,8 @@ def _prime(bits: int) -> mpz:
 
 
 class FixedBase:
-    """`h^e mod m` for exponents of `bits` bits by a table of `h^(d 2^(wi))`: `bits/w` multiplications each."""
+    """`h^e mod m` for exponents of `bits` bits by a table of `h^(d 2^(wi))`: `bits/w`
+    multiplications each."""
 
     def __init__(self, base: mpz, modulus: mpz, bits: int, window: int = WINDOW_BITS) -> None:
         self.modulus, self.bits, self.window = modulus, bits, window
@@ -279,7 +288,8 @@ class Obfuscators:
         public = key if isinstance(key, PublicKey) else key.public
         x = _unit(public)
         if self._private is None:
-            # (x^N)^e over the whole group: the order is unknown, so exponents are longer than N by 128 bits.
+            # (x^N)^e over the whole group: the order is unknown, so exponents are longer than N by
+            # 128 bits.
             self._bases = [
                 FixedBase(
                     powmod(x, public.modulus, public.square),

@@ -1,9 +1,10 @@
-"""Tables of visits to transitions: (patient, time, features or state, action, reward), one row a visit.
+"""Tables of visits to transitions: (patient, time, features or state, action, reward), one row a
+visit.
 
-Next state, end and step follow from each patient's rows in the order of their times, so what becomes of a patient
-follows from that patient's rows alone: neighbouring datasets stay neighbours. Features become coordinates from 0 to 1
-by public ranges, (value - low) / (high - low), and what lies outside counts to the nearer end; nothing is
-standardized by what the data are.
+Next state, end and step follow from each patient's rows in the order of their times, so what
+becomes of a patient follows from that patient's rows alone: neighbouring datasets stay neighbours.
+Features become coordinates from 0 to 1 by public ranges, (value - low) / (high - low), and what
+lies outside counts to the nearer end; nothing is standardized by what the data are.
 
 This runs where the data are; the service takes transitions.
 """
@@ -41,7 +42,8 @@ POLICIES = {
     "behaviour": ("probability", "policy that was followed"),
     "target": ("target", "target policy"),
 }
-"""The column that has the probability of the action that was taken, and what people call the policy."""
+"""The column that has the probability of the action that was taken, and what people call the
+policy."""
 
 Truths = NDArray[np.bool_]
 
@@ -49,18 +51,23 @@ Truths = NDArray[np.bool_]
 def transitions_of(
     table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], columns: Mapping[str, str]
 ) -> Reading:
-    """Transitions of visits. public: the dataset's, with `states`, or with `ranges` [{name, low, high}] of features.
+    """Transitions of visits. public: the dataset's, with `states`, or with `ranges` [{name, low,
+    high}] of features.
 
     rules, all of them public:
-        behaviour, target: the probability of each action, {action: p}, where every visit has the same, under the
-            policy that was followed and under the one to be evaluated. The columns `probability` and `target` say it
-            of each visit instead
-        last_row: `terminal`, a patient's last visit ends the episode; or `next_state`, it only says where the patient
-            came to, and its reward is not counted (the default where `public.continuing`). A column `terminal` says of
-            each visit whether it ended the episode; a last one that did not is such a next state
-        interval: between visits, in the unit of `time`, of dates in days; without it visits are steps as they follow
-        gaps: `refuse`, or `end`: of a patient who missed a visit what is before the first gap is kept
-        missing: `refuse`, or `carry`: a feature's value that is missing is that of the visit before; or `leave_out`
+        behaviour, target: the probability of each action, {action: p}, where every visit has the
+        same, under the
+            policy that was followed and under the one to be evaluated. The columns `probability`
+            and `target` say it of each visit instead
+        last_row: `terminal`, a patient's last visit ends the episode; or `next_state`, it only says
+        where the patient
+            came to, and its reward is not counted (the default where `public.continuing`). A column
+            `terminal` says of each visit whether it ended the episode; a last one that did not is
+            such a next state
+        interval: between visits, in the unit of `time`, of dates in days; without it visits are
+        steps as they follow gaps: `refuse`, or `end`: of a patient who missed a visit what is
+        before the first gap is kept missing: `refuse`, or `carry`: a feature's value that is
+        missing is that of the visit before; or `leave_out`
             patients of whom any value is missing, with all their visits
 
     Raises TableError for what is wrong, naming place and column.
@@ -106,11 +113,13 @@ def transitions_of(
     patients = int(first.sum())
     if alone := patients - np.unique(owner[here]).size:
         notes.append(
-            f"left out: {counted(alone, 'patient', patients)} with a single visit, which has no next state"
+            f"left out: {counted(alone, 'patient', patients)} with a single visit, which has no "
+            "next state"
         )
     if seen := int((kept & final & ~terminal).sum()) - alone:
         notes.append(
-            f"the last visit of {counted(seen, 'patient', patients)} is a next state only: no end is known"
+            f"the last visit of {counted(seen, 'patient', patients)} is a next state only: no end "
+            "is known"
         )
     _, begin, number = np.unique(owner[here], return_index=True, return_inverse=True)
     step = np.arange(here.size) - begin[number.ravel()]
@@ -130,8 +139,10 @@ def transitions_of(
     chances = _chances(table, rules)
     if not chances and "action" in columns:
         notes.append(
-            f"column {columns['action']} is not used, and nothing is said of another policy: that needs the known"
-            " probabilities of what was done (columns probability and target, or reader.behaviour and reader.target)."
+            f"column {columns['action']} is not used, and nothing is said of another policy: that "
+            "needs the known"
+            " probabilities of what was done (columns probability and target, or reader.behaviour "
+            "and reader.target)."
             " What is evaluated is the policy that was followed"
         )
     found |= {name: chance[here] for name, chance in chances.items()}
@@ -166,7 +177,8 @@ def checks(
 
 
 def _largest_ratio(rules: Mapping[str, Any]) -> dict[str, float]:
-    """`max_ratio` of two policies that are public rules; nothing where a column says one of them."""
+    """`max_ratio` of two policies that are public rules; nothing where a column says one of
+    them."""
     policies = [policy for name in POLICIES if isinstance(policy := rules.get(name), Mapping)]
     if len(policies) < len(POLICIES):
         return {}
@@ -181,7 +193,8 @@ def _largest_ratio(rules: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _in_words(rules: Mapping[str, Any]) -> dict[str, str]:
-    """What the target policy does, where that is a public rule of actions that is short enough to be read."""
+    """What the target policy does, where that is a public rule of actions that is short enough to
+    be read."""
     policy = rules.get("target")
     if not isinstance(policy, Mapping):
         return {}
@@ -206,7 +219,8 @@ def _patients(table: Table) -> NDArray[Any]:
 
 
 def _complete(table: Table, notes: list[str]) -> Table:
-    """Patients all of whose values are there: it is decided of each from that patient's rows alone."""
+    """Patients all of whose values are there: it is decided of each from that patient's rows
+    alone."""
     _, owner = np.unique(_patients(table), return_inverse=True)
     lacks = np.zeros(owner.size, dtype=bool)
     for values in table.columns.values():
@@ -215,7 +229,8 @@ def _complete(table: Table, notes: list[str]) -> Table:
     if not without.size:
         return table
     notes.append(
-        f"left out: {counted(without.size, 'patient', int(owner.max()) + 1)} with a value that is missing"
+        f"left out: {counted(without.size, 'patient', int(owner.max()) + 1)} with a value that is "
+        "missing"
     )
     rows = np.flatnonzero(~np.isin(owner.ravel(), without))
     if not rows.size:
@@ -262,7 +277,8 @@ def _named(
     states: int | None,
     columns: Mapping[str, str],
 ) -> Table:
-    """The table by our names. Where nothing is said of states, or there is one, no column says which."""
+    """The table by our names. Where nothing is said of states, or there is one, no column says
+    which."""
     table = replace(table, lacking=" (reader.missing: leave_out takes the other patients)")
     if ranges or (states or 1) > 1:
         return table.named(
@@ -299,17 +315,24 @@ def _scaled(
         values = table.numbers(name, may_lack=True)
         if carry:
             source = np.maximum.accumulate(np.where(np.isnan(values), -1, rows))
-            says = "a value is missing, and this patient has none before (reader.missing: leave_out takes the others)"
+            says = (
+                "a value is missing, and this patient has none before (reader.missing: "
+                "leave_out takes the others)"
+            )
             table.refuse(source < begin, name, says)
             values = values[source]
-        says = "a value is missing (reader.missing: carry takes the one before, leave_out the other patients)"
+        says = (
+            "a value is missing (reader.missing: carry takes the one before, leave_out the "
+            "other patients)"
+        )
         table.refuse(np.isnan(values), name, says)
         found[:, axis] = np.clip((values - low) / (high - low), 0.0, 1.0)
     return found
 
 
 def _chances(table: Table, rules: Mapping[str, Any]) -> dict[str, Floats]:
-    """Probabilities of the action that was taken under both policies; none where nothing is said of either."""
+    """Probabilities of the action that was taken under both policies; none where nothing is said of
+    either."""
     found = {}
     for policy, (column, _) in POLICIES.items():
         if column in table.columns:
@@ -330,7 +353,8 @@ def _chances(table: Table, rules: Mapping[str, Any]) -> dict[str, Floats]:
         policy = next(name for name in POLICIES if name not in found)
         column, called = POLICIES[policy]
         raise TableError(
-            f"the probability of the action under the {called} is needed too: a column {column} of each visit, or"
+            f"the probability of the action under the {called} is needed too: a column {column} of "
+            "each visit, or"
             f" public.reader.{policy} with the probability of each action"
         )
     return found
@@ -339,7 +363,8 @@ def _chances(table: Table, rules: Mapping[str, Any]) -> dict[str, Floats]:
 def _of_policy(table: Table, name: str, policy: Any) -> Floats:
     if not isinstance(policy, Mapping) or not policy or not all(map(is_figure, policy.values())):
         raise TableError(
-            f'reader.{name}: the probability of each action is needed, as in {{"treat": 0.5, "wait": 0.5}}'
+            f'reader.{name}: the probability of each action is needed, as in {{"treat": 0.5, '
+            f'"wait": 0.5}}'
         )
     chances = {name_of(str(action)): float(chance) for action, chance in policy.items()}
     if not (min(chances.values()) >= 0 and abs(sum(chances.values()) - 1) <= 1e-9):

@@ -11,8 +11,9 @@ Budget = Mapping[str, Any]
 def others(
     budgets: Iterable[Budget], body: Mapping[str, Any], simulated: Collection[str] = ()
 ) -> list[Budget]:
-    """Accounts on which the people of a dataset that is to be registered may be already: those of data with its unit.
-    None where it says whose it is, or is public. simulated: ids of public datasets."""
+    """Accounts on which the people of a dataset that is to be registered may be already: those of
+    data with its unit. None where it says whose it is, or is public. simulated: ids of public
+    datasets."""
     public = body.get("public")
     unit = public.get("unit") if isinstance(public, Mapping) else None
     if body.get("account") or body.get("mode") == "simulation":
@@ -24,8 +25,8 @@ def others(
 
 
 def account_of(budgets: Iterable[Budget], given: str) -> str:
-    """The account of a dataset that is given by id or name; of an erased one where no other is called so. ValueError
-    where there is none of the name, or there are several."""
+    """The account of a dataset that is given by id or name; of an erased one where no other is
+    called so. ValueError where there is none of the name, or there are several."""
     named = [
         (one["id"], dataset["deleted"])
         for one in budgets

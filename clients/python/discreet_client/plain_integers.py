@@ -1,6 +1,7 @@
 """What Paillier needs of GMP, in Python's own integers: for computers that have no gmpy2.
 
-An agent's work takes six to ten times as long as with GMP (docs/federation.md has figures); its bytes are the same.
+An agent's work takes six to ten times as long as with GMP (docs/federation.md has figures); its
+bytes are the same.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ mpz = int
 gcd = math.gcd
 
 LEAST_REPETITIONS = 64
-"""Of Miller–Rabin with random bases: of a composite number, whoever chose it, fewer than one in 4^64 passes."""
+"""Of Miller–Rabin with random bases: of a composite number, whoever chose it, fewer than one in
+4^64 passes."""
 
 
 def invert(number: int, modulus: int) -> int:

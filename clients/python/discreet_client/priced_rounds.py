@@ -1,4 +1,5 @@
-"""`method: auto` as the optimizer of a secure sum: prices from opened sums, this agent's answer to them."""
+"""`method: auto` as the optimizer of a secure sum: prices from opened sums, this agent's answer to
+them."""
 
 from __future__ import annotations
 
@@ -15,16 +16,17 @@ from discreet_client.prices import Prices
 Floats = NDArray[np.float64]
 
 MOST_ROUNDS = 80
-"""Sums that are opened at most unless the owner says otherwise; examples take 10 to 20, random instances up to 60,
-costs with flat directions more."""
+"""Sums that are opened at most unless the owner says otherwise; examples take 10 to 20, random
+instances up to 60, costs with flat directions more."""
 MOST_COUPLINGS = 512
 """An agent keeps matrices of that many rows and columns."""
 
 
 class PricedRounds:
-    """An agent as the `Update` of a secure sum of m + 1 entries: first the slopes, then answers to prices, until the
-    sums say that the optimum is reached, or for `most` sums. The operator's c and d are in all sums but the first.
-    Agents of one process may share their prices, which are the same everywhere."""
+    """An agent as the `Update` of a secure sum of m + 1 entries: first the slopes, then answers to
+    prices, until the sums say that the optimum is reached, or for `most` sums. The operator's c and
+    d are in all sums but the first. Agents of one process may share their prices, which are the
+    same everywhere."""
 
     def __init__(self, responder: Responder, prices: Prices, most: int) -> None:
         self.responder, self.prices, self.most = responder, prices, most
@@ -64,7 +66,8 @@ class PricedRounds:
 
     @property
     def violation(self) -> float:
-        """The largest entry of the last constraints above zero, in parts of the largest entry that any sum had."""
+        """The largest entry of the last constraints above zero, in parts of the largest entry that
+        any sum had."""
         prices = self.prices
         return prices.violation / prices.largest if prices.violation > 0 else 0.0
 
@@ -76,8 +79,10 @@ class PricedRounds:
     def why(self) -> str:
         """What kept the sums from settling."""
         return (
-            f"after {self.done} rounds the duality gap is still {self.moving:.2g} of the largest, and the constraints "
-            f"are broken by {self.violation:.2g} of the largest sum: x is no optimum. More iterations, or constraints "
+            f"after {self.done} rounds the duality gap is still {self.moving:.2g} of the largest, "
+            "and the constraints "
+            f"are broken by {self.violation:.2g} of the largest sum: x is no optimum. More "
+            "iterations, or constraints "
             "that can be kept are needed"
         )
 

@@ -1,10 +1,13 @@
-"""Prices of coupled quadratic programs from opened sums, for `method: auto`: no steps, nothing to tune.
+"""Prices of coupled quadratic programs from opened sums, for `method: auto`: no steps, nothing to
+tune.
 
-The dual of `min ½|Σ A_u,i x_i + c|² + Σ f_i(x_i)`, `x_i` in X_i, `Σ A_g,i x_i + d <= 0` in prices y = (y_u, lambda >=
-0) is concave with slope `S - K y` where S = (Σ A_u x + c, Σ A_g x + d) at the agents' best responses to y and K is the
-identity on u and zero on g. Its curvature is K, which everybody knows, plus that of the agents, which a BFGS matrix B
-learns from the sums: a structured quasi-Newton method (Dennis, Martinez, Tapia 1989), whose steps minimize the model
-over lambda >= 0. The first B is a part of the diagonal that the agents' first sum tells.
+The dual of `min ½|Σ A_u,i x_i + c|² + Σ f_i(x_i)`, `x_i` in X_i, `Σ A_g,i x_i + d <= 0` in prices y
+= (y_u, lambda >=
+0) is concave with slope `S - K y` where S = (Σ A_u x + c, Σ A_g x + d) at the agents' best
+responses to y and K is the identity on u and zero on g. Its curvature is K, which everybody knows,
+plus that of the agents, which a BFGS matrix B learns from the sums: a structured quasi-Newton
+method (Dennis, Martinez, Tapia 1989), whose steps minimize the model over lambda >= 0. The first B
+is a part of the diagonal that the agents' first sum tells.
 
 All agents compute the same prices from the same sums, and end at the same sum: `arithmetic.SAME`.
 """
@@ -27,12 +30,14 @@ LEARNED_FROM = 2
 SHRINK = 0.1
 """Of the curvature in a direction in which the sums did not fall."""
 REACH = 1.3
-"""A move is at most so many times the longest of the last `RECENT`, in the metric of the first B."""
+"""A move is at most so many times the longest of the last `RECENT`, in the metric of the first
+B."""
 RECENT = 3
 SMALLEST = 1e-9
 """Of the first B's largest entry, each of its entries at least."""
 TURN = 0.5
-"""Of the gap at most what is between sums and prices, the rest being regrets, where centres move."""
+"""Of the gap at most what is between sums and prices, the rest being regrets, where centres
+move."""
 TURNS_FROM = 8
 """Sums after which regrets are no haze any more."""
 GAP = 1e-6
@@ -42,10 +47,11 @@ BROKEN = 1e-5
 
 
 class Prices:
-    """Follows the opened sums, float64[m + 1]: couplings, then the agents' regrets; and says the next prices.
+    """Follows the opened sums, float64[m + 1]: couplings, then the agents' regrets; and says the
+    next prices.
 
-    `coupled` entries of a sum come before those of the constraints. `resolution` is how far rounding may move an entry
-    of a sum.
+    `coupled` entries of a sum come before those of the constraints. `resolution` is how far
+    rounding may move an entry of a sum.
     """
 
     def __init__(self, coupled: int, couplings: int, resolution: float = 0.0) -> None:
@@ -74,7 +80,8 @@ class Prices:
     def follow(self, sums: Floats) -> None:
         """The next sum; the first is of the slopes, with no regrets. Sets `asked`, or `ended`.
 
-        Sums that lead beyond what doubles hold, which takes a party that lies, end the run as not settled.
+        Sums that lead beyond what doubles hold, which takes a party that lies, end the run as not
+        settled.
         """
         self.sums.append(sums)
         try:
@@ -104,7 +111,8 @@ class Prices:
         self._ask()
 
     def _judge(self, opened: Floats, regret: float) -> None:
-        """The duality gap, which what the agents say of their regrets makes exact, and what is broken."""
+        """The duality gap, which what the agents say of their regrets makes exact, and what is
+        broken."""
         u, g, prices = opened[: self.coupled], opened[self.coupled :], self.asked
         apart = u - prices[: self.coupled]
         between = SAME.dot(apart, apart) / 2 + SAME.dot(prices[self.coupled :], np.abs(g))

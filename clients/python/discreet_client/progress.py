@@ -1,4 +1,5 @@
-"""A progress bar where somebody looks: tqdm's where it is installed (terminal and notebook), else a small one.
+"""A progress bar where somebody looks: tqdm's where it is installed (terminal and notebook), else a
+small one.
 
 Nothing is drawn when stderr is no terminal and no notebook.
 """
@@ -84,7 +85,8 @@ class TqdmBar:
 
 
 def bar(wanted: bool | OnProgress | None) -> Bar:
-    """The bar for `progress=`: None draws where somebody looks, True and False decide, a function is called."""
+    """The bar for `progress=`: None draws where somebody looks, True and False decide, a function
+    is called."""
     if callable(wanted):
         return CallbackBar(wanted)
     notebook = in_notebook()

@@ -3,11 +3,12 @@
     onto_budget(point, lower, upper, least, most)     lower <= x <= upper, least <= sum x <= most
     onto_ball(point, lower, upper, centre, radius)    lower <= x <= upper, |x - centre| <= radius
 
-By the conditions of optimality each is a function of one number alone: for a budget x = clip(v - nu), nu the
-multiplier of the sum; for a ball x = centre + clip(t (v - centre)), t = 1/(1 + multiplier). The sum, and the distance,
-are monotone in it and piecewise linear, or with linear pieces in the clipped vector. So the piece is found between
-sorted breakpoints and the number in closed form: nothing is iterated to a tolerance. What is returned lies in the box
-exactly, and in the budget or ball up to rounding. `discreet.solvers.saddle.set_kernels` has the same, compiled.
+By the conditions of optimality each is a function of one number alone: for a budget x = clip(v -
+nu), nu the multiplier of the sum; for a ball x = centre + clip(t (v - centre)), t = 1/(1 +
+multiplier). The sum, and the distance, are monotone in it and piecewise linear, or with linear
+pieces in the clipped vector. So the piece is found between sorted breakpoints and the number in
+closed form: nothing is iterated to a tolerance. What is returned lies in the box exactly, and in
+the budget or ball up to rounding. `discreet.solvers.saddle.set_kernels` has the same, compiled.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def onto_budget(point: Floats, lower: Floats, upper: Floats, least: float, most:
         return nearest
     target = least if total < least else most
     breaks = np.sort(np.concatenate([point - upper, point - lower]))
-    # The sum falls with nu: the piece is between the last break where it is at least the target and the next.
+    # The sum falls with nu: the piece is between the last break where it is at least the target and
+    # the next.
     first = _last(lambda nu: float(np.clip(point - nu, lower, upper).sum()) >= target, breaks)
     begin, end = breaks[max(first, 0)], breaks[min(first + 1, len(breaks) - 1)]
     middle = point - 0.5 * (begin + end)
@@ -69,8 +71,8 @@ def onto_ball(point: Floats, lower: Floats, upper: Floats, centre: Floats, radiu
 
 
 def onto(point: Floats, lower: Floats, upper: Floats, within: dict[str, Any] | None) -> Floats:
-    """The nearest point of a box and of a set as agents announce it: `{"budget": {"lower", "upper"}}`, `{"ball":
-    {"centre", "radius"}}`, or none."""
+    """The nearest point of a box and of a set as agents announce it: `{"budget": {"lower",
+    "upper"}}`, `{"ball": {"centre", "radius"}}`, or none."""
     if within is None:
         return np.clip(point, lower, upper)
     if "budget" in within:
@@ -84,7 +86,8 @@ def onto(point: Floats, lower: Floats, upper: Floats, within: dict[str, Any] | N
 
 
 def _last(holds: Callable[[float], bool], breaks: Floats) -> int:
-    """Position of the last break where what holds at the first of them still does; -1 where it holds at none."""
+    """Position of the last break where what holds at the first of them still does; -1 where it
+    holds at none."""
     below, above = -1, len(breaks)
     while above - below > 1:
         middle = (below + above) // 2

@@ -1,7 +1,7 @@
 """Tables as people have them, by the kind of problem that they are for.
 
-A dataset's `public` may hold `reader`: the rules by which a table is read, and `columns`, what its columns are called.
-They stay here; the service gets what the reader made, and the rest of `public`.
+A dataset's `public` may hold `reader`: the rules by which a table is read, and `columns`, what its
+columns are called. They stay here; the service gets what the reader made, and the rest of `public`.
 
     visits of patients                    off_policy_evaluation   `discreet_client.patients`
     episodes of Minari, d3rlpy, Gymnasium off_policy_evaluation   `discreet_client.episodes`
@@ -45,7 +45,8 @@ class Reader(NamedTuple):
     own: frozenset[str]
     """Names of columns that this reader knows and the service does not."""
     checks: Checks
-    """What may be wrong with each column, whatever is wrong with others: each raises TableError, or does nothing."""
+    """What may be wrong with each column, whatever is wrong with others: each raises TableError, or
+    does nothing."""
 
 
 READERS = {
@@ -58,8 +59,9 @@ READERS = {
 
 
 def _joined(table: Table, names: Mapping[str, str]) -> Table:
-    """The table with one column for each name such as `Date+Time` that is none of its own: what stands in the two, with
-    a space between; without a value where one of them has none. The parts are no columns of their own any more."""
+    """The table with one column for each name such as `Date+Time` that is none of its own: what
+    stands in the two, with a space between; without a value where one of them has none. The parts
+    are no columns of their own any more."""
     columns = dict(table.columns)
     for name in names.values():
         parts = [part.strip() for part in name.split("+")]
@@ -96,11 +98,12 @@ def knows(kind: str, names: Iterable[str]) -> bool:
 def read(
     kind: str, source: Any, public: Mapping[str, Any], columns: Mapping[str, str] | None = None
 ) -> Reading:
-    """The content of a dataset from a table: a path of a .csv, .parquet or .omx file, a frame, or columns; from OpenADR
-    reports, as objects or in a .json file; or from episodes, of which the rules `behaviour` and `target` may be
-    functions (`episodes.Policy`).
+    """The content of a dataset from a table: a path of a .csv, .parquet or .omx file, a frame, or
+    columns; from OpenADR reports, as objects or in a .json file; or from episodes, of which the
+    rules `behaviour` and `target` may be functions (`episodes.Policy`).
 
-    columns: the table's name for each of the reader's columns; those that are called alike need no mention. `Date+Time`
+    columns: the table's name for each of the reader's columns; those that are called alike need no
+    mention. `Date+Time`
         is what stands in the two, where no column is called so.
     Raises TableError, a ValueError, for what is wrong with the table.
     """

@@ -1,4 +1,5 @@
-"""What readers of tables share: what they make, and how a rule that is one of a few words is read."""
+"""What readers of tables share: what they make, and how a rule that is one of a few words is
+read."""
 
 from __future__ import annotations
 

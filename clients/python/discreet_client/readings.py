@@ -1,7 +1,8 @@
-"""Tables of meters' readings, as meters and spreadsheets write them: a reading a row, or a column for each meter.
+"""Tables of meters' readings, as meters and spreadsheets write them: a reading a row, or a column
+for each meter.
 
-What becomes of readings is the public rule's (`meters`). It is tried here too, so that what the service would refuse is
-refused with the line and the meter's name, which the service does not know.
+What becomes of readings is the public rule's (`meters`). It is tried here too, so that what the
+service would refuse is refused with the line and the meter's name, which the service does not know.
 """
 
 from __future__ import annotations
@@ -45,16 +46,22 @@ MOST_OFF = 0.05
 def readings_of(
     table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], columns: Mapping[str, str]
 ) -> Reading:
-    """Readings of meters, columns participant, time and kw, times with their offset. What becomes of them
-    is said by `public.edges` and `public.meters`. A reading without a value is none: a gap, as one that is not there.
+    """Readings of meters, columns participant, time and kw, times with their offset. What becomes
+    of them is said by `public.edges` and `public.meters`. A reading without a value is none: a gap,
+    as one that is not there.
 
     rules:
-        units: "kWh" where values are energy in the time between two readings of a meter, and no power (a column named
-            as `kwh` says the same): each is divided by the hours of a period, which is what a reading must be of
-        time_zone: of local times, such as Europe/Berlin. A place's clocks show an hour twice a year; rows in order, as
-            a meter writes them, are understood (`meters.in_zone`), also where some of them have no value
-        participants: "columns", every column beside the time is a meter's and has its kW; or a list of those that are
-        except: with "columns", a list of those that are no meters. Where it is not given, columns called like a total,
+        units: "kWh" where values are energy in the time between two readings of a meter, and no
+        power (a column named
+            as `kwh` says the same): each is divided by the hours of a period, which is what a
+            reading must be of
+        time_zone: of local times, such as Europe/Berlin. A place's clocks show an hour twice a
+        year; rows in order, as
+            a meter writes them, are understood (`meters.in_zone`), also where some of them have no
+            value
+        participants: "columns", every column beside the time is a meter's and has its kW; or a list
+        of those that are except: with "columns", a list of those that are no meters. Where it is
+        not given, columns called like a total,
             the weather or a price are refused
 
     What the service would refuse by the public rule is refused here, by line and meter.
@@ -69,7 +76,8 @@ def readings_of(
             raise TableError('reader.except goes with "participants": "columns"')
         if len(table.columns) > 3 and not {"participant", "kw"} & {*columns, *table.columns}:
             raise TableError(
-                f"no column participant, nor kw; columns are: {table.listed()}. Where each meter has a column, say"
+                f"no column participant, nor kw; columns are: {table.listed()}. Where each meter "
+                "has a column, say"
                 ' "reader": {"participants": "columns"} in public'
             )
         table = table.named(columns, ["participant", "time", "kw"])
@@ -79,7 +87,8 @@ def readings_of(
     if lacks.any():
         few = int(np.count_nonzero(lacks))
         notes.append(
-            f"{counted(few, 'reading', kw.size)} without a value left out, as gaps (public.meters: carry, gaps)"
+            f"{counted(few, 'reading', kw.size)} without a value left out, as gaps (public.meters: "
+            "carry, gaps)"
         )
         kept = np.flatnonzero(
             ~lacks if place is None else ~lacks | _shown_twice(table, lacks, place)
@@ -132,8 +141,9 @@ def units_of(rules: Mapping[str, Any]) -> str:
 def _as_power(
     table: Table, rules: Mapping[str, Any], columns: Mapping[str, str]
 ) -> tuple[Mapping[str, str], Mapping[str, Any]]:
-    """Columns and rules in which a column `kwh` is one of values in kWh. Refused are values that are called like energy
-    where nobody says which they are: taken for power they would be wrong by the length of a period, without a sign."""
+    """Columns and rules in which a column `kwh` is one of values in kWh. Refused are values that
+    are called like energy where nobody says which they are: taken for power they would be wrong by
+    the length of a period, without a sign."""
     is_called = "participants" not in rules and not {"kw"} & {*columns, *table.columns}
     if is_called and "kwh" in (*columns, *table.columns):
         if units_of({"units": ENERGY, **rules}) != ENERGY:
@@ -151,7 +161,8 @@ def _as_power(
             else f"--columns kwh={one!r} in the place of kw"
         )
         raise TableError(
-            f"column {one} is called like energy, and power is needed: say {way}, and each value is divided by the"
+            f"column {one} is called like energy, and power is needed: say {way}, and each value "
+            "is divided by the"
             f' hours of a period; or "units": "kW" in public.reader, where it is power all the same'
         )
     return columns, rules
@@ -165,14 +176,16 @@ def _hours(public: Mapping[str, Any], rules: Mapping[str, Any]) -> float:
     seconds: Any = meters.get("interval_seconds") if isinstance(meters, Mapping) else None
     if not is_figure(seconds) or not seconds > 0:
         raise TableError(
-            "kWh become kW by public.meters.interval_seconds, the length of a period, which is not said"
+            "kWh become kW by public.meters.interval_seconds, the length of a period, which is not "
+            "said"
         )
     return float(seconds) / 3600
 
 
 def _refuse_other_lengths(rule: MeterRule, owner: Ints, time: Ints) -> None:
-    """TableError where meters read energy more or less often than once a period: of which time a value is would be a
-    guess. It is told by the time that most often lies between two readings of a meter."""
+    """TableError where meters read energy more or less often than once a period: of which time a
+    value is would be a guess. It is told by the time that most often lies between two readings of a
+    meter."""
     order = np.lexsort((time, owner))
     between = np.diff(time[order])[np.diff(owner[order]) == 0]
     if not between.size:
@@ -181,8 +194,10 @@ def _refuse_other_lengths(rule: MeterRule, owner: Ints, time: Ints) -> None:
     usual = int(lengths[np.argmax(count)])
     if usual != rule.interval:
         raise TableError(
-            f"most readings are {usual / SECOND:g} seconds apart, and public.meters.interval_seconds is"
-            f" {rule.interval / SECOND:g}: values in kWh are of one period each, so let it be {usual / SECOND:g}"
+            f"most readings are {usual / SECOND:g} seconds apart, and "
+            "public.meters.interval_seconds is"
+            f" {rule.interval / SECOND:g}: values in kWh are of one period each, so let it be "
+            f"{usual / SECOND:g}"
         )
 
 
@@ -201,21 +216,25 @@ def _refuse_totals(table: Table) -> None:
 def _shifted_blocks(
     public: Mapping[str, Any], rule: MeterRule, place: ZoneInfo | None
 ) -> list[str]:
-    """A word to who has blocks of a day and readings from before and after a change of the clocks: public figures."""
+    """A word to who has blocks of a day and readings from before and after a change of the clocks:
+    public figures."""
     if place is None or rule.steps is None or not public.get("day"):
         return []
     first, last = _offsets_of(rule, place)
     if first == last:
         return []
     return [
-        f"clocks in {place.key} change between the first and the last period, and blocks of `day` go by steps of one"
-        " length: from then on they are off the clock by that much. Days before and after the change are better"
+        f"clocks in {place.key} change between the first and the last period, and blocks of `day` "
+        "go by steps of one"
+        " length: from then on they are off the clock by that much. Days before and after the "
+        "change are better"
         " registered apart (--same-people-as)"
     ]
 
 
 def _offsets_of(rule: MeterRule, place: ZoneInfo) -> tuple[timedelta | None, timedelta | None]:
-    """Against UTC, of the place's clocks when the first period begins and when the last one ends."""
+    """Against UTC, of the place's clocks when the first period begins and when the last one
+    ends."""
     try:
         moments = [
             EPOCH + timedelta(microseconds=rule.start + n * rule.interval)
@@ -227,8 +246,9 @@ def _offsets_of(rule: MeterRule, place: ZoneInfo) -> tuple[timedelta | None, tim
 
 
 def _shown_twice(table: Table, lacks: NDArray[np.bool_], place: ZoneInfo) -> NDArray[np.bool_]:
-    """bool[rows]: of those that lack a value, times of an hour that clocks show twice: they tell which of the two the
-    readings around them are of. None of them where one cannot be read, as below a table."""
+    """bool[rows]: of those that lack a value, times of an hour that clocks show twice: they tell
+    which of the two the readings around them are of. None of them where one cannot be read, as
+    below a table."""
     found = np.zeros(lacks.size, dtype=bool)
     try:
         moments = table.ordered(np.flatnonzero(lacks)).moments("time")
@@ -257,9 +277,11 @@ def _rule_of(public: Mapping[str, Any]) -> MeterRule | None:
 def _as_by_the_rule(
     table: Table, rule: MeterRule, owner: Ints, time: Ints, kw: Floats, place: ZoneInfo | None
 ) -> list[str]:
-    """What the service would refuse, refused by the lines and the meters of the file; what is to be said of its bins.
+    """What the service would refuse, refused by the lines and the meters of the file; what is to be
+    said of its bins.
 
-    The bins are looked at here and nowhere else: what is said of them is of private readings, for their owner alone.
+    The bins are looked at here and nowhere else: what is said of them is of private readings, for
+    their owner alone.
     """
     names = table.columns["participant"]
     for fault in rule.faults(owner, time, kw):
@@ -273,13 +295,17 @@ def _as_by_the_rule(
         return []
     if rule.gaps == "refuse" and found.left_out.size:
         says = f"{rule.gap(found)}; public.meters says what becomes of gaps"
-        says += " (`carry`: 2 fills two with the state before, `gaps`: leave_out leaves such meters out)"
+        says += (
+            " (`carry`: 2 fills two with the state before, `gaps`: leave_out leaves such "
+            "meters out)"
+        )
         raise TableError(_of_meters(table, found.left_out, says, names))
     return _bins(rule, kw)
 
 
 def _change_of_clocks(rule: MeterRule, time: Ints, place: ZoneInfo | None) -> str:
-    """Where readings are beyond the periods by no more than clocks were put back by: why, and how many it takes."""
+    """Where readings are beyond the periods by no more than clocks were put back by: why, and how
+    many it takes."""
     if place is None or rule.steps is None:
         return ""
     first, last = _offsets_of(rule, place)
@@ -302,7 +328,10 @@ def _of_meters(table: Table, rows: Ints, says: str, values: NDArray[Any]) -> str
     first = rows[np.argmin(table.places[rows])]
     more = "" if rows.size == 1 else f" (and {rows.size - 1:,} more like it)"
     name = str(table.columns["participant"][first])[:40]
-    return f"{table.unit} {table.places[first]}, meter {name}: {says.format(str(values[first])[:40])}{more}"
+    return (
+        f"{table.unit} {table.places[first]}, meter {name}: "
+        f"{says.format(str(values[first])[:40])}{more}"
+    )
 
 
 def _bins(rule: MeterRule, kw: Floats) -> list[str]:
@@ -320,9 +349,12 @@ def _bins(rule: MeterRule, kw: Floats) -> list[str]:
     off = f"{100 * abs(counted_as / drawn - 1):.0f} % {'more' if counted_as > drawn else 'less'}"
     where = f"from {low} to {high} kW, where its mean is {mean} and the middle {middles[worst]:.3g}"
     return [
-        f"a state counts as the middle of its bin, which makes the power of this file {off} than it is (most of it"
-        f" {where}). Narrower `edges` mend that, or `power` in the problem: a figure for each state that everybody may"
-        " know, as of a data sheet or of other years. These means are private, and said to you alone: do not send them"
+        f"a state counts as the middle of its bin, which makes the power of this file {off} than "
+        "it is (most of it"
+        f" {where}). Narrower `edges` mend that, or `power` in the problem: a figure for each "
+        "state that everybody may"
+        " know, as of a data sheet or of other years. These means are private, and said to you "
+        "alone: do not send them"
     ]
 
 
@@ -353,7 +385,8 @@ def _advice(table: Table, rules: Mapping[str, Any]) -> list[str]:
         return []
     are = "is taken as a meter, and is" if len(doubtful) == 1 else "are taken as meters, and are"
     return [
-        f"{_named(doubtful)} {are} called like a total, the weather or a price: reader.except does not name them"
+        f"{_named(doubtful)} {are} called like a total, the weather or a price: reader.except does "
+        "not name them"
     ]
 
 
@@ -415,14 +448,18 @@ def _meters(table: Table, rules: Mapping[str, Any], columns: Mapping[str, str]) 
     if participants == "columns" and "except" not in rules and (doubtful := _doubtful(names)):
         are = "is called" if len(doubtful) == 1 else "are called"
         raise TableError(
-            f"{_named(doubtful)} {are} like a total, the weather or a price, which is nobody's meter: say"
-            f' "except": {json.dumps(doubtful, ensure_ascii=False)} beside "participants": "columns" in'
-            ' public.reader to leave such columns out ("except": [] takes all), or list those that are meters as'
+            f"{_named(doubtful)} {are} like a total, the weather or a price, which is nobody's "
+            "meter: say"
+            f' "except": {json.dumps(doubtful, ensure_ascii=False)} beside "participants": '
+            '"columns" in'
+            ' public.reader to leave such columns out ("except": [] takes all), or list those that '
+            "are meters as"
             " participants"
         )
     for place, name in enumerate(names):
         if name not in table.columns or name == moment or name in names[:place]:
             raise TableError(
-                f"reader.participants: no column {name[:40]} of another meter; there are {table.listed()}"
+                f"reader.participants: no column {name[:40]} of another meter; there are "
+                f"{table.listed()}"
             )
     return names

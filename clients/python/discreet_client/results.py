@@ -1,4 +1,5 @@
-"""Results of jobs: arrays by name, frames, the certificate and the price. `answers` has a class for each kind."""
+"""Results of jobs: arrays by name, frames, the certificate and the price. `answers` has a class for
+each kind."""
 
 from __future__ import annotations
 
@@ -40,10 +41,11 @@ class Price:
 class Answer:
     """The result of a job: `answer.link_flows` or `answer["link_flows"]`.
 
-    Numbers come as NumPy arrays, of the type that the class of a kind has from the contract; in fields that it does not
-    know int64 where all are whole. Everything else is as it is in the JSON.
-    Fields of more than a million numbers travel as Parquet (extra `arrow`), which shows nowhere but in memory.
-    Subclasses name the fields of a kind; a field that the service gained later is there all the same.
+    Numbers come as NumPy arrays, of the type that the class of a kind has from the contract; in
+    fields that it does not know int64 where all are whole. Everything else is as it is in the JSON.
+    Fields of more than a million numbers travel as Parquet (extra `arrow`), which shows nowhere but
+    in memory. Subclasses name the fields of a kind; a field that the service gained later is there
+    all the same.
     """
 
     AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {}
@@ -95,9 +97,9 @@ class Answer:
         return is_mostly_noise(self.document["result"])
 
     def interval(self, name: str) -> tuple[Any, Any] | None:
-        """How far the noise may have moved a field: (lower, upper), numbers or arrays of its shape with NaN where
-        nothing can be said, which hold the field without noise with probability `level` of `answer.uncertainty`. None
-        for a field of which the result says nothing."""
+        """How far the noise may have moved a field: (lower, upper), numbers or arrays of its shape
+        with NaN where nothing can be said, which hold the field without noise with probability
+        `level` of `answer.uncertainty`. None for a field of which the result says nothing."""
         said = (self.document["result"].get("uncertainty") or {}).get("values", {}).get(name)
         if said is None:
             return None
@@ -176,7 +178,8 @@ class Answer:
         return value if isinstance(value, str) and " " in value else None
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: how good it is, every single number with its interval, the arrays, the price."""
+        """What a notebook shows: how good it is, every single number with its interval, the arrays,
+        the price."""
         single, alone = (
             {one.name: one.text for one in stated(self.document["result"])},
             dict[str, str](),
@@ -199,13 +202,18 @@ class Answer:
         )
         noise = f"<p><strong>{escape(MOSTLY_NOISE)}</strong></p>" if self.mostly_noise else ""
         paid = f"epsilon {figure(self.price.epsilon)}, delta {self.price.delta:.3g}"
-        return f"<p>{escape(self.kind)} <code>{escape(self.id)}</code>, paid: {paid}</p>{noise}<table>{rows}</table>"
+        return (
+            f"<p>{escape(self.kind)} <code>{escape(self.id)}</code>, paid: "
+            f"{paid}</p>{noise}<table>{rows}</table>"
+        )
 
     def plot(self, chart: str | None = None) -> Any:
-        """A picture of this answer as a plotly Figure (extra `plot`), drawn by the service as on the job's page: of
-        roads the map. `chart`: the name of another one of `client.charts(answer.id)`; KeyError names them.
+        """A picture of this answer as a plotly Figure (extra `plot`), drawn by the service as on
+        the job's page: of roads the map. `chart`: the name of another one of
+        `client.charts(answer.id)`; KeyError names them.
 
-        Of an answer of AsyncClient it is to be awaited: `await answer.plot()`. Asks the service each time.
+        Of an answer of AsyncClient it is to be awaited: `await answer.plot()`. Asks the service
+        each time.
         """
         return plotted(self._charts, self.id, chart)
 
@@ -224,15 +232,17 @@ class Answer:
         intervals: bool = False,
         called: Mapping[str, Sequence[str]] | None = None,
     ) -> pandas.DataFrame:
-        """A field as a pandas DataFrame: of a large field its table, of a list of objects one row each, of an array
-        of one or two dimensions its rows and columns, of one with more one row a number with its positions.
+        """A field as a pandas DataFrame: of a large field its table, of a list of objects one row
+        each, of an array of one or two dimensions its rows and columns, of one with more one row a
+        number with its positions.
 
-        intervals: of an array that came in the JSON one row a number, with columns `lower`, `upper` (of its interval)
-        and `only_noise` (whether it, or its row, is mostly noise) beside it.
+        intervals: of an array that came in the JSON one row a number, with columns `lower`, `upper`
+        (of its interval) and `only_noise` (whether it, or its row, is mostly noise) beside it.
 
-        called: what the positions of an axis are called, in their order: `{"origin": names, "destination": names}` with
-        a network's `node_names`, for example. Of a list of objects the columns of these names, whose numbers count from
-        1, get the names too. ValueError where there are fewer names than positions.
+        called: what the positions of an axis are called, in their order: `{"origin": names,
+        "destination": names}` with a network's `node_names`, for example. Of a list of objects the
+        columns of these names, whose numbers count from 1, get the names too. ValueError where
+        there are fewer names than positions.
 
         MissingExtra without pandas, which is an extra of this package.
         """
@@ -302,7 +312,8 @@ class Answer:
 
 
 def _with_names(frame: pandas.DataFrame, axis: str, names: Sequence[str]) -> pandas.DataFrame:
-    """The frame with these names for an axis: an index or the columns, which count from 0, or a column of numbers from
+    """The frame with these names for an axis: an index or the columns, which count from 0, or a
+    column of numbers from
     1. Nothing changes where the frame has no such axis."""
     if axis in frame.columns:
         if (most := int(frame[axis].max())) > len(names):
@@ -321,7 +332,8 @@ def _with_names(frame: pandas.DataFrame, axis: str, names: Sequence[str]) -> pan
 
 
 def _array(value: Any) -> Any:
-    """Nested lists of numbers as an array; lists of unequal length as a list of arrays; anything else as it is."""
+    """Nested lists of numbers as an array; lists of unequal length as a list of arrays; anything
+    else as it is."""
     if not isinstance(value, list) or not _numeric(value):
         return value
     try:
@@ -337,7 +349,8 @@ def _numeric(value: Any) -> bool:
 
 
 def _array_of_table(name: str, table: pyarrow.Table) -> NDArray[Any]:
-    """The array of a table that has its positions in all columns but the last; what has no row is 0."""
+    """The array of a table that has its positions in all columns but the last; what has no row is
+    0."""
     import pyarrow  # noqa: PLC0415 - it has read the table
 
     *axes, _ = table.column_names

@@ -45,7 +45,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def backoff(attempt: int, asked: float | None = None) -> float:
-    """Seconds to wait after failed attempt 1, 2, …: doubled each time, spread, never less than the server asked for."""
+    """Seconds to wait after failed attempt 1, 2, …: doubled each time, spread, never less than the
+    server asked for."""
     own = BACKOFF_SECONDS * 2.0 ** (attempt - 1) * random.uniform(1, 1.25)  # noqa: S311 - no secret
     return max(own, asked or 0.0)
 
@@ -53,8 +54,8 @@ def backoff(attempt: int, asked: float | None = None) -> float:
 class Attempts:
     """The attempts of one request.
 
-    A request that is not `repeatable` (a POST without an idempotency key) is sent again only where it surely did
-    nothing: its connection was never made, or the server refused it with 429.
+    A request that is not `repeatable` (a POST without an idempotency key) is sent again only where
+    it surely did nothing: its connection was never made, or the server refused it with 429.
     """
 
     def __init__(self, *, repeatable: bool, server: str, busy_codes: tuple[str, ...] = ()) -> None:
@@ -64,7 +65,8 @@ class Attempts:
         self._done = 0
 
     def broke(self, error: httpx.TransportError) -> float:
-        """Seconds to wait after a broken connection; raises Unreachable when it was the last attempt."""
+        """Seconds to wait after a broken connection; raises Unreachable when it was the last
+        attempt."""
         self._done += 1
         never_sent = isinstance(
             error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout

@@ -1,7 +1,8 @@
-"""Which server, and with which key: what is given, else the environment, else the `discreet up` of this user.
+"""Which server, and with which key: what is given, else the environment, else the `discreet up` of
+this user.
 
-`discreet up` leaves its address (`ready.json`) and the first owner's key (`owner.key`, readable by its user alone) in
-its state folder. That key is for that server: it is sent to no other.
+`discreet up` leaves its address (`ready.json`) and the first owner's key (`owner.key`, readable by
+its user alone) in its state folder. That key is for that server: it is sent to no other.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ LOOK_SECONDS = 0.5
 
 
 def state_folder() -> Path:
-    """Where `discreet up` keeps its state when nobody says where: `DISCREET_STATE`, or in the user's data folder."""
+    """Where `discreet up` keeps its state when nobody says where: `DISCREET_STATE`, or in the
+    user's data folder."""
     named = os.environ.get("DISCREET_STATE")
     return Path(named).expanduser() if named else platformdirs.user_data_path("discreet")
 
 
 def running(state: Path) -> str | None:
-    """The address of the `discreet up` that holds this state folder, if one runs on this machine."""
+    """The address of the `discreet up` that holds this state folder, if one runs on this
+    machine."""
     try:
         ready = json.loads((state / "ready.json").read_text())
         os.kill(ready["pid"], 0)
@@ -36,8 +39,8 @@ def running(state: Path) -> str | None:
 
 
 def starting(state: Path) -> bool:
-    """Whether a `discreet up` holds this state folder that is not ready yet (or stops): it says in `lock` where it will
-    answer long before it does."""
+    """Whether a `discreet up` holds this state folder that is not ready yet (or stops): it says in
+    `lock` where it will answer long before it does."""
     try:
         held = json.loads((state / "lock").read_bytes())
         os.kill(held["pid"], 0)
@@ -47,8 +50,9 @@ def starting(state: Path) -> bool:
 
 
 def await_ready(state: Path, seconds: float, tell: Callable[[], None]) -> None:
-    """Until a `discreet up` that is starting on this state folder is ready or ends; for so long at most. `tell` is
-    called once, where there is something to wait for. Two small files are read every half second."""
+    """Until a `discreet up` that is starting on this state folder is ready or ends; for so long at
+    most. `tell` is called once, where there is something to wait for. Two small files are read
+    every half second."""
     if not starting(state):
         return
     tell()
@@ -58,7 +62,8 @@ def await_ready(state: Path, seconds: float, tell: Callable[[], None]) -> None:
 
 
 def kept_key(state: Path, role: str = "owner") -> str:
-    """The key that `discreet up` left in its state folder. Unauthenticated where there is none to read."""
+    """The key that `discreet up` left in its state folder. Unauthenticated where there is none to
+    read."""
     path = state / f"{role}.key"
     try:
         return path.read_text().strip()
@@ -73,7 +78,8 @@ def kept_key(state: Path, role: str = "owner") -> str:
 def found(
     server: str | None, key: str | None, state: Path | None = None, role: str = "owner"
 ) -> tuple[str, str]:
-    """Address and key. Errors: Unreachable where no server is known, Unauthenticated where no key is."""
+    """Address and key. Errors: Unreachable where no server is known, Unauthenticated where no key
+    is."""
     folder = state or state_folder()
     here = running(folder)
     address = server if server is not None else os.environ.get("DISCREET_URL") or here
@@ -83,7 +89,8 @@ def found(
         )
     if address is None:
         raise Unreachable(
-            f"no server: set DISCREET_URL, or run `discreet up` on {folder} and wait until it is ready"
+            f"no server: set DISCREET_URL, or run `discreet up` on {folder} and wait until it is "
+            "ready"
         )
     key = key if key is not None else os.environ.get("DISCREET_KEY") or None
     if key is not None:

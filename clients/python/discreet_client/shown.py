@@ -1,4 +1,5 @@
-"""JSON answers that notebooks show as people read them; elsewhere they are the dictionaries of `rest.models`."""
+"""JSON answers that notebooks show as people read them; elsewhere they are the dictionaries of
+`rest.models`."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 """A person's own table on its way in: CSV as spreadsheets write it, Parquet, frames, or columns.
 
-What is wrong is told in one sentence, a `TableError`, that names the first place, the column, and how many more there
-are like it. Places are lines of a CSV file, counted from 1 with the line of names, and else rows counted from 0.
+What is wrong is told in one sentence, a `TableError`, that names the first place, the column, and
+how many more there are like it. Places are lines of a CSV file, counted from 1 with the line of
+names, and else rows counted from 0.
 
-Of CSV the separator is the one that the line of names has: a comma, else `;`, a tab or `|`. Where it is no comma,
-numbers may have decimal commas.
+Of CSV the separator is the one that the line of names has: a comma, else `;`, a tab or `|`. Where
+it is no comma, numbers may have decimal commas.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class WrongCell(TableError):
 
 
 def together(first: WrongCell, checks: Iterable[Callable[[], Any]]) -> TableError:
-    """What stopped a reader, and below it, a line each, what is wrong in other columns: a person mends a file once."""
+    """What stopped a reader, and below it, a line each, what is wrong in other columns: a person
+    mends a file once."""
     said = {str(first): None}
     for check in checks:
         try:
@@ -87,7 +89,8 @@ class Table:
     lacking: str = ""
     """What a refusal of a value that is missing adds: a rule that would help."""
     called: Mapping[str, str] = field(default_factory=dict)
-    """What its source calls a column that has the name of a reader here: refusals speak of the user's file."""
+    """What its source calls a column that has the name of a reader here: refusals speak of the
+    user's file."""
 
     @property
     def rows(self) -> int:
@@ -102,7 +105,8 @@ class Table:
         )
 
     def refuse(self, bad: NDArray[np.bool_], column: str, says: str, values: Any = None) -> None:
-        """TableError of the first row where `bad` holds, with its value, and of how many there are like it."""
+        """TableError of the first row where `bad` holds, with its value, and of how many there are
+        like it."""
         rows = np.flatnonzero(bad)
         if not rows.size:
             return
@@ -124,7 +128,8 @@ class Table:
         return found
 
     def numbers(self, column: str, *, may_lack: bool = False, truths: bool = False) -> Floats:
-        """Finite numbers; NaN where one is missing and may be. With `truths` the words of `TRUTHS` are 1 and 0."""
+        """Finite numbers; NaN where one is missing and may be. With `truths` the words of `TRUTHS`
+        are 1 and 0."""
         values = self.columns[column]
         lacks = missing(values)
         if not may_lack:
@@ -173,18 +178,22 @@ class Table:
         return np.asarray(found == 1, dtype=bool)
 
     def names(self, column: str) -> NDArray[Any]:
-        """Texts, of which spaces around and the `.0` of whole numbers are no part (`names.name_of`): two other writings
-        are two names."""
+        """Texts, of which spaces around and the `.0` of whole numbers are no part
+        (`names.name_of`): two other writings are two names."""
         values = self.values(column)
-        says = "as a number with a point this stands for several: have the column as text or as integers"
+        says = (
+            "as a number with a point this stands for several: have the column as text or as "
+            "integers"
+        )
         self.refuse(blurred(values), column, says, values)
         found = names_of(values)
         self.refuse(np.array([not one for one in found], dtype=bool), column, "a value is missing")
         return found
 
     def times(self, column: str) -> tuple[Floats, bool]:
-        """When each row was, for its order and for intervals, and whether these are dates: float64[rows], plain numbers
-        as they are, dates in days. Dates have a time zone all of them, or none."""
+        """When each row was, for its order and for intervals, and whether these are dates:
+        float64[rows], plain numbers as they are, dates in days. Dates have a time zone all of them,
+        or none."""
         values = self.values(column)
         if values.dtype.kind == "M":
             return values.astype("datetime64[us]").astype(np.int64) / MICROSECONDS_A_DAY, True
@@ -232,7 +241,8 @@ class Table:
     ) -> Table:
         """The same table by the names that a reader knows, of those columns alone.
 
-        columns: the name in this table of each of a reader's columns; one that is not mentioned has its own name.
+        columns: the name in this table of each of a reader's columns; one that is not mentioned has
+        its own name.
         """
         needed = list(needed)
         known = [*needed, *optional]
@@ -265,7 +275,8 @@ class Table:
 
 
 def missing(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where a column has no value. What a CSV file writes as NaN is a wrong number, which a frame cannot tell."""
+    """Where a column has no value. What a CSV file writes as NaN is a wrong number, which a frame
+    cannot tell."""
     match values.dtype.kind:
         case "f" | "M":
             lacks = np.isnan(values) if values.dtype.kind == "f" else np.isnat(values)
@@ -278,8 +289,8 @@ def missing(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def table_of(source: Any, *encodings: str | None) -> Table:
-    """From a path (.csv, .parquet), a pandas frame, a pyarrow Table, or a mapping of columns. `encodings` as of
-    `read_csv`."""
+    """From a path (.csv, .parquet), a pandas frame, a pyarrow Table, or a mapping of columns.
+    `encodings` as of `read_csv`."""
     if isinstance(source, Table):
         return source
     if isinstance(source, str | Path):
@@ -301,8 +312,8 @@ def first_line(path: Path) -> tuple[str, list[str]]:
 
 
 def read_csv(content: bytes, name: str = "the file", *encodings: str | None) -> Table:
-    """CSV whose first line names the columns, in the first of these encodings that it can be; None, and where there is
-    none: UTF-8."""
+    """CSV whose first line names the columns, in the first of these encodings that it can be; None,
+    and where there is none: UTF-8."""
     text = _decoded(content, name, [one or UTF_8 for one in encodings] or [UTF_8])
     first = text.partition("\n")[0]
     separator = next((one for one in SEPARATORS if one in first), ",")
@@ -326,7 +337,8 @@ def read_csv(content: bytes, name: str = "the file", *encodings: str | None) -> 
                     else ""
                 )
                 raise TableError(
-                    f"line {reader.line_num} has {len(row)} values, the first line names {len(header)} columns{hint}"
+                    f"line {reader.line_num} has {len(row)} values, the first line names "
+                    f"{len(header)} columns{hint}"
                 )
             rows.append(row)
             lines.append(reader.line_num)
@@ -356,7 +368,10 @@ def _decoded(content: bytes, name: str, encodings: Sequence[str]) -> str:
             start = error.start if isinstance(error, UnicodeDecodeError) else 0
             what = "UTF-8" if encoding == UTF_8 else encoding
             option = "--encoding cp1252" if encoding == UTF_8 else "another --encoding"
-            says = f"line {content[:start].count(10) + 1} is no {what}: save {name} as CSV in UTF-8, or say in what it is"
+            says = (
+                f"line {content[:start].count(10) + 1} is no {what}: save {name} as CSV in "
+                "UTF-8, or say in what it is"
+            )
             raise TableError(
                 f"{says} written, {option} where Excel wrote it (encoding in Python)"
             ) from None
@@ -394,7 +409,8 @@ def _array(column: Any) -> NDArray[Any]:
     values = np.asarray(column)
     if values.dtype.kind not in "US":
         return values
-    # Of a list made anew: an array of fixed-width text has dropped zero characters, and two names might be one.
+    # Of a list made anew: an array of fixed-width text has dropped zero characters, and two names
+    # might be one.
     return (
         np.array(column, dtype=object)
         if isinstance(column, list | tuple)

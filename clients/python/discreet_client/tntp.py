@@ -1,15 +1,17 @@
 """The TNTP text format of traffic assignment, read: networks, trips and places of nodes.
 
-TNTP (Bar-Gera, "Transportation Network Test Problems") is what the field's public test networks are written in: lines
-`<NAME> value` of metadata, then rows that end with `;`, and comments from `~` to the end of the line. A network file
-has a row a link (tail, head, capacity, length, free flow time, b, power, speed, toll, type; speed and type say
-nothing of its cost), a trips file a section `Origin n` of entries `destination : trips;`, a node file a row a node
-(number, x, y).
+TNTP (Bar-Gera, "Transportation Network Test Problems") is what the field's public test networks are
+written in: lines `<NAME> value` of metadata, then rows that end with `;`, and comments from `~` to
+the end of the line. A network file has a row a link (tail, head, capacity, length, free flow time,
+b, power, speed, toll, type; speed and type say nothing of its cost), a trips file a section `Origin
+n` of entries `destination : trips;`, a node file a row a node (number, x, y).
 
-The generalized cost of a link is its travel time + toll factor x toll + distance factor x length. The factors stand in
-`<TOLL FACTOR>` and `<DISTANCE FACTOR>` or nowhere; then the caller knows them, or length counts for nothing.
+The generalized cost of a link is its travel time + toll factor x toll + distance factor x length.
+The factors stand in `<TOLL FACTOR>` and `<DISTANCE FACTOR>` or nowhere; then the caller knows them,
+or length counts for nothing.
 
-Nodes have any numbers. Here they are 1..n in their order; files that say 1..n already keep their numbers.
+Nodes have any numbers. Here they are 1..n in their order; files that say 1..n already keep their
+numbers.
 
 Only the format is read here; what is wrong with it is a `TableError` that names the line.
 """
@@ -49,8 +51,9 @@ MOST_CAPACITY = 1e12
 
 @dataclass(frozen=True)
 class LinkRow:
-    """A directed link; nodes are 1..n. `t(y) = free_flow_time (1 + b (y/capacity)^power)`. What `length` and
-    `toll` cost is another matter. The capacity is positive, and finite. `line` is where it stood."""
+    """A directed link; nodes are 1..n. `t(y) = free_flow_time (1 + b (y/capacity)^power)`. What
+    `length` and `toll` cost is another matter. The capacity is positive, and finite. `line` is
+    where it stood."""
 
     tail: int
     head: int
@@ -65,9 +68,11 @@ class LinkRow:
 
 @dataclass(frozen=True)
 class NetworkFile:
-    """A network file: zones are the nodes 1..zones, nodes below `first_through_node` are not passed through.
+    """A network file: zones are the nodes 1..zones, nodes below `first_through_node` are not passed
+    through.
 
-    `numbers` are those of the nodes in the file, ascending; the factors are None where the file does not say them.
+    `numbers` are those of the nodes in the file, ascending; the factors are None where the file
+    does not say them.
     """
 
     nodes: int
@@ -81,7 +86,8 @@ class NetworkFile:
     def fixed_costs(
         self, toll_weight: float | None = None, distance_weight: float | None = None
     ) -> list[float]:
-        """What each link costs at any flow: toll and length by their weights, which win over the file's factors.
+        """What each link costs at any flow: toll and length by their weights, which win over the
+        file's factors.
 
         TableError names the first link with a toll where neither says what a toll weighs.
         """
@@ -90,7 +96,8 @@ class NetworkFile:
         for link in self.links:
             if toll is None and link.toll:
                 raise TableError(
-                    f"network file, line {link.line}: a toll of {link.toll:g}, and no word of what a toll is in time:"
+                    f"network file, line {link.line}: a toll of {link.toll:g}, and no word of what "
+                    "a toll is in time:"
                     " say toll_weight (0: tolls count for nothing)"
                 )
         return [(toll or 0.0) * link.toll + distance * link.length for link in self.links]
@@ -158,7 +165,8 @@ def read_network(text: str) -> NetworkFile:
 
 
 def _numbers(file: _File, nodes: int, ends: Sequence[int]) -> Sequence[int]:
-    """The numbers of all nodes, ascending: 1..nodes where the ends of links are among these, else the ends."""
+    """The numbers of all nodes, ascending: 1..nodes where the ends of links are among these, else
+    the ends."""
     if max(ends, default=0) <= nodes:
         return range(1, nodes + 1)
     numbers = sorted(set(ends))
@@ -194,8 +202,8 @@ def _link(file: _File, line: int, fields: list[str], tail: int, head: int) -> Li
 
 
 def read_trips(text: str, numbers: Sequence[int] | None = None) -> TripsFile:
-    """The trips file `text`, whose zones have these numbers, ascending, 1..n by default. TableError names the
-    line that is wrong."""
+    """The trips file `text`, whose zones have these numbers, ascending, 1..n by default. TableError
+    names the line that is wrong."""
     file = _File("trips file", text)
     zones = file.count("NUMBER OF ZONES")
     names = None if numbers is None or isinstance(numbers, range) else list(numbers[:zones])
@@ -229,7 +237,8 @@ def read_trips(text: str, numbers: Sequence[int] | None = None) -> TripsFile:
 
 
 def read_places(text: str) -> dict[int, tuple[float, float]]:
-    """The coordinates (x, y) of the nodes of the node file `text`, by number. TableError names the wrong line."""
+    """The coordinates (x, y) of the nodes of the node file `text`, by number. TableError names the
+    wrong line."""
     file = _File("node file", text)
     rows = (
         file.rows[1:] if file.rows and file.rows[0][1].split()[0].lower() == "node" else file.rows
@@ -295,7 +304,8 @@ class _File:
     def index(
         self, text: str, count: int | None, what: str, line: int, names: list[int] | None = None
     ) -> int:
-        """A number of 1..count, or of any size; with `names`, which ascend, its place among these, from 1."""
+        """A number of 1..count, or of any size; with `names`, which ascend, its place among these,
+        from 1."""
         if not _INTEGER.fullmatch(text) or int(text) < 1:
             raise self.wrong(
                 f"{text!r} is not a {what}{'' if count is None else f' of 1..{count}'}", line

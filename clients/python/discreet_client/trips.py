@@ -1,7 +1,8 @@
-"""Tables of trips to the contract's columns: zones by any id, times to periods, one trip a row or counts.
+"""Tables of trips to the contract's columns: zones by any id, times to periods, one trip a row or
+counts.
 
-Everything that decides what becomes of a trip is public and stands in the rules, and it is decided of each row by
-itself: neighbouring datasets stay neighbours. This runs where the data are.
+Everything that decides what becomes of a trip is public and stands in the rules, and it is decided
+of each row by itself: neighbouring datasets stay neighbours. This runs where the data are.
 """
 
 from __future__ import annotations
@@ -52,20 +53,22 @@ MOST_DAYS = 3_660
 def trips_of(
     table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], columns: Mapping[str, str]
 ) -> Reading:
-    """Trips: columns origin, destination, perhaps count (1 where there is none), and person where that is the unit;
-    `period`, counted from 0, or `time`, which rules make one.
+    """Trips: columns origin, destination, perhaps count (1 where there is none), and person where
+    that is the unit; `period`, counted from 0, or `time`, which rules make one.
 
     rules, all of them public:
-        zones: the number of each zone, {id: number}, a list of ids that count from 1, or a CSV file `id,number`, of
+        zones: the number of each zone, {id: number}, a list of ids that count from 1, or a CSV file
+        `id,number`, of
             which the first column is the id where none is called so
         start: when period 0 begins, a time; period p begins p times `public.period_minutes` later
-        every: `day`, `weekday` (Monday to Friday) or `week`: period p begins p of them later instead, by the clock of
+        every: `day`, `weekday` (Monday to Friday) or `week`: period p begins p of them later
+        instead, by the clock of
             the place, and takes `period_minutes`; the rest of the day is outside
-        time_zone: of times that say none, and of clocks, such as Europe/Berlin
-        missing: `refuse` trips that lack a value, or `leave_out`
-        outside: `refuse` trips of other times, or `leave_out`
-        other_zones: `refuse` trips from or to a zone that `zones` does not name, or `leave_out`
-        round_trips: true rounds counts to integers, or to parts of 1/`public.trip_scale` of a trip, half up; trips that
+        time_zone: of times that say none, and of clocks, such as Europe/Berlin missing: `refuse`
+        trips that lack a value, or `leave_out` outside: `refuse` trips of other times, or
+        `leave_out` other_zones: `refuse` trips from or to a zone that `zones` does not name, or
+        `leave_out` round_trips: true rounds counts to integers, or to parts of
+        1/`public.trip_scale` of a trip, half up; trips that
             are 0 then are none
 
     Raises TableError for what is wrong, naming place and column.
@@ -79,12 +82,15 @@ def trips_of(
     person = public.get("unit") == "person"
     if person and columns.get("person", "person") not in table.columns:
         raise TableError(
-            f"public.unit is person, so a column person is needed; columns are: {table.listed()}; say"
-            " --columns person=…, or unit request where trips themselves are protected and not persons"
+            f"public.unit is person, so a column person is needed; columns are: {table.listed()}; "
+            "say"
+            " --columns person=…, or unit request where trips themselves are protected and not "
+            "persons"
         )
     if "person" in columns and not person:
         raise TableError(
-            "public.unit is request, so a trip has no person: leave that column out, or say unit person"
+            "public.unit is request, so a trip has no person: leave that column out, or say unit "
+            "person"
         )
     table = table.named(
         columns,
@@ -101,7 +107,10 @@ def trips_of(
         period = _periods(table, public, rules)
         inside = (period >= 0) & (period < (periods or np.inf))
         if word(rules, "outside", MISSING) == "refuse":
-            says = f"outside of the {periods} public periods (reader.outside: leave_out takes the others)"
+            says = (
+                f"outside of the {periods} public periods (reader.outside: leave_out takes the "
+                "others)"
+            )
             table.refuse(~inside, "time", says, table.columns["time"])
         elif not inside.all():
             few = int(np.count_nonzero(~inside))
@@ -129,7 +138,8 @@ def trips_of(
 def checks(
     table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], columns: Mapping[str, str]
 ) -> Iterator[Callable[[], Any]]:
-    """Each column by itself, for who has to mend a file: where a value is missing, and what is wrong in other rows."""
+    """Each column by itself, for who has to mend a file: where a value is missing, and what is
+    wrong in other rows."""
     table = table.named(columns, ["origin", "destination"], ["time", "period", "count", "person"])
     zones = _zone_numbers(rules.get("zones"), [], table.encoding)
     if word(rules, "missing", MISSING) == "refuse":
@@ -151,8 +161,9 @@ def checks(
 
 
 def of_matrix(path: Path, rules: Mapping[str, Any]) -> tuple[Table, dict[str, Any]]:
-    """The trips of an OMX file (open matrix, HDF5), of its one matrix or of `reader.matrix`, with the rules that are
-    left. Zones are named as the file's mapping has them where `reader.zones` is given, else in their order."""
+    """The trips of an OMX file (open matrix, HDF5), of its one matrix or of `reader.matrix`, with
+    the rules that are left. Zones are named as the file's mapping has them where `reader.zones` is
+    given, else in their order."""
     try:
         h5py: Any = importlib.import_module("h5py")
     except ImportError:
@@ -195,13 +206,15 @@ def _complete(table: Table, rules: Mapping[str, Any], notes: list[str]) -> Table
         raise TableError("every trip lacks a value")
     if few := int(np.count_nonzero(lacks)):
         notes.append(
-            f"{_counted_rows(few, table)} with a value that is missing {'is' if few == 1 else 'are'} left out"
+            f"{_counted_rows(few, table)} with a value that is missing "
+            f"{'is' if few == 1 else 'are'} left out"
         )
     return table.ordered(np.flatnonzero(~lacks))
 
 
 def _counted_rows(count: int, table: Table) -> str:
-    """How many trips, where each row is one; where rows have counts they are rows, of more trips than that."""
+    """How many trips, where each row is one; where rows have counts they are rows, of more trips
+    than that."""
     return counted(count, "row" if "count" in table.columns else "trip")
 
 
@@ -234,7 +247,8 @@ def _zone_numbers(
             by_number = sorted(found, key=lambda name: found[name])
             listed = ", ".join(f"{found[name]} {name}" for name in [*by_number[:2], by_number[-1]])
             notes.append(
-                f"zones are those of column {own} of {Path(told).name}: {listed}; they are the first nodes of a network"
+                f"zones are those of column {own} of {Path(told).name}: {listed}; they are the "
+                "first nodes of a network"
             )
         return found
     if not isinstance(told, Mapping | list | tuple):
@@ -248,7 +262,8 @@ def _zone_numbers(
     for one, number in given:
         if isinstance(number, bool) or not isinstance(number, int) or not abs(number) < 2**53:
             raise TableError(
-                f"reader.zones: the number of zone {str(one)[:40]} is an integer, not {str(number)[:40]}"
+                f"reader.zones: the number of zone {str(one)[:40]} is an integer, not "
+                f"{str(number)[:40]}"
             )
         found[name_of(str(one))] = number
     if len(found) < len(given):
@@ -271,7 +286,8 @@ def _inside(table: Table, numbers: Mapping[str, int] | None, notes: list[str]) -
         raise TableError("no trip lies between zones of reader.zones")
     if few := int(np.count_nonzero(~known)):
         notes.append(
-            f"{_counted_rows(few, table)} from or to other zones {'is' if few == 1 else 'are'} left out"
+            f"{_counted_rows(few, table)} from or to other zones {'is' if few == 1 else 'are'} "
+            "left out"
         )
     return table.ordered(np.flatnonzero(known))
 
@@ -332,8 +348,8 @@ def _counts(table: Table, scale: int, rounding: bool, notes: list[str]) -> NDArr
 
 
 def in_parts(trips: NDArray[np.float64], scale: int) -> Ints:
-    """Trips in parts of 1/scale, the nearest number of them, half up: of one trip more it is always `scale` more, so
-    tables that differ by a trip still do."""
+    """Trips in parts of 1/scale, the nearest number of them, half up: of one trip more it is always
+    `scale` more, so tables that differ by a trip still do."""
     whole = np.floor(trips)
     part = np.round(trips - whole, 9)  # of 0.145 and 1.145 the same
     return np.asarray(whole * scale + np.floor(part * scale + 0.5), dtype=np.int64)
@@ -342,7 +358,10 @@ def in_parts(trips: NDArray[np.float64], scale: int) -> Ints:
 def no_parts(scale: int) -> str:
     """What numbers of trips are, for whoever has others."""
     if scale == 1:
-        return "is an integer, or public.trip_scale says in which parts of a trip they are (100: hundredths)"
+        return (
+            "is an integer, or public.trip_scale says in which parts of a trip they are (100: "
+            "hundredths)"
+        )
     return f"has no smaller parts than 1/{scale} of a trip, as public.trip_scale says"
 
 
@@ -409,8 +428,8 @@ def _periods(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any]) 
 
 
 def _days(public: Mapping[str, Any], rules: Mapping[str, Any]) -> list[str]:
-    """Which days periods of a day each are, in a sentence, where Saturdays and Sundays are among them: means are over
-    these too."""
+    """Which days periods of a day each are, in a sentence, where Saturdays and Sundays are among
+    them: means are over these too."""
     periods = count(public, "periods") or 0
     if rules.get("every") != "day" or not 0 < periods <= MOST_DAYS:
         return []
@@ -420,7 +439,8 @@ def _days(public: Mapping[str, Any], rules: Mapping[str, Any]) -> list[str]:
         return []
     last = first + timedelta(days=periods - 1)
     return [
-        f"the {periods} periods are the days from {first:%d %B %Y} to {last:%d %B %Y}, {free} of them Saturdays and"
+        f"the {periods} periods are the days from {first:%d %B %Y} to {last:%d %B %Y}, {free} of "
+        "them Saturdays and"
         " Sundays, over which means are too (reader.every: weekday counts Monday to Friday alone)"
     ]
 
@@ -455,7 +475,8 @@ def _clock(moment: datetime, zone: tzinfo | None) -> datetime:
 
 
 def _instant(moment: datetime, place: ZoneInfo | None) -> int:
-    """Microseconds since 1970; the least integer for a time that clocks of the place skip or show twice."""
+    """Microseconds since 1970; the least integer for a time that clocks of the place skip or show
+    twice."""
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=place)
         if moment.utcoffset() != moment.replace(fold=1).utcoffset():

@@ -1,11 +1,14 @@
-"""The agents' own steps: what runs where the data are, for encrypted quadratic programs and cloud multi-agent problems.
+"""The agents' own steps: what runs where the data are, for encrypted quadratic programs and cloud
+multi-agent problems.
 
-**Quadratic programs**: the shrunken primal-dual subgradient method, and the sets it projects on. The problem (Huo &
-Liu, eq. 1) is `min ½|Σ A_u,i x_i + c|² + Σ f_i(x_i)` with `x_i` in X_i and `Σ A_g,i x_i + d <= 0`. What couples the
-agents are two sums, `s = Σ A_u,i x_i + c` and `l = Σ A_g,i x_i + d`; given these each agent makes its next x_i and, the
-same everywhere, the next multipliers (eq. 4). `discreet.solvers.saddle.spds` runs the very same class on plain sums.
+**Quadratic programs**: the shrunken primal-dual subgradient method, and the sets it projects on.
+The problem (Huo & Liu, eq. 1) is `min ½|Σ A_u,i x_i + c|² + Σ f_i(x_i)` with `x_i` in X_i and `Σ
+A_g,i x_i + d <= 0`. What couples the agents are two sums, `s = Σ A_u,i x_i + c` and `l = Σ A_g,i
+x_i + d`; given these each agent makes its next x_i and, the same everywhere, the next multipliers
+(eq. 4). `discreet.solvers.saddle.spds` runs the very same class on plain sums.
 
-**Multi-agent problems** (Hale & Egerstedt 2015): `agent_step` and the step sizes that all sides share.
+**Multi-agent problems** (Hale & Egerstedt 2015): `agent_step` and the step sizes that all sides
+share.
 """
 
 from __future__ import annotations
@@ -22,7 +25,8 @@ Floats = NDArray[np.float64]
 
 
 class ConvexSet(Protocol):
-    """A closed convex set with a projection. `flat` when shrinking around its origin would move its optima."""
+    """A closed convex set with a projection. `flat` when shrinking around its origin would move its
+    optima."""
 
     @property
     def flat(self) -> bool: ...
@@ -87,8 +91,8 @@ class Halfspace:
 
 @dataclass(frozen=True)
 class QuadraticCost:
-    """`f(x) = |A_q x|² + a_l · x`: no factor ½ (Huo & Liu, eq. 22), constants left out. A_q float64[r, k], a_l
-    float64[k].
+    """`f(x) = |A_q x|² + a_l · x`: no factor ½ (Huo & Liu, eq. 22), constants left out. A_q
+    float64[r, k], a_l float64[k].
     """
 
     A_q: Floats
@@ -104,8 +108,9 @@ class QuadraticCost:
 
 @dataclass(frozen=True)
 class Steps:
-    """Step sizes: `primal` alpha > 0, `dual` beta > 0, `shrink` tau in (0, 1]; `regularization` >= 0 adds `ε/2 |x|²` to
-    each cost and subtracts `ε/2 |λ|²` (Koshal, Nedić, Shanbhag 2011): it moves the answer by O(ε).
+    """Step sizes: `primal` alpha > 0, `dual` beta > 0, `shrink` tau in (0, 1]; `regularization` >=
+    0 adds `ε/2 |x|²` to each cost and subtracts `ε/2 |λ|²` (Koshal, Nedić, Shanbhag 2011): it moves
+    the answer by O(ε).
     """
 
     primal: float
@@ -123,10 +128,12 @@ class Steps:
 
 
 class Participant:
-    """One agent of the problem: its data, its x (float64[k]) and its copy of the multipliers (float64[m_g]).
+    """One agent of the problem: its data, its x (float64[k]) and its copy of the multipliers
+    (float64[m_g]).
 
-    A_u float64[m_u, k], A_g float64[m_g, k]; m_u or m_g may be 0. It starts at the point of its set closest to zero.
-    Raises ValueError when shapes disagree, or for tau < 1 on a simplex, where the shrunken step has other fixed points.
+    A_u float64[m_u, k], A_g float64[m_g, k]; m_u or m_g may be 0. It starts at the point of its set
+    closest to zero. Raises ValueError when shapes disagree, or for tau < 1 on a simplex, where the
+    shrunken step has other fixed points.
     """
 
     def __init__(
@@ -146,8 +153,8 @@ class Participant:
         if domain.flat and steps.shrink < 1:
             raise ValueError("on a simplex shrink is 1")
         self.cost, self.domain, self.steps = cost, domain, steps
-        # Shrinking is toward the set's point nearest to zero: that is zero itself, as in the paper, where the set has
-        # it.
+        # Shrinking is toward the set's point nearest to zero: that is zero itself, as in the paper,
+        # where the set has it.
         self._origin = domain.project(np.zeros(size))
         if self._origin.shape != (size,):
             raise ValueError("the set has another dimension than x")
@@ -177,10 +184,12 @@ class Participant:
 
 
 class Rounds:
-    """A participant as the `Update` of a secure sum: `iterations` steps, or fewer once the sums have settled.
+    """A participant as the `Update` of a secure sum: `iterations` steps, or fewer once the sums
+    have settled.
 
-    With `threshold` > 0 it ends when no sum has moved by more than that since the round before, without a further step:
-    all agents see the same sums and end together, and the operator learns when.
+    With `threshold` > 0 it ends when no sum has moved by more than that since the round before,
+    without a further step: all agents see the same sums and end together, and the operator learns
+    when.
 
     `trend` follows the sums, and says at the end whether they have settled.
     """
@@ -230,8 +239,10 @@ class Rounds:
     def why(self) -> str:
         """What kept the sums from settling."""
         return (
-            f"after {self.done} rounds the sums still move by {self.moving:.2g} of the longest move, and the "
-            f"constraints are broken by {self.violation:.2g} of the largest sum: x is no optimum. More iterations, "
+            f"after {self.done} rounds the sums still move by {self.moving:.2g} of the longest "
+            "move, and the "
+            f"constraints are broken by {self.violation:.2g} of the largest sum: x is no optimum. "
+            "More iterations, "
             "other steps, or constraints that can be kept are needed"
         )
 
@@ -257,11 +268,13 @@ ROUNDING = 1e-9
 
 
 class Trend:
-    """How the opened sums move, and whether they keep the constraints: what everybody who sees them can tell.
+    """How the opened sums move, and whether they keep the constraints: what everybody who sees them
+    can tell.
 
-    A short move alone means little, since short steps make short moves. What tells is how short the last moves are
-    beside the longest of the run: a contraction by rho a round has made them rho^rounds of it, whatever the steps,
-    while an iteration that creeps, swings or diverges moves on as it did.
+    A short move alone means little, since short steps make short moves. What tells is how short the
+    last moves are beside the longest of the run: a contraction by rho a round has made them
+    rho^rounds of it, whatever the steps, while an iteration that creeps, swings or diverges moves
+    on as it did.
     """
 
     def __init__(self, coupled: int) -> None:
@@ -283,7 +296,8 @@ class Trend:
 
     @property
     def moving(self) -> float:
-        """The longest of the last moves, in parts of the longest of the run; infinite before there are enough."""
+        """The longest of the last moves, in parts of the longest of the run; infinite before there
+        are enough."""
         if len(self.recent) < WINDOW:
             return math.inf
         moved = max(self.recent)
@@ -291,7 +305,8 @@ class Trend:
 
     @property
     def violation(self) -> float:
-        """The largest entry of the last constraints above zero, in parts of the largest entry that any sum had."""
+        """The largest entry of the last constraints above zero, in parts of the largest entry that
+        any sum had."""
         if self.last is None:
             return math.inf
         above = float(np.max(self.last[self.coupled :], initial=0.0))
@@ -320,7 +335,7 @@ class Trend:
         )
 
 
-# Multi-agent problems through a cloud ---------------------------------------------------------------------------------
+# Multi-agent problems through a cloud -------------------------------------------------------------
 
 
 def tikhonov_sizes(k: int, gamma: float, alpha: float, c1: float, c2: float) -> tuple[float, float]:
@@ -338,7 +353,8 @@ def agent_step(
     lower: float,
     upper: float,
 ) -> float:
-    """An agent's next state, eq. (15), from its own f_i'(x_i), and dG/dx_i and mu from the cloud. Plain Python."""
+    """An agent's next state, eq. (15), from its own f_i'(x_i), and dG/dx_i and mu from the cloud.
+    Plain Python."""
     pull = slope
     for entry, multiplier in zip(gradient, multipliers, strict=True):
         pull += entry * multiplier
@@ -348,7 +364,7 @@ def agent_step(
 def vector_step(
     state: Floats, slope: Floats, gradient: Floats, multipliers: Floats, gamma: float, alpha: float
 ) -> Floats:
-    """As `agent_step` for a state that is a vector, before it is projected on the agent's set. `slope`: float64[d];
-    `gradient`: float64[m, d]."""
+    """As `agent_step` for a state that is a vector, before it is projected on the agent's set.
+    `slope`: float64[d]; `gradient`: float64[m, d]."""
     moved: Floats = state - gamma * (slope + multipliers @ gradient + alpha * state)
     return moved

@@ -41,10 +41,11 @@ def verify(
     tolerance_seconds: float = TOLERANCE_SECONDS,
     now: float | None = None,
 ) -> dict[str, Any]:
-    """The message, if one of its signatures is of this secret and it is not older or newer than the tolerance.
+    """The message, if one of its signatures is of this secret and it is not older or newer than the
+    tolerance.
 
-    body: the bytes as they came; a body that was parsed and written again has another signature. Remember the ids
-    (`webhook-id`) of what was handled: a message may come twice.
+    body: the bytes as they came; a body that was parsed and written again has another signature.
+    Remember the ids (`webhook-id`) of what was handled: a message may come twice.
     """
     plain = {name.lower(): value for name, value in headers.items()}
     try:

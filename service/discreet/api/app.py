@@ -50,7 +50,10 @@ from discreet.web.middleware import Envelope
 
 log = structlog.get_logger()
 
-DESCRIPTION = "Private optimization with a price known before any data is touched, and a ledger that cannot be overspent."
+DESCRIPTION = (
+    "Private optimization with a price known before any data is touched, and a ledger "
+    "that cannot be overspent."
+)
 REQUEST_MODELS = (
     requests.DatasetRequest,
     requests.PlacedDatasetRequest,
@@ -119,7 +122,8 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
-        redirect_slashes=False,  # one address for everything; a redirected POST would be lost on many clients
+        # one address for everything; a redirected POST would be lost on many clients
+        redirect_slashes=False,
     )
     problem_details.install(app)
     for router in (
@@ -191,7 +195,8 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         for call in (call for path in document["paths"].values() for call in path.values()):
             content = call["responses"].get("422", {}).get("content", {})
             if "HTTPValidationError" in str(content.get("application/json")):
-                # FastAPI's, for path parameters; ours are any text, and one that names nothing is 404.
+                # FastAPI's, for path parameters; ours are any text, and one that names nothing is
+                # 404.
                 del call["responses"]["422"]
         app.openapi_schema = document
     return app.openapi_schema
@@ -200,12 +205,14 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
 def serve(
     settings: Settings, *, host: str, port: int, descriptor: int | None, pages: Pages | None = None
 ) -> None:
-    """Answer until told to stop. `descriptor` is a listening socket that a supervisor holds open across restarts."""
+    """Answer until told to stop. `descriptor` is a listening socket that a supervisor holds open
+    across restarts."""
     app = create_app(settings, pages)
 
     class Server(uvicorn.Server):
-        """uvicorn that opens and closes what the application needs itself, so that a refusal to start is an error like
-        any other, and that ends the event streams before it waits for connections to close."""
+        """uvicorn that opens and closes what the application needs itself, so that a refusal to
+        start is an error like any other, and that ends the event streams before it waits for
+        connections to close."""
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             async with contextlib.AsyncExitStack() as opened:
@@ -231,5 +238,6 @@ def serve(
         http=bounded_protocol(settings),
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
-    # Not by `fd=`, which uvicorn opens as a Unix socket: Nagle's algorithm then holds every answer for 40 ms.
+    # Not by `fd=`, which uvicorn opens as a Unix socket: Nagle's algorithm then holds every answer
+    # for 40 ms.
     Server(config).run(sockets=None if descriptor is None else [socket.socket(fileno=descriptor)])

@@ -8,7 +8,8 @@ from pydantic import BaseModel, Field
 
 
 class EnvelopeSignature(BaseModel):
-    """A signature over the type and the bytes of an envelope's payload (DSSE's pre-authentication encoding)."""
+    """A signature over the type and the bytes of an envelope's payload (DSSE's pre-authentication
+    encoding)."""
 
     keyid: str = Field(description="SHA-256 of the public key's 32 bytes, hexadecimal")
     sig: str = Field(description="Ed25519, base64")
@@ -18,7 +19,8 @@ class EnvelopeAnswer(BaseModel):
     """A certificate as an in-toto statement in an envelope (DSSE)."""
 
     payload: str = Field(
-        description="The statement, in base64: its predicate is the certificate, its subject the result"
+        description="The statement, in base64: its predicate is the certificate, its subject the "
+        "result"
     )
     payloadType: str = Field(description="application/vnd.in-toto+json")  # noqa: N815 - DSSE calls it so
     signatures: list[EnvelopeSignature]

@@ -1,10 +1,11 @@
 """What in a new contract breaks programs that were written for an old one.
 
-What programs send must still be taken, what they read must still come. So a call, a field, an enumerated value, an
-answer or a media type that is gone breaks; so does a name that changed, a field that must now be sent, one that may now
-be missing, and a type or a bound that became narrower for what is sent or wider for what is read. Anything may be added
-beside: programs ignore fields, and values of enumerations in answers, that they do not know. A call that was announced
-as deprecated may go once its sunset has passed (`docs/api.md`).
+What programs send must still be taken, what they read must still come. So a call, a field, an
+enumerated value, an answer or a media type that is gone breaks; so does a name that changed, a
+field that must now be sent, one that may now be missing, and a type or a bound that became narrower
+for what is sent or wider for what is read. Anything may be added beside: programs ignore fields,
+and values of enumerations in answers, that they do not know. A call that was announced as
+deprecated may go once its sunset has passed (`docs/api.md`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _EXACT = ("pattern", "format", "multipleOf")
 
 
 def breaks(old: Schema, new: Schema, now: datetime | None = None) -> list[str]:
-    """One sentence for everything that breaks; empty when the new contract serves the old one's programs."""
+    """One sentence for everything that breaks; empty when the new contract serves the old one's
+    programs."""
     return list(dict.fromkeys(_Comparison(old, new, now or datetime.now(UTC)).all()))
 
 
@@ -111,7 +113,9 @@ class _Comparison:
         any_before, any_after = before.keys() == {"any"}, after.keys() == {"any"}
         if any_before != any_after:
             if any_before == (direction == "sent"):
-                yield f"{where}: anything was allowed, now {_names(after if any_before else before)}"
+                yield (
+                    f"{where}: anything was allowed, now {_names(after if any_before else before)}"
+                )
             return
         for name, one in before.items():
             label = name
@@ -195,7 +199,8 @@ class _Comparison:
 
 
 def _alternatives(schema: Schema, document: Schema) -> dict[str, Schema]:
-    """What a value may be, by a name that stays: the `kind` or `type` that tells objects apart, or the JSON type."""
+    """What a value may be, by a name that stays: the `kind` or `type` that tells objects apart, or
+    the JSON type."""
     schema = _resolved(schema, document)
     found: dict[str, Schema] = {}
     for one in schema.get("anyOf") or schema.get("oneOf") or ():

@@ -1,10 +1,11 @@
 """Connections that wait for their client, and for how long.
 
-uvicorn ends a connection that stays idle between two requests, but waits for ever for the rest of a request that has
-begun: a few hundred unfinished heads would hold every descriptor of the process. Here a head must be whole within
-`header_seconds` of its beginning (or of the connection's), however its bytes drip; a body may pause for
-`body_stall_seconds`, and has that beside a second for each `body_bytes_per_second` that have come of it; and of
-connections whose head has not come, at most `waiting_connections` are kept, the youngest.
+uvicorn ends a connection that stays idle between two requests, but waits for ever for the rest of a
+request that has begun: a few hundred unfinished heads would hold every descriptor of the process.
+Here a head must be whole within `header_seconds` of its beginning (or of the connection's), however
+its bytes drip; a body may pause for `body_stall_seconds`, and has that beside a second for each
+`body_bytes_per_second` that have come of it; and of connections whose head has not come, at most
+`waiting_connections` are kept, the youngest.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ TIMEOUT = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length:
 
 
 def bounded_protocol(settings: Settings) -> type[H11Protocol]:
-    """uvicorn's protocol with these limits; the connections of the returned class are counted together."""
+    """uvicorn's protocol with these limits; the connections of the returned class are counted
+    together."""
 
     class Bounded(_BoundedProtocol):
         header_seconds = settings.header_seconds

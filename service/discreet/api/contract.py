@@ -1,4 +1,5 @@
-"""`python -m discreet.api.contract`: the OpenAPI document, as it is committed in `openapi/openapi.json`.
+"""`python -m discreet.api.contract`: the OpenAPI document, as it is committed in
+`openapi/openapi.json`.
 
 --check FOLDER     exit 1 when FOLDER/openapi.json is not what is served, or breaks FOLDER/released.json
 --release FOLDER   what is served becomes the released contract; a release does this, nothing else
@@ -29,7 +30,8 @@ def faults(folder: Path) -> list[str]:
     found = []
     if (folder / COMMITTED).read_text(encoding="utf-8") != served:
         found.append(
-            f"{folder / COMMITTED} is not what is served: run `make openapi` and look at what changed"
+            f"{folder / COMMITTED} is not what is served: run `make openapi` and look at what "
+            "changed"
         )
     released = json.loads((folder / RELEASED).read_text(encoding="utf-8"))
     found += [

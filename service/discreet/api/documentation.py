@@ -32,7 +32,8 @@ class Field(NamedTuple):
 
 
 def documentation_page(document: dict[str, Any]) -> HTMLResponse:
-    """Every operation with who may call it, parameters, fields, examples and answers; and every schema."""
+    """Every operation with who may call it, parameters, fields, examples and answers; and every
+    schema."""
     schemas: Mapping[str, Any] = document["components"]["schemas"]
     page = _environment.get_template("documentation.html").render(
         document=document,
@@ -48,7 +49,8 @@ def documentation_page(document: dict[str, Any]) -> HTMLResponse:
 
 
 def _style_digest(page: str) -> str:
-    """Of the page's one sheet: a browser applies that, and no other style that a text could smuggle in."""
+    """Of the page's one sheet: a browser applies that, and no other style that a text could smuggle
+    in."""
     (sheet,) = re.findall("<style>(.*?)</style>", page, re.DOTALL)
     return base64.b64encode(hashlib.sha256(sheet.encode()).digest()).decode()
 

@@ -1,4 +1,5 @@
-"""Request bodies that the contract shows. Those of datasets and jobs are the kinds' own examples, which really run."""
+"""Request bodies that the contract shows. Those of datasets and jobs are the kinds' own examples,
+which really run."""
 
 from __future__ import annotations
 

@@ -122,7 +122,8 @@ class Versions(BaseModel):
 
 
 class OperationsAnswer(BaseModel):
-    """The state of the installation. Of tenants it tells names and how long their jobs wait, and nothing else."""
+    """The state of the installation. Of tenants it tells names and how long their jobs wait, and
+    nothing else."""
 
     at: datetime
     checks: dict[str, str] = Field(description="`ok`, or why not, by check of `/readyz`")

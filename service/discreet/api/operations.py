@@ -1,7 +1,8 @@
-"""What a route declares of itself: its name, who may call it, what it answers, with which codes it refuses.
+"""What a route declares of itself: its name, who may call it, what it answers, with which codes it
+refuses.
 
-The declaration is the one place: the contract is made of it, `security.principal` enforces its roles, and tests hold
-the answers against it. `roles=None` is for calls without a key.
+The declaration is the one place: the contract is made of it, `security.principal` enforces its
+roles, and tests hold the answers against it. `roles=None` is for calls without a key.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ def operation(
     location: bool = False,
     deprecated: tuple[datetime, datetime] | None = None,
 ) -> dict[str, Any]:
-    """Arguments of a route's decorator. `deprecated`: since when, and the day it ends (`docs/api.md`)."""
+    """Arguments of a route's decorator. `deprecated`: since when, and the day it ends
+    (`docs/api.md`)."""
     refusals = [*codes, *DATABASE_CODES]
     if roles is not None:
         refusals += KEY_CODES

@@ -1,4 +1,5 @@
-"""The answers of the API as schemas, for the OpenAPI document. Requests are those of `usecases/requests.py`."""
+"""The answers of the API as schemas, for the OpenAPI document. Requests are those of
+`usecases/requests.py`."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from discreet.storage.tables import JobState
 from discreet.web.problem_details import Binding
 
 REUSABLE = (
-    "Jobs, at most ten, that have released what is asked, least noise first: name one in `problem.release` instead of"
+    "Jobs, at most ten, that have released what is asked, least noise first: name one in "
+    "`problem.release` instead of"
     " the dataset, and the answer costs nothing"
 )
 
@@ -38,7 +40,8 @@ class WebhookAnswer(BaseModel):
         description="The first delivery that failed since the last that did not"
     )
     last_error: str | None = Field(
-        description="`timeout`, `no_connection`, `address_refused`, `secret_unreadable` or `status_` and the number"
+        description="`timeout`, `no_connection`, `address_refused`, `secret_unreadable` or "
+        "`status_` and the number"
     )
     disabled_at: datetime | None = Field(
         description="Nothing is sent since then: it failed for too long, or said 410"
@@ -154,7 +157,8 @@ class PlanBody(BaseModel):
 
 
 class UntilSpent(BaseModel):
-    """When jobs such as this one have spent blocks of its source. What other jobs spend meanwhile is not foreseen."""
+    """When jobs such as this one have spent blocks of its source. What other jobs spend meanwhile
+    is not foreseen."""
 
     jobs: int = Field(
         description="So many such jobs on the same blocks fit in all, this one among them"
@@ -176,17 +180,20 @@ class PlanAnswer(BaseModel):
     admitted: bool
     privacy: Figures | None = Field(
         default=None,
-        description="The budget in figures, where the request said it in other words (preset, `auto`, accuracy): sent "
+        description="The budget in figures, where the request said it in other words (preset, "
+        "`auto`, accuracy): sent "
         "with a job they are the same plan",
     )
     binding: Binding | None = None
     until_spent: UntilSpent | None = Field(
         default=None,
-        description="Of a job on blocks of a source that is admitted, where fewer than 1000 such jobs fit",
+        description="Of a job on blocks of a source that is admitted, where fewer than 1000 such "
+        "jobs fit",
     )
     asked_again: list[str] | None = Field(
         default=None,
-        description="Fields of the problem by which something else can be asked of what is released, at price 0; "
+        description="Fields of the problem by which something else can be asked of what is "
+        "released, at price 0; "
         "empty: nothing else; null: nothing is released of a dataset here",
     )
     reusable: list[str] = Field(default_factory=list, description=REUSABLE)
@@ -219,7 +226,8 @@ class JobAnswer(BaseModel):
     dataset_name: str | None = None
     simulation: bool = Field(
         default=False,
-        description="Its data are public or made up: nothing is charged, whatever its price would be",
+        description="Its data are public or made up: nothing is charged, whatever its price would "
+        "be",
     )
     mostly_noise: bool = Field(
         default=False,
@@ -227,7 +235,8 @@ class JobAnswer(BaseModel):
     )
     headline: str | None = Field(
         default=None,
-        description="Its answer in a sentence, with its interval; for those who may read answers, of jobs that ended "
+        description="Its answer in a sentence, with its interval; for those who may read answers, "
+        "of jobs that ended "
         "since there are such sentences",
     )
     state: JobState
@@ -260,11 +269,14 @@ class CancelAnswer(JobAnswer):
     """A job that shall be cancelled, and what comes of that."""
 
     cancel: Literal["done", "requested", "too_late"] = Field(
-        description="`done`: the job is cancelled. `requested`: whoever runs it stops it, within about a second where"
-        " its process lives, and it ends as cancelled. `too_late`: its release is stored and paid for, so it goes on"
+        description="`done`: the job is cancelled. `requested`: whoever runs it stops it, within "
+        "about a second where"
+        " its process lives, and it ends as cancelled. `too_late`: its release is stored and paid "
+        "for, so it goes on"
     )
     charge: Literal["none", "full", "undecided"] = Field(
-        description="What the job costs then. `undecided`, of a session only: in full if an agent's message comes first"
+        description="What the job costs then. `undecided`, of a session only: in full if an "
+        "agent's message comes first"
     )
     detail: str = Field(description="Both in a sentence")
 
@@ -407,8 +419,8 @@ class CapList(BaseModel):
 
 
 class HeadAnswer(BaseModel):
-    """The signed head of a tenant's ledger: Ed25519 over the canonical JSON of `accounts`, or of `[tenant]` where there
-    are none."""
+    """The signed head of a tenant's ledger: Ed25519 over the canonical JSON of `accounts`, or of
+    `[tenant]` where there are none."""
 
     format: str
     tenant: str

@@ -1,7 +1,9 @@
-"""The command line. Every command takes `--json`; exit 0 done, 1 refused or failed with one line why, 2 bad usage.
+"""The command line. Every command takes `--json`; exit 0 done, 1 refused or failed with one line
+why, 2 bad usage.
 
-One room a subject. The parts of the service start by it as well, and no room loads at its top what a part does not
-need: the client of the HTTP API above all, which `servers.client_of` loads when a command asks a server.
+One room a subject. The parts of the service start by it as well, and no room loads at its top what
+a part does not need: the client of the HTTP API above all, which `servers.client_of` loads when a
+command asks a server.
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ def main(
         ),
     ] = False,
 ) -> None:
-    """Private optimization as a service. `discreet up` starts everything; `discreet solve FILE` runs one job."""
+    """Private optimization as a service. `discreet up` starts everything; `discreet solve FILE`
+    runs one job."""
 
 
 # In the order of `discreet --help`.

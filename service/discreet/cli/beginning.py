@@ -30,7 +30,10 @@ SUFFIXES = (".toml", ".json")
 NAMES = "The name of a job file ends in .toml, which has comments, or in .json"
 """By which it is read."""
 PRESETS = ("strict", "usual", "loose")
-PRIVACY = "How much may be given away: strict is epsilon 0.1, usual 1, loose 4. Less protects more, and answers less exactly."
+PRIVACY = (
+    "How much may be given away: strict is epsilon 0.1, usual 1, loose 4. Less protects "
+    "more, and answers less exactly."
+)
 EXAMPLE = "a small example that comes with it"
 MADE_UP = "AN EXAMPLE, made up: put your own in its place."
 """Above each field that is."""
@@ -50,7 +53,8 @@ def init(
     server: ServerOption = None,
     key: KeyOption = None,
 ) -> None:
-    """Ask a few questions and write a job file with comments, which `plan`, `rehearse`, `submit` and `solve` take."""
+    """Ask a few questions and write a job file with comments, which `plan`, `rehearse`, `submit`
+    and `solve` take."""
     from discreet.problems import DATASETS, KINDS  # noqa: PLC0415 - loads SciPy
 
     if file is not None and not _can_be_read(file):
@@ -93,7 +97,8 @@ def init(
     first = "submit" if isinstance(problem.get("dataset"), str) else "solve"
     if made_up := [field for field in kind.made_up_fields if field in problem]:
         print(
-            f"\nMade up as an example, so put your own in its place before you submit: {', '.join(made_up)}."
+            "\nMade up as an example, so put your own in its place before you submit: "
+            f"{', '.join(made_up)}."
         )
     print(
         f"\n{path} is written. What it costs: discreet plan {path}    Then: discreet {first} {path}"
@@ -105,7 +110,8 @@ def _can_be_read(path: Path) -> bool:
 
 
 def lines(kind: type[Problem], body: Mapping[str, Any]) -> Iterator[str]:
-    """The job file, TOML: what the body says, and every other field of the kind as a comment with its default."""
+    """The job file, TOML: what the body says, and every other field of the kind as a comment with
+    its default."""
     schema = kind.model_json_schema()["properties"]
     problem = body["problem"]
     yield from _comment(f"A job of discreet: {kind.title}. Lines that begin with # are comments.")
@@ -143,7 +149,8 @@ def lines(kind: type[Problem], body: Mapping[str, Any]) -> Iterator[str]:
     if "privacy" in body:
         yield ""
         yield from _comment(
-            "strict is epsilon 0.1, usual 1, loose 4; the smaller, the more is protected and the less exact the answer"
+            "strict is epsilon 0.1, usual 1, loose 4; the smaller, the more is protected and the "
+            "less exact the answer"
         )
         yield "[privacy]"
         yield from (f"{name} = {value(part)}" for name, part in body["privacy"].items())
@@ -191,7 +198,8 @@ def _meaning(field: str, schema: Mapping[str, Any]) -> str:
 def _chosen(
     question: str, choices: Mapping[str, str], default: str | None = None, *, asked: bool = False
 ) -> str:
-    """The name of one of the choices, by its number; `default` or the first where none is given, but for `asked`."""
+    """The name of one of the choices, by its number; `default` or the first where none is given,
+    but for `asked`."""
     first = None if asked else 1 if default is None else list(choices).index(default) + 1
     print(textwrap.fill(question, 78))
     for number, text in enumerate(choices.values(), 1):
@@ -204,7 +212,8 @@ def _chosen(
 
 
 def _datasets(there: Callable[[], Client]) -> list[Mapping[str, Any]]:
-    """Those that a server has, with what is left of each one's budget (`left`); none where none is found."""
+    """Those that a server has, with what is left of each one's budget (`left`); none where none is
+    found."""
     try:
         with there() as client:
             left = {
@@ -229,11 +238,13 @@ def _body(
     datasets: Sequence[Mapping[str, Any]],
     there: Callable[[], Client],
 ) -> dict[str, Any]:
-    """The example of the kind, or one that fits the dataset that is chosen, with what is stored where that fits."""
+    """The example of the kind, or one that fits the dataset that is chosen, with what is stored
+    where that fits."""
     from discreet.problems import DATASETS  # noqa: PLC0415
 
     offered = {one["id"]: printable(f"{one['name']} ({one['id']}){_left(one)}") for one in datasets}
-    # Where there are several, none is taken by Enter alone: the newest may be a trial, and prices are of one dataset.
+    # Where there are several, none is taken by Enter alone: the newest may be a trial, and prices
+    # are of one dataset.
     several = len(offered) > 1
     found = (
         _chosen("Of which data?", {**offered, "": EXAMPLE}, asked=several)
@@ -268,7 +279,8 @@ def _body(
 def _asked(
     kind: type[Problem], problem: Mapping[str, Any], there: Callable[[], Client]
 ) -> dict[str, Any]:
-    """Fields whose value is one number, a range or one of a few words, and that only the asker knows."""
+    """Fields whose value is one number, a range or one of a few words, and that only the asker
+    knows."""
     schema = kind.model_json_schema()
     properties = schema["properties"]
     whole = dict(problem)
@@ -286,7 +298,8 @@ def _asked(
 
 
 def _in_words(question: str, choices: Sequence[Mapping[str, Any]], given: Any) -> Any:
-    """One of the values that the schema says in words; by default the one that is given, or the first."""
+    """One of the values that the schema says in words; by default the one that is given, or the
+    first."""
     at = next((place for place, one in enumerate(choices) if one["value"] == given), 0)
     picked = _chosen(
         question, {str(place): one["says"] for place, one in enumerate(choices)}, str(at)

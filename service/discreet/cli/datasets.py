@@ -67,8 +67,10 @@ def add(
         str,
         typer.Argument(
             metavar="FILE|URL",
-            help="The content: .csv, .parquet, .json, .omx; a .json file of OpenADR reports; or one that is a whole "
-            "body of POST /v1/datasets; or where it lies, for the service to read it: file:///…, https://…, "
+            help="The content: .csv, .parquet, .json, .omx; a .json file of OpenADR reports; or "
+            "one that is a whole "
+            "body of POST /v1/datasets; or where it lies, for the service to read it: file:///…, "
+            "https://…, "
             "s3://bucket/…",
         ),
     ],
@@ -99,7 +101,8 @@ def add(
     zones: Annotated[
         str | None,
         typer.Option(
-            help="Trips: your zones' names, a CSV file id,number; or a stored network, by its id or name"
+            help="Trips: your zones' names, a CSV file id,number; or a stored network, by its id "
+            "or name"
         ),
     ] = None,
     encoding: EncodingOption = None,
@@ -151,18 +154,23 @@ def add(
 ) -> None:
     """Register a dataset. The same content again is the same dataset, on the same account.
 
-    What is asked of the same people in another way - another rule for the same patients, other edges for the same
-    meters - is another content: --same-people-as has both charged on one account. On two their losses add up.
+    What is asked of the same people in another way - another rule for the same patients, other
+    edges for the same meters - is another content: --same-people-as has both charged on one
+    account. On two their losses add up.
 
-    Tables with names of their own are read here, by --columns and the rules `reader` of --public (docs/own-files.md).
-    What lies at a URL the service reads itself, where its operator allows that place.
+    Tables with names of their own are read here, by --columns and the rules `reader` of --public
+    (docs/own-files.md). What lies at a URL the service reads itself, where its operator allows that
+    place.
     """
     where = given if "://" in given else None
     file = Path(given)
     if where is None:
         _check_file(file, form)
     elif columns or zones or encoding or form:
-        says = "go with a file that is read here; what lies elsewhere is read as it is, with the columns of its kind"
+        says = (
+            "go with a file that is read here; what lies elsewhere is read as it is, with the "
+            "columns of its kind"
+        )
         raise typer.BadParameter(says, param_hint="--columns, --zones, --encoding, --format")
     if same_people_as is not None and (other_people or account is not None):
         raise typer.BadParameter(
@@ -245,7 +253,8 @@ def _check_file(file: Path, form: str | None) -> None:
 
 
 def _name_of(where: str) -> str:
-    """The name of a content that lies there: the last part of the address that is no pattern, without its ending."""
+    """The name of a content that lies there: the last part of the address that is no pattern,
+    without its ending."""
     parts = [
         part
         for part in where.partition("://")[2].partition("?")[0].split("/")
@@ -265,12 +274,14 @@ def _check_form(file: Path, form: str) -> None:
         )
     if not is_openadr(file):
         raise InvalidInput(
-            f"{file.name} holds no OpenADR reports: a .json file of objects with `resources` is needed"
+            f"{file.name} holds no OpenADR reports: a .json file of objects with `resources` is "
+            "needed"
         )
 
 
 def _what_is_published(kind: str) -> str:
-    """What is missing, with the least that would do: what the kind's schema asks for, as its example has it."""
+    """What is missing, with the least that would do: what the kind's schema asks for, as its
+    example has it."""
     from discreet.problems import DATASETS, KINDS  # noqa: PLC0415 - loads SciPy
 
     says = "say what is published of it, here or in --metadata"
@@ -280,15 +291,19 @@ def _what_is_published(kind: str) -> str:
     example = KINDS[kind].example()["problem"]["dataset"]["public"]
     least = {name: example[name] for name in public.model_json_schema()["required"]}  # type: ignore[union-attr]
     return (
-        f"{says}, with figures of your own, from what is known without the data: --public '{json.dumps(least)}'. "
-        f"What each means: docs/problems/{kind}.md; columns with names of your own: docs/own-files.md"
+        f"{says}, with figures of your own, from what is known without the data: --public "
+        f"'{json.dumps(least)}'. "
+        f"What each means: docs/problems/{kind}.md; columns with names of your own: "
+        "docs/own-files.md"
     )
 
 
 def _asked_whose(others: Sequence[people.Budget]) -> str | None:
-    """The account on which its people are already, asked at a terminal; None where they are nobody else's."""
+    """The account on which its people are already, asked at a terminal; None where they are nobody
+    else's."""
     print(
-        "Data of the same people belong on one account, or what they lose adds up over several. There are:"
+        "Data of the same people belong on one account, or what they lose adds up over several. "
+        "There are:"
     )
     for one in others:
         print(f"  {people.described(one)}")
@@ -345,8 +360,8 @@ def _whole_body(file: Path) -> dict[str, Any] | None:
 def _read(
     file: Path, body: dict[str, Any], columns: dict[str, str], rules: dict[str, Any]
 ) -> dict[str, Any]:
-    """The body with the content that a reader makes of the file, by these rules beside those of `public.reader`;
-    without one where the service reads it as it is."""
+    """The body with the content that a reader makes of the file, by these rules beside those of
+    `public.reader`; without one where the service reads it as it is."""
     from discreet_client import readers  # noqa: PLC0415 - loads NumPy
     from discreet_client.errors import MissingExtra  # noqa: PLC0415
 
@@ -369,7 +384,8 @@ def _read(
 def _zones(
     given: str, body: dict[str, Any], state: Path | None, server: str | None, key: str | None
 ) -> str | list[str]:
-    """A file that names zones; or the names of a stored network's first nodes, which are its zones."""
+    """A file that names zones; or the names of a stored network's first nodes, which are its
+    zones."""
     if Path(given).is_file():
         return given
     if Path(given).suffix:

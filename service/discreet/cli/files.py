@@ -20,7 +20,8 @@ def strict(text: bytes) -> Any:
 
 
 def read_body(file: Path) -> Any:
-    """An object from strict JSON, or from a file that ends in `.toml`. InvalidInput names the place that is wrong."""
+    """An object from strict JSON, or from a file that ends in `.toml`. InvalidInput names the place
+    that is wrong."""
     body = _toml(file) if file.suffix.lower() == ".toml" else strict(file.read_bytes())
     if not isinstance(body, dict):
         raise InvalidInput(f"{file}: an object is needed")
@@ -52,8 +53,9 @@ def _refuse_dates(value: Any, pointer: str) -> None:
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """Plain JSON: what is compared must keep the types that it was signed with. InvalidInput also for what two readers
-    would read as two things: a key that stands twice, NaN, half of a surrogate pair."""
+    """Plain JSON: what is compared must keep the types that it was signed with. InvalidInput also
+    for what two readers would read as two things: a key that stands twice, NaN, half of a surrogate
+    pair."""
     try:
         body = json.loads(file.read_bytes(), object_pairs_hook=_once, parse_constant=_never)
         canonical.dumps(body)

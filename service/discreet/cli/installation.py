@@ -66,7 +66,8 @@ def up(
     verbose: Annotated[bool, typer.Option(help="Copy the logs of all parts to stderr")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Start everything: embedded PostgreSQL (or DISCREET_DATABASE_URL), migrations, API, gRPC, workers."""
+    """Start everything: embedded PostgreSQL (or DISCREET_DATABASE_URL), migrations, API, gRPC,
+    workers."""
     from discreet.installation.supervisor import run as run_supervisor  # noqa: PLC0415
     from discreet.settings import unused_variables  # noqa: PLC0415
 
@@ -154,12 +155,16 @@ def backup(
     state: StateOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Back up an embedded installation, running or not: database, secrets, keys, and the heads of its ledgers."""
+    """Back up an embedded installation, running or not: database, secrets, keys, and the heads of
+    its ledgers."""
     from discreet.installation.backup import backup as write_backup  # noqa: PLC0415
 
     made = write_backup(settings_of(state), folder)
     entries = sum(head["seq"] for head in made["heads"])
-    told = f"{folder}: schema {made['schema']}, {counted(entries, 'ledger entry', 'ledger entries')}; it holds all keys"
+    told = (
+        f"{folder}: schema {made['schema']}, "
+        f"{counted(entries, 'ledger entry', 'ledger entries')}; it holds all keys"
+    )
     if not made["noted"]:
         print(
             "the database took no note of it: operators will not see that it was made",
@@ -176,7 +181,8 @@ def note_backup(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Tell the database that it was backed up by other means, after that: the operators' page and alerts show it."""
+    """Tell the database that it was backed up by other means, after that: the operators' page and
+    alerts show it."""
     from discreet.errors import InvalidInput  # noqa: PLC0415
     from discreet.usecases import operations  # noqa: PLC0415
     from discreet.usecases.services import open_services  # noqa: PLC0415
@@ -218,10 +224,11 @@ def restore(
     state: StateOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a new state folder from a backup; its ledgers are verified, and must contain every head that is given.
+    """Make a new state folder from a backup; its ledgers are verified, and must contain every head
+    that is given.
 
-    Without a head that was kept elsewhere, what was spent after the backup could be spent again: it is refused unless
-    --forget-spending accepts that.
+    Without a head that was kept elsewhere, what was spent after the backup could be spent again: it
+    is refused unless --forget-spending accepts that.
     """
     from discreet.installation.backup import restore as read_backup  # noqa: PLC0415
 
@@ -231,16 +238,20 @@ def restore(
     def show() -> None:
         entries = sum(one["entries"] for one in found["ledgers"])
         print(
-            f"restored as of {found['created_at']}: {counted(entries, 'ledger entry', 'ledger entries')} verified"
+            f"restored as of {found['created_at']}: "
+            f"{counted(entries, 'ledger entry', 'ledger entries')} verified"
         )
         if found["ended_jobs"]:
             print(
-                f"{found['ended_jobs']} jobs that had not ended were ended, and charged: they may have run since"
+                f"{found['ended_jobs']} jobs that had not ended were ended, and charged: they may "
+                "have run since"
             )
         if forget_spending:
             print(
-                "Warning: --forget-spending. What was spent after this backup is forgotten, and can be spent again:\n"
-                "compare with a head that was kept elsewhere (--head), or lower the caps by what may be missing.",
+                "Warning: --forget-spending. What was spent after this backup is forgotten, and "
+                "can be spent again:\n"
+                "compare with a head that was kept elsewhere (--head), or lower the caps by what "
+                "may be missing.",
                 file=sys.stderr,
             )
 
@@ -260,7 +271,8 @@ def adopt(
     forget_spending: ForgetFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """After a PostgreSQL of your own was restored, before any worker runs: verify every ledger, end unfinished jobs."""
+    """After a PostgreSQL of your own was restored, before any worker runs: verify every ledger, end
+    unfinished jobs."""
     from discreet.usecases import restoring  # noqa: PLC0415
     from discreet.usecases.services import open_services  # noqa: PLC0415
 
@@ -288,7 +300,8 @@ def check(
     seconds: Annotated[float, typer.Option(help="How long to wait for the answer")] = 10.0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Ask a process whether it is ready: exit 0 for 200, else 1 and the check that fails. For probes."""
+    """Ask a process whether it is ready: exit 0 for 200, else 1 and the check that fails. For
+    probes."""
     import httpx  # noqa: PLC0415
 
     try:
@@ -311,7 +324,8 @@ def create_secrets(
     file: Annotated[Path, typer.Argument(dir_okay=False, help="Where to write them (mode 0600)")],
     as_json: JsonFlag = False,
 ) -> None:
-    """New secrets of an installation, one file for all its processes. Keep a copy in a safe place."""
+    """New secrets of an installation, one file for all its processes. Keep a copy in a safe
+    place."""
     from discreet.storage import secrets  # noqa: PLC0415
 
     secrets.create(file)
@@ -322,12 +336,14 @@ def create_secrets(
 def bootstrap(
     owner_key: Annotated[Path, typer.Option(help="Where to write the first owner's key")],
 ) -> None:
-    """Make tenant `default` with its first keys, once: the owner's, and beside it the operator's."""
+    """Make tenant `default` with its first keys, once: the owner's, and beside it the
+    operator's."""
     from discreet.private_files import write_private  # noqa: PLC0415
     from discreet.usecases import access  # noqa: PLC0415
     from discreet.usecases.services import open_services  # noqa: PLC0415
 
-    # On disk before they count: whoever is killed in between begins again with the same keys, and none is lost.
+    # On disk before they count: whoever is killed in between begins again with the same keys, and
+    # none is lost.
     draft = owner_key.with_name("keys.draft")
     if draft.exists():
         keys = json.loads(draft.read_text(encoding="utf-8"))
@@ -346,7 +362,8 @@ def bootstrap(
 
 
 def _part(name: str, children_fd: int | None) -> Settings:
-    """Settings of a part of the service, with its logs, its traces, its cache of kernels and its children set up."""
+    """Settings of a part of the service, with its logs, its traces, its cache of kernels and its
+    children set up."""
     import structlog  # noqa: PLC0415
 
     from discreet.isolation import children  # noqa: PLC0415

@@ -106,8 +106,8 @@ def plan(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """The price and the noise of a job, or the least epsilon for an accuracy; nothing is spent, no data are touched.
-    Exit 1 when the budget does not allow it."""
+    """The price and the noise of a job, or the least epsilon for an accuracy; nothing is spent, no
+    data are touched. Exit 1 when the budget does not allow it."""
     from discreet.installation import local  # noqa: PLC0415
 
     accuracy: dict[str, Any] | None = None
@@ -159,7 +159,8 @@ def submit(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Submit a job to a server. What an earlier job has released already is offered first, at price 0."""
+    """Submit a job to a server. What an earlier job has released already is offered first, at price
+    0."""
     body = submissions.asked(file, epsilon, preset, name=name)
     with client_of(state, server, key) as client:
         answer = submissions.submitted(client, body, wait=wait, anew=anew)
@@ -190,7 +191,8 @@ def ask(
         typer.Option(
             "--set",
             metavar="FIELD=VALUE",
-            help="A field of the problem with another value, JSON or text, or @FILE; may be repeated. "
+            help="A field of the problem with another value, JSON or text, or @FILE; may be "
+            "repeated. "
             "latency.b=0.2 is one figure of a field",
         ),
     ] = None,
@@ -199,7 +201,8 @@ def ask(
         typer.Option(
             "--close",
             metavar="LINK",
-            help="Routing: on the network without this link, by its name or the nodes at its ends (A->B); "
+            help="Routing: on the network without this link, by its name or the nodes at its ends "
+            "(A->B); "
             "'High St*' is all that begin so; may be repeated",
         ),
     ] = None,
@@ -211,7 +214,8 @@ def ask(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Ask another question of what a job released, at price 0: nothing is released, no data are touched."""
+    """Ask another question of what a job released, at price 0: nothing is released, no data are
+    touched."""
     others = [_field(one) for one in fields or []]
     release = {"dataset": None, "release": job_ids[0] if len(job_ids) == 1 else job_ids}
 
@@ -319,14 +323,17 @@ def result(
         str | None,
         typer.Option(
             "--format",
-            help="Of --out: link flows alone, as csv, geojson, gmns (link.csv) or parquet; demand and skims alone, as "
-            "omx; who uses chosen links alone, as select-link (CSV); the expected load of a demand response as openadr",
+            help="Of --out: link flows alone, as csv, geojson, gmns (link.csv) or parquet; demand "
+            "and skims alone, as "
+            "omx; who uses chosen links alone, as select-link (CSV); the expected load of a demand "
+            "response as openadr",
         ),
     ] = None,
     decimal: Annotated[
         str,
         typer.Option(
-            help="Of --format csv: a comma where the spreadsheet writes numbers so (columns then by ;)"
+            help="Of --format csv: a comma where the spreadsheet writes numbers so (columns then "
+            "by ;)"
         ),
     ] = ".",
     start: Annotated[
@@ -359,7 +366,8 @@ def cancel(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Cancel a job: free before data are touched, charged in full afterwards. Exit code 1 when it is too late."""
+    """Cancel a job: free before data are touched, charged in full afterwards. Exit code 1 when it
+    is too late."""
     with client_of(state, server, key) as client:
         answer = client.cancel(job_id)
     if answer["cancel"] != "too_late" or as_json:
@@ -393,7 +401,8 @@ def draw(
     server: ServerOption = None,
     key: KeyOption = None,
 ) -> None:
-    """Draw a result: a network map with link flows, the load with and without control, values by state."""
+    """Draw a result: a network map with link flows, the load with and without control, values by
+    state."""
     from discreet.problems.charts import draw_result  # noqa: PLC0415
 
     places = None if coordinates is None else strict(coordinates.read_bytes())

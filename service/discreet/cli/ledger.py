@@ -92,7 +92,8 @@ def verify_ledger(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Check an export with no server: hashes, sums, rules, signature. Exit 1 and the first broken entry otherwise."""
+    """Check an export with no server: hashes, sums, rules, signature. Exit 1 and the first broken
+    entry otherwise."""
     from discreet.ledger.entries import Broken  # noqa: PLC0415
     from discreet.ledger.verification import verify  # noqa: PLC0415
 
@@ -114,7 +115,8 @@ def verify_ledger(
         {"valid": True, **asdict(found)},
         as_json,
         lambda: print(
-            f"holds: {counted(found.entries, 'entry', 'entries')} of {counted(found.accounts, 'account')} of"
+            f"holds: {counted(found.entries, 'entry', 'entries')} of "
+            f"{counted(found.accounts, 'account')} of"
             f" {found.tenant}, head {found.hash},"
             f" signed by {found.public_key}"
             + ("" if public_key else " (compare this key with one that you know)")
@@ -168,8 +170,8 @@ def verify_certificate(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Check a certificate with no server: signature, price from the events, guarantee, the result that it binds, its
-    place in an export, and in the transparency log."""
+    """Check a certificate with no server: signature, price from the events, guarantee, the result
+    that it binds, its place in an export, and in the transparency log."""
     from discreet.ledger import certificates, envelopes, offline  # noqa: PLC0415
 
     whole, body = _certificate(file)
@@ -193,7 +195,8 @@ def verify_certificate(
         as_json,
         lambda: [
             print(
-                f"{marks[one.holds]} {one.name}: {one.detail}{compare if one.name == 'signature' and one.holds else ''}"
+                f"{marks[one.holds]} {one.name}: "
+                f"{one.detail}{compare if one.name == 'signature' and one.holds else ''}"
             )
             for one in checks
         ],
@@ -211,7 +214,8 @@ def get_certificate(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """The certificate as an in-toto statement in a signed envelope (DSSE), which `verify` and other tools read."""
+    """The certificate as an in-toto statement in a signed envelope (DSSE), which `verify` and other
+    tools read."""
     with client_of(state, server, key) as client:
         envelope = client.certificate(job)
     out.write_text(json.dumps(envelope, separators=(",", ":")))
@@ -241,7 +245,8 @@ def export_certificate(
     intended_use: Annotated[str, typer.Option(help="What it is for")] = "",
     region: Annotated[str, typer.Option(help="Where the data are from")] = "",
 ) -> None:
-    """Write what a certificate tells in the form of others. It is not checked: `verify` does that."""
+    """Write what a certificate tells in the form of others. It is not checked: `verify` does
+    that."""
     from discreet.ledger import registry as entries  # noqa: PLC0415
 
     whole, body = _certificate(file)

@@ -35,7 +35,8 @@ def log_key(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """The log's name and key, as watchers and witnesses take them. Tell them by a way that you trust."""
+    """The log's name and key, as watchers and witnesses take them. Tell them by a way that you
+    trust."""
     import base64  # noqa: PLC0415
 
     from discreet.ledger.checkpoints import Verifier  # noqa: PLC0415
@@ -70,8 +71,9 @@ def watch_log(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Look whether the log has only grown since you, or others, last saw it. Exit 1 and both checkpoints when two
-    contradict each other: then somebody was shown another ledger, or entries were taken back."""
+    """Look whether the log has only grown since you, or others, last saw it. Exit 1 and both
+    checkpoints when two contradict each other: then somebody was shown another ledger, or entries
+    were taken back."""
     from discreet.witness.remote import RemoteLog  # noqa: PLC0415
 
     keys = _verifiers(log_key or [])
@@ -146,7 +148,8 @@ def witness(
         bool, typer.Option("--show-key", help="Only print the witness's key and end")
     ] = False,
 ) -> None:
-    """Witness logs: sign what they show, as long as they only grow. Needs no database and no key of any service."""
+    """Witness logs: sign what they show, as long as they only grow. Needs no database and no key of
+    any service."""
     from discreet.ledger.checkpoints import BadNote, Verifier  # noqa: PLC0415
     from discreet.witness.app import serve  # noqa: PLC0415
     from discreet.witness.signing import Witness  # noqa: PLC0415

@@ -25,7 +25,8 @@ def add(
         list[Path],
         typer.Argument(
             exists=True,
-            help="NAME_net.tntp [NAME_node.tntp]; link.csv node.csv [config.csv] of GMNS, or their folder; a .csv of "
+            help="NAME_net.tntp [NAME_node.tntp]; link.csv node.csv [config.csv] of GMNS, or their "
+            "folder; a .csv of "
             "links [and one of nodes]; .geojson",
         ),
     ],
@@ -35,14 +36,16 @@ def add(
     columns: Annotated[
         str | None,
         typer.Option(
-            help="Your names of columns: tail=from,head=to,free_flow_time=t,capacity=cap,name=street,node=id,x=lon,"
+            help="Your names of columns: "
+            "tail=from,head=to,free_flow_time=t,capacity=cap,name=street,node=id,x=lon,"
             "y=lat; length=l,speed=v in the place of the time"
         ),
     ] = None,
     units: Annotated[
         str | None,
         typer.Option(
-            help="Of length (km, m, mi, ft) and speed (kph, mph, mps), in CSV, GeoJSON and GMNS without a config.csv: "
+            help="Of length (km, m, mi, ft) and speed (kph, mph, mps), in CSV, GeoJSON and GMNS "
+            "without a config.csv: "
             "km,kph"
         ),
     ] = None,
@@ -50,7 +53,8 @@ def add(
         float | None,
         typer.Option(
             min=0.01,
-            help="The files' capacities are of an hour: make them of periods of so many minutes. Else GMNS's are of an "
+            help="The files' capacities are of an hour: make them of periods of so many minutes. "
+            "Else GMNS's are of an "
             "hour, and others of a period, as they are",
         ),
     ] = None,
@@ -73,7 +77,8 @@ def add(
     lane_capacity: Annotated[
         float | None,
         typer.Option(
-            help="CSV and GeoJSON without a capacity: that of one lane, times a column `lanes`, or 1"
+            help="CSV and GeoJSON without a capacity: that of one lane, times a column `lanes`, or "
+            "1"
         ),
     ] = None,
     speed: Annotated[
@@ -83,7 +88,8 @@ def add(
     doubled: Annotated[
         str,
         typer.Option(
-            help="Of streets that stand twice with the same ends, name and figures: refuse, keep-first, or sum (one "
+            help="Of streets that stand twice with the same ends, name and figures: refuse, "
+            "keep-first, or sum (one "
             "link with their capacities together)"
         ),
     ] = "refuse",
@@ -91,7 +97,8 @@ def add(
     time_unit: Annotated[
         str | None,
         typer.Option(
-            help="Of free_flow_time, for answers to say: seconds, minutes or hours; of length and speed minutes"
+            help="Of free_flow_time, for answers to say: seconds, minutes or hours; of length and "
+            "speed minutes"
         ),
     ] = None,
     state: StateOption = None,
@@ -99,7 +106,8 @@ def add(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Store a network. The same network again is the same object; jobs name it as `network: "net_…"`."""
+    """Store a network. The same network again is the same object; jobs name it as `network:
+    "net_…"`."""
     # No part of the service reads networks.
     from discreet_client.networks import read  # noqa: PLC0415
     from discreet_client.tables import TableError  # noqa: PLC0415
@@ -132,7 +140,10 @@ def add(
     if made["name"] != reading.name:
         notes.append(f"the same network is stored as {made['name']} already")
     if others := [one for one in before if one != made["id"]]:
-        says = f"{others[0]} is called {reading.name} too, so jobs must name them by their ids: --name says another name"
+        says = (
+            f"{others[0]} is called {reading.name} too, so jobs must name them by their ids: "
+            "--name says another name"
+        )
         typer.echo(f"warning: {printable(says)}", err=True)
     tell(
         {**made, "notes": notes, "warnings": reading.warnings},

@@ -22,7 +22,8 @@ def status(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Queue, workers and their walls, witnesses, last backup, versions, and whose jobs wait (operators)."""
+    """Queue, workers and their walls, witnesses, last backup, versions, and whose jobs wait
+    (operators)."""
     with client_of(state, server, key, role="operator") as client:
         found = client.operations()
     tell(found, as_json, lambda: print("\n".join(printable(line) for line in lines(found))))
@@ -37,7 +38,10 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
     oldest = queue["oldest_wait_seconds"]
     waited = "" if oldest is None else f", the oldest for {oldest:.0f} s"
     lost = queue["leases_over"]
-    yield f"queue      {queue['queued']} wait{waited}; {queue['running']} run, {lost} of them without a worker"
+    yield (
+        f"queue      {queue['queued']} wait{waited}; {queue['running']} run, {lost} of them "
+        "without a worker"
+    )
     workers = [one for one in found["processes"] if one["part"] == "worker"]
     if not any(one["alive"] for one in workers):
         yield "workers    none lives: jobs wait until one is started"
@@ -49,7 +53,10 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
         if checkpoint is None
         else f"{checkpoint['size']} entries at {checkpoint['signed_at']}"
     )
-    yield f"log        {signed}, {log['pending']} not in it yet; witnesses: {len(log['witnesses']) or 'none named'}"
+    yield (
+        f"log        {signed}, {log['pending']} not in it yet; witnesses: "
+        f"{len(log['witnesses']) or 'none named'}"
+    )
     for one in log["witnesses"]:
         last = (
             "has signed nothing"
@@ -70,7 +77,10 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
         f" (database {versions['database_schema_version']}), PostgreSQL {versions['postgres']}"
     )
     for one in found["tenants"]:
-        yield f"tenant     {one['tenant']} has {one['share']:.0%} of all waiting: {one['queued']} jobs"
+        yield (
+            f"tenant     {one['tenant']} has {one['share']:.0%} of all waiting: {one['queued']} "
+            "jobs"
+        )
 
 
 def _process(one: Mapping[str, Any]) -> str:

@@ -11,7 +11,8 @@ from discreet_client.people import Budget
 
 
 def account_of(budgets: Iterable[Budget], given: str) -> str:
-    """The account of a dataset by its id or name. InvalidInput where there is none, or there are several."""
+    """The account of a dataset by its id or name. InvalidInput where there is none, or there are
+    several."""
     try:
         return people.account_of(budgets, given)
     except ValueError as error:
@@ -19,8 +20,9 @@ def account_of(budgets: Iterable[Budget], given: str) -> str:
 
 
 def notes(known: Budget | None, others: Sequence[Budget], made: Mapping[str, Any]) -> list[str]:
-    """What is to be known of the account of a dataset that was registered just now. known: that account, where it was
-    there before; others: those of which its owner has not yet said that they are of other people."""
+    """What is to be known of the account of a dataset that was registered just now. known: that
+    account, where it was there before; others: those of which its owner has not yet said that they
+    are of other people."""
     if known is not None:
         names = [one["name"] for one in known["datasets"] if one["id"] != made["id"]]
         where = f"on the account of {', '.join(names)}" if names else "on the account that it had"
@@ -29,8 +31,10 @@ def notes(known: Budget | None, others: Sequence[Budget], made: Mapping[str, Any
         return []
     first = others[0]["datasets"][0]["id"]
     return [
-        "Is anybody in it in another dataset too? Over several accounts losses add up, and no cap holds. There are:",
+        "Is anybody in it in another dataset too? Over several accounts losses add up, and no cap "
+        "holds. There are:",
         *(f"  {people.described(one)}" for one in others),
-        f"If so, before any job: discreet dataset delete {made['id']}; then add it with --same-people-as {first},"
+        f"If so, before any job: discreet dataset delete {made['id']}; then add it with "
+        f"--same-people-as {first},"
         " or the like. If not: --other-people.",
     ]

@@ -16,13 +16,17 @@ from discreet.errors import DiscreetError
 
 
 def offered(planned: Mapping[str, Any], mode: str, *, anew: bool) -> None:
-    """Tell of jobs that have released what is asked, before it is paid for again. Unless that is wanted (`anew`) or
-    costs nothing (a dataset of mode `simulation`): at a terminal ask whether to, and refuse where nobody can answer."""
+    """Tell of jobs that have released what is asked, before it is paid for again. Unless that is
+    wanted (`anew`) or costs nothing (a dataset of mode `simulation`): at a terminal ask whether to,
+    and refuse where nobody can answer."""
     reusable = planned["reusable"]
     if not reusable:
         return
     anew = anew or mode == "simulation"
-    says = f"{reusable[0]} has released this already: discreet ask {reusable[0]} asks it again at price 0"
+    says = (
+        f"{reusable[0]} has released this already: discreet ask {reusable[0]} asks it again at "
+        "price 0"
+    )
     says += _warning(planned)
     at_terminal = sys.stdin.isatty() and console.is_terminal
     if not (anew or at_terminal):
@@ -41,10 +45,12 @@ def _warning(planned: Mapping[str, Any]) -> str:
 
 
 def show_plan(answer: Mapping[str, Any], *, simulation: bool = False) -> None:
-    """`simulation`: the data are declared public, so that the price is of private data that there are not."""
+    """`simulation`: the data are declared public, so that the price is of private data that there
+    are not."""
     if reusable := answer.get("reusable"):
         Console().print(
-            f'{reusable[0]} has released this already: discreet ask {reusable[0]}, or "release": "{reusable[0]}"'
+            f'{reusable[0]} has released this already: discreet ask {reusable[0]}, or "release": '
+            f'"{reusable[0]}"'
             f" instead of the dataset, asks it again at price 0{_warning(answer)}",
             highlight=False,
         )
@@ -57,11 +63,15 @@ def show_plan(answer: Mapping[str, Any], *, simulation: bool = False) -> None:
     out.print(table)
     if privacy := answer.get("privacy"):
         out.print(
-            f"privacy: epsilon {privacy['epsilon']}, delta {privacy['delta']}, to be sent with a job"
+            f"privacy: epsilon {privacy['epsilon']}, delta {privacy['delta']}, to be sent with a "
+            "job"
         )
     price = f"epsilon {answer['price']['epsilon']}, delta {answer['price']['delta']}"
     if simulation:
-        says = "price: nothing, as a simulation on public data, of which epsilon only says how much noise is added"
+        says = (
+            "price: nothing, as a simulation on public data, of which epsilon only says how "
+            "much noise is added"
+        )
         out.print(
             f"{says}; of private data {price}, to protect {answer['plan']['neighbours']}",
             highlight=False,
@@ -99,5 +109,8 @@ def _over(binding: Mapping[str, Any]) -> str:
 def asked_again(fields: Sequence[str]) -> str:
     """What may be asked of a release for nothing, before it is paid for."""
     if not fields:
-        return "afterwards: nothing else can be asked of it for free; another question is another release"
+        return (
+            "afterwards: nothing else can be asked of it for free; another question is another "
+            "release"
+        )
     return f"afterwards free: discreet ask JOB --set FIELD=VALUE, with another {', '.join(fields)}"

@@ -13,8 +13,9 @@ LONGEST_NAME = 200
 
 
 def changed(problem: Mapping[str, Any], values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """The problem with these values in the place of its own. `latency.b` is a figure of a field that is an object; its
-    other figures stay, but with another `type` all begin anew, since another type has others."""
+    """The problem with these values in the place of its own. `latency.b` is a figure of a field
+    that is an object; its other figures stay, but with another `type` all begin anew, since another
+    type has others."""
     asked = dict(problem)
     for name, value in values:
         field, *inner = name.split(".")
@@ -41,8 +42,9 @@ def _within(own: Any, path: Sequence[str], value: Any, name: str) -> dict[str, A
 
 
 def closed(problem: Mapping[str, Any], names: Sequence[str]) -> tuple[dict[str, Any], str]:
-    """The problem, which holds its network as a whole, with the links of these names closed beside those that are, and
-    a sentence on what is closed. InvalidInput for names of no link, or of several."""
+    """The problem, which holds its network as a whole, with the links of these names closed beside
+    those that are, and a sentence on what is closed. InvalidInput for names of no link, or of
+    several."""
     from discreet_client import closing  # noqa: PLC0415 - for this alone
 
     network = problem.get("network")
@@ -54,7 +56,10 @@ def closed(problem: Mapping[str, Any], names: Sequence[str]) -> tuple[dict[str, 
         raise InvalidInput(f"--close: {printable(str(error))}") from None
     told = f"closed: {', '.join(found.names)}"
     if found.open_ways:
-        told += f"; open stays {', '.join(found.open_ways)}, the other way: --close that too, where it is closed"
+        told += (
+            f"; open stays {', '.join(found.open_ways)}, the other way: --close that too, "
+            "where it is closed"
+        )
     return {
         **problem,
         "closed_links": sorted({*(problem.get("closed_links") or ()), *found.links}),

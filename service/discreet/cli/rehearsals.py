@@ -50,7 +50,8 @@ def rehearse(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Run a job on synthetic data of the public shape, over a ladder of epsilons; no budget, no private data."""
+    """Run a job on synthetic data of the public shape, over a ladder of epsilons; no budget, no
+    private data."""
     body: dict[str, Any] = read_body(file)
     ladder = [number(one, "--epsilon") for one in epsilon] if epsilon else None
     problem = body.get("problem")

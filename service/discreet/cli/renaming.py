@@ -1,4 +1,5 @@
-"""Tables whose columns have names of their own, renamed on this machine as the service reads them; values stay."""
+"""Tables whose columns have names of their own, renamed on this machine as the service reads them;
+values stay."""
 
 from __future__ import annotations
 
@@ -15,10 +16,12 @@ from discreet_client.tables import first_line
 
 @contextmanager
 def renamed(file: Path, names: Mapping[str, str], known: Sequence[str]) -> Iterator[Path]:
-    """The file with its columns called as the service calls them, in a private folder while this lasts.
+    """The file with its columns called as the service calls them, in a private folder while this
+    lasts.
 
-    `names`: the file's name for each column. Of the others those that are called as one of `known` go along, the rest
-    stays here. BadParameter for a column that the file does not have, and for files that are no tables.
+    `names`: the file's name for each column. Of the others those that are called as one of `known`
+    go along, the rest stays here. BadParameter for a column that the file does not have, and for
+    files that are no tables.
     """
     with TemporaryDirectory(prefix="discreet-") as folder:
         made = Path(folder) / file.name
@@ -50,7 +53,10 @@ def _csv(file: Path, made: Path, names: Mapping[str, str], known: Sequence[str])
         writer.writerow(chosen)
         for number, row in enumerate(rows, 1):
             if len(row) != len(header):
-                says = f"{file.name}: row {number} has {len(row)} values, its first line names {len(header)} columns"
+                says = (
+                    f"{file.name}: row {number} has {len(row)} values, its first line names "
+                    f"{len(header)} columns"
+                )
                 raise typer.BadParameter(says, param_hint="FILE")
             writer.writerow([row[place] for place in places])
 

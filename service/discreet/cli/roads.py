@@ -28,7 +28,8 @@ def roads_of(problem: Any) -> Mapping[str, Any] | None:
 
 
 def roads_of_answer(client: Client, answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The network that a job held or named, where its result has link flows to show and the reader may see it."""
+    """The network that a job held or named, where its result has link flows to show and the reader
+    may see it."""
     if not answer["result"].get("link_flows"):
         return None
     problem: Mapping[str, Any] = client.job(answer["job"]["id"])["problem"] or {}
@@ -73,7 +74,8 @@ def show_law(result: Mapping[str, Any], screen: Console) -> None:
 
 
 def show_changes(result: Mapping[str, Any], roads: Mapping[str, Any], screen: Console) -> None:
-    """What closing some links changes: the total, and the links whose flows change most, with intervals."""
+    """What closing some links changes: the total, and the links whose flows change most, with
+    intervals."""
     from discreet_client import flows  # noqa: PLC0415 - for this alone
 
     change, now = result.get("total_travel_time_change"), result.get("total_travel_time")
@@ -86,7 +88,10 @@ def show_changes(result: Mapping[str, Any], roads: Mapping[str, Any], screen: Co
     part = (
         f": {intervals.percent(abs(change) / (now - change))} {'more' if change >= 0 else 'less'}"
     )
-    before = f"Closing adds {told} to the {intervals.plain(now - change, 4)} that the same trips take on all roads"
+    before = (
+        f"Closing adds {told} to the {intervals.plain(now - change, 4)} that the same trips "
+        "take on all roads"
+    )
     screen.print(f"{before}{part if now > change else ''}", highlight=False, soft_wrap=True)
     try:
         rows = flows.changes(result, roads, MOST_CHANGED)
@@ -120,8 +125,8 @@ def in_the_fields_form(
     decimal: str = ".",
     start: str | None = None,
 ) -> bytes:
-    """The file of a result's demand, of its link flows on the network that its job held or named (`decimal`: of CSV),
-    or of the load that it expects from `start` on."""
+    """The file of a result's demand, of its link flows on the network that its job held or named
+    (`decimal`: of CSV), or of the load that it expects from `start` on."""
     from discreet_client import flows  # noqa: PLC0415 - for this alone
 
     if form == "openadr":

@@ -75,7 +75,8 @@ def rotate_secrets(
 
 @app.command("rewrap")
 def rewrap_secrets(state: StateOption = None, as_json: JsonFlag = False) -> None:
-    """Bring what an old content key still holds under the one in use; goes on with an interrupted rotation."""
+    """Bring what an old content key still holds under the one in use; goes on with an interrupted
+    rotation."""
     from discreet.usecases import rotation  # noqa: PLC0415
 
     moved = _with_services(settings_of(state), rotation.rewrap)
@@ -109,7 +110,8 @@ def trust_signing_key(
     state: StateOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Take a signing key back that was retired: results that it certified are given out again. No secret is needed."""
+    """Take a signing key back that was retired: results that it certified are given out again. No
+    secret is needed."""
     from discreet.storage import secrets  # noqa: PLC0415
 
     secrets.trust(settings_of(state).secrets_path, public_key)
@@ -117,7 +119,8 @@ def trust_signing_key(
 
 
 def _with_services(settings: Settings, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
-    """What `work` gives on the database: the one that is set, that of a running `discreet up`, or the embedded one."""
+    """What `work` gives on the database: the one that is set, that of a running `discreet up`, or
+    the embedded one."""
     from discreet.installation.addresses import running_url  # noqa: PLC0415
     from discreet.installation.database_roles import APP  # noqa: PLC0415
     from discreet.installation.prepared import embedded  # noqa: PLC0415

@@ -33,7 +33,8 @@ def settings_of(state: Path | None) -> Settings:
 def client_of(
     state: Path | None, server: str | None, key: str | None, role: str = "owner"
 ) -> Client:
-    """The server of `--server`/DISCREET_URL with DISCREET_KEY, else that of the state folder with its own key."""
+    """The server of `--server`/DISCREET_URL with DISCREET_KEY, else that of the state folder with
+    its own key."""
     from discreet_client.client import Client  # noqa: PLC0415 - with all models of the API; the service needs none
 
     return Client(*address_and_key(state, server, key, role))
@@ -42,10 +43,15 @@ def client_of(
 def address_and_key(
     state: Path | None, server: str | None, key: str | None, role: str = "owner"
 ) -> tuple[str, str]:
-    """Where to ask, and with which key. A `discreet up` that still starts is waited for, and stderr says so."""
+    """Where to ask, and with which key. A `discreet up` that still starts is waited for, and stderr
+    says so."""
     folder = settings_of(state).state
     if not server and not os.environ.get("DISCREET_URL"):
-        told = f"`discreet up` on {folder} is still starting, which takes a minute the first time: waiting for it"
+        told = (
+            f"`discreet up` on {folder} is still starting, which takes a minute the first "
+            "time: "
+            "waiting for it"
+        )
         await_ready(
             folder,
             MOST_WAIT_SECONDS,
@@ -55,7 +61,8 @@ def address_and_key(
 
 
 def dataset_id(client: Client, given: str) -> str:
-    """The id of a dataset that is given by id or by name. InvalidInput where none has the name, or several."""
+    """The id of a dataset that is given by id or by name. InvalidInput where none has the name, or
+    several."""
     if given.startswith(DATASET_ID):
         return given
     return _id_of(given, "dataset", client.datasets())
@@ -90,7 +97,8 @@ def _id_of(given: str, what: str, stored: Iterable[Mapping[str, Any]]) -> str:
 
 
 def with_id(client: Client, body: dict[str, Any]) -> dict[str, Any]:
-    """A job's body in which the names of its dataset or source and of a stored network have become their ids."""
+    """A job's body in which the names of its dataset or source and of a stored network have become
+    their ids."""
     problem = body.get("problem")
     if not isinstance(problem, dict):
         return body

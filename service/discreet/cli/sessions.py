@@ -120,9 +120,11 @@ def session_approve(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Sign the roster with your own key: nobody else can take part. The price is reserved, and the session begins.
+    """Sign the roster with your own key: nobody else can take part. The price is reserved, and the
+    session begins.
 
-    With --job the server is not believed: problem, price and parameters must be what your own file gives.
+    With --job the server is not believed: problem, price and parameters must be what your own file
+    gives.
     """
     from discreet_client.federation import rosters, signing  # noqa: PLC0415 - with the library of cryptography
 
@@ -133,7 +135,8 @@ def session_approve(
         if job is not None:
             compare(job, client.job(job_id), found["parameters"], chosen)
         if not as_json:
-            # Agents believe the owner alone, and the owner sees here what the server would have it sign.
+            # Agents believe the owner alone, and the owner sees here what the server would have it
+            # sign.
             print(
                 "\n".join(["You sign:", *rosters.told(chosen, found["parameters"])]),
                 file=sys.stderr,
@@ -169,8 +172,8 @@ def _chosen(
 def compare(
     file: Path, job: Mapping[str, Any], parameters: Any, agents: Sequence[Mapping[str, Any]]
 ) -> None:
-    """DiscreetError where the server has another problem, price or parameters than the job file gives with these
-    agents."""
+    """DiscreetError where the server has another problem, price or parameters than the job file
+    gives with these agents."""
     from pydantic import TypeAdapter  # noqa: PLC0415 - with all kinds of problems
 
     from discreet.problems.federation import FederatedProblem, Member  # noqa: PLC0415
@@ -209,7 +212,8 @@ def compare(
 
 
 def first_difference(own: Any, theirs: Any) -> list[str] | None:
-    """Where two JSON values differ first, as keys and positions from the top; None where they are equal."""
+    """Where two JSON values differ first, as keys and positions from the top; None where they are
+    equal."""
     if isinstance(own, dict) and isinstance(theirs, dict):
         for key in [*own, *theirs]:
             if key not in own or key not in theirs:
@@ -227,7 +231,8 @@ def first_difference(own: Any, theirs: Any) -> list[str] | None:
 
 
 def _owner_identity(path: Path | None) -> Identity:
-    """The owner's Ed25519 key, made on first use. The server never gets it: it signs who may take part."""
+    """The owner's Ed25519 key, made on first use. The server never gets it: it signs who may take
+    part."""
     import platformdirs  # noqa: PLC0415
 
     from discreet_client.federation.identity import Identity  # noqa: PLC0415 - with the library of cryptography

@@ -95,12 +95,14 @@ def _show_left(budgets: Sequence[Mapping[str, Any]], screen: Console) -> None:
 
 
 def _whole(name: str) -> Column:
-    """A column of ids, which are there to be copied: never shortened, however narrow the terminal."""
+    """A column of ids, which are there to be copied: never shortened, however narrow the
+    terminal."""
     return Column(name, no_wrap=True, min_width=ID_LETTERS)
 
 
 def _narrow(*columns: Column | str) -> Table:
-    """A table that has room on 80 columns for the words that it is made of; only columns given as such are wrapped."""
+    """A table that has room on 80 columns for the words that it is made of; only columns given as
+    such are wrapped."""
     whole = [one if isinstance(one, Column) else Column(one, no_wrap=True) for one in columns]
     return Table(*whole, box=box.SIMPLE, padding=0, pad_edge=False, show_edge=False)
 
@@ -116,8 +118,8 @@ def show_answer(
     roads: Mapping[str, Any] | None = None,
     left: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """Doubts first, then what the result answers in a sentence, then its numbers, of `roads` the busiest links, its
-    certificate, and what is left of the budgets that it was charged to."""
+    """Doubts first, then what the result answers in a sentence, then its numbers, of `roads` the
+    busiest links, its certificate, and what is left of the budgets that it was charged to."""
     guarantee = answer["certificate"]["guarantee"]
     screen = Console()
     if intervals.is_mostly_noise(answer["result"]):
@@ -177,8 +179,10 @@ def show_answer(
         for first in answer["certificate"]["follows_from"]["releases"]:
             own = first["guarantee"]
             screen.print(
-                f"certificate: follows from what {first['job']} released, which was charged epsilon "
-                f"{own['epsilon']:.9g}, delta {own['delta']:.9g}; nothing more was charged; protects "
+                f"certificate: follows from what {first['job']} released, which was charged "
+                "epsilon "
+                f"{own['epsilon']:.9g}, delta {own['delta']:.9g}; nothing more was charged; "
+                "protects "
                 f"{own['neighbours']}"
             )
     elif guarantee["type"] == "cryptographic":
@@ -186,7 +190,8 @@ def show_answer(
     else:
         delta = f", delta {guarantee['delta']:.9g}" if guarantee["delta"] else ""
         screen.print(
-            f"certificate: epsilon {guarantee['epsilon']:.9g}{delta}; protects {guarantee['neighbours']}"
+            f"certificate: epsilon {guarantee['epsilon']:.9g}{delta}; protects "
+            f"{guarantee['neighbours']}"
         )
     if exposure := answer["certificate"].get("exposure"):
         screen.print(f"exposure: {exposure['sentence']}")
@@ -196,8 +201,9 @@ def show_answer(
 
 
 def _good_for(kind: str, result: Mapping[str, Any], headline: str) -> str:
-    """What the interval in a job's sentence lets one say; empty where nothing is to be said. A sentence whose number is
-    the same says it: others of its words may follow from the problem, which the answer does not hold."""
+    """What the interval in a job's sentence lets one say; empty where nothing is to be said. A
+    sentence whose number is the same says it: others of its words may follow from the problem,
+    which the answer does not hold."""
     from discreet.problems.answers import headlines_of  # noqa: PLC0415 - the kinds, which most commands do not need
 
     try:
@@ -244,8 +250,10 @@ def show_rehearsal(result: Mapping[str, Any], out: Path | None) -> None:
     runs = [row["runs"] for row in result["rows"]] or [0]
     each = " to ".join(map(str, sorted({min(runs), max(runs)})))
     screen.print(
-        f"error: the distance to the answer at epsilon {result['reference_epsilon']:g}, of arrays in the mean, of the"
-        " middle run; 9 of 10: that of nine runs in ten; interval ±: half the width of the interval that results gave;"
+        f"error: the distance to the answer at epsilon {result['reference_epsilon']:g}, of arrays "
+        "in the mean, of the"
+        " middle run; 9 of 10: that of nine runs in ten; interval ±: half the width of the "
+        "interval that results gave;"
         f" noise: how many runs called themselves mostly noise. {each} runs each",
         highlight=False,
     )
@@ -259,11 +267,12 @@ def _said(text: str) -> Text:
 
 
 def show_jobs(found: Sequence[Mapping[str, Any]]) -> None:
-    """Under its id when it was made, under its kind its name, or that of its dataset, and below both what it answers.
-    What a simulation would cost is no price."""
+    """Under its id when it was made, under its kind its name, or that of its dataset, and below
+    both what it answers. What a simulation would cost is no price."""
     screen = Console()
     for number, job in enumerate(found):
-        # A table each, because what a job answers has a line of its own; as wide as the longest words.
+        # A table each, because what a job answers has a line of its own; as wide as the longest
+        # words.
         table = _narrow(*(column.copy() for column in JOB_COLUMNS))
         table.show_header = not number
         name = job.get("name") or job.get("dataset_name")
@@ -353,7 +362,8 @@ def show_source(one: Mapping[str, Any]) -> None:
     output = Console()
     output.print(
         _said(
-            f"{one['name']} ({one['id']}): {one['kind']}, blocks by {one['by']}, {one['mode']}, {cap}"
+            f"{one['name']} ({one['id']}): {one['kind']}, blocks by {one['by']}, {one['mode']}, "
+            f"{cap}"
         )
     )
     if one.get("blocks") is None:
@@ -373,7 +383,8 @@ def show_source(one: Mapping[str, Any]) -> None:
 def show_block(one: Mapping[str, Any]) -> None:
     Console().print(
         _said(
-            f"block {one['block']}, version {one['version']} ({one['dataset']}), on {one['account']}"
+            f"block {one['block']}, version {one['version']} ({one['dataset']}), on "
+            f"{one['account']}"
         )
     )
 
@@ -418,7 +429,8 @@ def show_budgets(budgets: Sequence[Mapping[str, Any]]) -> None:
     units = [budget["unit"] for budget in budgets if budget["scope"] == "data"]
     if len(set(units)) < len(units):
         output.print(
-            "Each cap holds for its own account. Who is in the data of two loses what both give away."
+            "Each cap holds for its own account. Who is in the data of two loses what both give "
+            "away."
         )
 
 
@@ -456,7 +468,8 @@ def show_session(found: Mapping[str, Any]) -> None:
     Console().print(table)
     if found.get("approve_by"):
         print(
-            f"waits until {found['approve_by']} for the signed roster; then the job fails, and nothing is charged"
+            f"waits until {found['approve_by']} for the signed roster; then the job fails, and "
+            "nothing is charged"
         )
 
 
@@ -471,7 +484,8 @@ def show_audit(rows: list[Any]) -> None:
 
 
 def show_networks(rows: Sequence[Any]) -> None:
-    """Differences to the published link flows: the largest in parts of the largest flow, all in parts of all flow."""
+    """Differences to the published link flows: the largest in parts of the largest flow, all in
+    parts of all flow."""
     table = Table("network", "status", "gap", "largest difference", "of all flow", "seconds", "MiB")
     for row in rows:
         figures = (row.gap, row.largest_difference, row.total_difference)

@@ -35,7 +35,8 @@ def create(
     public: Annotated[
         str,
         typer.Option(
-            help="What is published of each block: JSON text, or a file that holds it (docs/problems)"
+            help="What is published of each block: JSON text, or a file that holds it "
+            "(docs/problems)"
         ),
     ],
     by: Annotated[
@@ -73,7 +74,8 @@ def create(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a source. What it says of its blocks is for good; the same one again is the same source."""
+    """Make a source. What it says of its blocks is for good; the same one again is the same
+    source."""
     body: dict[str, Any] = {
         "name": name,
         "kind": kind,
@@ -112,7 +114,8 @@ def add(
     columns: Annotated[
         str | None,
         typer.Option(
-            help="What your columns are called: origin=from_zone,date=day,…; other columns stay here"
+            help="What your columns are called: origin=from_zone,date=day,…; other columns stay "
+            "here"
         ),
     ] = None,
     empty: Annotated[
@@ -124,7 +127,8 @@ def add(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Register a block. Of one that is there this is a later version, with its late records, on the same account."""
+    """Register a block. Of one that is there this is a later version, with its late records, on the
+    same account."""
     if (file is None) != empty:
         raise typer.BadParameter("a file with the block's records, or --empty", param_hint="FILE")
     if file is not None and file.suffix.lower() not in FORMATS:

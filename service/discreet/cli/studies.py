@@ -34,7 +34,8 @@ def audit(
     state: StateOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Attack every mechanism and every kind's whole release; a lower bound above the price is a fault. Exit 1 then."""
+    """Attack every mechanism and every kind's whole release; a lower bound above the price is a
+    fault. Exit 1 then."""
     from discreet.private_files import private_folder  # noqa: PLC0415
     from discreet.usecases import audits  # noqa: PLC0415
 
@@ -73,7 +74,8 @@ def reproduce(
     ] = 1,
     as_json: JsonFlag = False,
 ) -> None:
-    """The papers' figures: as printed, as their methods truly give them, and ours at the same guarantee."""
+    """The papers' figures: as printed, as their methods truly give them, and ours at the same
+    guarantee."""
     from discreet import reproduce as studies  # noqa: PLC0415
 
     if papers and papers[0] == "networks":
@@ -189,7 +191,8 @@ def convert_openadr(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write to this file")] = None,
 ) -> None:
-    """Events of OpenADR 3, as `price`, `event` and `limits` of a demand response; with --job the whole job."""
+    """Events of OpenADR 3, as `price`, `event` and `limits` of a demand response; with --job the
+    whole job."""
     from discreet_client.openadr import fields_of_events  # noqa: PLC0415 - loads NumPy
     from discreet_client.tables import TableError  # noqa: PLC0415
 

@@ -1,4 +1,5 @@
-"""What a command asks: the body in its file with what was said beside it, its submission, its charges."""
+"""What a command asks: the body in its file with what was said beside it, its submission, its
+charges."""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ def asked(
     *,
     name: str | None = None,
 ) -> dict[str, Any]:
-    """The body in the file; of epsilon, preset and accuracy the one that is given takes the place of what it says, and
-    so does a name."""
+    """The body in the file; of epsilon, preset and accuracy the one that is given takes the place
+    of what it says, and so does a name."""
     from discreet_client.calls import job_body  # noqa: PLC0415
 
     body: dict[str, Any] = {**read_body(file), **({} if name is None else {"name": name})}

@@ -1,4 +1,5 @@
-"""A job as its pages show it: what was asked, its result if the viewer may see it, and what that says of itself."""
+"""A job as its pages show it: what was asked, its result if the viewer may see it, and what that
+says of itself."""
 
 from __future__ import annotations
 
@@ -29,15 +30,18 @@ NOT_WHAT_WAS_PUBLISHED = ("result_altered", "object_altered", "signing_key_unkno
 """Codes of a stored result that does not stand under its certificate."""
 
 MOST_BUDGETS = 3
-"""Of a job: a dataset's, and caps of its tenant and principal. Beyond it they are those of agents."""
+"""Of a job: a dataset's, and caps of its tenant and principal. Beyond it they are those of
+agents."""
 
 Told = tuple[str, str, bool]
-"""What a result says of the uncertainty of a field: the field, that in words, and whether it is a number alone."""
+"""What a result says of the uncertainty of a field: the field, that in words, and whether it is a
+number alone."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A job, and its result with all that is said of it where there is one that the viewer may see."""
+    """A job, and its result with all that is said of it where there is one that the viewer may
+    see."""
 
     row: Mapping[str, Any]
     job: dict[str, Any]
@@ -54,7 +58,8 @@ class Answer:
     left: list[dict[str, Any]]
     """The budgets that it was charged to, as they are now."""
     zone_names: list[str]
-    """What zones are called whose paths can be looked up; none where by their numbers, or where there are no such."""
+    """What zones are called whose paths can be looked up; none where by their numbers, or where
+    there are no such."""
 
     @property
     def mostly_noise(self) -> bool:

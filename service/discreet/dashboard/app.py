@@ -34,9 +34,12 @@ from discreet.dashboard.routes import (
 
 NEXT_STEPS = {
     401: "Log in and try again.",
-    403: "Ask an owner of your tenant for a key whose role may do this, or go back to what you can see.",
-    404: "Check the address. What belongs to another tenant, or was never there, looks the same from here.",
-    409: "Look at the present state of the object, then decide again. Nothing was charged by this request.",
+    403: "Ask an owner of your tenant for a key whose role may do this, or go back to what you can "
+    "see.",
+    404: "Check the address. What belongs to another tenant, or was never there, looks the same "
+    "from here.",
+    409: "Look at the present state of the object, then decide again. Nothing was charged by this "
+    "request.",
     413: "Send less, or ask whoever runs this server to raise the limit.",
     422: "Correct what is named and send it again. Nothing was charged.",
     429: "Wait a moment, then load the page again.",
@@ -81,7 +84,8 @@ def install(app: FastAPI) -> None:
 
 
 def _for_people(handler: Callable[..., Any]) -> Callable[..., Any]:
-    """The same refusal, as a page where a page was asked for. What it says is decided by the API's table alone."""
+    """The same refusal, as a page where a page was asked for. What it says is decided by the API's
+    table alone."""
 
     async def shown(request: Request, error: Exception) -> Response:
         made = handler(request, error)

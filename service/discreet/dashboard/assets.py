@@ -1,4 +1,5 @@
-"""The files of `static/`, read once, named by their content so that browsers may keep them for ever."""
+"""The files of `static/`, read once, named by their content so that browsers may keep them for
+ever."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ def address(name: str) -> str:
 
 
 def answer(request: Request, asset: Asset) -> Response:
-    """The file: kept for ever under the address with its version, asked for again under any other."""
+    """The file: kept for ever under the address with its version, asked for again under any
+    other."""
     fresh = request.query_params.get("v") == asset.version
     headers = {
         "Cache-Control": "public, max-age=31536000, immutable" if fresh else "no-cache",

@@ -15,8 +15,8 @@ from discreet.web import bodies
 MAX_FIELDS = 200
 FORM_BYTES = 4 << 20
 LARGE = ("/jobs/new", "/jobs/new/price", "/datasets/new", "/datasets/content")
-"""Pages whose forms hold a problem or a content, of at most so many bytes: more than people type. What is larger comes
-as a file, or by the API."""
+"""Pages whose forms hold a problem or a content, of at most so many bytes: more than people type.
+What is larger comes as a file, or by the API."""
 SMALL_BYTES = 1 << 16
 """For all other forms, which are read where they come."""
 PIECE_BYTES = 1 << 16
@@ -44,7 +44,8 @@ async def read(request: Request) -> Form:
 
 
 def parsed(body: bytes) -> Form:
-    """The fields of a form as `urllib.parse.parse_qsl` reads it, strictly, and in memory of a few times the body."""
+    """The fields of a form as `urllib.parse.parse_qsl` reads it, strictly, and in memory of a few
+    times the body."""
     fields = [field.partition(b"=") for field in body.split(b"&", MAX_FIELDS)] if body else []
     if len(fields) > MAX_FIELDS or not all(equals for _, equals, _ in fields) or not _is_text(body):
         raise InvalidInput("this is not a form", code="invalid_form")
@@ -88,12 +89,14 @@ def filled(form: Form, name: str) -> str | None:
 
 
 def cap(form: Form) -> dict[str, object]:
-    """The fields `epsilon` and `delta` as a cap; what is no number is left for the model to refuse."""
+    """The fields `epsilon` and `delta` as a cap; what is no number is left for the model to
+    refuse."""
     return {"epsilon": number(form, "epsilon"), "delta": number(form, "delta", "0")}
 
 
 def number(form: Form, name: str, default: str = "") -> object:
-    """A field as a body of the API would carry it, with all digits that were typed; the text when it is no number."""
+    """A field as a body of the API would carry it, with all digits that were typed; the text when
+    it is no number."""
     text = filled(form, name) or default
     try:
         value = Decimal(text[:LONGEST_NUMBER])

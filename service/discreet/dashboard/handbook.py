@@ -1,7 +1,8 @@
-"""The documentation as pages: the text of `docs/`, in the wheel or at the top of a source tree, read without network.
+"""The documentation as pages: the text of `docs/`, in the wheel or at the top of a source tree,
+read without network.
 
-There is one copy of the text. Links lead to other pages here; what is not served, such as a file of the repository, is
-named instead. Comments and raw HTML of the text are not passed through.
+There is one copy of the text. Links lead to other pages here; what is not served, such as a file of
+the repository, is named instead. Comments and raw HTML of the text are not passed through.
 """
 
 from __future__ import annotations
@@ -107,7 +108,8 @@ def picture(name: str) -> assets.Asset:
 
 
 def anchor(title: str) -> str:
-    """The anchor of a heading, as the site of the documentation makes it, so that links hold in both."""
+    """The anchor of a heading, as the site of the documentation makes it, so that links hold in
+    both."""
     plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode()
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
 
@@ -170,7 +172,8 @@ def _resolve(tokens: Sequence[Token], base: str) -> list[Token]:
 
 
 def _size(data: bytes) -> dict[str, str | int | float]:
-    """Width and height of a PNG, so that nothing below it moves when it comes; others are asked for at once."""
+    """Width and height of a PNG, so that nothing below it moves when it comes; others are asked for
+    at once."""
     if not data.startswith(b"\x89PNG"):
         return {}
     width, height = struct.unpack(">II", data[16:24])
@@ -209,7 +212,8 @@ def _raw(
     options: OptionsDict,
     environment: EnvType,
 ) -> str:
-    """Comments are for whoever keeps the text; whatever else looks like HTML is shown as it is written."""
+    """Comments are for whoever keeps the text; whatever else looks like HTML is shown as it is
+    written."""
     return str(escape(re.sub(r"<!--.*?-->\n?", "", tokens[place].content, flags=re.DOTALL)))
 
 

@@ -19,7 +19,8 @@ BEGINNING = r"(?<![^\W_])"
 
 @dataclass(frozen=True)
 class Found:
-    """A section, and its text around the first word: pieces, each with whether it is one of the words."""
+    """A section, and its text around the first word: pieces, each with whether it is one of the
+    words."""
 
     address: str
     page: str
@@ -28,7 +29,8 @@ class Found:
 
 
 def search(asked: str) -> list[Found]:
-    """The sections of all pages that have every word asked for, as a word or as the beginning of one."""
+    """The sections of all pages that have every word asked for, as a word or as the beginning of
+    one."""
     words = [
         re.compile(f"{BEGINNING}{re.escape(word)}", re.IGNORECASE)
         for word in asked.split()[:MOST_WORDS]

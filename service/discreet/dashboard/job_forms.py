@@ -1,4 +1,5 @@
-"""What a browser makes the form of a job from: the kind's published schema, and what its fields are chosen from."""
+"""What a browser makes the form of a job from: the kind's published schema, and what its fields are
+chosen from."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from discreet.problems.numbers import PRESETS, Privacy
 from discreet.usecases.requests import JobRequest
 
 OWN_CONTROLS = ("problem", "privacy")
-"""Parts of a job's body that are not drawn from the schema of the whole: one has the kind's, one its own controls."""
+"""Parts of a job's body that are not drawn from the schema of the whole: one has the kind's, one
+its own controls."""
 MOST_JOBS = 20
 """Of whose problems a part may be taken."""
 MOST_STORED = 200
@@ -44,9 +46,10 @@ def choices(
     fixed: Sequence[str] = (),
     sources: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """What the form offers beside the schema, and what was wrong with which field, as JSON text. `stored`: public
-    objects by the field that may name one; `fixed`: fields that may not be changed, which have none in the form;
-    `sources`: those of the kind, each with its `blocks` that can be read, in their order."""
+    """What the form offers beside the schema, and what was wrong with which field, as JSON text.
+    `stored`: public objects by the field that may name one; `fixed`: fields that may not be
+    changed, which have none in the form; `sources`: those of the kind, each with its `blocks` that
+    can be read, in their order."""
     issues = refused.issues if isinstance(refused, InvalidInput) else []
     return json.dumps(
         {

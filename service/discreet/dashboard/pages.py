@@ -33,14 +33,16 @@ THEME_COOKIE = "discreet_theme"
 API_PATHS = ("/v1", "/docs", "/openapi.json", "/metrics", "/healthz", "/readyz")
 
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'{images}; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'{images}; connect-src "
+    "'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "same-origin",  # with `no-referrer` browsers send `Origin: null` with our own forms
+    # with `no-referrer` browsers send `Origin: null` with our own forms
+    "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
 }
 
@@ -72,8 +74,8 @@ def render(
 
 
 def policy(*, charts: bool) -> str:
-    """The Content-Security-Policy. Where charts are drawn, plotly.js puts the shades of a matrix in as a `data:` image;
-    what else it would need, `static/charts.js` makes unnecessary."""
+    """The Content-Security-Policy. Where charts are drawn, plotly.js puts the shades of a matrix in
+    as a `data:` image; what else it would need, `static/charts.js` makes unnecessary."""
     return POLICY.format(images=" data:" if charts else "")
 
 
@@ -88,7 +90,8 @@ def theme_of(request: Request) -> str:
 
 
 def wants_page(request: Request) -> bool:
-    """True unless the API was asked, or a script that says what it can read: those get problem documents."""
+    """True unless the API was asked, or a script that says what it can read: those get problem
+    documents."""
     path = request.url.path
     of_api = any(path == known or path.startswith(f"{known}/") for known in API_PATHS)
     accepted = request.headers.get("accept", "")
@@ -97,7 +100,7 @@ def wants_page(request: Request) -> bool:
     )
 
 
-# Filters ------------------------------------------------------------------------------------------------------------
+# Filters ------------------------------------------------------------------------------------------
 
 
 def moment(value: datetime | str | None) -> Markup:

@@ -19,7 +19,8 @@ def token(at: datetime | str, name: str, number: int = 0) -> str:
 
 
 def entry_place(text: str | None) -> tuple[datetime, str, int] | None:
-    """Time, id and number of the row before the page; InvalidInput for what `token` has not made."""
+    """Time, id and number of the row before the page; InvalidInput for what `token` has not
+    made."""
     if text is None:
         return None
     try:

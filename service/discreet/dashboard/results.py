@@ -1,7 +1,8 @@
-"""Results that draw themselves: charts as JSON, paths of one pair of zones, downloads, and plotly.js itself.
+"""Results that draw themselves: charts as JSON, paths of one pair of zones, downloads, and
+plotly.js itself.
 
-plotly.js comes from the installed plotly package and is asked for by `static/charts.js` alone, on pages where a chart
-comes into view.
+plotly.js comes from the installed plotly package and is asked for by `static/charts.js` alone, on
+pages where a chart comes into view.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ router = APIRouter(include_in_schema=False)
 
 
 async def charts_of(services: Services, viewer: Viewer, row: Mapping[str, Any]) -> list[Chart]:
-    """Every chart of a job's page: who is in its session, and its result if there is one that this viewer may see."""
+    """Every chart of a job's page: who is in its session, and its result if there is one that this
+    viewer may see."""
     charts: list[Chart] = []
     if is_session(row["problem"]) and (session := await _session(services, viewer, row)).table.rows:
         charts.append(session)
@@ -84,7 +86,7 @@ async def show_chart(
     raise NotFound("there is no such chart")
 
 
-# The policy of one pair of zones ------------------------------------------------------------------------------------
+# The policy of one pair of zones ------------------------------------------------------------------
 
 
 @router.get("/jobs/{job_id}/policy")
@@ -97,7 +99,8 @@ async def show_policy(
     destination: Annotated[int | None, Query(ge=1)] = None,
     part: str = "",
 ) -> Response:
-    """The paths of one pair with their shares: a page, or with `part=answer` what a script puts into one."""
+    """The paths of one pair with their shares: a page, or with `part=answer` what a script puts
+    into one."""
     found = await drawn(services, viewer.principal, job_id)
     if not has_pairs(found.row["kind"]):
         raise NotFound("this kind of result has no paths")
@@ -129,7 +132,8 @@ async def show_policy(
 
 
 def zone_names(problem: dict[str, Any], result: dict[str, Any]) -> list[str]:
-    """What zones are called between which a result has paths; none where they have numbers alone, or there are none."""
+    """What zones are called between which a result has paths; none where they have numbers alone,
+    or there are none."""
     if not has_pairs(problem["kind"]):
         return []
     names: list[str] | None = charts_module(problem["kind"]).zone_names(problem, result)
@@ -144,7 +148,8 @@ def has_pairs(kind: str) -> bool:
 async def _paths(
     services: Services, viewer: Viewer, found: Drawn, origin: int, destination: int
 ) -> list[dict[str, Any]]:
-    """The paths of a pair, largest share first. InvalidInput for a pair that the policy does not have."""
+    """The paths of a pair, largest share first. InvalidInput for a pair that the policy does not
+    have."""
     if origin == destination:
         raise InvalidInput(
             "origin and destination are the same zone: nothing to route", pointer="/destination"
@@ -186,7 +191,7 @@ def _pair_map(found: Drawn, paths: Sequence[dict[str, Any]]) -> Chart:
     return chart
 
 
-# Downloads ----------------------------------------------------------------------------------------------------------
+# Downloads ----------------------------------------------------------------------------------------
 
 
 @router.get("/jobs/{job_id}/result.json")
@@ -216,7 +221,7 @@ def _download(name: str) -> dict[str, str]:
     return {**HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
 
 
-# plotly.js ----------------------------------------------------------------------------------------------------------
+# plotly.js ----------------------------------------------------------------------------------------
 
 
 @cache

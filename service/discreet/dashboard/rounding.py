@@ -1,6 +1,7 @@
 """Privacy figures as people read them: four digits, and never rounded in the spender's favour.
 
-What is spent, reserved or asked for is rounded up; what remains, and the largest request, down. Caps are shown exactly.
+What is spent, reserved or asked for is rounded up; what remains, and the largest request, down.
+Caps are shown exactly.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Who looks at a page: the session cookie, and what every form must prove.
 
-A POST passes when its `Origin` is this server, the session's cookie came with it (SameSite=Strict), and it carries the
-form token of that cookie. `viewer` checks all three, so a route that takes a viewer cannot forget one.
+A POST passes when its `Origin` is this server, the session's cookie came with it (SameSite=Strict),
+and it carries the form token of that cookie. `viewer` checks all three, so a route that takes a
+viewer cannot forget one.
 """
 
 from __future__ import annotations
@@ -65,9 +66,11 @@ def _services(request: Request) -> Services:
 
 
 async def viewer(request: Request) -> Viewer:
-    """Who is logged in, with this request counted against the quota of the key that the session came from.
+    """Who is logged in, with this request counted against the quota of the key that the session
+    came from.
 
-    Unauthenticated when nobody is, TooManyRequests, and Forbidden for a POST that no form of ours has sent.
+    Unauthenticated when nobody is, TooManyRequests, and Forbidden for a POST that no form of ours
+    has sent.
     """
     cookie = cookies.read(request, SESSION_COOKIE)
     login = await logins.find(_services(request), cookie) if cookie else None
@@ -94,15 +97,16 @@ async def visitor(request: Request) -> Viewer | None:
 
 
 async def is_logged_in(request: Request) -> bool:
-    """Whether the session still counts: asked by streams, which outlive the look at the beginning."""
+    """Whether the session still counts: asked by streams, which outlive the look at the
+    beginning."""
     return await logins.find(_services(request), cookies.read(request, SESSION_COOKIE)) is not None
 
 
 async def check_form(request: Request, expected: str) -> None:
     """Forbidden unless the request came from a page of this server and of this session.
 
-    The token comes in the header of a script, or else in the form. In the address it comes only with a multipart
-    upload, whose body is streamed and not read here.
+    The token comes in the header of a script, or else in the form. In the address it comes only
+    with a multipart upload, whose body is streamed and not read here.
     """
     if not is_own_origin(request):
         raise Forbidden("this form was sent from another site", code="foreign_origin")
@@ -119,21 +123,26 @@ async def check_form(request: Request, expected: str) -> None:
 
 
 def is_own_origin(request: Request) -> bool:
-    """Every browser says where a POST comes from; a proxy may end TLS, so that only the host is compared."""
+    """Every browser says where a POST comes from; a proxy may end TLS, so that only the host is
+    compared."""
     origin = request.headers.get("origin", "")
     return bool(origin) and urlsplit(origin).netloc == request.headers.get("host", "")
 
 
 def visitor_token(request: Request) -> tuple[str, str]:
-    """The cookie of somebody who is not logged in, made when there is none, and the token of the login form."""
+    """The cookie of somebody who is not logged in, made when there is none, and the token of the
+    login form."""
     cookie = cookies.read(request, VISITOR_COOKIE) or secrets.token_urlsafe(16)
     return cookie, logins.form_token(_services(request), cookie)
 
 
 async def check_visitor(request: Request) -> None:
-    """The same check as `viewer` makes, for the login form: nobody is logged in by a form of another site."""
+    """The same check as `viewer` makes, for the login form: nobody is logged in by a form of
+    another site."""
     cookie = cookies.read(request, VISITOR_COOKIE)
-    if not cookie:  # a browser that sent no Sec-Fetch-Site with the page got a plain one; `Origin` guards the form too
+    # a browser that sent no Sec-Fetch-Site with the page got a plain one; `Origin` guards the form
+    # too
+    if not cookie:
         cookie = request.cookies.get(VISITOR_COOKIE, "")
     await check_form(request, logins.form_token(_services(request), cookie))
 

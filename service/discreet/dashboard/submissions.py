@@ -1,4 +1,5 @@
-"""Jobs as people write them in a form: an example of each kind, the price first, then the submission."""
+"""Jobs as people write them in a form: an example of each kind, the price first, then the
+submission."""
 
 from __future__ import annotations
 
@@ -48,9 +49,10 @@ async def example_on(
     largest: float,
     data: Mapping[str, Any] | None = None,
 ) -> tuple[str, list[str]]:
-    """An example that fits the public part of a registered dataset, with stored objects where some do, and what these
-    are called; it asks for no more than half of the largest epsilon that still passes. `data`: what names the data in
-    the problem where that is not the dataset's id, as blocks of a source."""
+    """An example that fits the public part of a registered dataset, with stored objects where some
+    do, and what these are called; it asks for no more than half of the largest epsilon that still
+    passes. `data`: what names the data in the problem where that is not the dataset's id, as blocks
+    of a source."""
     kind = KINDS[dataset["kind"]]
     stored = {
         field: await objects.page(services, principal, model, None, MOST_STORED)
@@ -78,8 +80,8 @@ async def example_on(
 
 
 async def _planned(services: Services, principal: Principal, body: Mapping[str, Any]) -> bool:
-    """Whether a plan can be made of a job: a stored network may lack a road between two zones. What was planned is
-    kept, so that the page's own question after its price costs no second plan."""
+    """Whether a plan can be made of a job: a stored network may lack a road between two zones. What
+    was planned is kept, so that the page's own question after its price costs no second plan."""
     try:
         asked = await anyio.to_thread.run_sync(bodies.validate, _REQUEST, body)
         await services.planner.plan(
@@ -112,7 +114,8 @@ def around_text(problem: Mapping[str, Any], job_id: str) -> str:
 
 
 def tells_figures(kind: str, certificate: Mapping[str, Any] | None) -> bool:
-    """Whether others can be planned and rehearsed around what a job of this kind has released itself."""
+    """Whether others can be planned and rehearsed around what a job of this kind has released
+    itself."""
     released = certificate is not None and "release_digest" in certificate
     return released and kind in DATASETS and KINDS[kind].profile is not Problem.profile
 
@@ -141,7 +144,8 @@ def as_text(value: Any, indent: int = 0) -> str:
 
 
 async def shown(value: Any) -> str:
-    """`as_text` in a thread: a problem may have a hundred thousand links, and other requests do not wait for them."""
+    """`as_text` in a thread: a problem may have a hundred thousand links, and other requests do not
+    wait for them."""
     return await anyio.to_thread.run_sync(as_text, value)
 
 
@@ -158,7 +162,8 @@ async def read(text: str) -> JobRequest:
 
 
 def fingerprint(text: str) -> str:
-    """Tells whether a text is the one that was priced; forms send ends of lines as CR and LF, scripts as they are."""
+    """Tells whether a text is the one that was priced; forms send ends of lines as CR and LF,
+    scripts as they are."""
     return hashlib.sha256(text.replace("\r\n", "\n").encode()).hexdigest()
 
 

@@ -1,4 +1,5 @@
-"""A ledger entry and its mechanism events in sentences for a privacy officer. Figures come from the entry alone."""
+"""A ledger entry and its mechanism events in sentences for a privacy officer. Figures come from the
+entry alone."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def iterations(name: str) -> str:
 
 
 def who(actor: str) -> str:
-    """Who made an entry, for tables: agents are known by 64 digits of a fingerprint, of which the first do."""
+    """Who made an entry, for tables: agents are known by 64 digits of a fingerprint, of which the
+    first do."""
     if len(actor) == FINGERPRINT_DIGITS and set(actor) <= set("0123456789abcdef"):
         return f"agent {actor[:12]}…"
     return actor if len(actor) <= MOST_LETTERS else f"{actor[:MOST_LETTERS]}…"
@@ -85,13 +87,15 @@ def event(one: Mapping[str, Any]) -> list[str]:
             else ""
         )
         said.append(
-            f"Such a difference can change what is published by at most {rounding.up(one['sensitivity'])},"
+            "Such a difference can change what is published by at most "
+            f"{rounding.up(one['sensitivity'])},"
             f" {NORMS.get(one['norm'], one['norm'])}; the noise is measured against that{times}."
         )
     sampling = one.get("sampling")
     if sampling is not None and sampling["scheme"] == "poisson":
         said.append(
-            f"Each step uses a unit with probability {rounding.up(sampling['probability'])}, at random."
+            f"Each step uses a unit with probability {rounding.up(sampling['probability'])}, at "
+            "random."
         )
     elif sampling is not None:
         said.append(f"Each step uses one unit of {sampling['population']}, drawn at random.")

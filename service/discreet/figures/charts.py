@@ -1,4 +1,5 @@
-"""A chart with its words: what a page shows of a result, drawn where scripts run and as a table where they do not."""
+"""A chart with its words: what a page shows of a result, drawn where scripts run and as a table
+where they do not."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ class Table:
 
 @dataclass(frozen=True)
 class Chart:
-    """One picture. `name`: in addresses, lower case; `caption`: what one sees and what noise does to it."""
+    """One picture. `name`: in addresses, lower case; `caption`: what one sees and what noise does
+    to it."""
 
     name: str
     title: str
@@ -65,8 +67,8 @@ class Chart:
         }
 
     def standalone(self) -> Figure:
-        """The figure as plotly draws it without a page around it: on white, with its title, and with a slider where
-        it has frames. On a page these are the page's."""
+        """The figure as plotly draws it without a page around it: on white, with its title, and
+        with a slider where it has frames. On a page these are the page's."""
         drawn: Figure = _on_white(self.figure)
         layout = drawn["layout"]
         layout |= {
@@ -133,14 +135,18 @@ def noise_of(plan: dict[str, Any]) -> str:
     for one in plan.get("noise", ()):  # the first says enough: others differ in scale alone
         kind = distribution(one["distribution"])
         deviation = f"{one['standard_deviation']:.3g}"
-        return f" What was released has {kind} noise of standard deviation {deviation} on {one['quantity']}."
+        return (
+            f" What was released has {kind} noise of standard deviation {deviation} on "
+            f"{one['quantity']}."
+        )
     return ""
 
 
 def interval_of(
     result: Mapping[str, Any], field: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """Lower and upper ends of a field's interval, NaN where one number has none; None where the field has none."""
+    """Lower and upper ends of a field's interval, NaN where one number has none; None where the
+    field has none."""
     ends = result.get("uncertainty", {}).get("values", {}).get(field)
     if ends is None:
         return None
@@ -187,7 +193,8 @@ class Blocks:
 
 
 def largest(matrix: ArrayLike, first: int = 0) -> list[tuple[int, int, float]]:
-    """(row, column, entry) of the largest positive entries, largest first; as many as a table may have, and one."""
+    """(row, column, entry) of the largest positive entries, largest first; as many as a table may
+    have, and one."""
     array = np.asarray(matrix, dtype=np.float64)
     order = np.argsort(-array, axis=None, kind="stable")
     rows, columns = np.unravel_index(order[array.ravel()[order] > 0], array.shape)

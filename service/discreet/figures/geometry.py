@@ -1,4 +1,5 @@
-"""Where the nodes of a network stand in a drawing, and the outlines of its links. Knows no drawing library."""
+"""Where the nodes of a network stand in a drawing, and the outlines of its links. Knows no drawing
+library."""
 
 from __future__ import annotations
 
@@ -25,11 +26,13 @@ STRESS_NODES = 600
 
 
 def layout(network: Network) -> Floats:
-    """Coordinates float64[nodes, 2] that put nodes as far apart as the links between them are many; deterministic.
+    """Coordinates float64[nodes, 2] that put nodes as far apart as the links between them are many;
+    deterministic.
 
-    Pivot multidimensional scaling (Brandes, Pich, "Eigensolver methods for progressive multidimensional scaling of
-    large data", GD 2006), refined by stress majorization (Gansner, Koren, North, "Graph drawing by stress
-    majorization", GD 2004) where the network is small enough.
+    Pivot multidimensional scaling (Brandes, Pich, "Eigensolver methods for progressive
+    multidimensional scaling of large data", GD 2006), refined by stress majorization (Gansner,
+    Koren, North, "Graph drawing by stress majorization", GD 2004) where the network is small
+    enough.
     """
     nodes = network.nodes
     if nodes < 3:
@@ -62,7 +65,8 @@ def layout(network: Network) -> Floats:
 
 
 def _stress_majorized(where: Floats, joined: Any, apart: float) -> Floats:
-    """Minimize `sum_{i<j} d_ij^{-2} (|x_i - x_j| - d_ij)^2` from `where`, d the distances in links."""
+    """Minimize `sum_{i<j} d_ij^{-2} (|x_i - x_j| - d_ij)^2` from `where`, d the distances in
+    links."""
     distances = dijkstra(joined, directed=False, unweighted=True)
     distances[~np.isfinite(distances)] = apart
     np.fill_diagonal(distances, 1.0)
@@ -80,7 +84,8 @@ def _stress_majorized(where: Floats, joined: Any, apart: float) -> Floats:
 
 
 def _principal(where: Floats) -> Floats:
-    """Centred, the longest extent along x, and of the two mirror images of each axis always the same."""
+    """Centred, the longest extent along x, and of the two mirror images of each axis always the
+    same."""
     where = where - where.mean(axis=0)
     where = where @ np.linalg.svd(where, full_matrices=False)[2].T
     far = where[np.abs(where).argmax(axis=0), [0, 1]]
@@ -88,7 +93,8 @@ def _principal(where: Floats) -> Floats:
 
 
 def inches(where: Floats) -> Floats:
-    """In inches on the map, so that a unit of the axes is an inch of the picture; the origin at the lower left."""
+    """In inches on the map, so that a unit of the axes is an inch of the picture; the origin at the
+    lower left."""
     extent = float(np.ptp(where, axis=0).max())
     scaled: Floats = (where - where.min(axis=0)) * (MAP_INCHES / extent if extent > 0 else 1.0)
     return scaled
@@ -106,7 +112,8 @@ def zone_radius(where: Floats, network: Network) -> float:
 
 
 def beside(network: Network, widths: Floats) -> Floats:
-    """float64[m]: how far from the line between its nodes a link begins; parallel links lie side by side."""
+    """float64[m]: how far from the line between its nodes a link begins; parallel links lie side by
+    side."""
     taken: dict[tuple[int, int], float] = {}
     inner = np.empty(network.tail.size)
     for link, ends in enumerate(zip(network.tail.tolist(), network.head.tolist(), strict=True)):
@@ -118,7 +125,8 @@ def beside(network: Network, widths: Floats) -> Floats:
 def half_arrows(
     where: Floats, tail: Ints, head: Ints, widths: Floats, inner: Floats, radius: Floats
 ) -> Floats:
-    """float64[m, 4, 2]: polygons on the right of the lines from tail to head, pointed where they enter the head."""
+    """float64[m, 4, 2]: polygons on the right of the lines from tail to head, pointed where they
+    enter the head."""
     along = where[head] - where[tail]
     length = np.hypot(along[:, 0], along[:, 1])
     along = along / np.maximum(length, 1e-9)[:, None]

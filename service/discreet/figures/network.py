@@ -49,13 +49,13 @@ def draw_link_flows(
 ) -> None:
     """Draw the network as a picture file: .png, .svg or .pdf.
 
-    `link_flows`: float64[m], >= 0, in the unit of the capacities. Every link is half an arrow on the right of the line
-    from tail to head, as wide as its flow and coloured by flow / capacity: darkest is 150 % or more, in every
-    picture. Links without flow are hairlines. Zones are circles with their numbers, or
-    what `names` (one a node) calls them; other nodes dots. `coordinates`:
-    float64[nodes, 2], any unit, x to the right and y upward; without them a layout of the network by distances in
-    links, always the same. Raises InvalidInput where a length does not fit, a figure is not finite or negative, or the
-    file has another format.
+    `link_flows`: float64[m], >= 0, in the unit of the capacities. Every link is half an arrow on
+    the right of the line from tail to head, as wide as its flow and coloured by flow / capacity:
+    darkest is 150 % or more, in every picture. Links without flow are hairlines. Zones are circles
+    with their numbers, or what `names` (one a node) calls them; other nodes dots. `coordinates`:
+    float64[nodes, 2], any unit, x to the right and y upward; without them a layout of the network
+    by distances in links, always the same. Raises InvalidInput where a length does not fit, a
+    figure is not finite or negative, or the file has another format.
     """
     flow = np.asarray(link_flows, dtype=np.float64)
     if flow.shape != network.tail.shape:

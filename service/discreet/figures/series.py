@@ -1,7 +1,8 @@
 """Charts that several kinds share: multipliers step by step, and the slack of constraints.
 
-All charts are plotly's figures as plain dictionaries, each with a caption and a table. Only what was released is drawn.
-Where the dataset is public (`mode: simulation`) the truth is drawn beside it, and named so.
+All charts are plotly's figures as plain dictionaries, each with a caption and a table. Only what
+was released is drawn. Where the dataset is public (`mode: simulation`) the truth is drawn beside
+it, and named so.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ MAX_POINTS = 5000
 def convergence(
     steps: Sequence[int], path: Floats, constraints: Sequence[str], caption: str
 ) -> Chart:
-    """Multipliers float64[points, m] of constraints that have texts; of many those that ever are largest."""
+    """Multipliers float64[points, m] of constraints that have texts; of many those that ever are
+    largest."""
     chosen = np.sort(np.argsort(-path.max(axis=0), kind="stable")[:MAX_CURVES])
     more = (
         ""
@@ -63,7 +65,8 @@ def _constraint(number: int, text: str) -> str:
 
 
 def mean_noise(plan: dict[str, Any], constraints: int) -> Floats | None:
-    """Twice the deviation of the noise in the mean of a constraint's values, over the second half of the steps."""
+    """Twice the deviation of the noise in the mean of a constraint's values, over the second half
+    of the steps."""
     told = {one["quantity"]: one["standard_deviation"] for one in plan.get("noise", ())}
     steps = plan.get("iterations", {}).get("steps", 0)
     if not told or not steps:
@@ -99,9 +102,8 @@ def slack(
     return Chart(
         name="slack",
         title="Slack of the constraints",
-        caption="What is left of each constraint: 0 or more when it holds, below 0 by how much it is violated."
-        + noise
-        + few,
+        caption="What is left of each constraint: 0 or more when it holds, below 0 by how much it "
+        "is violated." + noise + few,
         figure=figure([trace], x="constraint", y="slack", height=320, xaxis={"type": "category"}),
         table=Table.of(columns, rows),
     )

@@ -32,7 +32,8 @@ class Triangle:
 def draw_simplexes(
     panels: Sequence[Triangle], path: Path, *, corners: Sequence[str], columns: int = 2
 ) -> None:
-    """Draw triangles side by side as a picture file: .png, .svg or .pdf. `corners`: the names of the three.
+    """Draw triangles side by side as a picture file: .png, .svg or .pdf. `corners`: the names of
+    the three.
 
     Raises InvalidInput for points that are negative, not finite or all 0, and other formats.
     """

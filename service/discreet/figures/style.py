@@ -17,7 +17,8 @@ FORMATS = (".png", ".svg", ".pdf")
 DOTS_PER_INCH = 160
 INK, QUIET = "#1f2933", "#7b8794"
 PAPER = "paper-colour"
-"""What takes the colour of the ground: charts.js and `Chart.standalone` put it in; no word of plotly, as `paper` is."""
+"""What takes the colour of the ground: charts.js and `Chart.standalone` put it in; no word of
+plotly, as `paper` is."""
 LINES = ("#2f6f9f", "#d62a4a", "#43307a", "#3d8f5f", "#b7791f", "#7b8794")
 """Colours of curves, in their order; told apart with the common colour blindnesses too."""
 
@@ -34,7 +35,8 @@ _STAMP: ContextVar[str] = ContextVar("stamp", default="")
 
 @contextmanager
 def stamped(text: str) -> Iterator[None]:
-    """Pictures that are saved meanwhile have this across them: what goes out alone must say itself what it is worth."""
+    """Pictures that are saved meanwhile have this across them: what goes out alone must say itself
+    what it is worth."""
     token = _STAMP.set(text)
     try:
         yield
@@ -60,10 +62,11 @@ def save(figure: Figure, path: Path, kind: str) -> None:
 
 
 LOADS = ("#b8d8e6", "#8db4da", "#728dca", "#7f5fc7", "#8c3993", "#7d1762", "#4c062f")
-"""From an empty link to the fullest one: each is darker than the one before, so that no eye needs their hue."""
+"""From an empty link to the fullest one: each is darker than the one before, so that no eye needs
+their hue."""
 LOAD_STEP = 0.25
-"""Of capacity, from one of them to the next: the same in all maps, so that two of them side by side compare. The last
-stands for all from 150 % on."""
+"""Of capacity, from one of them to the next: the same in all maps, so that two of them side by side
+compare. The last stands for all from 150 % on."""
 SHADES = ("#f4f7fa", "#c9dcea", "#8fb6d4", "#4a88b7", "#1f5a8a", "#0b2f52")
 """From nothing to much of one quantity: lightness alone tells them apart."""
 

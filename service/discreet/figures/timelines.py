@@ -15,15 +15,17 @@ MAX_MOMENTS = 1000
 """Of more entries of an account so many are drawn, evenly spread; their sums stay exact."""
 
 
-# Sessions -----------------------------------------------------------------------------------------------------------
+# Sessions -----------------------------------------------------------------------------------------
 
 
 def session_chart(
     session: Mapping[str, Any], job: Mapping[str, Any], seen_by_the_server: str = ""
 ) -> Chart:
-    """Who was there: when each agent enrolled, whether it is on the roster and accepted its charge, when rounds ran.
+    """Who was there: when each agent enrolled, whether it is on the roster and accepted its charge,
+    when rounds ran.
 
-    `session` as the API gives it, `job` with its times. Who answered which single round is not kept by the server.
+    `session` as the API gives it, `job` with its times. Who answered which single round is not kept
+    by the server.
     """
     moments = [one["enrolled_at"] for one in session["agents"]]
     started, finished = job.get("started_at"), job.get("finished_at")
@@ -93,7 +95,7 @@ def session_chart(
     )
 
 
-# Budgets ------------------------------------------------------------------------------------------------------------
+# Budgets ------------------------------------------------------------------------------------------
 
 
 def spending_chart(
@@ -101,8 +103,9 @@ def spending_chart(
 ) -> Chart:
     """Epsilon of an account over time, by analyst; a marker for each job.
 
-    `rows` are entries of one account, ascending: at, seq, job id, principal, kind, epsilon in 1e-9, delta in 1e-18.
-    What is reserved counts from the reservation on, and no more once it is released.
+    `rows` are entries of one account, ascending: at, seq, job id, principal, kind, epsilon in 1e-9,
+    delta in 1e-18. What is reserved counts from the reservation on, and no more once it is
+    released.
     """
     held: dict[str, tuple[str, int, int]] = {}
     sums: dict[str, int] = {}
@@ -162,8 +165,10 @@ def spending_chart(
     return Chart(
         name="spending",
         title="Spending over time",
-        caption="Epsilon that jobs have reserved or spent on this account, stacked by analyst; each step is a job. It "
-        "is the plain sum of prices: what counts against the cap may be less, by the better of two ways to add up.",
+        caption="Epsilon that jobs have reserved or spent on this account, stacked by analyst; "
+        "each step is a job. It "
+        "is the plain sum of prices: what counts against the cap may be less, by the better of two "
+        "ways to add up.",
         figure=figure(
             traces, x="", y="epsilon, reserved or spent", height=340, xaxis={"type": "date"}
         ),

@@ -1,7 +1,8 @@
-"""Parts of plotly's figures as plain dictionaries: the same JSON that plotly.js reads, without importing plotly.
+"""Parts of plotly's figures as plain dictionaries: the same JSON that plotly.js reads, without
+importing plotly.
 
-Texts of users go through `plain`, since plotly reads a little HTML in its texts. Colours are those of `style`, which
-the page replaces by `style.ON_DARK` on a dark ground.
+Texts of users go through `plain`, since plotly reads a little HTML in its texts. Colours are those
+of `style`, which the page replaces by `style.ON_DARK` on a dark ground.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def plain(text: object) -> str:
 
 
 def rounded(values: ArrayLike, digits: int = 6) -> Any:
-    """Nested lists of floats with so many significant digits; what is not finite is None. For drawing only."""
+    """Nested lists of floats with so many significant digits; what is not finite is None. For
+    drawing only."""
     array = np.asarray(values, dtype=np.float64)
     size = np.abs(array)
     known = np.isfinite(array) & (size > 0)
@@ -46,7 +48,8 @@ def rounded(values: ArrayLike, digits: int = 6) -> Any:
 
 WHISKERS = {"color": QUIET, "thickness": 1.5, "width": 4}
 ON_BARS = {**WHISKERS, "color": INK}
-"""Half of each lies on a bar, which on a light page is darker than they, and on a dark one as light."""
+"""Half of each lies on a bar, which on a light page is darker than they, and on a dark one as
+light."""
 
 
 def curve(
@@ -59,10 +62,12 @@ def curve(
     dashed: bool | None = None,
     **more: Any,
 ) -> Trace:
-    """A line; `place` in the list of curves gives colour, dashes and marker. `steps`: constant until the next x."""
+    """A line; `place` in the list of curves gives colour, dashes and marker. `steps`: constant
+    until the next x."""
     symbol = SYMBOLS[place % len(SYMBOLS)]
     marked = len(x) <= MARKED and not steps
-    # Once all colours are used the dashes go on by one, so that no two curves of a chart look the same.
+    # Once all colours are used the dashes go on by one, so that no two curves of a chart look the
+    # same.
     dash = (
         DASHES[(place + place // len(LINES)) % len(DASHES)]
         if dashed is None
@@ -125,8 +130,8 @@ def heat(
     title: str,
     top: float | None = None,
 ) -> Trace:
-    """A matrix as shades, its first row above. `hover`: plotly's template with %{x}, %{y} and %{z}; `top`: the end of
-    the scale, else the largest entry."""
+    """A matrix as shades, its first row above. `hover`: plotly's template with %{x}, %{y} and %{z};
+    `top`: the end of the scale, else the largest entry."""
     array = np.asarray(z, dtype=np.float64)
     end = top if top is not None else float(array.max(initial=0.0))
     return {
@@ -166,7 +171,8 @@ def figure(
 
 
 def counting(count: int) -> dict[str, Any]:
-    """The layout of an axis of the numbers 0, 1, …, count - 1: its ticks are whole numbers, 15 at most."""
+    """The layout of an axis of the numbers 0, 1, …, count - 1: its ticks are whole numbers, 15 at
+    most."""
     sizes = (digit * 10**power for power in range(10) for digit in (1, 2, 5))
     return {"tick0": 0, "dtick": next(size for size in sizes if count <= 15 * size)}
 

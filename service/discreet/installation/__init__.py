@@ -1,2 +1,2 @@
-"""Everything on one machine: the state folder, the embedded PostgreSQL, the supervisor and its parts, backups, and
-`discreet solve`, which runs one job without a server."""
+"""Everything on one machine: the state folder, the embedded PostgreSQL, the supervisor and its
+parts, backups, and `discreet solve`, which runs one job without a server."""

@@ -13,12 +13,14 @@ from discreet.installation.temporary_folder import NOTE, PORT
 
 
 def address(role: str, password: str, database: str, sockets: Path) -> str:
-    """A `postgresql://` URL for psycopg, procrastinate and (as `postgresql+psycopg://`) SQLAlchemy."""
+    """A `postgresql://` URL for psycopg, procrastinate and (as `postgresql+psycopg://`)
+    SQLAlchemy."""
     return f"postgresql://{role}:{password}@/{database}?host={quote(os.fsencode(sockets), safe='/')}&port={PORT}"
 
 
 def running_url(state: Path, role: str, database: str = DATABASE) -> str:
-    """Where the server of a state folder answers that another process holds; Unavailable when none can be seen."""
+    """Where the server of a state folder answers that another process holds; Unavailable when none
+    can be seen."""
     try:
         password = json.loads((state / "postgres.json").read_text(encoding="utf-8"))[role]
         note = state / NOTE

@@ -6,10 +6,10 @@ A backup is a folder of mode 0700, there whole or not at all:
     state/…          secrets, first keys, certificates, objects: what the state folder holds beside its database
     manifest.json    versions, size and SHA-256 of each file, and the signed head of every tenant's ledger
 
-It works on a running service and on a stopped one. It holds the keys of all data: keep it like the data themselves.
-A restore makes a new state folder, verifies every ledger against the backup's heads and those that were kept elsewhere
-(`--head`), and ends what could touch data twice (see `usecases.restoring`). A folder where it did not come to its end
-is refused by everything else.
+It works on a running service and on a stopped one. It holds the keys of all data: keep it like the
+data themselves. A restore makes a new state folder, verifies every ledger against the backup's
+heads and those that were kept elsewhere (`--head`), and ends what could touch data twice (see
+`usecases.restoring`). A folder where it did not come to its end is refused by everything else.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ VOLATILE = frozenset(
 """What of a state folder belongs to its processes or its database; all else is in a backup."""
 
 EXTERNAL = (
-    "DISCREET_DATABASE_URL names a PostgreSQL of your own: back it up with its own tools (docs/operations.md), and keep"
+    "DISCREET_DATABASE_URL names a PostgreSQL of your own: back it up with its own tools "
+    "(docs/operations.md), and keep"
     " a copy of the secrets file"
 )
 
@@ -79,8 +80,9 @@ class BadBackup(DiscreetError):
 
 
 def backup(settings: Settings, place: Path) -> dict[str, Any]:
-    """Write a backup of the state folder to `place`, which must not exist; returns the manifest, with `noted`: whether
-    the database knows of it (the page of operators shows the last one that it knows of)."""
+    """Write a backup of the state folder to `place`, which must not exist; returns the manifest,
+    with `noted`: whether the database knows of it (the page of operators shows the last one that it
+    knows of)."""
     if settings.database_url is not None:
         raise DiscreetError(EXTERNAL)
     place = Path(os.path.abspath(place))
@@ -100,7 +102,8 @@ def backup(settings: Settings, place: Path) -> dict[str, Any]:
             _copy(settings, draft / "state")
             if needed - secrets.load(draft / "state" / SECRETS).content_keys.keys():
                 raise DiscreetError(
-                    "a master key was retired meanwhile, which the copied database needs: start again"
+                    "a master key was retired meanwhile, which the copied database needs: start "
+                    "again"
                 )
             _close(draft)
             manifest = {
@@ -128,10 +131,11 @@ def restore(
 ) -> dict[str, Any]:
     """Make a state folder, which must not exist or be empty, from a backup.
 
-    Refuses, and leaves nothing, when the backup is damaged or of a newer version, when a ledger does not hold, and when
-    it lacks what one of `heads` names (as `discreet ledger head --json` printed it). Of a tenant that has spent and
-    whose head is not among them nobody knows what was spent after the backup: SpendingUnknown, unless
-    `forget_spending` says that this may be spent again.
+    Refuses, and leaves nothing, when the backup is damaged or of a newer version, when a ledger
+    does not hold, and when it lacks what one of `heads` names (as `discreet ledger head --json`
+    printed it). Of a tenant that has spent and whose head is not among them nobody knows what was
+    spent after the backup: SpendingUnknown, unless `forget_spending` says that this may be spent
+    again.
     """
     if settings.database_url is not None:
         raise DiscreetError(EXTERNAL)
@@ -177,8 +181,8 @@ def restore(
 
 
 async def _note(settings: Settings, made_at: datetime) -> bool:
-    """Keep in the database that there is a backup with its state of `made_at`, for operators to see; False where it
-    does not take that: the backup is none the worse."""
+    """Keep in the database that there is a backup with its state of `made_at`, for operators to
+    see; False where it does not take that: the backup is none the worse."""
     try:
         async with open_services(settings) as services:
             await operations.note_backup(services, made_at, "discreet")
@@ -212,7 +216,8 @@ async def _check(
 
 @contextmanager
 def _database(settings: Settings) -> Iterator[tuple[Settings, str]]:
-    """The state folder's database, whether somebody runs it or not: settings with its addresses, the superuser's."""
+    """The state folder's database, whether somebody runs it or not: settings with its addresses,
+    the superuser's."""
     state = settings.state.resolve()
     try:
         with StateLock(state) as lock:
@@ -268,7 +273,8 @@ def _copy(settings: Settings, target: Path) -> None:
 
 
 def _copy_file(source: str | Path, target: str | Path) -> None:
-    """A file that is erased at this moment, as the object of a deleted dataset, is in the backup or is not."""
+    """A file that is erased at this moment, as the object of a deleted dataset, is in the backup or
+    is not."""
     with contextlib.suppress(FileNotFoundError):
         shutil.copy2(source, target)
 
@@ -288,7 +294,8 @@ def _manifest(place: Path) -> dict[str, Any]:
         raise BadBackup(f"{place / MANIFEST} cannot be read") from error
     if number != FORMAT or schema > revisions()[-1]:
         raise BadBackup(
-            f"{place} was made by discreet {manifest['discreet']}, a newer version: restore with that one"
+            f"{place} was made by discreet {manifest['discreet']}, a newer version: restore with "
+            "that one"
         )
     for name, described in files.items():
         try:
@@ -301,8 +308,8 @@ def _manifest(place: Path) -> dict[str, Any]:
 
 
 def _close(folder: Path) -> None:
-    """Close everything in a folder to others, whatever the umask is and its source was. The folder itself is closed
-    already, so that nobody gets in meanwhile."""
+    """Close everything in a folder to others, whatever the umask is and its source was. The folder
+    itself is closed already, so that nobody gets in meanwhile."""
     for path in folder.rglob("*"):
         if not path.is_symlink():
             path.chmod(0o700 if path.is_dir() else 0o600)

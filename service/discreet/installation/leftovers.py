@@ -22,8 +22,9 @@ LEFTOVER_STAGES = (
 
 
 def claim(lock: Path, folders: tuple[Path, ...], give_up: Callable[[], bool]) -> int:
-    """The descriptor of the lock that all processes of one server share; what still works in one of its folders, of
-    which the first is its data folder, is stopped first. Unavailable when it cannot be, or when `give_up` says so."""
+    """The descriptor of the lock that all processes of one server share; what still works in one of
+    its folders, of which the first is its data folder, is stopped first. Unavailable when it cannot
+    be, or when `give_up` says so."""
     file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     for signum, patience in LEFTOVER_STAGES:
         if signum is not None and not give_up():
@@ -45,7 +46,8 @@ def claim(lock: Path, folders: tuple[Path, ...], give_up: Callable[[], bool]) ->
 
 
 def _signal_all(folders: tuple[Path, ...], signum: signal.Signals) -> None:
-    """Signal the old postmaster, which passes it on; without one, or to kill, every process of the old server."""
+    """Signal the old postmaster, which passes it on; without one, or to kill, every process of the
+    old server."""
     found = targets = _working_in(folders)
     postmaster = _recorded_pid(folders[0])
     if postmaster in found and signum != signal.SIGKILL:
@@ -74,7 +76,8 @@ def _working_in(folders: tuple[Path, ...]) -> list[int]:
                 continue
             place = os.stat(f"/proc/{pid}/cwd")
         except PermissionError:
-            # In a container root may be unable to look; then only the recorded postmaster is known to be ours.
+            # In a container root may be unable to look; then only the recorded postmaster is known
+            # to be ours.
             if pid == _recorded_pid(folders[0]):
                 found.append(pid)
             continue

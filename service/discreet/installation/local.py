@@ -1,4 +1,5 @@
-"""One job without a server: the same use cases, the same ledger and the same isolated children, in this process."""
+"""One job without a server: the same use cases, the same ledger and the same isolated children, in
+this process."""
 
 from __future__ import annotations
 
@@ -76,7 +77,8 @@ def rehearse(
     seed: int,
     on_progress: OnProgress,
 ) -> dict[str, Any]:
-    """The result of a rehearsal of a job body with its dataset inside, of which the public part alone is used."""
+    """The result of a rehearsal of a job body with its dataset inside, of which the public part
+    alone is used."""
     with _below_dataset():
         public = _inline_dataset(body).described().public.model_dump(mode="json")
     said = {
@@ -98,11 +100,11 @@ def rehearse(
 def solve(
     settings: Settings, body: dict[str, Any], progress: Progress, on_offer: OnOffer
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Run the job on the state folder's own database: `{job, result, certificate}`, and the budgets that it was charged
-    to, as they are then.
+    """Run the job on the state folder's own database: `{job, result, certificate}`, and the budgets
+    that it was charged to, as they are then.
 
-    `on_offer` hears of jobs that have released what is asked, and of the dataset's mode, before it is submitted;
-    `progress` is entered then.
+    `on_offer` hears of jobs that have released what is asked, and of the dataset's mode, before it
+    is submitted; `progress` is entered then.
     """
 
     async def given(services: Services, owner: Principal) -> dict[str, Any]:
@@ -122,8 +124,9 @@ def solve(
 def ask(
     settings: Settings, job_id: str, question: Question, progress: Progress, *, whole: bool = False
 ) -> dict[str, Any]:
-    """The same of a job of the state folder, of whose problem `question` makes the body that asks it again; with the
-    objects that it names in the place of their ids where it needs these `whole`."""
+    """The same of a job of the state folder, of whose problem `question` makes the body that asks
+    it again; with the objects that it names in the place of their ids where it needs these
+    `whole`."""
 
     async def asked(services: Services, owner: Principal) -> dict[str, Any]:
         problem = (await jobs.find(services, owner, job_id))["problem"]

@@ -1,4 +1,5 @@
-"""The processes of `discreet up`: how each is started, started again, and asked whether it still answers."""
+"""The processes of `discreet up`: how each is started, started again, and asked whether it still
+answers."""
 
 from __future__ import annotations
 
@@ -87,7 +88,8 @@ class Pause:
 
 @dataclass(frozen=True)
 class PartSpec:
-    """One process that must run: `python -m <module> <arguments>` with the descriptors it inherits."""
+    """One process that must run: `python -m <module> <arguments>` with the descriptors it
+    inherits."""
 
     name: str
     arguments: tuple[str, ...]
@@ -151,8 +153,8 @@ class Probe:
         return [self._socket] if self._socket else []
 
     def ask(self, path: str) -> tuple[int, str] | None:
-        """None while the answer is out; then, once, its status and body. Status 0: no answer within PROBE_SECONDS. The
-        next call asks anew."""
+        """None while the answer is out; then, once, its status and body. Status 0: no answer within
+        PROBE_SECONDS. The next call asks anew."""
         now = time.monotonic()
         if self._socket is None:
             self._asked, self._answer = now, b""
@@ -181,7 +183,8 @@ class Probe:
             self._socket = None
 
     def _send(self, path: str) -> bool:
-        # The listening socket is ours: the kernel accepts for the part, also while that still starts.
+        # The listening socket is ours: the kernel accepts for the part, also while that still
+        # starts.
         port = self._listener.getsockname()[1]
         try:
             self._socket = socket.create_connection((self._host, port), timeout=1.0)
@@ -197,9 +200,9 @@ class Probe:
 
 
 class Pulse:
-    """Whether a part that runs is also there: it answers `/healthz` from its event loop, rpc after it has asked
-    gRPC's own port. Silence counts from the first answer on, in probes and not in seconds: a machine that slept is
-    forgiven."""
+    """Whether a part that runs is also there: it answers `/healthz` from its event loop, rpc after
+    it has asked gRPC's own port. Silence counts from the first answer on, in probes and not in
+    seconds: a machine that slept is forgiven."""
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe

@@ -40,8 +40,9 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def reserve(host: str, port: int) -> socket.socket:
-    """A port for gRPC, which cannot be given a socket: bound here with SO_REUSEPORT and never listened on, so that the
-    kernel keeps it for this user and gives its connections to whoever does listen."""
+    """A port for gRPC, which cannot be given a socket: bound here with SO_REUSEPORT and never
+    listened on, so that the kernel keeps it for this user and gives its connections to whoever does
+    listen."""
     with listen(host, port) as free:  # without SO_REUSEPORT: another program's port is refused here
         address = free.getsockname()
     reserved = socket.socket(free.family, socket.SOCK_STREAM)

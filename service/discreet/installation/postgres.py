@@ -2,15 +2,18 @@
 
 What holds, also after `kill -9` of anything at any time:
 
-- One owner of the state folder (`StateLock`), never two servers on one data folder: every process of a server inherits
-  a second lock (`postgres.lock`), so a new server starts only when the last process of the old one is gone.
+- One owner of the state folder (`StateLock`), never two servers on one data folder: every process
+  of a server inherits a second lock (`postgres.lock`), so a new server starts only when the last
+  process of the old one is gone.
 - The server ends with its supervisor (PDEATHSIG) by a fast shutdown.
-- It listens on one Unix socket in a folder of mode 0700 and on nothing else; every role needs its password.
+- It listens on one Unix socket in a folder of mode 0700 and on nothing else; every role needs its
+  password.
 - It is ready when a connection is, not when a file says so.
 
-As root the server runs as an unprivileged user, who may not be able to enter the state folder, the virtual environment
-or any folder above them. It reaches its data and its socket folder through descriptors that root opened for it
-(`/proc/self/fd/N`); its binaries, which need a real path, are copied to a temporary folder where they must be.
+As root the server runs as an unprivileged user, who may not be able to enter the state folder, the
+virtual environment or any folder above them. It reaches its data and its socket folder through
+descriptors that root opened for it (`/proc/self/fd/N`); its binaries, which need a real path, are
+copied to a temporary folder where they must be.
 """
 
 from __future__ import annotations
@@ -63,9 +66,9 @@ STOP_STAGES = ((signal.SIGINT, 60.0), (signal.SIGQUIT, 10.0))  # fast, then imme
 class EmbeddedPostgres:
     """One PostgreSQL server in a state folder; a context manager, or `start` and `stop`.
 
-    `lock` is the lock of the state folder where the caller holds it already; otherwise it is taken and released here.
-    `durable=False` trades crash safety for speed, for tests only. Start it from a thread that outlives it (the kernel
-    ties its life to the thread, see `processes`).
+    `lock` is the lock of the state folder where the caller holds it already; otherwise it is taken
+    and released here. `durable=False` trades crash safety for speed, for tests only. Start it from
+    a thread that outlives it (the kernel ties its life to the thread, see `processes`).
     """
 
     def __init__(self, state: Path, *, lock: StateLock | None = None, durable: bool = True) -> None:
@@ -83,10 +86,11 @@ class EmbeddedPostgres:
         self._sockets: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
-    # -- where it answers ---------------------------------------------------------------------------------------------
+    # -- where it answers --------------------------------------------------------------------------
 
     def url(self, role: str, database: str = DATABASE) -> str:
-        """A `postgresql://` URL for psycopg, procrastinate and (as `postgresql+psycopg://`) SQLAlchemy."""
+        """A `postgresql://` URL for psycopg, procrastinate and (as `postgresql+psycopg://`)
+        SQLAlchemy."""
         if self._sockets is None:
             raise Unavailable("PostgreSQL was not started")
         return address(role, self._passwords[role], database, self._sockets)
@@ -110,13 +114,14 @@ class EmbeddedPostgres:
     def pid(self) -> int | None:
         return self._process.pid if self._process else None
 
-    # -- life ---------------------------------------------------------------------------------------------------------
+    # -- life --------------------------------------------------------------------------------------
 
     def start(self, give_up: Callable[[], bool] = lambda: False) -> None:
         """Start, or start again after the server has ended; returns when it accepts connections.
 
-        Raises `StateHeld` when another process owns the state folder and `Unavailable` when the server does not start,
-        or when `give_up` became true while it replayed its log or waited for a predecessor to end.
+        Raises `StateHeld` when another process owns the state folder and `Unavailable` when the
+        server does not start, or when `give_up` became true while it replayed its log or waited for
+        a predecessor to end.
         """
         if self._process is not None and self._process.poll() is None:
             return
@@ -132,7 +137,8 @@ class EmbeddedPostgres:
             raise
 
     def poll(self) -> int | None:
-        """The exit status once the server has ended, None while it runs; keeps the log within its size."""
+        """The exit status once the server has ended, None while it runs; keeps the log within its
+        size."""
         self.log.rotate()
         return self._process.poll() if self._process else 0
 
@@ -141,7 +147,8 @@ class EmbeddedPostgres:
         return self._process.wait(timeout) if self._process else 0
 
     def stop(self) -> None:
-        """A fast shutdown: open transactions are rolled back, everything committed is on disk. Safe to repeat."""
+        """A fast shutdown: open transactions are rolled back, everything committed is on disk. Safe
+        to repeat."""
         if self._process is not None:
             end(self._process, *STOP_STAGES)
             self._process = None
@@ -164,10 +171,11 @@ class EmbeddedPostgres:
     ) -> None:
         self.stop()
 
-    # -- databases ----------------------------------------------------------------------------------------------------
+    # -- databases ---------------------------------------------------------------------------------
 
     def create_database(self, name: str, template: str | None = None) -> None:
-        """A database of the owner role that the application role may connect to; with `template` a copy of another."""
+        """A database of the owner role that the application role may connect to; with `template` a
+        copy of another."""
         with self._connected() as connection:
             statement = sql.SQL("CREATE DATABASE {} OWNER {}").format(
                 sql.Identifier(name), sql.Identifier(OWNER)
@@ -186,8 +194,13 @@ class EmbeddedPostgres:
 
     @property
     def mark(self) -> str:
-        """A word that is kept with the database and goes where its data folder goes; "" at first."""
-        query = "SELECT coalesce(shobj_description(oid, 'pg_database'), '') FROM pg_database WHERE datname = %s"
+        """A word that is kept with the database and goes where its data folder goes; "" at
+        first."""
+        query = (
+            "SELECT coalesce(shobj_description(oid, 'pg_database'), '') FROM pg_database "
+            "WHERE "
+            "datname = %s"
+        )
         with self._connected() as connection:
             row = connection.execute(query, [DATABASE]).fetchone()
         return str(row[0]) if row else ""
@@ -201,7 +214,7 @@ class EmbeddedPostgres:
                 )
             )
 
-    # -- inside -------------------------------------------------------------------------------------------------------
+    # -- inside ------------------------------------------------------------------------------------
 
     @contextmanager
     def _connected(self) -> Iterator[psycopg.Connection[Any]]:
@@ -215,7 +228,8 @@ class EmbeddedPostgres:
 
     def _start(self, give_up: Callable[[], bool]) -> None:
         self._user = User.choose(self.data)
-        # Every process of the server inherits this lock; the two folders are those that it may work in.
+        # Every process of the server inherits this lock; the two folders are those that it may work
+        # in.
         inherited = claim(self.state / "postgres.lock", (self.data, self._unfinished), give_up)
         try:
             self._load_passwords()
@@ -247,7 +261,8 @@ class EmbeddedPostgres:
             write_private(self._credentials, json.dumps(self._passwords))
 
     def _prepare_folders(self) -> None:
-        """The socket folder, and a temporary folder where a path is too long or closed to the unprivileged user."""
+        """The socket folder, and a temporary folder where a path is too long or closed to the
+        unprivileged user."""
         if self._sockets is not None:
             return  # a restart: clients know the address
         binaries = Binaries.find()
@@ -332,8 +347,10 @@ class EmbeddedPostgres:
             raise DiscreetError(f"{self.data} is not a database of PostgreSQL") from None
         if made_by != str(have):
             raise DiscreetError(
-                f"the database in {self.data} was made by PostgreSQL {made_by}, this discreet brings "
-                f"PostgreSQL {have}: move the data with pg_dump and psql, or choose another state folder",
+                f"the database in {self.data} was made by PostgreSQL {made_by}, this discreet "
+                "brings "
+                f"PostgreSQL {have}: move the data with pg_dump and psql, or choose another state "
+                "folder",
                 code="database_version",
             )
 
@@ -345,11 +362,13 @@ class EmbeddedPostgres:
             SETTINGS.format(port=PORT, shared_memory=shared_memory, durable=durable),
         )
         self._write_data("pg_hba.conf", ACCESS)
-        # We hold the lock of all its processes, so a pid in here is that of a stranger or of nobody.
+        # We hold the lock of all its processes, so a pid in here is that of a stranger or of
+        # nobody.
         (self.data / "postmaster.pid").unlink(missing_ok=True)
 
     def _write_data(self, name: str, text: str) -> None:
-        """Replace a file of the data folder; never write through a link that the unprivileged user may have put."""
+        """Replace a file of the data folder; never write through a link that the unprivileged user
+        may have put."""
         new = self.data / f"{name}.new"
         new.unlink(missing_ok=True)
         file = os.open(
@@ -406,7 +425,8 @@ class EmbeddedPostgres:
 
     @contextmanager
     def _opened(self, folder: Path) -> Iterator[tuple[str, list[int]]]:
-        """The name by which the server reaches `folder`, and the descriptors it must inherit for that."""
+        """The name by which the server reaches `folder`, and the descriptors it must inherit for
+        that."""
         if self._user is None:
             yield str(folder), []
             return

@@ -1,4 +1,5 @@
-"""A state folder made ready for a program: secrets, the migrated database, and the environment of its parts."""
+"""A state folder made ready for a program: secrets, the migrated database, and the environment of
+its parts."""
 
 from __future__ import annotations
 
@@ -28,9 +29,11 @@ READY_FILE = "ready.json"
 
 @contextmanager
 def embedded(settings: Settings) -> Iterator[Settings]:
-    """The state folder for one program, with no service: its lock, its secrets and its migrated database.
+    """The state folder for one program, with no service: its lock, its secrets and its migrated
+    database.
 
-    Yields settings with the URLs set. A database that `settings` names already is used instead of the embedded one.
+    Yields settings with the URLs set. A database that `settings` names already is used instead of
+    the embedded one.
     """
     # Loaded here: the supervisor itself stays small, its parts do the work.
     from discreet.storage.migrations import migrate  # noqa: PLC0415
@@ -55,7 +58,8 @@ def embedded(settings: Settings) -> Iterator[Settings]:
 def running(
     settings: Settings, host: str = "127.0.0.1", port: int = 0, rpc_port: int = 0
 ) -> Iterator[dict[str, Any]]:
-    """`discreet up` as a child process, for demonstrations and tests; yields the content of `ready.json`."""
+    """`discreet up` as a child process, for demonstrations and tests; yields the content of
+    `ready.json`."""
     ready = settings.state / READY_FILE
     process = subprocess.Popen(
         command("up", "--host", host, "--port", str(port), "--rpc-port", str(rpc_port)),
@@ -95,8 +99,8 @@ def with_database(settings: Settings, server: EmbeddedPostgres) -> Settings:
 
 
 def schema_digest() -> str:
-    """Names what `discreet migrate` would do. A database that bears this mark needs no migration, which saves the
-    second that the tools for it take to load."""
+    """Names what `discreet migrate` would do. A database that bears this mark needs no migration,
+    which saves the second that the tools for it take to load."""
     package = resources.files("discreet")
     scripts = Path(str(package)) / "_migrations"  # in a wheel
     if not scripts.is_dir():
@@ -109,7 +113,8 @@ def schema_digest() -> str:
 
 
 def template_environment(settings: Settings) -> dict[str, str]:
-    """This process's environment without any setting: what libraries read of it when they are imported."""
+    """This process's environment without any setting: what libraries read of it when they are
+    imported."""
     variables = {f"DISCREET_{name.upper()}" for name in Settings.model_fields}
     return kernel_cache(settings.state) | {
         name: value

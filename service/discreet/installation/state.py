@@ -1,7 +1,7 @@
 """The state folder: one owner at a time, private files, logs of bounded size.
 
-Ownership is a lock of the kernel (`flock`) on the file `lock`: it falls with its process, so there is nothing stale to
-guess about. The file's content only tells people who the owner is.
+Ownership is a lock of the kernel (`flock`) on the file `lock`: it falls with its process, so there
+is nothing stale to guess about. The file's content only tells people who the owner is.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ RESTORING = "restoring"
 
 
 def claim_format(state: Path) -> None:
-    """Write into a new state folder how it is laid out; DiscreetError for one that another version laid out, or that a
-    restore did not finish. The caller holds its lock."""
+    """Write into a new state folder how it is laid out; DiscreetError for one that another version
+    laid out, or that a restore did not finish. The caller holds its lock."""
     if (state / RESTORING).exists():
         raise DiscreetError(
             f"a restore into {state} did not finish: remove the folder and restore again",
@@ -51,7 +51,8 @@ def claim_format(state: Path) -> None:
         ) from error
     if number != FORMAT:
         raise DiscreetError(
-            f"the state folder {state} has format {number} of discreet {writer}; this is discreet {version('discreet')}"
+            f"the state folder {state} has format {number} of discreet {writer}; this is discreet "
+            f"{version('discreet')}"
             f" with format {FORMAT}: use that version, or another folder",
             code="state_version",
         )
@@ -127,8 +128,9 @@ class StateLock:
 class LogFile:
     """A log that a child process appends to; when it is over `limit` bytes it moves to `<name>.1`.
 
-    The child writes into the file itself, not into a pipe: it can neither block on its supervisor nor lose its last
-    words. So rotation is copy and truncate, and may lose a line that is written at that very moment.
+    The child writes into the file itself, not into a pipe: it can neither block on its supervisor
+    nor lose its last words. So rotation is copy and truncate, and may lose a line that is written
+    at that very moment.
     """
 
     def __init__(self, path: Path, limit: int = LOG_BYTES) -> None:

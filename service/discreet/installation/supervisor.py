@@ -1,12 +1,14 @@
-"""`discreet up`: one command that owns a state folder and keeps every part of the service running in it.
+"""`discreet up`: one command that owns a state folder and keeps every part of the service running
+in it.
 
     discreet up ── postgres          fast shutdown, last
                 ├─ api --fd N        the listening socket is ours: a restart keeps the port and who waits at it
                 ├─ rpc               its port is held for it by a socket that does not listen
                 └─ worker × n        stopped first: they give their jobs back
 
-Parts that end are started again, after a pause that doubles while they keep failing; so is a part that lives and does
-not answer. When the supervisor ends, by SIGTERM or by `kill -9`, everything ends with it.
+Parts that end are started again, after a pause that doubles while they keep failing; so is a part
+that lives and does not answer. When the supervisor ends, by SIGTERM or by `kill -9`, everything
+ends with it.
 """
 
 from __future__ import annotations
@@ -73,10 +75,11 @@ def run(
     verbose: bool = False,
     as_json: bool = False,
 ) -> int:
-    """Run everything until SIGTERM, SIGINT or SIGHUP; 0 after an orderly stop, 1 with one line why it could not run.
+    """Run everything until SIGTERM, SIGINT or SIGHUP; 0 after an orderly stop, 1 with one line why
+    it could not run.
 
-    `port` 0 takes a free one. `verbose` copies the logs of all parts to stderr; `as_json` prints the content of
-    `ready.json` instead of a table. To be called from the main thread.
+    `port` 0 takes a free one. `verbose` copies the logs of all parts to stderr; `as_json` prints
+    the content of `ready.json` instead of a table. To be called from the main thread.
     """
     try:
         with Signals() as signals:
@@ -152,7 +155,7 @@ class Supervisor:
                 if not self.signals.stops:
                     raise
 
-    # -- up -----------------------------------------------------------------------------------------------------------
+    # -- up ----------------------------------------------------------------------------------------
 
     def _patiently(self, take: Callable[[], socket.socket], patience: float) -> socket.socket:
         deadline = time.monotonic() + patience
@@ -254,7 +257,8 @@ class Supervisor:
         )
 
     def _missing(self, waiting: dict[str, Probe]) -> str:
-        """The parts that have not said yet that they are ready, a worker once its fork server is warm; and why not."""
+        """The parts that have not said yet that they are ready, a worker once its fork server is
+        warm; and why not."""
         for part in self.parts:
             name = part.spec.name
             if (
@@ -271,7 +275,8 @@ class Supervisor:
         return ", ".join(f"{name} ({self._reasons.get(name, 'it starts')})" for name in waiting)
 
     def _children(self, takes: socket.socket) -> Part:
-        """The template of all fork servers. It is told no setting: what it forks works on data of strangers."""
+        """The template of all fork servers. It is told no setting: what it forks works on data of
+        strangers."""
         self._takes = takes  # kept open: what is ordered while it starts again waits
         arguments = (str(takes.fileno()), str(os.getpid()), "--template", SOLVING, READING)
         spec = PartSpec("children", arguments, (takes.fileno(),), "discreet.isolation.zygote")
@@ -288,7 +293,8 @@ class Supervisor:
             PartSpec("rpc", (*rpc, *children), (orders,)),
             *(PartSpec(f"worker-{number}", ("worker", *children), (orders,)) for number in workers),
         ]
-        # The API has its metrics among its pages; the others get a port of loopback, the same when they start again.
+        # The API has its metrics among its pages; the others get a port of loopback, the same when
+        # they start again.
         for number in range(1, len(specs)):
             monitor = self.monitors[specs[number].name] = listen("127.0.0.1", 0)
             more = ("--metrics-fd", str(monitor.fileno()))
@@ -317,8 +323,9 @@ class Supervisor:
             self._note(f"{part.spec.name} ended with status {status}; starting it again")
 
     def _replace(self, part: Part, reason: str) -> None:
-        """End a part that runs and does not answer. A worker's jobs go on with the next one to claim them, when the
-        lease is over; what this one would still write is refused by its fencing token."""
+        """End a part that runs and does not answer. A worker's jobs go on with the next one to
+        claim them, when the lease is over; what this one would still write is refused by its
+        fencing token."""
         assert part.process is not None
         self._note(f"{part.spec.name} is alive but silent: {reason}; starting it again")
         part.log.write(f"discreet up: ended, {reason}\n")
@@ -364,13 +371,15 @@ class Supervisor:
                 Text(f"  {label:<12}", style="dim").append(value, style="default not dim")
             )
 
-    # -- down ---------------------------------------------------------------------------------------------------------
+    # -- down --------------------------------------------------------------------------------------
 
     def _stop(self) -> None:
-        """Workers, then whoever answers requests, then the database. Asked twice, nobody gets time."""
+        """Workers, then whoever answers requests, then the database. Asked twice, nobody gets
+        time."""
         if self.signals.stops:
             _say(
-                f"discreet up: stopping; everything is kept in {self.state}, jobs go on with the next start"
+                f"discreet up: stopping; everything is kept in {self.state}, jobs go on with the "
+                "next start"
             )
         self._ready_file.unlink(missing_ok=True)
         workers = [part for part in self.parts if part.spec.arguments[0] == "worker"]
@@ -401,7 +410,7 @@ class Supervisor:
             process.kill()
             process.wait()
 
-    # -- small things -------------------------------------------------------------------------------------------------
+    # -- small things ------------------------------------------------------------------------------
 
     @property
     def _ready_file(self) -> Path:

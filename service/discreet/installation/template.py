@@ -1,19 +1,21 @@
-"""What all parts of `discreet up` import, once: a process that has it in memory, and forks each part from there.
+"""What all parts of `discreet up` import, once: a process that has it in memory, and forks each
+part from there.
 
     discreet up ── template          imports, and nothing else: no setting, secret, connection or thread
                 ├─ api               forked by the template, and then a child of the supervisor like any other
                 ├─ rpc
                 └─ worker × n
 
-The memory of what is imported is shared until somebody writes to it. The template never reads what it is asked to
-start: settings with their passwords go to the new process alone, through a pipe, and only when the supervisor knows
-that process: one that the supervisor was never told of gets no order, and ends. So a part knows no more than one that
-starts by itself. Fork servers of sandboxed children come from elsewhere (`isolation.zygote`): processes of one
-ancestor have the same layout of memory, guard of the stack and seed of hashes, and what a child works on is hostile.
+The memory of what is imported is shared until somebody writes to it. The template never reads what
+it is asked to start: settings with their passwords go to the new process alone, through a pipe, and
+only when the supervisor knows that process: one that the supervisor was never told of gets no
+order, and ends. So a part knows no more than one that starts by itself. Fork servers of sandboxed
+children come from elsewhere (`isolation.zygote`): processes of one ancestor have the same layout of
+memory, guard of the stack and seed of hashes, and what a child works on is hostile.
 
-Protocol on the control socket FD: one byte comes with descriptors, of which from the first the new process reads its
-order as JSON, the second is its output, and the others are its own under the numbers that the order says; the process's
-identifier goes back as JSON.
+Protocol on the control socket FD: one byte comes with descriptors, of which from the first the new
+process reads its order as JSON, the second is its output, and the others are its own under the
+numbers that the order says; the process's identifier goes back as JSON.
 """
 
 from __future__ import annotations
@@ -73,7 +75,8 @@ GROUND = (
     "uvicorn.loops.asyncio",
     "uvicorn.protocols.http.h11_impl",
 )
-"""What parts import, but for their own rooms: a part shows the metrics of the modules that it has."""
+"""What parts import, but for their own rooms: a part shows the metrics of the modules that it
+has."""
 
 ANSWER_SECONDS = 60.0
 """A template that has not forked by then is given up: the part starts by itself."""
@@ -82,14 +85,16 @@ TITLE_BYTES = 1024
 """Room for the arguments of parts, which `ps` shows, in the template's own."""
 
 
-# In the supervisor ----------------------------------------------------------------------------------------------------
+# In the supervisor --------------------------------------------------------------------------------
 
 
 class Template:
-    """The template of one supervisor, started when it is needed and started again when it has died."""
+    """The template of one supervisor, started when it is needed and started again when it has
+    died."""
 
     def __init__(self, environment: Mapping[str, str], log: LogFile) -> None:
-        """`environment`: what libraries may read of it when they are imported, and no setting of ours."""
+        """`environment`: what libraries may read of it when they are imported, and no setting of
+        ours."""
         self._environment = {**environment, **FORKING}
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
@@ -129,7 +134,8 @@ class Template:
         output: int,
         files: Sequence[int],
     ) -> Forked | None:
-        """`discreet <arguments>` with this environment; None where there is no template that answers."""
+        """`discreet <arguments>` with this environment; None where there is no template that
+        answers."""
         if self._process is None or self._process.poll() is not None:
             self.start()
         assert self._control is not None
@@ -162,7 +168,8 @@ class Template:
 
 
 class Forked:
-    """A child of this process that the template has forked: of `subprocess.Popen` what a supervisor needs."""
+    """A child of this process that the template has forked: of `subprocess.Popen` what a supervisor
+    needs."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -191,7 +198,7 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
-# In the template ------------------------------------------------------------------------------------------------------
+# In the template ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -248,7 +255,8 @@ def main(arguments: Sequence[str]) -> list[str]:
 
 
 def become(given: Sequence[int]) -> list[str]:
-    """Let this fresh fork be what is ordered, as if it had been started so; returns its arguments."""
+    """Let this fresh fork be what is ordered, as if it had been started so; returns its
+    arguments."""
     described, *kept = given
     with open(described, "rb") as stream:
         said = stream.read()  # comes when the supervisor has this process as its own, or never

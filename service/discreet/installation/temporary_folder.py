@@ -1,5 +1,6 @@
-"""A folder outside of the state, where a server's socket or its programs can lie when they cannot lie in the state:
-because the path is too long for a socket, or closed to the unprivileged user of the server."""
+"""A folder outside of the state, where a server's socket or its programs can lie when they cannot
+lie in the state: because the path is too long for a socket, or closed to the unprivileged user of
+the server."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ NOTE = "temporary"
 
 
 class TemporaryFolder:
-    """A new folder that nobody else could have made; Unavailable where none can hold socket and programs."""
+    """A new folder that nobody else could have made; Unavailable where none can hold socket and
+    programs."""
 
     def __init__(self, state: Path, user: User | None) -> None:
         self.path = self._made(user)
@@ -67,7 +69,8 @@ def remove_predecessor(state: Path) -> None:
 
 
 def holds_sockets(folder: Path) -> bool:
-    """Whether a socket's path there is short enough for the kernel, and one that libpq does not split (at commas)."""
+    """Whether a socket's path there is short enough for the kernel, and one that libpq does not
+    split (at commas)."""
     return len(os.fsencode(folder / f".s.PGSQL.{PORT}")) <= SOCKET_PATH_BYTES and "," not in str(
         folder
     )

@@ -1,4 +1,5 @@
-"""What is wrong with the fields of a body: pydantic's errors as JSON pointers and sentences that name the next step."""
+"""What is wrong with the fields of a body: pydantic's errors as JSON pointers and sentences that
+name the next step."""
 
 from __future__ import annotations
 
@@ -68,7 +69,8 @@ LIMITS = {
 
 
 class FieldError(ValueError):
-    """A field does not fit the others. Raised by a model's validator; `field` is its path below the model."""
+    """A field does not fit the others. Raised by a model's validator; `field` is its path below the
+    model."""
 
     def __init__(self, field: str, detail: str) -> None:
         super().__init__(detail)
@@ -81,12 +83,14 @@ def escape(key: object) -> str:
 
 
 def storable(text: str) -> str:
-    """The text without what no answer can carry: halves of surrogate pairs and NUL become U+FFFD."""
+    """The text without what no answer can carry: halves of surrogate pairs and NUL become
+    U+FFFD."""
     return _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def place(path: Sequence[object], says: str) -> tuple[str, str]:
-    """Pointer and sentence of an issue. A pointer ends above a key that is too long to be sent back."""
+    """Pointer and sentence of an issue. A pointer ends above a key that is too long to be sent
+    back."""
     for depth, key in enumerate(path):
         if isinstance(key, str) and len(key) > LONGEST_KEY:
             begins = storable(key[:20])
@@ -104,16 +108,19 @@ def pointer(location: Iterable[object]) -> str:
 def issues_of(
     errors: Iterable[Mapping[str, Any]], body: Any, schema: Schema | None = None
 ) -> list[FieldIssue]:
-    """pydantic's errors with JSON pointers into `body`: its locations also name the branches of unions.
+    """pydantic's errors with JSON pointers into `body`: its locations also name the branches of
+    unions.
 
-    At most `MOST_ISSUES` of them; the same mistake of many items of an array is one, with their count and the last
-    place. With the JSON `schema` of the body a field that nobody knows is answered with the names of those that there
-    are. Takes time in proportion to the number of errors.
+    At most `MOST_ISSUES` of them; the same mistake of many items of an array is one, with their
+    count and the last place. With the JSON `schema` of the body a field that nobody knows is
+    answered with the names of those that there are. Takes time in proportion to the number of
+    errors.
     """
     by_path: dict[tuple[object, ...], list[Mapping[str, Any]]] = {}
     for error in map(_told_apart, errors):
         by_path.setdefault(_path(error["loc"], error, body), []).append(error)
-    # Of the branches of a union the one that comes further says what is wrong; bad items are not counted as items.
+    # Of the branches of a union the one that comes further says what is wrong; bad items are not
+    # counted as items.
     deeper = {path[:depth] for path in by_path for depth in range(len(path))}
     found: dict[object, list[tuple[object, ...]]] = {}
     for path, several in by_path.items():
@@ -148,8 +155,9 @@ def issues_of(
 
 
 def _told_apart(error: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is no object has no field that would tell branches of a union apart: that it is none is what is wrong. NaN
-    and Infinity are such values, which pydantic takes for objects, since they have attributes."""
+    """What is no object has no field that would tell branches of a union apart: that it is none is
+    what is wrong. NaN and Infinity are such values, which pydantic takes for objects, since they
+    have attributes."""
     if error["type"] == "union_tag_not_found" and not isinstance(error["input"], Mapping):
         return {**error, "type": "model_type"}
     return error
@@ -194,7 +202,10 @@ def sentence(error: Mapping[str, Any]) -> str:
         case "finite_number":
             return "a finite number is needed"
         case "too_short":
-            return f"at least {_counted(context['min_length'], 'item')} needed, not {context['actual_length']}"
+            return (
+                f"at least {_counted(context['min_length'], 'item')} needed, not "
+                f"{context['actual_length']}"
+            )
         case "too_long":
             return f"at most {_counted(context['max_length'], 'item')} allowed"
         case "string_too_short":
@@ -254,7 +265,8 @@ def _detail(error: Mapping[str, Any], schema: Schema | None) -> str:
 
 
 def _joined(details: Sequence[str]) -> Iterator[str]:
-    """What several branches of a union need in one sentence: `text is needed, not 3` and so on differ in the middle."""
+    """What several branches of a union need in one sentence: `text is needed, not 3` and so on
+    differ in the middle."""
     different = list(dict.fromkeys(details))
     alternatives = [one.partition(" is needed") for one in different]
     if len(different) > 1 and all(middle for _, middle, _ in alternatives):
@@ -297,7 +309,7 @@ def _counted(count: int, what: str) -> str:
     return f"{count} {what} is" if count == 1 else f"{count} {what}s are"
 
 
-# The schema ---------------------------------------------------------------------------------------------------------
+# The schema ---------------------------------------------------------------------------------------
 
 
 def _fields(schema: Schema | None, location: Sequence[object]) -> Iterable[str]:
@@ -313,7 +325,8 @@ def _tags(schema: Schema | None, location: Sequence[object]) -> Iterable[str]:
 
 
 def _at(schema: Schema | None, location: Sequence[object]) -> Schema | None:
-    """The schema at a location, which also names branches of unions; None where the schema does not tell."""
+    """The schema at a location, which also names branches of unions; None where the schema does not
+    tell."""
     if schema is None:
         return None
     node: Schema | None = _resolved(schema, schema)

@@ -1,4 +1,5 @@
-"""Long arrays, validated in pieces: pydantic collects every error of an array, and a million of them take gigabytes."""
+"""Long arrays, validated in pieces: pydantic collects every error of an array, and a million of
+them take gigabytes."""
 
 from __future__ import annotations
 
@@ -19,18 +20,21 @@ from pydantic_core import (
 from discreet.intake.field_issues import ALIKE, MOST_COUNTED, MOST_ISSUES
 
 PIECE_ITEMS = 500
-"""Items that one call of pydantic validates: none takes long, so other threads have their turn between them."""
+"""Items that one call of pydantic validates: none takes long, so other threads have their turn
+between them."""
 PIECE_MEMBERS = 5000
-"""Members of these items, of which each may be a mistake: an error takes a kilobyte. A larger item is a piece alone."""
+"""Members of these items, of which each may be a mistake: an error takes a kilobyte. A larger item
+is a piece alone."""
 
 
 @dataclass(frozen=True)
 class InPieces:
-    """Marks the type of an array that may be long: `Annotated[tuple[Link, ...], InPieces(max_length=1000)]`.
+    """Marks the type of an array that may be long: `Annotated[tuple[Link, ...],
+    InPieces(max_length=1000)]`.
 
-    The value is that of the type alone. Its length is looked at first. Of what is wrong, items with the same errors are
-    one set of errors with their count, and after `MOST_ISSUES` different ones, or `MOST_COUNTED` items, the rest is not
-    looked at.
+    The value is that of the type alone. Its length is looked at first. Of what is wrong, items with
+    the same errors are one set of errors with their count, and after `MOST_ISSUES` different ones,
+    or `MOST_COUNTED` items, the rest is not looked at.
     """
 
     min_length: int = 0
@@ -124,7 +128,8 @@ class Mistakes:
         return self._counted >= MOST_COUNTED or len(self._found) > MOST_ISSUES
 
     def add(self, error: ValidationError, first: int) -> list[int]:
-        """The errors of a piece whose first item has the position `first` in the array. Returns their positions."""
+        """The errors of a piece whose first item has the position `first` in the array. Returns
+        their positions."""
         items: dict[int, list[tuple[Mapping[str, Any], tuple[Any, ...]]]] = {}
         for one in error.errors(include_url=False):
             item, *below = one["loc"]
@@ -140,8 +145,8 @@ class Mistakes:
         return [first + item for item in items]
 
     def errors(self) -> Iterator[dict[str, Any]]:
-        """As pydantic gives them; an error that speaks for others too says so in its context: how many more, and the
-        end of the last one's location."""
+        """As pydantic gives them; an error that speaks for others too says so in its context: how
+        many more, and the end of the last one's location."""
         for alike in (one for errors in self._found.values() for one in errors):
             context = dict(alike.error.get("ctx", {}))
             if alike.count > 1:
@@ -167,5 +172,6 @@ def _fields(location: Sequence[Any]) -> Iterator[Any]:
 
 
 def _message(error: Mapping[str, Any]) -> str | None:
-    """Sentences of our own validators tell mistakes apart; the library's say the same in other words."""
+    """Sentences of our own validators tell mistakes apart; the library's say the same in other
+    words."""
     return str(error["msg"]) if error["type"] in ("value_error", "assertion_error") else None

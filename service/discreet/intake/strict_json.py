@@ -1,16 +1,18 @@
-"""JSON from outside, read strictly: no duplicate keys, no deep nesting, no text that nothing can store, and numbers
-that keep their own digits.
+"""JSON from outside, read strictly: no duplicate keys, no deep nesting, no text that nothing can
+store, and numbers that keep their own digits.
 
-Python's reader takes `NaN`, silently keeps the last of two equal keys and turns `0.1000000000000000055` into `0.1`.
-Here a number that a float does not hold exactly as it was written is a `Number`: a float that remembers its text, so
-that money-like fields (epsilon, delta) are read as the decimals that were written. NaN, Infinity and 1e999 become
-non-finite numbers, which every field refuses by name. Texts hold no NUL and no half of a surrogate pair: no database
-and no UTF-8 can hold them.
+Python's reader takes `NaN`, silently keeps the last of two equal keys and turns
+`0.1000000000000000055` into `0.1`. Here a number that a float does not hold exactly as it was
+written is a `Number`: a float that remembers its text, so that money-like fields (epsilon, delta)
+are read as the decimals that were written. NaN, Infinity and 1e999 become non-finite numbers, which
+every field refuses by name. Texts hold no NUL and no half of a surrogate pair: no database and no
+UTF-8 can hold them.
 
-The time that reading takes grows in proportion to the text, whatever stands in it, and so does that of refusing it.
-`Parser` takes the text in parts and reads it in fragments of about a part: no call into C lasts longer than one
-fragment takes, and rows of a large array can be taken out as they come. It also counts what the value
-may take in memory before that is built: a byte of `[{"a":1},{"a":1},…]` takes 24.
+The time that reading takes grows in proportion to the text, whatever stands in it, and so does that
+of refusing it. `Parser` takes the text in parts and reads it in fragments of about a part: no call
+into C lasts longer than one fragment takes, and rows of a large array can be taken out as they
+come. It also counts what the value may take in memory before that is built: a byte of
+`[{"a":1},{"a":1},…]` takes 24.
 """
 
 from __future__ import annotations
@@ -43,13 +45,15 @@ PART_BYTES = 1 << 16
 MEMORY, LEAST_MEMORY = 6, 64 << 20
 """Bytes of memory that a byte of a body may take, and that any body may."""
 PLACES_BYTES = 25
-"""Of a value's places in an array (9) and in the tuple that a model makes of it, twice while that grows."""
+"""Of a value's places in an array (9) and in the tuple that a model makes of it, twice while that
+grows."""
 VALUE_BYTES, ARRAY_BYTES, OBJECT_BYTES = PLACES_BYTES + 64, 160, 96
-"""What a value takes at most in CPython 3.11: its places, a number and the float that a model makes of it, or a short
-text; what an array takes with its first place and its tuple; an object beside its table of members, with the slots of
-a `Link`."""
+"""What a value takes at most in CPython 3.11: its places, a number and the float that a model makes
+of it, or a short text; what an array takes with its first place and its tuple; an object beside its
+table of members, with the slots of a `Link`."""
 KEY_BYTES, NUMBER_BYTES = 64, 80
-"""Of a key, in every fragment in which it stands; and what a `Number` takes beyond a float and its digits."""
+"""Of a key, in every fragment in which it stands; and what a `Number` takes beyond a float and its
+digits."""
 WIDEST = 4
 """Bytes of a character in a text that has one beyond the basic plane."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -64,7 +68,8 @@ NO_VALUE, NO_KEY = "Expecting value", "Expecting property name enclosed in doubl
 """In the words of Python's reader."""
 _COMMA = ord(b",")
 _OPEN = "\udfff"
-"""Key of what was left open in an object, where its next fragment is read. Texts have no such character."""
+"""Key of what was left open in an object, where its next fragment is read. Texts have no such
+character."""
 
 
 class Number(float):
@@ -91,8 +96,8 @@ class _TooMany(ValueError):
 
 
 def loads(body: bytes, most_memory: int | None = None) -> Any:
-    """The value that `body` holds; InvalidInput with a pointer where it is not strict JSON in UTF-8, PayloadTooLarge
-    before it takes more than `most_memory` bytes of memory."""
+    """The value that `body` holds; InvalidInput with a pointer where it is not strict JSON in
+    UTF-8, PayloadTooLarge before it takes more than `most_memory` bytes of memory."""
     parser = Parser(most_memory=most_memory)
     whole = memoryview(body)
     last = max(0, (len(whole) - 1) // PART_BYTES) * PART_BYTES
@@ -107,14 +112,16 @@ def memory_of(size: int) -> int:
 
 
 class Parser:
-    """Reads a JSON text that comes in parts. InvalidInput from `feed` or `close`, as soon as it is known.
+    """Reads a JSON text that comes in parts. InvalidInput from `feed` or `close`, as soon as it is
+    known.
 
-    `drains`: at the path of an array (keys from the top) who takes its items as they come; the array stays empty.
-    `most_memory`: what the value may take at most, with the text while it is read and the models that are made of it;
-    PayloadTooLarge before it does.
+    `drains`: at the path of an array (keys from the top) who takes its items as they come; the
+    array stays empty. `most_memory`: what the value may take at most, with the text while it is
+    read and the models that are made of it; PayloadTooLarge before it does.
 
-    The text is read in fragments that end before a comma. What is open at both ends of a fragment is closed for the
-    reader: `1], [2, 3` within an array of arrays is read as `[[1], [2, 3]]`, and its items join those that are there.
+    The text is read in fragments that end before a comma. What is open at both ends of a fragment
+    is closed for the reader: `1], [2, 3` within an array of arrays is read as `[[1], [2, 3]]`, and
+    its items join those that are there.
     """
 
     def __init__(
@@ -181,7 +188,8 @@ class Parser:
         return codes
 
     def _count(self, part: bytes, brackets: bytes, commas: int) -> None:
-        """What this part will take in memory; of objects and what is in them `_members` knows more."""
+        """What this part will take in memory; of objects and what is in them `_members` knows
+        more."""
         arrays = brackets.count(b"[")
         self._take(
             len(part) * _width(part)
@@ -292,7 +300,8 @@ class Parser:
         if len(text) > LONGEST_NUMBER:
             raise ValueError("too long")
         value = float(text)
-        # So few digits come back from a float as they were, unless it is beyond the range of normal floats.
+        # So few digits come back from a float as they were, unless it is beyond the range of normal
+        # floats.
         if len(text) <= EXACT_DIGITS and (LEAST_NORMAL < abs(value) < math.inf or _is_zero(text)):
             return value
         self._memory += NUMBER_BYTES
@@ -360,7 +369,8 @@ class Parser:
                 )
 
     def _open(self, kept: int, opened: int) -> None:
-        """The stack where the next fragment begins: `kept` of what was open, and `opened` at the end of this one."""
+        """The stack where the next fragment begins: `kept` of what was open, and `opened` at the
+        end of this one."""
         if not kept:
             kept, opened = 1, opened - 1  # the outermost is open already
         del self._stack[kept:], self._counts[kept:], self._path[kept - 1 :]

@@ -1,4 +1,5 @@
-"""The structure of JSON text without its values: brackets and commas, found in a pass over the bytes."""
+"""The structure of JSON text without its values: brackets and commas, found in a pass over the
+bytes."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ LEVELS: tuple[Level, ...] = ("none", "partial", "full")
 
 @dataclass(frozen=True)
 class Isolation:
-    """What a child on this machine was kept from, as tried by one. `level`: `full`, nothing was reached; `partial`, no
-    network was; `none`."""
+    """What a child on this machine was kept from, as tried by one. `level`: `full`, nothing was
+    reached; `partial`, no network was; `none`."""
 
     level: Level
     reached: tuple[str, ...]
@@ -39,8 +39,8 @@ class Isolation:
 
 
 def attempts(own_file: str | None = None) -> list[str]:
-    """What this process can reach that a child should not: names among those of `_ATTEMPTS`, and `files of its user`
-    where `own_file`, which only its user may read, can be opened."""
+    """What this process can reach that a child should not: names among those of `_ATTEMPTS`, and
+    `files of its user` where `own_file`, which only its user may read, can be opened."""
     found = [name for name, attempt in _ATTEMPTS.items() if attempt()]
     return [*found, "files of its user"] if own_file is not None and _opens(own_file) else found
 
@@ -57,7 +57,8 @@ def _reaches_network() -> bool:
             one.settimeout(1)
             one.connect(("127.0.0.1", 9))
     except OSError as error:
-        # An empty namespace has no route to anywhere; "refused" would be an answer of the machine's own network.
+        # An empty namespace has no route to anywhere; "refused" would be an answer of the machine's
+        # own network.
         return error.errno not in (errno.EPERM, errno.EACCES, errno.ENETUNREACH, errno.EAFNOSUPPORT)
     return True
 

@@ -15,12 +15,13 @@ LENGTHS = {"day": 10, "month": 7}
 """Of the text that begins a date and names its block."""
 _TIME = r"([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?"
 BEHIND = {"day": re.compile(_TIME, re.ASCII), "month": re.compile(r"-\d{2}" + _TIME, re.ASCII)}
-"""What stands behind it: nothing or a time of the day, or the day. A zone is none of it: with one the same moment is of
-another day where one is, so that it would lie in two blocks."""
+"""What stands behind it: nothing or a time of the day, or the day. A zone is none of it: with one
+the same moment is of another day where one is, so that it would lie in two blocks."""
 
 
 def any_record(content: Mapping[str, Any]) -> bool:
-    """Whether there is a record in a content. (Starts of records have a first entry where there is none.)"""
+    """Whether there is a record in a content. (Starts of records have a first entry where there is
+    none.)"""
     return any(len(array) > 1 if name == "start" else len(array) for name, array in content.items())
 
 
@@ -34,12 +35,14 @@ class Block:
 
     @classmethod
     def of(cls, job: Mapping[str, Any]) -> Block | None:
-        """The block whose dates are checked; None where it has a label, or it is no block that is read."""
+        """The block whose dates are checked; None where it has a label, or it is no block that is
+        read."""
         given = job.get("block")
         return None if given is None or given["by"] == "label" else cls(given["by"], given["name"])
 
     def rows(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """The batches of a table without their dates. InvalidInput with the rows that are of other blocks."""
+        """The batches of a table without their dates. InvalidInput with the rows that are of other
+        blocks."""
         first = 0
         for batch in batches:
             yield self._without(batch, first)
@@ -47,7 +50,8 @@ class Block:
         self.check()
 
     def schema(self, schema: Any) -> Any:
-        """The schema without the dates. InvalidInput where there are none, or none that say a day."""
+        """The schema without the dates. InvalidInput where there are none, or none that say a
+        day."""
         import pyarrow as pa  # noqa: PLC0415
 
         place = schema.get_field_index(DATE)
@@ -56,7 +60,11 @@ class Block:
             raise InvalidInput(says, pointer="/content")
         kind = schema.field(place).type
         if pa.types.is_timestamp(kind) and kind.tz is not None:
-            says = f"column `{DATE}`: a moment of a zone is in a day by where one is; give the day itself, 2026-10-01"
+            says = (
+                f"column `{DATE}`: a moment of a zone is in a day by where one is; give the "
+                "day "
+                "itself, 2026-10-01"
+            )
             raise InvalidInput(says, pointer="/content")
         if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_string(kind)):
             says = f"column `{DATE}` must hold dates such as 2026-10-01"
@@ -110,8 +118,14 @@ class Block:
                 FieldIssue(pointer, "needed in every record: a date such as 2026-10-01")
             )
         elif text[:length] == self.name and BEHIND[self.by].fullmatch(text, length) is None:
-            says = f"a day such as 2026-10-01, or a moment of it without a zone, is needed; found {text[:40]!r}"
+            says = (
+                "a day such as 2026-10-01, or a moment of it without a zone, is needed; found "
+                f"{text[:40]!r}"
+            )
             self.issues.append(FieldIssue(pointer, says))
         elif text[:length] != self.name:
-            says = f"{text[:40]!r} is not of block {self.name}: a record is registered in the block of its own date"
+            says = (
+                f"{text[:40]!r} is not of block {self.name}: a record is registered in the "
+                "block of its own date"
+            )
             self.issues.append(FieldIssue(pointer, says))

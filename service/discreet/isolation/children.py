@@ -1,10 +1,12 @@
 """The parent's side of its children: start them through the zygote, talk, wait, kill.
 
-To run a function in a sandboxed child, with limits of memory and time and with descriptors of the parent's:
+To run a function in a sandboxed child, with limits of memory and time and with descriptors of the
+parent's:
 
-    # a module of the process's programs (`Services.children`): imported by the zygote, so at the top level only what
-    # it needs; `warm_up` rehearses the function, its refusals included, before rights go (see `zygote`, `reading`)
-    def count(arguments, payload, descriptors):  # inside the walls; descriptors 4, 5, … are those that were given
+    # a module of the process's programs (`Services.children`): imported by the zygote, so at the
+    top level only what # it needs; `warm_up` rehearses the function, its refusals included, before
+    rights go (see `zygote`, `reading`) def count(arguments, payload, descriptors):  # inside the
+    walls; descriptors 4, 5, … are those that were given
         if not payload:
             raise InvalidInput("there is nothing to count", pointer="/content")
         return {"bytes": len(payload)}, b""
@@ -15,8 +17,9 @@ To run a function in a sandboxed child, with limits of memory and time and with 
     limits = Limits(memory_bytes=1 << 30, cpu_seconds=10, wall_seconds=20.0)
     answer, payload = await services.children.call("count", {}, body, limits)
 
-InvalidInput, PayloadTooLarge and Unavailable come out as they were raised; a child that ends otherwise is a
-ChildFailed, which says why. A thread that is not the loop's uses `asyncio.run_coroutine_threadsafe`.
+InvalidInput, PayloadTooLarge and Unavailable come out as they were raised; a child that ends
+otherwise is a ChildFailed, which says why. A thread that is not the loop's uses
+`asyncio.run_coroutine_threadsafe`.
 
 A child that ends without a result does so for a reason, told by its wait status and never guessed:
 
@@ -29,8 +32,8 @@ A child that ends without a result does so for a reason, told by its wait status
     ├── NotStarted        there is no child: its fork server does not start or is gone, or the machine gives no process
     └── NotIsolated       there is no child: the walls on this machine are less than was asked for
 
-What ended a child that works on private data may depend on these: it is for operators (logs, metrics), never for a
-job's error. `worker.runner` decides who hears it.
+What ended a child that works on private data may depend on these: it is for operators (logs,
+metrics), never for a job's error. `worker.runner` decides who hears it.
 """
 
 from __future__ import annotations
@@ -74,11 +77,12 @@ _isolation = Gauge(
 ZYGOTE_MODULE = "discreet.isolation.zygote"
 
 template: socket.socket | None = None
-"""Where the template of fork servers takes orders, of which a part of `discreet up` is told; elsewhere each zygote
-imports and rehearses for itself."""
+"""Where the template of fork servers takes orders, of which a part of `discreet up` is told;
+elsewhere each zygote imports and rehearses for itself."""
 
 START_SECONDS = 600.0
-"""A zygote that is not warm by then hangs, also where everything is compiled anew on a busy machine: it is ended."""
+"""A zygote that is not warm by then hangs, also where everything is compiled anew on a busy
+machine: it is ended."""
 FORK_SECONDS = 60.0
 """A zygote that has not forked by then hangs: it is ended, and started again when it is needed."""
 END_SECONDS = 10.0
@@ -105,7 +109,8 @@ class Output:
 
 
 class Conversation:
-    """A child that lives for many questions. ChildFailed when it ends, or takes longer than `seconds` for an answer."""
+    """A child that lives for many questions. ChildFailed when it ends, or takes longer than
+    `seconds` for an answer."""
 
     def __init__(
         self,
@@ -149,8 +154,8 @@ class Conversation:
 class Zygote:
     """One zygote process, started when needed and started again when it died.
 
-    `programs` name the modules that say what its children do (see `zygote`). NotIsolated instead of any child when
-    these are shut in less than `least`.
+    `programs` name the modules that say what its children do (see `zygote`). NotIsolated instead of
+    any child when these are shut in less than `least`.
     """
 
     def __init__(self, least: Level = "none", programs: Sequence[str] = (SOLVING,)) -> None:
@@ -182,10 +187,11 @@ class Zygote:
         on_progress: OnProgress | None = None,
         descriptors: Sequence[int] = (),
     ) -> Output:
-        """Run one step in a child of its own. ChildFailed when it ends without a result or over its limits.
+        """Run one step in a child of its own. ChildFailed when it ends without a result or over its
+        limits.
 
-        `header["step"]` names the step, `descriptors` stay open in the child. When this is cancelled the child is
-        killed first.
+        `header["step"]` names the step, `descriptors` stay open in the child. When this is
+        cancelled the child is killed first.
         """
         async with self._child(limits, descriptors) as (reader, writer, report):
             try:
@@ -226,8 +232,8 @@ class Zygote:
     async def converse(
         self, header: dict[str, Any], payload: bytes, limits: Limits
     ) -> AsyncIterator[Conversation]:
-        """A child that answers frame by frame until the block ends, which kills it. `header` and `payload` come first,
-        and their answer is the first to `receive`."""
+        """A child that answers frame by frame until the block ends, which kills it. `header` and
+        `payload` come first, and their answer is the first to `receive`."""
         async with self._child(limits) as (reader, writer, report):
             conversation = Conversation(reader, writer, report, limits)
             await conversation.send(header, payload)
@@ -363,7 +369,8 @@ class Zygote:
         except TimeoutError:
             await self.stop()
             raise NotStarted(
-                f"the process that starts children was not ready within {START_SECONDS:g} s of its start, and was ended"
+                f"the process that starts children was not ready within {START_SECONDS:g} s of its "
+                "start, and was ended"
             ) from None
         if not answer:
             ended = "" if self._process is None else f"{ending(await self._process.wait())}; "
@@ -399,7 +406,8 @@ def _discard(forking: asyncio.Task[tuple[socket.socket, int, int]]) -> None:
 
 
 async def _ended(report: int, limits: Limits) -> ChildFailed:
-    """Why a child has ended; what closed its stream and lives on is ended by the wait for it, and not known."""
+    """Why a child has ended; what closed its stream and lives on is ended by the wait for it, and
+    not known."""
 
     def read() -> bytes | None:
         events = select.poll()
@@ -413,8 +421,8 @@ async def _ended(report: int, limits: Limits) -> ChildFailed:
 async def collect(
     reader: asyncio.StreamReader, on_progress: OnProgress | None, most: int
 ) -> Output:
-    """Frames until the last one, ValueError when they are longer than `most` bytes in all. ChildFailed with its trace
-    where the child tells of one."""
+    """Frames until the last one, ValueError when they are longer than `most` bytes in all.
+    ChildFailed with its trace where the child tells of one."""
     output = Output()
     while True:
         header_size, payload_size = lengths(await reader.readexactly(HEADER.size), most)

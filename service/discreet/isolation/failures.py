@@ -1,4 +1,5 @@
-"""How a child may fail, each with its code and what is known of it, and the limits that it was given."""
+"""How a child may fail, each with its code and what is known of it, and the limits that it was
+given."""
 
 from __future__ import annotations
 
@@ -73,9 +74,10 @@ class NotIsolated(ChildFailed):
 
 @dataclass(frozen=True)
 class Limits:
-    """What one child may take. `file_bytes`: the length to which it may write files that it was given. `answer_bytes`:
-    what it may say in all, which the parent holds in memory; a child sends more than it ever had. None: `memory_bytes`.
-    `growth_bytes`: memory beyond what a child begins with; 0 where `memory_bytes` alone limits it.
+    """What one child may take. `file_bytes`: the length to which it may write files that it was
+    given. `answer_bytes`: what it may say in all, which the parent holds in memory; a child sends
+    more than it ever had. None: `memory_bytes`. `growth_bytes`: memory beyond what a child begins
+    with; 0 where `memory_bytes` alone limits it.
     """
 
     memory_bytes: int
@@ -101,7 +103,8 @@ class Limits:
 
 
 def cause(report: bytes, limits: Limits) -> ChildFailed:
-    """Why a child ended that brought no result, from what its fork server reports of it; empty: nothing came."""
+    """Why a child ended that brought no result, from what its fork server reports of it; empty:
+    nothing came."""
     if not report:
         return NotStarted("the process that starts children is gone, and its children with it")
     told = json.loads(report)

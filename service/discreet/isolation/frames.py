@@ -1,5 +1,5 @@
-"""What a process and its child say to each other: frames of a JSON header and bytes. Nothing is unpickled on either
-side."""
+"""What a process and its child say to each other: frames of a JSON header and bytes. Nothing is
+unpickled on either side."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ HEADER = struct.Struct("!IQ")
 """Lengths of the JSON header and of the payload."""
 
 OUT_OF_MEMORY = 12
-"""Exit status of a child that met its memory limit. Any other but 0 is an error that nobody foresaw."""
+"""Exit status of a child that met its memory limit. Any other but 0 is an error that nobody
+foresaw."""
 
 MAX_HEADER_BYTES = 1 << 28
 MAX_PAYLOAD_BYTES = 1 << 34

@@ -1,4 +1,5 @@
-"""Uploaded JSON becomes content while it is read: its long arrays are validated and packed into columns in pieces."""
+"""Uploaded JSON becomes content while it is read: its long arrays are validated and packed into
+columns in pieces."""
 
 from __future__ import annotations
 
@@ -13,13 +14,14 @@ JSON_MEMORY, JSON_LEAST_MEMORY = 6, 128 << 20
 
 
 def json_bytes(size: int) -> int:
-    """The memory that reading a JSON text of so many bytes may take, beyond what a child begins with."""
+    """The memory that reading a JSON text of so many bytes may take, beyond what a child begins
+    with."""
     return JSON_MEMORY * size + JSON_LEAST_MEMORY
 
 
 def read_json(kind: Any, public: Any, file: BinaryIO, block: Block | None = None) -> Any:
-    """The content of a JSON text, whose long arrays become columns while they are read; of a `block` after its dates
-    were looked at."""
+    """The content of a JSON text, whose long arrays become columns while they are read; of a
+    `block` after its dates were looked at."""
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415
 
     from discreet.intake.field_issues import issues_of  # noqa: PLC0415

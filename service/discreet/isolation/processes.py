@@ -1,7 +1,8 @@
 """Child processes that never outlive their supervisor, and whose memory nobody else reads.
 
-Linux ends them for us (PR_SET_PDEATHSIG), also when the supervisor is killed with -9. The kernel ties the signal to the
-*thread* that started the child: start children from a thread that lives as long as they should.
+Linux ends them for us (PR_SET_PDEATHSIG), also when the supervisor is killed with -9. The kernel
+ties the signal to the *thread* that started the child: start children from a thread that lives as
+long as they should.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ FORKING = {
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
     "MALLOC_ARENA_MAX": "1",
 }
-"""Environment of processes that fork: forks of one with a thread pool hang, the machine is shared between jobs, and
-what is freed in an arena of a thread is not given back."""
+"""Environment of processes that fork: forks of one with a thread pool hang, the machine is shared
+between jobs, and what is freed in an arena of a thread is not given back."""
 
 
 def dies_with_parent(signum: signal.Signals) -> Callable[[], None]:
@@ -48,8 +49,9 @@ def dies_with_parent(signum: signal.Signals) -> Callable[[], None]:
 
 
 def ends_with_parent(signum: signal.Signals, parent: int) -> bool:
-    """This process receives `signum` when the thread of `parent` that started it is gone; False when it is gone
-    already. (Who has no parent any more is a child of process 1, but in a container that may be the parent itself.)"""
+    """This process receives `signum` when the thread of `parent` that started it is gone; False
+    when it is gone already. (Who has no parent any more is a child of process 1, but in a container
+    that may be the parent itself.)"""
     return bool(
         _libc.prctl(_PR_SET_PDEATHSIG, int(signum), 0, 0, 0) == 0 and os.getppid() == parent
     )
@@ -57,7 +59,8 @@ def ends_with_parent(signum: signal.Signals, parent: int) -> bool:
 
 @contextlib.contextmanager
 def adopting() -> Iterator[None]:
-    """Processes below this one that lose their parent meanwhile become children of this one, not of process 1."""
+    """Processes below this one that lose their parent meanwhile become children of this one, not of
+    process 1."""
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     try:
         yield
@@ -66,17 +69,19 @@ def adopting() -> Iterator[None]:
 
 
 def plain_environment() -> dict[str, str]:
-    """What a process that works on data of strangers may know of the environment: no database address, no secrets
-    file."""
+    """What a process that works on data of strangers may know of the environment: no database
+    address, no secrets file."""
     kept = ("PATH", "HOME", "LANG", "TMPDIR", "NUMBA_CACHE_DIR", "VIRTUAL_ENV", "PYTHONPATH")
     environment = {name: os.environ[name] for name in kept if name in os.environ}
     return {**environment, **FORKING, "MPLBACKEND": "Agg"}
 
 
 def keep_memory_private() -> None:
-    """No core dump of this process, and no other process of the same user reads its memory, environment or files.
+    """No core dump of this process, and no other process of the same user reads its memory,
+    environment or files.
 
-    Not for its children's programs: a process that executes another program is open to its user again.
+    Not for its children's programs: a process that executes another program is open to its user
+    again.
     """
     _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
@@ -92,8 +97,8 @@ def title(words: Sequence[str]) -> None:
 
 
 def give_back() -> None:
-    """Return to the system what this process has needed to start and holds without need: freed memory, and pages of
-    programs and libraries, which the kernel maps again when they are run."""
+    """Return to the system what this process has needed to start and holds without need: freed
+    memory, and pages of programs and libraries, which the kernel maps again when they are run."""
     libc = ctypes.CDLL(None)
     if hasattr(libc, "malloc_trim"):
         libc.malloc_trim(0)
@@ -101,14 +106,15 @@ def give_back() -> None:
 
 
 def give_pages_back() -> None:
-    """Those pages alone: what the template of a fork has freed is shared, and trimming would copy it."""
+    """Those pages alone: what the template of a fork has freed is shared, and trimming would copy
+    it."""
     for start, size in list(_unchanged_pages()):
         _libc.madvise(start, size, _MADV_DONTNEED)
 
 
 def _unchanged_pages() -> Iterator[tuple[int, int]]:
-    """Address and size of each mapping of a file that cannot be written to, and in which nothing was: what the linker
-    has changed and then closed is no copy of its file."""
+    """Address and size of each mapping of a file that cannot be written to, and in which nothing
+    was: what the linker has changed and then closed is no copy of its file."""
     place: tuple[int, int] | None = None
     changed = 0
     with open(
@@ -139,7 +145,8 @@ class Process(Protocol):
 
 
 def end(process: Process, *stages: tuple[signal.Signals, float]) -> int:
-    """Signal and wait, stage by stage (signal, seconds of patience), then SIGKILL. Returns the exit status."""
+    """Signal and wait, stage by stage (signal, seconds of patience), then SIGKILL. Returns the exit
+    status."""
     for signum, patience in stages:
         if process.poll() is not None:
             break

@@ -1,11 +1,13 @@
-"""What the reader of uploads does: uploaded files become contents in a child of their own, never in the API.
+"""What the reader of uploads does: uploaded files become contents in a child of their own, never in
+the API.
 
-A file of 1 GB may take many times that in memory while it is read, and its parser is a large library that meets bytes
-of strangers. So the API only seals what comes, into a file without a name under a key that no disk ever sees, and
-hands the file to a child of its zygote, inside the same walls as a solver's and without the installation's master keys.
-The child is given two descriptors, the sealed upload and the file to write to, which may grow to `target_bytes`; it
-answers the content's digest and public description, and has written its bytes, sealed under the data key that it was
-given.
+A file of 1 GB may take many times that in memory while it is read, and its parser is a large
+library that meets bytes of strangers. So the API only seals what comes, into a file without a name
+under a key that no disk ever sees, and hands the file to a child of its zygote, inside the same
+walls as a solver's and without the installation's master keys. The child is given two descriptors,
+the sealed upload and the file to write to, which may grow to `target_bytes`; it answers the
+content's digest and public description, and has written its bytes, sealed under the data key that
+it was given.
 """
 
 from __future__ import annotations
@@ -40,36 +42,42 @@ UPLOAD = "upload"
 CSV_BLOCK_BYTES = 4 << 20
 MOST_COLUMNS = 1000
 FOOTER_BYTES = 16 << 20
-"""Of a Parquet file: what it says of its columns and row groups, parsed whole before anything can be refused."""
+"""Of a Parquet file: what it says of its columns and row groups, parsed whole before anything can
+be refused."""
 MOST_ROWS_A_BYTE = 1000
-"""Of a Parquet file, where a billion equal rows take a few bytes; files as they come have less than a hundred."""
+"""Of a Parquet file, where a billion equal rows take a few bytes; files as they come have less than
+a hundred."""
 MISSING = ("", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null")
-"""What a CSV file says for a value that is not there; NaN, which Arrow counts among them, is a wrong number."""
+"""What a CSV file says for a value that is not there; NaN, which Arrow counts among them, is a
+wrong number."""
 SEPARATORS = ",;\t"
 """Of a CSV file: the first of them that its line of names has."""
 DECIMAL_COMMA = re.compile(rb"(?:^|[;\t\n])-?[0-9]+,[0-9]+(?=[;\t\r\n]|$)")
 DECIMAL_BYTES = 1 << 16
 """Of a CSV file: where decimal commas are looked for."""
 NO_THREAD = "Failed to launch worker thread"
-"""What Arrow says, as of a file that it does not understand, where this process may have no thread."""
+"""What Arrow says, as of a file that it does not understand, where this process may have no
+thread."""
 FIRST_LINE_BYTES = 1 << 20
 """Of a CSV file: the names of its columns."""
 
 
 def target_bytes(content_bytes: int) -> int:
-    """The longest sealed file that a content of so many bytes becomes: seals of chunks, and heads of its arrays."""
+    """The longest sealed file that a content of so many bytes becomes: seals of chunks, and heads
+    of its arrays."""
     return content_bytes + (content_bytes >> 10) + STREAM_CHUNK_BYTES
 
 
 def read(
     job: dict[str, Any], payload: bytes, descriptors: tuple[int, ...]
 ) -> tuple[dict[str, Any], bytes]:
-    """`{digest, public, sealed_bytes}` of the upload in the first descriptor, whose content the second one then holds,
-    or `{no_room}` with the error's number where the disk is full.
+    """`{digest, public, sealed_bytes}` of the upload in the first descriptor, whose content the
+    second one then holds, or `{no_room}` with the error's number where the disk is full.
 
-    `job`: kind, public, mode, format, tenant, name, upload_key, upload_bytes, data_key, digest_key, content_bytes; of a
-    block of a source also `block`: what it is by, its name, and the realms of its digest, with records and without.
-    Raises InvalidInput and PayloadTooLarge as the owner shall see them.
+    `job`: kind, public, mode, format, tenant, name, upload_key, upload_bytes, data_key, digest_key,
+    content_bytes; of a block of a source also `block`: what it is by, its name, and the realms of
+    its digest, with records and without. Raises InvalidInput and PayloadTooLarge as the owner shall
+    see them.
     """
     source, target = descriptors
     try:
@@ -151,8 +159,8 @@ def _content(
 
 
 def _is_empty(kind: Any, opened: Callable[[], BinaryIO], form: str) -> bool:
-    """Whether a file says that a block has no records: a table of a head alone, or JSON whose lists are empty or
-    not there."""
+    """Whether a file says that a block has no records: a table of a head alone, or JSON whose lists
+    are empty or not there."""
     if form == "csv":
         file = opened()
         return bool(file.readline(FIRST_LINE_BYTES + 1)) and not file.read(1 << 16).strip()
@@ -192,7 +200,8 @@ def _outlines(files: Sequence[Callable[[], BinaryIO]]) -> tuple[Any, int]:
         other, more, _ = _parquet(file())
         if not other.equals(schema, check_metadata=False):
             raise _refused(
-                f"its files differ in their columns or types: number {number} (from 0) from the first"
+                f"its files differ in their columns or types: number {number} (from 0) from the "
+                "first"
             )
         rows += more
     return schema, rows
@@ -210,7 +219,8 @@ def _parquet(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
         raise pa.ArrowInvalid("no Parquet file")
     if footer > FOOTER_BYTES:
         raise _refused(
-            f"its footer has {footer} bytes, at most {FOOTER_BYTES} are read: fewer columns or row groups"
+            f"its footer has {footer} bytes, at most {FOOTER_BYTES} are read: fewer columns or row "
+            "groups"
         )
     parquet = pq.ParquetFile(file, pre_buffer=False)
     _check_columns(parquet.metadata.num_columns)
@@ -223,8 +233,9 @@ def _parquet(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
 def _csv(
     opened: Callable[[], BinaryIO], kind: Any, public: Any, most: int, block: Block | None
 ) -> Any:
-    """Types are those that the whole file needs. Arrow's reader of streams fixes them by the first block, so a file
-    that it stumbles on, as at `1.5` below integers, is opened anew (threads may still read it) and read whole."""
+    """Types are those that the whole file needs. Arrow's reader of streams fixes them by the first
+    block, so a file that it stumbles on, as at `1.5` below integers, is opened anew (threads may
+    still read it) and read whole."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.csv as pc  # noqa: PLC0415
 
@@ -237,8 +248,9 @@ def _csv(
 
 
 def _csv_options(file: BinaryIO, owner: str) -> dict[str, Any]:
-    """The column `owner` is text, whatever stands in it: as numbers names are not always told apart. The separator is
-    that of the line of names; where it is no comma, decimal commas in the next lines say that all are.
+    """The column `owner` is text, whatever stands in it: as numbers names are not always told
+    apart. The separator is that of the line of names; where it is no comma, decimal commas in the
+    next lines say that all are.
     """
     import pyarrow.csv as pc  # noqa: PLC0415
 
@@ -299,14 +311,15 @@ def _write(target: int, part: bytes) -> None:
         view = view[os.write(target, view) :]
 
 
-# Before the walls -----------------------------------------------------------------------------------------------------
+# Before the walls ---------------------------------------------------------------------------------
 
 
 def warm_up() -> None:
-    """Read good, wrong and broken files of every kind in every format: what children need is then imported and
-    compiled, for good contents and for refusals, and they open no files.
+    """Read good, wrong and broken files of every kind in every format: what children need is then
+    imported and compiled, for good contents and for refusals, and they open no files.
 
-    The compiler itself is not loaded (55 MB): what reading calls has one type, whatever the content (`columns`)."""
+    The compiler itself is not loaded (55 MB): what reading calls has one type, whatever the content
+    (`columns`)."""
     import pyarrow as pa  # noqa: PLC0415
 
     from discreet.problems import DATASETS, KINDS  # noqa: PLC0415
@@ -399,7 +412,8 @@ def _json_files(content: Mapping[str, Any]) -> Iterator[bytes]:
 
 
 def _table_files(columns: Mapping[str, list[Any]], *, wrong: bool) -> Iterator[tuple[str, bytes]]:
-    """Formats and files: a good one and, with `wrong`, wrong ones and what is neither Parquet nor CSV."""
+    """Formats and files: a good one and, with `wrong`, wrong ones and what is neither Parquet nor
+    CSV."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.csv as pc  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415

@@ -6,9 +6,10 @@
     user           65534 where the parent is root, else one without a name; a user namespace; no capabilities
     limits         memory, CPU, files, threads; no core dump
 
-Each wall is built if the kernel lets us; whether they hold is not assumed but tried, by `attempts` in a child of its
-own when the zygote starts. Each wall also holds alone, so that a kernel without one of them still keeps children in.
-Source: landlock(7). The list of system calls is in `system_calls.py`, what is tried in `attempts.py`.
+Each wall is built if the kernel lets us; whether they hold is not assumed but tried, by `attempts`
+in a child of its own when the zygote starts. Each wall also holds alone, so that a kernel without
+one of them still keeps children in. Source: landlock(7). The list of system calls is in
+`system_calls.py`, what is tried in `attempts.py`.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class _Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p)]
 
 
-# Landlock -------------------------------------------------------------------------------------------------------------
+# Landlock -----------------------------------------------------------------------------------------
 
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = (
     444,
@@ -74,8 +75,8 @@ _SCOPES = 0b11  # abstract sockets and signals of others; from version 6
 
 
 def _landlock(readable: Iterable[Path]) -> tuple[int, int]:
-    """A descriptor of rules by which only `readable` can be opened, for reading, and the version of the interface;
-    (-1, 0) where the kernel has none."""
+    """A descriptor of rules by which only `readable` can be opened, for reading, and the version of
+    the interface; (-1, 0) where the kernel has none."""
     version = int(_libc.syscall(_LANDLOCK_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint(1)))
     if version < 1:
         return -1, 0
@@ -121,7 +122,7 @@ def code_folders() -> list[Path]:
     return places
 
 
-# A child's way in -----------------------------------------------------------------------------------------------------
+# A child's way in ---------------------------------------------------------------------------------
 
 Wall = Literal["filter", "landlock", "namespaces", "user"]
 WALLS: tuple[Wall, ...] = ("filter", "landlock", "namespaces", "user")
@@ -129,19 +130,22 @@ WALLS: tuple[Wall, ...] = ("filter", "landlock", "namespaces", "user")
 
 @dataclass(frozen=True)
 class Sandbox:
-    """What the zygote prepares once for all its children. `walls` is less than all only in tests of the others."""
+    """What the zygote prepares once for all its children. `walls` is less than all only in tests of
+    the others."""
 
     rules: int
     """Landlock's descriptor, or -1."""
     landlock: int
     """Version of its interface, or 0."""
     filters: tuple[bytes, bytes] | None
-    """Programs of the filter by whether files may be opened; None on an architecture without a list."""
+    """Programs of the filter by whether files may be opened; None on an architecture without a
+    list."""
     walls: tuple[Wall, ...]
 
     @classmethod
     def prepare(cls, walls: tuple[Wall, ...] = WALLS) -> Sandbox:
-        """To be called when everything is imported: folders of code that appear later are not known."""
+        """To be called when everything is imported: folders of code that appear later are not
+        known."""
         rules, version = _landlock(code_folders()) if "landlock" in walls else (-1, 0)
         machine = ARCHITECTURES.get(platform.machine())
         filters = None
@@ -153,12 +157,13 @@ class Sandbox:
         return cls(rules, version, filters, walls)
 
     def enter(self, kept: Sequence[int], limits: Mapping[str, Any]) -> list[str]:
-        """Shut this process in, with the descriptors `kept` as 3, 4, … and no others; the walls that the kernel let us
-        build.
+        """Shut this process in, with the descriptors `kept` as 3, 4, … and no others; the walls
+        that the kernel let us build.
 
-        `limits`: `memory_bytes`, `cpu_seconds`, `file_bytes`, to which a kept file may grow (absent: not at all), and
-        `growth_bytes`, the memory beyond what this process has now (absent or 0: up to `memory_bytes`).
-        Never to be called but in a fresh fork: there is no way back.
+        `limits`: `memory_bytes`, `cpu_seconds`, `file_bytes`, to which a kept file may grow
+        (absent: not at all), and `growth_bytes`, the memory beyond what this process has now
+        (absent or 0: up to `memory_bytes`). Never to be called but in a fresh fork: there is no way
+        back.
         """
         os.setsid()
         os.environ.clear()
@@ -184,8 +189,9 @@ class Sandbox:
         if "user" in self.walls:
             if root:
                 built += _become_nobody()
-                # The kernel counts threads by user and user namespace, and compares with the limits of both sides: so
-                # the limit is set inside, and whoever else runs as nobody takes no thread from this child.
+                # The kernel counts threads by user and user namespace, and compares with the limits
+                # of both sides: so the limit is set inside, and whoever else runs as nobody takes
+                # no thread from this child.
                 alone = "namespaces" in self.walls and _libc.unshare(CLONE_NEWUSER) == 0
             built += _drop_capabilities()
         _limit(limits)
@@ -237,7 +243,8 @@ def _limit(limits: Mapping[str, Any]) -> None:
         (resource.RLIMIT_MSGQUEUE, 0),
     ):
         _, hard = resource.getrlimit(name)
-        # A second of processor time between SIGXCPU, by which the end is known for what it is, and SIGKILL.
+        # A second of processor time between SIGXCPU, by which the end is known for what it is, and
+        # SIGKILL.
         spare = 1 if name == resource.RLIMIT_CPU else 0
         most = value + spare if hard == resource.RLIM_INFINITY else min(value + spare, hard)
         resource.setrlimit(name, (min(value, most), most))
@@ -246,8 +253,8 @@ def _limit(limits: Mapping[str, Any]) -> None:
 def _limit_threads(alone: bool) -> None:
     """At most `MOST_THREADS` threads where the filter leaves these; without it, processes.
 
-    Not `alone` in a user namespace, the kernel adds all that the user runs elsewhere, in other containers too: then the
-    limit is so many above a power of two that lets one more start.
+    Not `alone` in a user namespace, the kernel adds all that the user runs elsewhere, in other
+    containers too: then the limit is so many above a power of two that lets one more start.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
     ceiling = 1 << 22 if hard == resource.RLIM_INFINITY else hard  # the most that a kernel numbers
@@ -285,7 +292,8 @@ def _become_nobody() -> list[str]:
 
 
 def _drop_capabilities() -> list[str]:
-    """Those of this process, and the way to new ones: a user namespace begins with all of its own."""
+    """Those of this process, and the way to new ones: a user namespace begins with all of its
+    own."""
     _drop_bounds()
     header, nothing = struct.pack("=Ii", 0x20080522, 0), bytes(24)  # _LINUX_CAPABILITY_VERSION_3
     return ["no capabilities"] if _libc.capset(header, nothing) == 0 else []

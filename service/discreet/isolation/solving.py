@@ -1,4 +1,5 @@
-"""What the children of workers and sessions do: releases, post-processing, and rounds of federated sessions."""
+"""What the children of workers and sessions do: releases, post-processing, and rounds of federated
+sessions."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from discreet.isolation.tasks import Step, Task
 
 
 def warm_up() -> None:
-    """Run every kind's example once: what children need is then imported and compiled, and they open no files."""
+    """Run every kind's example once: what children need is then imported and compiled, and they
+    open no files."""
     from discreet.problems import KINDS  # noqa: PLC0415
     from discreet.problems.answers import stored_headline  # noqa: PLC0415
     from discreet.problems.federation import FederatedProblem  # noqa: PLC0415
@@ -48,7 +50,8 @@ def join_example(kind: str) -> None:
 
 
 def release(task: Task) -> None:
-    """Answer what the mechanism releases of the content. What goes wrong is told nobody: it would be a release."""
+    """Answer what the mechanism releases of the content. What goes wrong is told nobody: it would
+    be a release."""
     from discreet.privacy.noise import Noise  # noqa: PLC0415
     from discreet.problems.contents import pack, unpack  # noqa: PLC0415
 
@@ -68,7 +71,8 @@ def release(task: Task) -> None:
 
 
 def join(kind: str, block: Any, payload: bytes | bytearray) -> Any:
-    """The contents of blocks as one; each comes behind its length. `block`: the public part of one."""
+    """The contents of blocks as one; each comes behind its length. `block`: the public part of
+    one."""
     from discreet.problems import DATASETS  # noqa: PLC0415
     from discreet.problems.contents import unframed, unpack  # noqa: PLC0415
 
@@ -77,7 +81,8 @@ def join(kind: str, block: Any, payload: bytes | bytearray) -> Any:
 
 
 def finish(task: Task) -> None:
-    """Answer progress, tables and the result, or what went wrong: that follows from what was released."""
+    """Answer progress, tables and the result, or what went wrong: that follows from what was
+    released."""
     try:
         finish_on(task.channel, task.header, task.payload)
     except Exception as error:
@@ -97,8 +102,8 @@ def read_released(header: dict[str, Any], payload: bytes) -> list[tuple[float, A
 
 
 def finish_on(channel: socket.socket, header: dict[str, Any], payload: bytes) -> None:
-    """Post-process what was released, in this process, and send what comes of it: tables, and the result with its
-    headline, which says nothing that the result does not."""
+    """Post-process what was released, in this process, and send what comes of it: tables, and the
+    result with its headline, which says nothing that the result does not."""
     from discreet.problems.answers import stored_headline  # noqa: PLC0415
     from discreet.problems.reuse import combine, gain  # noqa: PLC0415
 
@@ -132,7 +137,8 @@ def read_job(header: dict[str, Any]) -> tuple[Any, Any, Any]:
 
 
 def trace(error: BaseException) -> str:
-    """Where an error was raised, without lines of source: they lie in files, which a child cannot open."""
+    """Where an error was raised, without lines of source: they lie in files, which a child cannot
+    open."""
     places = [
         f"  {frame.f_code.co_filename}:{line}, {frame.f_code.co_qualname}"
         for frame, line in list(traceback.walk_tb(error.__traceback__))[-20:]
@@ -141,7 +147,8 @@ def trace(error: BaseException) -> str:
 
 
 def session(task: Task) -> None:
-    """Run one federated session until the coordinator closes the channel: a frame asks, a frame answers.
+    """Run one federated session until the coordinator closes the channel: a frame asks, a frame
+    answers.
 
     `header["state"]` says that the payload is a state to go on from.
     """
@@ -202,7 +209,8 @@ def session(task: Task) -> None:
 def encode(
     published: Mapping[str, Any], large: Mapping[str, Any]
 ) -> tuple[bytes, dict[str, bytes]]:
-    """The result as canonical JSON, whose digest the certificate carries, and its large fields as Parquet."""
+    """The result as canonical JSON, whose digest the certificate carries, and its large fields as
+    Parquet."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 

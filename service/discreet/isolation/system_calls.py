@@ -1,6 +1,7 @@
 """The filter of system calls (seccomp): what computing needs, and nothing else.
 
-Sources: seccomp(2), and the tables of system calls of Linux 6.1 (asm/unistd_64.h, asm-generic/unistd.h).
+Sources: seccomp(2), and the tables of system calls of Linux 6.1 (asm/unistd_64.h,
+asm-generic/unistd.h).
 """
 
 from __future__ import annotations

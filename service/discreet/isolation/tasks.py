@@ -39,8 +39,9 @@ Function = Callable[[dict[str, Any], bytes, tuple[int, ...]], tuple[dict[str, An
 
 
 def answers(function: Function) -> Step:
-    """The step that calls `function` with what `Zygote.call` was given (arguments, payload, descriptors) and answers
-    what it returns, or the refusal that it raises: InvalidInput, PayloadTooLarge, Unavailable."""
+    """The step that calls `function` with what `Zygote.call` was given (arguments, payload,
+    descriptors) and answers what it returns, or the refusal that it raises: InvalidInput,
+    PayloadTooLarge, Unavailable."""
 
     def step(task: Task) -> None:
         try:

@@ -47,7 +47,8 @@ class Window(io.RawIOBase):
 
 
 def windows(opened: Callable[[], BinaryIO], sizes: Sequence[int]) -> list[Callable[[], BinaryIO]]:
-    """Each of the files that follow one another in an upload, to be opened; none where it is one."""
+    """Each of the files that follow one another in an upload, to be opened; none where it is
+    one."""
 
     def window(start: int, size: int) -> BinaryIO:
         return io.BufferedReader(Window(opened(), start, size), READ_BYTES)

@@ -1,25 +1,29 @@
-"""The fork server: a process with everything imported and compiled that forks one isolated child a task.
+"""The fork server: a process with everything imported and compiled that forks one isolated child a
+task.
 
     python -m discreet.isolation.zygote FD PARENT PROGRAM …
 
-A fresh interpreter would spend seconds on imports for work of milliseconds. A *program* is a module that says what
-children do: `STEPS`, a function for each step that a task may name, and `warm_up()`, which imports, compiles and
-rehearses all that these will need, refusals included, for a child can open no file any more. `solving` is the program
-of workers and sessions, `reading` the one of uploads; several may share a fork server.
+A fresh interpreter would spend seconds on imports for work of milliseconds. A *program* is a module
+that says what children do: `STEPS`, a function for each step that a task may name, and `warm_up()`,
+which imports, compiles and rehearses all that these will need, refusals included, for a child can
+open no file any more. `solving` is the program of workers and sessions, `reading` the one of
+uploads; several may share a fork server.
 
-The zygote holds no data, no secrets, no database address and no random state: a child draws its own from the operating
-system. Each child is confined before it reads its first byte, and dies with the zygote, which dies with the process
-PARENT that started it.
+The zygote holds no data, no secrets, no database address and no random state: a child draws its own
+from the operating system. Each child is confined before it reads its first byte, and dies with the
+zygote, which dies with the process PARENT that started it.
 
-With `--template` before the programs the process forks fork servers instead, for the parts of `discreet up`, which so
-share one image: FD is then a socket of packets, each the programs of a fork server as JSON, with its control socket and
-where its errors go. The programs are those that the template has rehearsed, and nothing but that is ever done in it.
+With `--template` before the programs the process forks fork servers instead, for the parts of
+`discreet up`, which so share one image: FD is then a socket of packets, each the programs of a fork
+server as JSON, with its control socket and where its errors go. The programs are those that the
+template has rehearsed, and nothing but that is ever done in it.
 
-Protocol on the control socket FD: when it is ready the zygote says in one JSON message how well its children are shut
-in, along with a descriptor of itself (pidfd). Then the parent sends limits as JSON with descriptors, of which the first
-is the child's end of a socket pair and the others are kept for it; the zygote answers `c` with two descriptors: of the
-child's process (pidfd), by which the parent kills it, and of a pipe that tells how the child ended (JSON: wait status
-and processor time); or `n` and a sentence when the machine gives no process.
+Protocol on the control socket FD: when it is ready the zygote says in one JSON message how well its
+children are shut in, along with a descriptor of itself (pidfd). Then the parent sends limits as
+JSON with descriptors, of which the first is the child's end of a socket pair and the others are
+kept for it; the zygote answers `c` with two descriptors: of the child's process (pidfd), by which
+the parent kills it, and of a pipe that tells how the child ended (JSON: wait status and processor
+time); or `n` and a sentence when the machine gives no process.
 """
 
 from __future__ import annotations
@@ -51,7 +55,8 @@ UNASKED = frozenset({"pandas", "osqp", "highspy", "scs"})
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run a fork server, or a template of fork servers, until the parent closes the control socket."""
+    """Run a fork server, or a template of fork servers, until the parent closes the control
+    socket."""
     descriptor, parent, *programs = arguments
     if is_template := programs[:1] == ["--template"]:
         del programs[0]
@@ -80,8 +85,8 @@ def main(arguments: Sequence[str]) -> None:
 
 
 class Unasked:
-    """Keeps out what libraries import unasked because it is installed: Arrow looks for pandas, 25 MB, and CVXPY for
-    every solver that it knows, of which it is asked for Clarabel alone."""
+    """Keeps out what libraries import unasked because it is installed: Arrow looks for pandas, 25
+    MB, and CVXPY for every solver that it knows, of which it is asked for Clarabel alone."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         if name in UNASKED:
@@ -89,8 +94,8 @@ class Unasked:
 
 
 def fork_servers(orders: socket.socket) -> tuple[socket.socket, list[str]]:
-    """Fork for every order, until the supervisor is gone. Comes back only in a fork, with its control socket and the
-    names of its programs."""
+    """Fork for every order, until the supervisor is gone. Comes back only in a fork, with its
+    control socket and the names of its programs."""
     signal.signal(
         signal.SIGCHLD, signal.SIG_IGN
     )  # how a fork server ends is for the one that ordered it to see
@@ -145,7 +150,8 @@ def _start(
     limits: dict[str, Any],
     given: list[int],
 ) -> tuple[int, int, int] | None:
-    """Fork a child and answer the parent: pidfd, process and pipe; None when there is no process to be had."""
+    """Fork a child and answer the parent: pidfd, process and pipe; None when there is no process to
+    be had."""
     told, report = os.pipe()
     try:
         pid = os.fork()
@@ -224,7 +230,8 @@ def measure(sandbox: Sandbox) -> Isolation:
 
 @contextlib.contextmanager
 def _own_file() -> Iterator[str | None]:
-    """A file that only its owner may read, who is the user that children become; None where none can be made."""
+    """A file that only its owner may read, who is the user that children become; None where none
+    can be made."""
     try:
         descriptor, path = tempfile.mkstemp(prefix="discreet-walls-")
     except OSError:

@@ -1,11 +1,12 @@
 """Certificates: what a result guarantees, made of the plan's events alone and signed.
 
-A certificate repeats everything that its price follows from, so that whoever holds it can derive the price again
-without this service. It binds its result: `result_digest` is the SHA-256 of the result's canonical JSON, `tables` those
-of the Parquet files of the fields that were left out of it; and the sentence that lists show of it, and what was asked
-about a dataset. Certificates of older versions bind fewer of these, or none.
-Signature: Ed25519 over the canonical JSON (RFC 8785) of the certificate without `signature`, and without the `proofs`
-of the transparency log (`ledger.proofs`), which come later and hold by themselves.
+A certificate repeats everything that its price follows from, so that whoever holds it can derive
+the price again without this service. It binds its result: `result_digest` is the SHA-256 of the
+result's canonical JSON, `tables` those of the Parquet files of the fields that were left out of it;
+and the sentence that lists show of it, and what was asked about a dataset. Certificates of older
+versions bind fewer of these, or none. Signature: Ed25519 over the canonical JSON (RFC 8785) of the
+certificate without `signature`, and without the `proofs` of the transparency log (`ledger.proofs`),
+which come later and hold by themselves.
 """
 
 from __future__ import annotations
@@ -28,17 +29,21 @@ from discreet_client.federation.evidence import unsigned
 from discreet_client.secure_sum import Unacceptable
 
 FAILURE_ASSUMPTION = (
-    "an attempt that died before its release was stored showed nobody anything, and its death did not depend on the"
+    "an attempt that died before its release was stored showed nobody anything, and its death did "
+    "not depend on the"
     " data or the noise"
 )
 POST_PROCESSING = "post_processing"
-"""The guarantee of what follows from earlier releases alone: nothing beyond theirs is given away."""
+"""The guarantee of what follows from earlier releases alone: nothing beyond theirs is given
+away."""
 FOLLOWED = ("job", "release_digest", "guarantee", "price", "ledger_entry", "public_key")
-"""What the certificate of an answer says of each job that was asked again, as that job's own says it."""
+"""What the certificate of an answer says of each job that was asked again, as that job's own says
+it."""
 FREE = ("none", "cryptographic")  # guarantees that have no epsilon and charge no account
 ACCOUNTS_ASSUMPTION = "what other accounts give away about the same people adds to this price"
 TIMING_ASSUMPTION = (
-    "touching the data took {quantum:g} s whatever they are, as follows from public figures; on a machine that was too"
+    "touching the data took {quantum:g} s whatever they are, as follows from public figures; on a "
+    "machine that was too"
     " busy for that, {quantum:g} s doubled as often as was needed"
 )
 
@@ -69,14 +74,16 @@ def certificate(
     exposure: Mapping[str, Any] | None = None,
     source: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """An unsigned certificate. With no events nothing was released by a mechanism: what holds then is the
-    cryptography of the protocol, whose assumptions say what it reveals to whom. `result_digest` and `tables` (by
-    name) are SHA-256, hexadecimal, of the result's canonical JSON and of its Parquet files, `headline_digest` is
-    `digest_of_headline`, `problem_digest` of the problem's canonical JSON, where it is public, `release_digest` of
-    what the mechanisms released, where that is kept; `objects` are those of the public objects that the problem
-    holds, by field, with the ids that they are stored under; `follows_from` are the certificates of jobs that were
-    asked again; `federation` names roster and transcript, `cryptographic` the protocol that hides what agents send,
-    `exposure` what they find out of each other all the same; `source` the blocks that were read."""
+    """An unsigned certificate. With no events nothing was released by a mechanism: what holds then
+    is the cryptography of the protocol, whose assumptions say what it reveals to whom.
+    `result_digest` and `tables` (by name) are SHA-256, hexadecimal, of the result's canonical JSON
+    and of its Parquet files, `headline_digest` is `digest_of_headline`, `problem_digest` of the
+    problem's canonical JSON, where it is public, `release_digest` of what the mechanisms released,
+    where that is kept; `objects` are those of the public objects that the problem holds, by field,
+    with the ids that they are stored under; `follows_from` are the certificates of jobs that were
+    asked again; `federation` names roster and transcript, `cryptographic` the protocol that hides
+    what agents send, `exposure` what they find out of each other all the same; `source` the blocks
+    that were read."""
     kind = (
         POST_PROCESSING
         if follows_from and not simulation
@@ -117,9 +124,11 @@ def certificate(
 
 
 def _followed(firsts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What an answer follows from: for each job that was asked again what its certificate says it cost, and of what."""
+    """What an answer follows from: for each job that was asked again what its certificate says it
+    cost, and of what."""
     return {
-        "sentence": f"this follows from what {' and '.join(first['job'] for first in firsts)} released, which was"
+        "sentence": f"this follows from what {' and '.join(first['job'] for first in firsts)} "
+        "released, which was"
         " charged as is said below; asking again has touched no data and was charged nothing more",
         "releases": [{name: first[name] for name in FOLLOWED} for first in firsts],
     }
@@ -145,7 +154,8 @@ def sign(body: Mapping[str, Any], key: Ed25519PrivateKey) -> dict[str, Any]:
 
 
 def is_signed(body: Any) -> bool:
-    """True when the signature is that of the certificate's own public key; who owns that key is another question."""
+    """True when the signature is that of the certificate's own public key; who owns that key is
+    another question."""
     if not isinstance(body, Mapping):
         return False
     unsigned = {name: value for name, value in body.items() if name not in {"signature", "proofs"}}
@@ -157,7 +167,7 @@ def is_signed(body: Any) -> bool:
     return True
 
 
-# Checking -----------------------------------------------------------------------------------------------------------
+# Checking -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -172,9 +182,10 @@ class Check:
 def check(body: Any, signed_by: str | Collection[str] | None = None) -> list[Check]:
     """Signature, price and guarantee of a certificate, from the certificate alone.
 
-    `signed_by` (base64) is the key that must have signed it, or several of which one must. The price is derived again
-    from the mechanism events; a price or a guarantee that says anything else does not hold. It is derived only where
-    the signature holds: pricing the events of strangers could take long.
+    `signed_by` (base64) is the key that must have signed it, or several of which one must. The
+    price is derived again from the mechanism events; a price or a guarantee that says anything else
+    does not hold. It is derived only where the signature holds: pricing the events of strangers
+    could take long.
     """
     if not isinstance(body, Mapping):
         return [Check("signature", False, "this is not a certificate")]
@@ -190,7 +201,8 @@ def check(body: Any, signed_by: str | Collection[str] | None = None) -> list[Che
 def check_inclusion(
     body: Mapping[str, Any], entries: Sequence[tuple[Mapping[str, Any], str]]
 ) -> Check:
-    """Whether the ledger holds what the certificate names. `entries`: bodies and hashes of all entries of its job."""
+    """Whether the ledger holds what the certificate names. `entries`: bodies and hashes of all
+    entries of its job."""
     name = "inclusion"
     try:
         named = {(entry["account"], entry["seq"]): entry["hash"] for entry in body["ledger_entry"]}
@@ -249,8 +261,9 @@ def followed_jobs(body: Mapping[str, Any]) -> list[str]:
 def check_followed(
     body: Mapping[str, Any], firsts: Sequence[Mapping[str, Any]] = ()
 ) -> list[Check]:
-    """Whether the certificate of what was asked again says of each first job what that job's own certificate says, and
-    whether that one holds; where it is not given, nothing can be told. Empty for what follows from nothing."""
+    """Whether the certificate of what was asked again says of each first job what that job's own
+    certificate says, and whether that one holds; where it is not given, nothing can be told. Empty
+    for what follows from nothing."""
     if "follows_from" not in body:
         return []
     section = body["follows_from"]
@@ -325,8 +338,9 @@ def check_result(
     tables: Mapping[str, str] = _UNASKED,
     job: str | None = None,
 ) -> list[Check]:
-    """Whether the certificate is that of a result: SHA-256 (hexadecimal) of its canonical JSON, of its Parquet files by
-    name, the id of its job; whatever is not given is not looked at, and then `holds` is None."""
+    """Whether the certificate is that of a result: SHA-256 (hexadecimal) of its canonical JSON, of
+    its Parquet files by name, the id of its job; whatever is not given is not looked at, and then
+    `holds` is None."""
     bound, named = body.get("result_digest"), body.get("tables")
     if job is not None and job != body.get("job"):
         return [
@@ -371,8 +385,8 @@ def check_result(
 
 
 def check_problem(body: Mapping[str, Any], digest: str | None) -> list[Check]:
-    """Whether the certificate is that of a problem: SHA-256 (hexadecimal) of its canonical JSON. Empty where the one or
-    the other is not there."""
+    """Whether the certificate is that of a problem: SHA-256 (hexadecimal) of its canonical JSON.
+    Empty where the one or the other is not there."""
     bound = body.get("problem_digest")
     if bound is None or digest is None:
         return []
@@ -390,13 +404,14 @@ def check_problem(body: Mapping[str, Any], digest: str | None) -> list[Check]:
 
 
 def digest_of_headline(headline: str, result: bytes) -> str:
-    """SHA-256, hexadecimal, of a result's canonical JSON, a zero byte, and the sentence that lists show of it: without
-    the result, which an auditor is not shown, nobody can try sentences."""
+    """SHA-256, hexadecimal, of a result's canonical JSON, a zero byte, and the sentence that lists
+    show of it: without the result, which an auditor is not shown, nobody can try sentences."""
     return hashlib.sha256(result + b"\0" + headline.encode()).hexdigest()
 
 
 def check_headline(body: Mapping[str, Any], headline: Any, result: bytes) -> list[Check]:
-    """Whether the certificate is that of the sentence that stands beside a result; empty where there is none."""
+    """Whether the certificate is that of the sentence that stands beside a result; empty where
+    there is none."""
     bound = body.get("headline_digest")
     if bound is None or headline is None:
         return []
@@ -486,7 +501,8 @@ def _check_price(body: Mapping[str, Any]) -> list[Check]:
 
 
 def _check_transcript(body: Mapping[str, Any]) -> list[Check]:
-    """Whether every agent has signed the transcript; nothing where no agents of their own took part."""
+    """Whether every agent has signed the transcript; nothing where no agents of their own took
+    part."""
     section, guarantee = body.get("cryptographic"), body.get("guarantee")
     if not isinstance(section, Mapping) or "signatures" not in section:
         claimed = (

@@ -15,10 +15,11 @@ from discreet.ledger.entries import (
 
 
 class Chain:
-    """The chain of one account, checked as it grows: what was checked once is remembered by its number and hash.
+    """The chain of one account, checked as it grows: what was checked once is remembered by its
+    number and hash.
 
-    It notices a change of an entry that it has passed only by the entries that follow; a check of everything begins
-    with a new chain.
+    It notices a change of an entry that it has passed only by the entries that follow; a check of
+    everything begins with a new chain.
     """
 
     def __init__(self, tenant: str, account: str) -> None:
@@ -35,7 +36,8 @@ class Chain:
         return GENESIS if self._account is None else self._account.hash
 
     def follow(self, line: bytes) -> None:
-        """Check the next entry, a line as in an export. Broken when it does not hold; no entry can follow it then."""
+        """Check the next entry, a line as in an export. Broken when it does not hold; no entry can
+        follow it then."""
         body_bytes, body, digest, previous = read_entry(line, self._account)
         seq = self.seq + 1
         try:

@@ -1,5 +1,5 @@
-"""Checkpoints of the transparency log: signed notes of its size and root (C2SP signed-note, tlog-checkpoint), and the
-cosignatures of witnesses (C2SP tlog-cosignature, version 1)."""
+"""Checkpoints of the transparency log: signed notes of its size and root (C2SP signed-note,
+tlog-checkpoint), and the cosignatures of witnesses (C2SP tlog-cosignature, version 1)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _SIZE = re.compile(r"0|[1-9][0-9]{0,17}")
 
 
 class BadNote(ValueError):
-    """What is no note, no checkpoint, no verifier key of this form; or a signature that is forged."""
+    """What is no note, no checkpoint, no verifier key of this form; or a signature that is
+    forged."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ class Checkpoint:
         return self.text + "\n" + "".join(f"{line}\n" for line in self.lines)
 
     def signed_by(self, verifier: Verifier) -> bool:
-        """Whether this verifier has signed it; BadNote when a signature that names this key is forged."""
+        """Whether this verifier has signed it; BadNote when a signature that names this key is
+        forged."""
         signatures = self._signatures(verifier)
         for signature in signatures:
             message = self.text.encode()
@@ -103,7 +105,8 @@ class Checkpoint:
         return bool(signatures)
 
     def seen_at(self, witness: Verifier) -> int | None:
-        """When this witness has signed it, in seconds since 1970; None when it has not. BadNote as `signed_by`."""
+        """When this witness has signed it, in seconds since 1970; None when it has not. BadNote as
+        `signed_by`."""
         if not self.signed_by(witness):
             return None
         return max(int.from_bytes(signature[:8], "big") for signature in self._signatures(witness))
@@ -159,7 +162,8 @@ def sign_checkpoint(origin: str, size: int, root: bytes, key: Ed25519PrivateKey)
 
 
 def cosign(checkpoint: Checkpoint, name: str, key: Ed25519PrivateKey, seconds: int) -> str:
-    """The signature line of a witness that saw the checkpoint at this time, in seconds since 1970."""
+    """The signature line of a witness that saw the checkpoint at this time, in seconds since
+    1970."""
     signature = key.sign(_cosigned(checkpoint.text, seconds))
     return _line(
         Verifier(name, public_bytes(key), witness=True), struct.pack(">Q", seconds) + signature
@@ -167,7 +171,8 @@ def cosign(checkpoint: Checkpoint, name: str, key: Ed25519PrivateKey, seconds: i
 
 
 def signers(checkpoint: Checkpoint, known: Collection[Verifier]) -> list[Verifier]:
-    """Those of `known` that have signed the checkpoint; BadNote when one of their signatures is forged."""
+    """Those of `known` that have signed the checkpoint; BadNote when one of their signatures is
+    forged."""
     return [one for one in known if checkpoint.signed_by(one)]
 
 

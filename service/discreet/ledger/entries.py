@@ -1,4 +1,5 @@
-"""One entry of the ledger: its line in an export, its place and the rules that it follows in its account."""
+"""One entry of the ledger: its line in an export, its place and the rules that it follows in its
+account."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Certificates in the world's envelopes: an in-toto Statement (v1) in DSSE, signed by the service.
 
-The statement says of a job's result (its subject: SHA-256 of its canonical JSON, and of each of its Parquet files) what
-the certificate says (its predicate, proofs included). Payload: the statement's canonical JSON. Signature: Ed25519 over
-DSSE's pre-authentication encoding. `keyid`: SHA-256 of the public key's 32 bytes, hexadecimal.
+The statement says of a job's result (its subject: SHA-256 of its canonical JSON, and of each of its
+Parquet files) what the certificate says (its predicate, proofs included). Payload: the statement's
+canonical JSON. Signature: Ed25519 over DSSE's pre-authentication encoding. `keyid`: SHA-256 of the
+public key's 32 bytes, hexadecimal.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def key_id(key: str) -> str:
 
 
 def statement(certificate: Mapping[str, Any]) -> dict[str, Any]:
-    """What is said, and of what. KeyError for a certificate of an older version, which binds no result."""
+    """What is said, and of what. KeyError for a certificate of an older version, which binds no
+    result."""
     job, tables = certificate["job"], certificate["tables"]
     digests = {f"{job}/result": certificate["result_digest"]}
     digests |= {f"{job}/result/{name}": tables[name] for name in sorted(tables)}
@@ -96,8 +98,8 @@ def opened(envelope: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_envelope(envelope: Mapping[str, Any], signed_by: Collection[str] = ()) -> Check:
-    """Whether the envelope is signed by the key of its certificate, or by one of these (base64); open where only keys
-    that are not known have signed it. BadEnvelope as `opened`."""
+    """Whether the envelope is signed by the key of its certificate, or by one of these (base64);
+    open where only keys that are not known have signed it. BadEnvelope as `opened`."""
     certificate = opened(envelope)
     payload = encoding(PAYLOAD, bytes_of(envelope["payload"]))
     found = Check("envelope", None, "signed by no key that is known")

@@ -1,4 +1,5 @@
-"""A tenant's signed head: the last entry of each account; see `verification` for what the signature is over."""
+"""A tenant's signed head: the last entry of each account; see `verification` for what the signature
+is over."""
 
 from __future__ import annotations
 
@@ -49,11 +50,12 @@ def sign_head(
 def check_head(
     head: Any, public_key: str | Collection[str] | None = None, *, kept: bool = False
 ) -> dict[str, tuple[int, str]]:
-    """Number and hash of the last entry by account. Broken when the head has other members than its own, when it is not
-    signed, or not by this key or one of these keys (base64).
+    """Number and hash of the last entry by account. Broken when the head has other members than its
+    own, when it is not signed, or not by this key or one of these keys (base64).
 
-    `kept`: a head that was kept elsewhere, which may be as older versions signed one of a tenant without accounts: over
-    the empty list. It asks for no entry, and in an export nothing would hold its tenant.
+    `kept`: a head that was kept elsewhere, which may be as older versions signed one of a tenant
+    without accounts: over the empty list. It asks for no entry, and in an export nothing would hold
+    its tenant.
     """
     public_keys = (public_key,) if isinstance(public_key, str) else public_key
     try:
@@ -90,8 +92,8 @@ def check_head(
 
 
 def bytes_of(text: str) -> bytes:
-    """What base64 stands for; ValueError unless it is the one text of these bytes. The last character of a text holds
-    bits that decoding ignores."""
+    """What base64 stands for; ValueError unless it is the one text of these bytes. The last
+    character of a text holds bits that decoding ignores."""
     decoded = base64.b64decode(text, validate=True)
     if base64.b64encode(decoded).decode() != text:
         raise ValueError("not the one base64 of these bytes")

@@ -1,4 +1,5 @@
-"""A certificate, or an answer with its certificate, looked at whole: with no server, from what its reader holds."""
+"""A certificate, or an answer with its certificate, looked at whole: with no server, from what its
+reader holds."""
 
 from __future__ import annotations
 
@@ -38,8 +39,8 @@ class Beside:
 
 
 def check_all(body: Json, beside: Beside, export: Iterable[bytes] | None = None) -> list[Check]:
-    """Signature, price, guarantee, what it follows from, the result that it binds, its place in the transparency log,
-    and in an export (its lines)."""
+    """Signature, price, guarantee, what it follows from, the result that it binds, its place in the
+    transparency log, and in an export (its lines)."""
     checks = (
         [] if beside.envelope is None else [check_envelope(beside.envelope, beside.public_keys)]
     )

@@ -1,4 +1,5 @@
-"""Whether the transparency log holds the ledger entries that a certificate names, from the proofs beside it alone."""
+"""Whether the transparency log holds the ledger entries that a certificate names, from the proofs
+beside it alone."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ _MOST_HASHES = 64
 
 @dataclass(frozen=True)
 class Place:
-    """Where the log holds the entries of a certificate, as the proofs beside it say; nothing is checked."""
+    """Where the log holds the entries of a certificate, as the proofs beside it say; nothing is
+    checked."""
 
     log: str
     size: int
@@ -38,7 +40,8 @@ class Place:
 
 
 def place_of(body: Mapping[str, Any]) -> Place | None:
-    """Where the log of the service holds the entries; None where no proofs stand beside the certificate."""
+    """Where the log of the service holds the entries; None where no proofs stand beside the
+    certificate."""
     if "proofs" not in body:
         return None
     checkpoint = read_checkpoint(body["proofs"]["checkpoint"])
@@ -57,9 +60,10 @@ def check_proofs(
     witnesses: Sequence[Verifier] = (),
     needed: int = 0,
 ) -> list[Check]:
-    """Whether every ledger entry that the certificate names is in the log whose checkpoint stands with the proofs, and
-    who has signed that checkpoint: the service, by the certificate's own key or one of `signed_by` (base64), and at
-    least `needed` of these witnesses. Empty for a certificate that names no entry."""
+    """Whether every ledger entry that the certificate names is in the log whose checkpoint stands
+    with the proofs, and who has signed that checkpoint: the service, by the certificate's own key
+    or one of `signed_by` (base64), and at least `needed` of these witnesses. Empty for a
+    certificate that names no entry."""
     named = body.get("ledger_entry")
     if not isinstance(named, list) or not named:
         return []

@@ -1,8 +1,9 @@
-"""An entry for the Differential Privacy Deployments Registry (opendp.org), as far as a certificate tells.
+"""An entry for the Differential Privacy Deployments Registry (opendp.org), as far as a certificate
+tells.
 
-The registry takes a YAML file a deployment; its form is that of `schemas/deployments-schema.yaml` in
-`opendp/deployments-registry-data` at commit 3e9c812 (2026-07-15). What only the publisher knows is left empty, and a
-comment says so: nothing is made up.
+The registry takes a YAML file a deployment; its form is that of `schemas/deployments-schema.yaml`
+in `opendp/deployments-registry-data` at commit 3e9c812 (2026-07-15). What only the publisher knows
+is left empty, and a comment says so: nothing is made up.
 """
 
 from __future__ import annotations
@@ -34,12 +35,14 @@ class Publisher:
 def entry(
     body: Mapping[str, Any], publisher: Publisher, *, headline: str = "", published: str = ""
 ) -> str:
-    """The YAML text of an entry for what a certificate is of. `headline`: what the result says; `published`: the day,
-    as YYYY-MM-DD. ValueError for a certificate of what no mechanism released."""
+    """The YAML text of an entry for what a certificate is of. `headline`: what the result says;
+    `published`: the day, as YYYY-MM-DD. ValueError for a certificate of what no mechanism
+    released."""
     guarantee = body["guarantee"]
     if guarantee["type"] in FREE:
         raise ValueError(
-            f"its guarantee is {guarantee['type']}: no mechanism of differential privacy released anything"
+            f"its guarantee is {guarantee['type']}: no mechanism of differential privacy released "
+            "anything"
         )
     if guarantee["type"] == POST_PROCESSING:
         raise ValueError(
@@ -66,11 +69,13 @@ def entry(
             },
             "dp_variant": {
                 "variant_name": VARIANTS[guarantee["type"]],
-                "unprotected_quantities": "What was asked, and what the dataset's owner has declared to be public.",
+                "unprotected_quantities": "What was asked, and what the dataset's owner has "
+                "declared to be public.",
             },
             "privacy_loss": {
                 "privacy_unit": guarantee["unit"],
-                "privacy_unit_details": f"Adjacent datasets differ by this: {guarantee['neighbours']}.",
+                "privacy_unit_details": "Adjacent datasets differ by this: "
+                f"{guarantee['neighbours']}.",
                 "privacy_parameters": parameters,
                 "privacy_parameters_details": " ".join(_sentences(body["assumptions"])),
             },
@@ -81,13 +86,16 @@ def entry(
                 "access_type": "Non-interactive",
             },
             "accounting": {
-                "post_processing": "All that is published follows from what the mechanisms released.",
-                "composition": f"{body['accountant'].capitalize()}. Admitted by {_admitted_by(body['filter'])} "
+                "post_processing": "All that is published follows from what the mechanisms "
+                "released.",
+                "composition": f"{body['accountant'].capitalize()}. Admitted by "
+                f"{_admitted_by(body['filter'])} "
                 "of an append-only ledger.",
             },
             "implementation": {"mechanisms": " ".join(_mechanisms(body["events"]))},
             "administrative": {
-                "sources": f"Signed certificate of {body['job']}, Ed25519 key {body['public_key']}.",
+                "sources": f"Signed certificate of {body['job']}, Ed25519 key "
+                f"{body['public_key']}.",
                 "registry_authors": list(publisher.authors) or [""],
             },
         },
@@ -100,7 +108,8 @@ class _Figure(str):
 
 
 def _admitted_by(filters: Sequence[str]) -> str:
-    """The filters that held on every account: none need, where each account has let it pass by one of its own."""
+    """The filters that held on every account: none need, where each account has let it pass by one
+    of its own."""
     return (
         f"the privacy filters {', '.join(filters)}"
         if filters
@@ -117,7 +126,8 @@ def _mechanisms(events: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         what = REGISTRY[event["mechanism"]].published
         releases = "" if event.get("count", 1) == 1 else f", {event['count']} times"
         yield (
-            f"{what[:1].upper()}{what[1:]}{releases}: `{event['mechanism']}` of scale {event['scale']:g} for "
+            f"{what[:1].upper()}{what[1:]}{releases}: `{event['mechanism']}` of scale "
+            f"{event['scale']:g} for "
             f"{event.get('norm', 'l1')} sensitivity {event['sensitivity']:g}."
         )
 

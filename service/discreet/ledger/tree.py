@@ -1,8 +1,9 @@
-"""The Merkle tree of the transparency log (RFC 6962, section 2), and its proofs (RFC 9162, section 2.1).
+"""The Merkle tree of the transparency log (RFC 6962, section 2), and its proofs (RFC 9162, section
+2.1).
 
-Hashes of whole subtrees come in tiles (C2SP tlog-tiles): tile n of level k holds, from left to right, the roots of up
-to 256 subtrees of 256^k leaves, the first of which begins at leaf 256^(k+1) n. Any root and any proof follows from a
-few tiles, in a log of a million leaves from six at most.
+Hashes of whole subtrees come in tiles (C2SP tlog-tiles): tile n of level k holds, from left to
+right, the roots of up to 256 subtrees of 256^k leaves, the first of which begins at leaf 256^(k+1)
+n. Any root and any proof follows from a few tiles, in a log of a million leaves from six at most.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Unproven(Exception):
 
 
 def commitment(salt: bytes, entry_hash: bytes) -> bytes:
-    """What the log holds of a ledger entry: who lacks the salt learns nothing of the entry from it."""
+    """What the log holds of a ledger entry: who lacks the salt learns nothing of the entry from
+    it."""
     return hashlib.sha256(salt + entry_hash).digest()
 
 
@@ -50,7 +52,8 @@ def width(tile: Tile, size: int) -> int:
 
 
 def tile_path(tile: Tile, count: int = TILE) -> str:
-    """Where the first `count` hashes of a tile are found (C2SP tlog-tiles), as `0/x001/x234/067.p/8`."""
+    """Where the first `count` hashes of a tile are found (C2SP tlog-tiles), as
+    `0/x001/x234/067.p/8`."""
     level, number = tile
     groups = [number % 1000]
     while number := number // 1000:
@@ -71,7 +74,8 @@ def read_tile_path(path: str) -> tuple[int, int, int] | None:
 
 
 def tiles_of(size: int, leaves: Iterable[int] = ()) -> set[Tile]:
-    """The tiles from which the root of a tree of `size` leaves follows, and proofs of what these leaves are in."""
+    """The tiles from which the root of a tree of `size` leaves follows, and proofs of what these
+    leaves are in."""
     found = set()
     for place in (size, *leaves):
         level = 0
@@ -95,7 +99,8 @@ class Tree:
         return self._hash(0, size) if size else EMPTY
 
     def inclusion(self, leaf: int) -> list[bytes]:
-        """The proof that leaf number `leaf` is in the tree: what it is hashed with, from the leaf upwards."""
+        """The proof that leaf number `leaf` is in the tree: what it is hashed with, from the leaf
+        upwards."""
         path, start, end = [], 0, self.size
         while end - start > 1:
             middle = start + _split(end - start)
@@ -108,7 +113,8 @@ class Tree:
         return path[::-1]
 
     def consistency(self, old: int) -> list[bytes]:
-        """The proof that the tree of the first `old` leaves has only grown; empty for none and for all of them."""
+        """The proof that the tree of the first `old` leaves has only grown; empty for none and for
+        all of them."""
         if old in {0, self.size}:
             return []
         path: list[bytes] = []
@@ -144,7 +150,8 @@ class Tree:
 def check_inclusion(
     leaf: bytes, number: int, size: int, path: Sequence[bytes], root: bytes
 ) -> None:
-    """Unproven unless the leaf with this hash is number `number` of the tree of `size` leaves with this root."""
+    """Unproven unless the leaf with this hash is number `number` of the tree of `size` leaves with
+    this root."""
     if not 0 <= number < size:
         raise Unproven("the log has no leaf of this number")
     place, last, found = number, size - 1, leaf
@@ -165,7 +172,8 @@ def check_inclusion(
 def check_consistency(
     old: int, size: int, old_root: bytes, root: bytes, path: Sequence[bytes]
 ) -> None:
-    """Unproven unless the tree of `size` leaves with this root begins with the one of `old` leaves and its root."""
+    """Unproven unless the tree of `size` leaves with this root begins with the one of `old` leaves
+    and its root."""
     if not 0 <= old <= size:
         raise Unproven("the log is smaller than it was")
     if old in {0, size}:

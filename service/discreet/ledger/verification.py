@@ -1,23 +1,28 @@
-"""The ledger as an auditor checks it: from an export alone, with no server, no database and no trust in either.
+"""The ledger as an auditor checks it: from an export alone, with no server, no database and no
+trust in either.
 
-An export is JSON Lines. The first line is the tenant's signed head, each further one an entry of some account:
+An export is JSON Lines. The first line is the tenant's signed head, each further one an entry of
+some account:
 
     {"accounts":[["acc_…",4,"<hash>"],…],"format":"discreet-ledger/1","hash":…,"public_key":…,"seq":…,"signature":…,"tenant":…}
     {"body":{…},"hash":"<hex>","previous_hash":"<hex>"}
 
-Accounts come in the byte order of their ids, the entries of each in the order of their chain; every line is canonical
-JSON (RFC 8785), so that no byte of the file is free. What is checked of each entry, in this order: its form; its place
-(numbers from 1 with no gap, the hash of the entry before); `hash = SHA-256(previous hash || canonical body)`; that the
-price follows from the mechanism events, the filters' limits from the cap, totals and reservations from the prices; that
-every sum is within at least one filter; that a job reserves, touches and ends once each, in this order, and is released
-only if nothing was touched. Then, that the entries end exactly where the signed head says.
+Accounts come in the byte order of their ids, the entries of each in the order of their chain; every
+line is canonical JSON (RFC 8785), so that no byte of the file is free. What is checked of each
+entry, in this order: its form; its place (numbers from 1 with no gap, the hash of the entry
+before); `hash = SHA-256(previous hash || canonical body)`; that the price follows from the
+mechanism events, the filters' limits from the cap, totals and reservations from the prices; that
+every sum is within at least one filter; that a job reserves, touches and ends once each, in this
+order, and is released only if nothing was touched. Then, that the entries end exactly where the
+signed head says.
 
-What it cannot show: that the file is not an older, shorter and once true ledger. For that, keep heads outside
-(`GET /v1/ledger/head`) and give one of them: the ledger must contain it.
+What it cannot show: that the file is not an older, shorter and once true ledger. For that, keep
+heads outside (`GET /v1/ledger/head`) and give one of them: the ledger must contain it.
 
-Signature: Ed25519 over the canonical JSON of the sorted list of [account, seq, hash], of a tenant without accounts over
-that of [tenant]; `hash` is the SHA-256 of the same bytes, `seq` the number of all entries. The tenant is signed through
-its entries, which name it. Certificates, signed by the same key, are objects and never lists.
+Signature: Ed25519 over the canonical JSON of the sorted list of [account, seq, hash], of a tenant
+without accounts over that of [tenant]; `hash` is the SHA-256 of the same bytes, `seq` the number of
+all entries. The tenant is signed through its entries, which name it. Certificates, signed by the
+same key, are objects and never lists.
 """
 
 from __future__ import annotations
@@ -61,9 +66,10 @@ def verify(
 ) -> Verified:
     """Check an export, line by line. Broken names the first entry that does not hold.
 
-    `public_key` (base64) is the key that must have signed, or after a rotation several of which one must; without it
-    the export's own key is taken, which the caller should compare with one that is known. `head` is an earlier (or
-    equal) head of the same tenant, kept elsewhere: every entry that it names must be there.
+    `public_key` (base64) is the key that must have signed, or after a rotation several of which one
+    must; without it the export's own key is taken, which the caller should compare with one that is
+    known. `head` is an earlier (or equal) head of the same tenant, kept elsewhere: every entry that
+    it names must be there.
     """
     source = iter(lines)
     own = head_of(next(source, b""))
@@ -80,7 +86,8 @@ def verify(
     count = 0
     least = 0
     for line in source:
-        # The slow way says what is wrong at the ends: the last entry that the signed head names, the one that is kept.
+        # The slow way says what is wrong at the ends: the last entry that the signed head names,
+        # the one that is kept.
         taken = None
         if account is not None and account.seq + 1 < least:
             expected = expected or Expected.of(account)

@@ -1,4 +1,5 @@
-"""What a witness is asked, and when it signs (C2SP tlog-witness): only a log that it knows, and that has only grown."""
+"""What a witness is asked, and when it signs (C2SP tlog-witness): only a log that it knows, and
+that has only grown."""
 
 from __future__ import annotations
 
@@ -36,19 +37,21 @@ class Refused(Exception):
 
 
 class AnotherTree(Refused):
-    """The log has signed two trees of one size, or one that does not go on from another: it shows people different
-    ledgers."""
+    """The log has signed two trees of one size, or one that does not go on from another: it shows
+    people different ledgers."""
 
 
 def request_text(old: int, path: Sequence[bytes], checkpoint: Checkpoint) -> str:
-    """What a witness is asked that has signed the first `old` leaves, with the proof that they are still there."""
+    """What a witness is asked that has signed the first `old` leaves, with the proof that they are
+    still there."""
     return "".join(f"{line}\n" for line in (f"old {old}", *hashes_text(path), "")) + checkpoint.note
 
 
 def judge(
     text: str, logs: Collection[Verifier], last: Callable[[str], Checkpoint | None]
 ) -> Checkpoint:
-    """The checkpoint that may be signed, of one of these logs; `last` is what was signed of a log before. Refused."""
+    """The checkpoint that may be signed, of one of these logs; `last` is what was signed of a log
+    before. Refused."""
     head, found, note = text.partition("\n\n")
     first, *hashes = head.split("\n")
     word, _, number = first.partition(" ")

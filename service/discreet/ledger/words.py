@@ -10,12 +10,14 @@ ENTRIES = {
     "grant": ("Cap changed", "{actor} set another cap. What was spent stays spent."),
     "reserve": (
         "Price reserved",
-        "{actor} submitted a job. Its whole price was set aside before any data were touched, so that nothing else can"
+        "{actor} submitted a job. Its whole price was set aside before any data were touched, so "
+        "that nothing else can"
         " spend it.",
     ),
     "data_touched": (
         "Data touched",
-        "A worker is about to hand private data to the job’s solver. From here on the job is charged in full, whether"
+        "A worker is about to hand private data to the job’s solver. From here on the job is "
+        "charged in full, whether"
         " it succeeds or not.",
     ),
     "commit": (

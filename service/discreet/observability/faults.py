@@ -1,11 +1,14 @@
-"""Places where a test may kill this process: `point("submit.reserved")` stands between two steps and does nothing.
+"""Places where a test may kill this process: `point("submit.reserved")` stands between two steps
+and does nothing.
 
-Only with DISCREET_FAULTS_SWITCH set to the sentence below it reads DISCREET_FAULTS: patterns of names with their
-probabilities (`submit.*=0.02 publish.committed=0.1 statement=0.001`; the first that matches counts). A point that is
-drawn kills the process with SIGKILL: no handler runs, no connection is closed in order, as when the machine loses its
-power. The name is appended to the file DISCREET_FAULTS_LOG before. DISCREET_FAULTS_SEED makes the draws repeatable.
+Only with DISCREET_FAULTS_SWITCH set to the sentence below it reads DISCREET_FAULTS: patterns of
+names with their probabilities (`submit.*=0.02 publish.committed=0.1 statement=0.001`; the first
+that matches counts). A point that is drawn kills the process with SIGKILL: no handler runs, no
+connection is closed in order, as when the machine loses its power. The name is appended to the file
+DISCREET_FAULTS_LOG before. DISCREET_FAULTS_SEED makes the draws repeatable.
 
-`statement` is the point after every statement that goes through SQLAlchemy (see `storage.database`).
+`statement` is the point after every statement that goes through SQLAlchemy (see
+`storage.database`).
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ SWITCH = "this process may be killed at any time"
 
 
 def parse(environment: Mapping[str, str]) -> list[tuple[str, float]]:
-    """Patterns with their probabilities; empty unless the switch is set. ValueError when they cannot be read."""
+    """Patterns with their probabilities; empty unless the switch is set. ValueError when they
+    cannot be read."""
     if environment.get("DISCREET_FAULTS_SWITCH") != SWITCH:
         return []
     pairs = [word.rpartition("=") for word in environment.get("DISCREET_FAULTS", "").split()]

@@ -1,9 +1,9 @@
 """A process that says that its event loop turns: to systemd (sd_notify), and to a timer of its own.
 
-The beat is a task of the loop that answers requests. Where that loop is blocked no beat comes, and whoever waits for
-it ends the process: systemd after `WatchdogSec=`, the process itself after DISCREET_WATCHDOG_SECONDS, for places where
-nobody else would (a container that is unhealthy is not started again by Docker). Both write to the log where every
-thread stood.
+The beat is a task of the loop that answers requests. Where that loop is blocked no beat comes, and
+whoever waits for it ends the process: systemd after `WatchdogSec=`, the process itself after
+DISCREET_WATCHDOG_SECONDS, for places where nobody else would (a container that is unhealthy is not
+started again by Docker). Both write to the log where every thread stood.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ LONGEST_PAUSE = 5.0
 
 
 def notify(message: str) -> None:
-    """Tell systemd, where it asked for it (sd_notify(3)): one datagram to the socket named by NOTIFY_SOCKET."""
+    """Tell systemd, where it asked for it (sd_notify(3)): one datagram to the socket named by
+    NOTIFY_SOCKET."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return
@@ -30,8 +31,8 @@ def notify(message: str) -> None:
 
 @contextlib.asynccontextmanager
 async def beating(watchdog_seconds: float | None) -> AsyncIterator[None]:
-    """Say that this process is ready, then beat from its loop until the block ends; `watchdog_seconds` without a beat
-    end the process with status 1."""
+    """Say that this process is ready, then beat from its loop until the block ends;
+    `watchdog_seconds` without a beat end the process with status 1."""
     notify("READY=1")
     beats = asyncio.create_task(_beat(watchdog_seconds))
     try:

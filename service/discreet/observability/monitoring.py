@@ -1,8 +1,10 @@
-"""Health and metrics of a process that serves no HTTP otherwise: /healthz, /readyz, /metrics on a port of its own.
+"""Health and metrics of a process that serves no HTTP otherwise: /healthz, /readyz, /metrics on a
+port of its own.
 
-It answers GET on loopback or inside of a cluster, to a scraper and a prober; it is no web server. Metrics carry kinds,
-states and codes as labels, never a tenant, a job or a number from data. What a worker counts (failed attempts, lost
-leases) is for operators alone: keep this port where analysts cannot reach it.
+It answers GET on loopback or inside of a cluster, to a scraper and a prober; it is no web server.
+Metrics carry kinds, states and codes as labels, never a tenant, a job or a number from data. What a
+worker counts (failed attempts, lost leases) is for operators alone: keep this port where analysts
+cannot reach it.
 """
 
 from __future__ import annotations
@@ -26,11 +28,13 @@ REQUEST_SECONDS = 5.0
 REQUEST_BYTES = 8192
 
 Check = Callable[[], Awaitable[None]]
-"""Raises when a part does not work; its DiscreetError's text is shown, of other errors the type alone."""
+"""Raises when a part does not work; its DiscreetError's text is shown, of other errors the type
+alone."""
 
 
 async def run_checks(checks: Mapping[str, Check]) -> dict[str, str]:
-    """`ok`, or one line why not, by the name of the check. All run at once, so one that hangs delays no other."""
+    """`ok`, or one line why not, by the name of the check. All run at once, so one that hangs
+    delays no other."""
 
     async def run(check: Check) -> str:
         try:
@@ -70,8 +74,8 @@ def listen(host: str, port: int) -> socket.socket:
 async def answering(
     listener: socket.socket | None, checks: Mapping[str, Check], vital: tuple[str, ...] = ()
 ) -> AsyncIterator[None]:
-    """Answer on `listener` until the block ends; with None do nothing. A process that does not pass its `vital` checks
-    is to be started again: /healthz fails with them."""
+    """Answer on `listener` until the block ends; with None do nothing. A process that does not pass
+    its `vital` checks is to be started again: /healthz fails with them."""
     if listener is None:
         yield
         return
@@ -116,7 +120,8 @@ async def _answer(head: bytes, checks: Mapping[str, Check], vital: tuple[str, ..
 def _response(status: int, media_type: str, body: bytes) -> bytes:
     reason = HTTPStatus(status).phrase
     head = (
-        f"HTTP/1.1 {status} {reason}\r\nContent-Type: {media_type}\r\nContent-Length: {len(body)}\r\n"
+        f"HTTP/1.1 {status} {reason}\r\nContent-Type: {media_type}\r\nContent-Length: "
+        f"{len(body)}\r\n"
         "Cache-Control: no-store\r\nConnection: close\r\n\r\n"
     )
     return head.encode() + body

@@ -1,13 +1,14 @@
 """Logs and traces of one process: what happened when, without private values.
 
-Logs are one JSON object a line on standard error; inside a span each carries its `trace_id`. Traces are recorded and
-sent only where OTEL_EXPORTER_OTLP_ENDPOINT (or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT) names a collector: OTLP over HTTP,
-the names of OpenTelemetry's own variables. Nothing is sent otherwise, and the SDK is not even loaded.
+Logs are one JSON object a line on standard error; inside a span each carries its `trace_id`. Traces
+are recorded and sent only where OTEL_EXPORTER_OTLP_ENDPOINT (or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT)
+names a collector: OTLP over HTTP, the names of OpenTelemetry's own variables. Nothing is sent
+otherwise, and the SDK is not even loaded.
 
-A job carries its trace in a `traceparent` (W3C Trace Context) from the request through the queue to the worker. Whoever
-reads traces may learn what is public and no more, from durations too: no span is inside of a release, and the span
-around it has the padded duration (see `worker.runner`). So no library is instrumented by itself, and an exception
-leaves its type in a span, never its text.
+A job carries its trace in a `traceparent` (W3C Trace Context) from the request through the queue to
+the worker. Whoever reads traces may learn what is public and no more, from durations too: no span
+is inside of a release, and the span around it has the padded duration (see `worker.runner`). So no
+library is instrumented by itself, and an exception leaves its type in a span, never its text.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from structlog.typing import Processor
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 EXPORT_SECONDS = 3
-"""How long one export may take: a collector that does not answer must not hold up a process that stops."""
+"""How long one export may take: a collector that does not answer must not hold up a process that
+stops."""
 
 TRACEPARENT_CHARACTERS = 55
 
@@ -44,8 +46,9 @@ _propagator = TraceContextTextMapPropagator()
 
 
 def configure(part: str = "", level: int = logging.INFO) -> None:
-    """Set up logs of this process and, where it is a part of the service, traces; warnings of libraries go the same
-    way. A command whose standard output is its answer needs this too: structlog would write there by itself."""
+    """Set up logs of this process and, where it is a part of the service, traces; warnings of
+    libraries go the same way. A command whose standard output is its answer needs this too:
+    structlog would write there by itself."""
     told: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
@@ -87,7 +90,8 @@ def span(
     start: int | None = None,
     **attributes: str | int | bool,
 ) -> Iterator[Span]:
-    """A span around the block, below `parent` (a traceparent) or the current one. `start` is in nanoseconds since 1970.
+    """A span around the block, below `parent` (a traceparent) or the current one. `start` is in
+    nanoseconds since 1970.
 
     An exception marks it as failed and leaves its type; the text may hold a private value.
     """
@@ -164,6 +168,7 @@ def _export(part: str) -> None:
     provider = TracerProvider(resource=resource)  # flushed when the process ends
     timeout = None if os.environ.get("OTEL_EXPORTER_OTLP_TIMEOUT") else EXPORT_SECONDS
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(timeout=timeout)))
-    # Not the provider of the whole process: FastAPI would send spans of its own with it, and exceptions' texts in them.
+    # Not the provider of the whole process: FastAPI would send spans of its own with it, and
+    # exceptions' texts in them.
     global _tracer  # noqa: PLW0603
     _tracer = provider.get_tracer("discreet")

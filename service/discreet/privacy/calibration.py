@@ -1,7 +1,8 @@
-"""From a request (epsilon, delta in units) to the mechanism event of least noise whose price fits it.
+"""From a request (epsilon, delta in units) to the mechanism event of least noise whose price fits
+it.
 
-The functions are the mechanisms' own `calibrate`; see `search` for what they guarantee. ValueError: the request cannot
-be met.
+The functions are the mechanisms' own `calibrate`; see `search` for what they guarantee. ValueError:
+the request cannot be met.
 """
 
 from __future__ import annotations
@@ -48,10 +49,12 @@ def least_variance(
     neighbours: str,
     rho: int | None = None,
 ) -> DiscreteLaplace | DiscreteGaussian:
-    """Discrete Laplace (by l1) or discrete Gaussian (by l2), whichever has less variance; delta 0: Laplace.
+    """Discrete Laplace (by l1) or discrete Gaussian (by l2), whichever has less variance; delta 0:
+    Laplace.
 
-    With `rho` (1e-18) epsilon is not looked at: whichever has less of those that cost so much, which is what the filter
-    of an account counts of many jobs. A Gaussian then says the epsilon that its curve has at delta.
+    With `rho` (1e-18) epsilon is not looked at: whichever has less of those that cost so much,
+    which is what the filter of an account counts of many jobs. A Gaussian then says the epsilon
+    that its curve has at delta.
     """
     if rho is not None:
         epsilon = math.isqrt(2 * rho)
@@ -65,7 +68,8 @@ def least_variance(
             other = discrete_gaussian_of_rho(sensitivity_l2, rho, delta, neighbours=neighbours)
     except ValueError:  # of more noise than can be drawn
         return pure
-    # Laplace: 2 e^{-1/t}/(1 - e^{-1/t})² = 1/(2 sinh²(1/2t)). Gaussian: at most scale² (Canonne et al. 2020, Cor. 9).
+    # Laplace: 2 e^{-1/t}/(1 - e^{-1/t})² = 1/(2 sinh²(1/2t)). Gaussian: at most scale² (Canonne et
+    # al. 2020, Cor. 9).
     half = 0.5 / pure.scale
     variance = 0.0 if half > 300 else 0.5 / math.sinh(half) ** 2
     return pure if variance <= other.scale**2 else other

@@ -1,4 +1,5 @@
-"""The mechanism events: one union of whatever lies below `mechanisms`, discriminated by `mechanism`.
+"""The mechanism events: one union of whatever lies below `mechanisms`, discriminated by
+`mechanism`.
 
 JSON and back bit for bit.
 """
@@ -44,7 +45,8 @@ def from_json(value: Any) -> Event:
 
 
 def total(events: tuple[Event, ...]) -> Price:
-    """What all events cost together: prices add up, in any order and however they depend on each other."""
+    """What all events cost together: prices add up, in any order and however they depend on each
+    other."""
     return sum((event.price() for event in events), Price.zero())
 
 
@@ -60,8 +62,8 @@ class TooManyEvents(ValueError):
 def price_of(values: Sequence[Any]) -> Price:
     """What events of unknown origin, as JSON values, cost together; the work is limited.
 
-    Most prices are arithmetic, but a curve takes up to seconds to evaluate, and each event in it is another one.
-    ValueError when they have no price, TooManyEvents among them.
+    Most prices are arithmetic, but a curve takes up to seconds to evaluate, and each event in it is
+    another one. ValueError when they have no price, TooManyEvents among them.
     """
     if len(values) > MAX_EVENTS:
         raise TooManyEvents(f"{len(values)} events; no job has more than {MAX_EVENTS}")

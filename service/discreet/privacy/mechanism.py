@@ -1,8 +1,9 @@
 """What every mechanism event is: frozen facts from which alone its price follows.
 
-An event says which noise was calibrated to which sensitivity, how often it is released and how it is sampled. The
-ledger stores events, certificates carry them, and `price()` derives both prices of `units.Price` from them and nothing
-else. A persisted field is never removed and never changes its meaning; new facts get new fields or new mechanisms.
+An event says which noise was calibrated to which sensitivity, how often it is released and how it
+is sampled. The ledger stores events, certificates carry them, and `price()` derives both prices of
+`units.Price` from them and nothing else. A persisted field is never removed and never changes its
+meaning; new facts get new fields or new mechanisms.
 """
 
 from __future__ import annotations
@@ -59,7 +60,11 @@ Count = Annotated[int, Field(ge=1, le=10**9, strict=True)]
 Norm = Literal["l1", "l2", "row", "smooth"]
 
 
-FLOAT_NOISE = "noise inside the iteration is drawn in floating point from AES-128 in counter mode, keyed by the operating system"
+FLOAT_NOISE = (
+    "noise inside the iteration is drawn in floating point from AES-128 in counter "
+    "mode, "
+    "keyed by the operating system"
+)
 
 
 class NotCertified(ValueError):
@@ -83,10 +88,11 @@ class OneDrawSampling(BaseModel):
 
 
 class MechanismEvent(BaseModel, ABC):
-    """One mechanism, released `count` times in sequence, each release possibly chosen after seeing the last.
+    """One mechanism, released `count` times in sequence, each release possibly chosen after seeing
+    the last.
 
-    A mechanism is one file below `mechanisms`: parameters, price, curve, draw, deviation, worst case and words in its
-    class, a function `calibrate` beside it. `events` finds it there.
+    A mechanism is one file below `mechanisms`: parameters, price, curve, draw, deviation, worst
+    case and words in its class, a function `calibrate` beside it. `events` finds it there.
     """
 
     published: ClassVar[str] = "numbers with noise"
@@ -109,7 +115,8 @@ class MechanismEvent(BaseModel, ABC):
     neighbours: str = Field(min_length=1, description="The neighbouring relation in words")
 
     def price(self) -> Price:
-        """What the event costs, rounded up. NotCertified when it does not meet the point that it claims."""
+        """What the event costs, rounded up. NotCertified when it does not meet the point that it
+        claims."""
         return _price(self)
 
     @abstractmethod
@@ -118,14 +125,17 @@ class MechanismEvent(BaseModel, ABC):
 
     @abstractmethod
     def delta(self, epsilon: float) -> float:
-        """An upper bound on the delta at which the whole event is (epsilon, delta)-DP; epsilon >= 0."""
+        """An upper bound on the delta at which the whole event is (epsilon, delta)-DP; epsilon >=
+        0."""
 
     def assumptions(self) -> tuple[str, ...]:
-        """What the guarantee takes for granted, beyond the neighbouring relation: sentences for the certificate."""
+        """What the guarantee takes for granted, beyond the neighbouring relation: sentences for the
+        certificate."""
         return (FLOAT_NOISE,) if self.drawn_in_floats else ()
 
     def draw(self, noise: Noise, values: NDArray[Any]) -> NDArray[Any]:
-        """`values` with the noise of one release: what `Noise.add` calls. TypeError: it is not added to a vector."""
+        """`values` with the noise of one release: what `Noise.add` calls. TypeError: it is not
+        added to a vector."""
         raise TypeError(f"{self.mechanism} is not added to a vector")
 
     def deviation(self) -> float:
@@ -133,7 +143,8 @@ class MechanismEvent(BaseModel, ABC):
         return self.scale
 
     def reach(self, level: float) -> float:
-        """What the noise on one number stays within, up and down, with at least this probability."""
+        """What the noise on one number stays within, up and down, with at least this
+        probability."""
         return float(ndtri((1 + level) / 2)) * self.deviation()
 
     # For the audit.
@@ -141,18 +152,21 @@ class MechanismEvent(BaseModel, ABC):
     @classmethod
     @abstractmethod
     def example(cls) -> MechanismEvent:
-        """A calibrated event small enough to be attacked thoroughly, at delta 1e-5 and an epsilon of 1 to 3."""
+        """A calibrated event small enough to be attacked thoroughly, at delta 1e-5 and an epsilon
+        of 1 to 3."""
 
     @abstractmethod
     def worst_case(self, noise: Noise) -> tuple[Sampler, Sampler]:
-        """Samplers of the whole transcript (`count` releases side by side) on two neighbours with the largest loss.
+        """Samplers of the whole transcript (`count` releases side by side) on two neighbours with
+        the largest loss.
 
-        The data are as bad as the neighbouring relation allows: one coordinate carries the whole sensitivity, rows sit
-        on the floor, all other units lie where the replaced one lands.
+        The data are as bad as the neighbouring relation allows: one coordinate carries the whole
+        sensitivity, rows sit on the floor, all other units lie where the replaced one lands.
         """
 
     def less_noise(self, factor: float) -> Self:
-        """The event with its standard deviation divided by `factor`: a fault to be found, not a calibration."""
+        """The event with its standard deviation divided by `factor`: a fault to be found, not a
+        calibration."""
         return self.model_copy(update={"scale": self.scale / factor})
 
     def rough_delta(self, epsilon: float) -> float:
@@ -184,11 +198,13 @@ class CalibratedEvent(MechanismEvent):
     charged_delta: Units = Field(description="Delta of the charged point, 1e-18")
 
     def bounds(self, epsilon: float) -> Iterator[float]:
-        """Upper bounds on delta at epsilon, each of which proves the charge: cheap ones first, `delta` the last."""
+        """Upper bounds on delta at epsilon, each of which proves the charge: cheap ones first,
+        `delta` the last."""
         yield self.delta(epsilon)
 
     def certify(self) -> None:
-        """NotCertified unless the curve, at an epsilon not above the charged one, is at most the charged delta."""
+        """NotCertified unless the curve, at an epsilon not above the charged one, is at most the
+        charged delta."""
         epsilon = float_below(Fraction(self.charged_epsilon, EPSILON_UNIT))
         charged = Fraction(self.charged_delta, DELTA_UNIT)
         if not any(Fraction(bound) <= charged for bound in self.bounds(epsilon)):
@@ -198,7 +214,8 @@ class CalibratedEvent(MechanismEvent):
 
 
 class ChargedRho(CalibratedEvent):
-    """A calibrated mechanism whose curve also gives it a rho, less than the epsilon²/2 of any (epsilon, delta).
+    """A calibrated mechanism whose curve also gives it a rho, less than the epsilon²/2 of any
+    (epsilon, delta).
 
     Events of before this field was there cost epsilon²/2, and still do.
     """
@@ -206,12 +223,14 @@ class ChargedRho(CalibratedEvent):
     charged_rho: Units | None = Field(
         default=None,
         exclude_if=lambda value: value is None,
-        description="Rho of the charged point, 1e-18, where delta_z is the charged delta; absent: epsilon²/2",
+        description="Rho of the charged point, 1e-18, where delta_z is the charged delta; absent: "
+        "epsilon²/2",
     )
 
     @abstractmethod
     def rho(self, slack: float = 1.0) -> float:
-        """An upper bound on rho with the charged delta as delta_z, given that the charged point holds; inf: none.
+        """An upper bound on rho with the charged delta as delta_z, given that the charged point
+        holds; inf: none.
 
         `slack` as in `pld.Effort`.
         """
@@ -227,7 +246,8 @@ class ChargedRho(CalibratedEvent):
 
 
 class ComposedEvent(ChargedRho):
-    """`count` adaptive steps whose privacy losses have dominating pairs: charged by their composition, see `pld`."""
+    """`count` adaptive steps whose privacy losses have dominating pairs: charged by their
+    composition, see `pld`."""
 
     @abstractmethod
     def pairs(self) -> tuple[DominatingPair, ...]:
@@ -276,7 +296,8 @@ E = TypeVar("E", bound=MechanismEvent)
 
 
 def register(name: str) -> Callable[[type[E]], type[E]]:
-    """Enter a mechanism under its literal name. ValueError when the name is taken or is not its literal."""
+    """Enter a mechanism under its literal name. ValueError when the name is taken or is not its
+    literal."""
 
     def enter(event: type[E]) -> type[E]:
         if name in REGISTRY:

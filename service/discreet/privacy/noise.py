@@ -27,10 +27,12 @@ class Additive(Protocol):
 
 
 class Noise:
-    """Random draws, from the operating system (`secure`) or from a seed (`seeded`: simulation datasets only).
+    """Random draws, from the operating system (`secure`) or from a seed (`seeded`: simulation
+    datasets only).
 
-    `add` is what a release calls: it knows how each additive mechanism rounds, noises and never overflows. The draws
-    behind it are exact, see `samplers`; `generator` serves the millions of draws inside an iteration.
+    `add` is what a release calls: it knows how each additive mechanism rounds, noises and never
+    overflows. The draws behind it are exact, see `samplers`; `generator` serves the millions of
+    draws inside an iteration.
     """
 
     def __init__(self, entropy: Callable[[int], bytes]) -> None:
@@ -59,7 +61,8 @@ class Noise:
         return self._fill(fill_gaussian, scale, size, 24)
 
     def generator(self) -> np.random.Generator:
-        """A new NumPy generator on AES-128 in counter mode, freshly keyed; also for numba. Its floats are not exact."""
+        """A new NumPy generator on AES-128 in counter mode, freshly keyed; also for numba. Its
+        floats are not exact."""
         return np.random.Generator(
             cast(Any, AESCounter(key=int.from_bytes(self._entropy(16), "little")))
         )
@@ -67,8 +70,9 @@ class Noise:
     def dirichlet(self, alpha: NDArray[np.float64]) -> Floats:
         """One draw from Dir(alpha) for each row (last axis) of `alpha`, every parameter positive.
 
-        Drawn in logarithms, so that parameters far below 1 do not underflow to zero rows, by float gamma variates. A
-        result is rounded to multiples of 2^-40 and divided by its sum: low bits of the variates do not come through.
+        Drawn in logarithms, so that parameters far below 1 do not underflow to zero rows, by float
+        gamma variates. A result is rounded to multiples of 2^-40 and divided by its sum: low bits
+        of the variates do not come through.
         """
         shape = np.asarray(alpha, dtype=np.float64)
         if not np.all(shape > 0):
@@ -88,11 +92,12 @@ class Noise:
     # Mechanisms.
 
     def add(self, event: Additive, values: NDArray[Any]) -> NDArray[Any]:
-        """`values` with the noise of one release of an additive `event`; nothing else of `values` comes through.
+        """`values` with the noise of one release of an additive `event`; nothing else of `values`
+        comes through.
 
-        Integer mechanisms take and return integers; the others round to the event's grid first and return floats.
-        Values are clamped to ±2^62 steps first (no sensitivity grows), and noise stays within ±2^62: nothing overflows.
-        NaN counts as 0, so that the release is total.
+        Integer mechanisms take and return integers; the others round to the event's grid first and
+        return floats. Values are clamped to ±2^62 steps first (no sensitivity grows), and noise
+        stays within ±2^62: nothing overflows. NaN counts as 0, so that the release is total.
         """
         dimension = getattr(event, "dimension", values.size)
         if values.size > dimension:
@@ -100,7 +105,8 @@ class Noise:
         return event.draw(self, np.asarray(values))
 
     def add_each(self, event: Additive, rows: NDArray[Any]) -> NDArray[Any]:
-        """Independent releases of `event`, one for each entry of the first axis: for simulation and audit."""
+        """Independent releases of `event`, one for each entry of the first axis: for simulation and
+        audit."""
         return event.draw(self, np.asarray(rows))
 
     # How mechanisms draw.
@@ -108,7 +114,8 @@ class Noise:
     def to_integers(
         self, draw: Callable[[float, Size], Integers], scale: float, values: NDArray[Any]
     ) -> NDArray[np.int64]:
-        """Integers, clamped to ±2^62, with `draw` of this scale. TypeError: values of another type."""
+        """Integers, clamped to ±2^62, with `draw` of this scale. TypeError: values of another
+        type."""
         if not np.issubdtype(values.dtype, np.integer):
             raise TypeError("this mechanism takes integers")
         if values.dtype == np.uint64:
@@ -123,7 +130,8 @@ class Noise:
         grid: float,
         values: NDArray[Any],
     ) -> Floats:
-        """Values rounded to multiples of `grid`, clamped to ±2^62 of them, with `draw` of this scale."""
+        """Values rounded to multiples of `grid`, clamped to ±2^62 of them, with `draw` of this
+        scale."""
         steps = np.nan_to_num(
             np.asarray(values, dtype=np.float64) / grid, nan=0.0, posinf=math.inf, neginf=-math.inf
         )

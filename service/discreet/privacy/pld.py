@@ -1,14 +1,16 @@
-"""Composition by privacy loss distributions: an upper bound on delta for `count` adaptive runs of one step.
+"""Composition by privacy loss distributions: an upper bound on delta for `count` adaptive runs of
+one step.
 
-A step is given by a dominating pair (P, Q) through the tails of its privacy loss L = ln(dP/dQ) under both. Its curve
-H(a) = P(L > ln a) - a Q(L > ln a) is convex in a = e^epsilon; on a grid of epsilons the chords above it are the curve
-of a discrete pair (pessimistic "connect the dots", Doroshenko, Ghazi, Kamath, Kumar & Manurangsi 2022), which
-dominates the step, and whose `count`-fold product dominates the composition (Zhu, Dong & Wang 2022, Theorem 10). What
-is beyond the grid counts as infinite loss. Unlike rounding losses up, this keeps E_P[e^-L]: its error is of second
-order in the step.
+A step is given by a dominating pair (P, Q) through the tails of its privacy loss L = ln(dP/dQ)
+under both. Its curve H(a) = P(L > ln a) - a Q(L > ln a) is convex in a = e^epsilon; on a grid of
+epsilons the chords above it are the curve of a discrete pair (pessimistic "connect the dots",
+Doroshenko, Ghazi, Kamath, Kumar & Manurangsi 2022), which dominates the step, and whose
+`count`-fold product dominates the composition (Zhu, Dong & Wang 2022, Theorem 10). What is beyond
+the grid counts as infinite loss. Unlike rounding losses up, this keeps E_P[e^-L]: its error is of
+second order in the step.
 
-The product is one FFT, on the distribution tilted by e^{lambda L} with the Chernoff-optimal lambda: rounding then is
-relative to the tilted tail, not to 1. Every rounding error is bounded and added.
+The product is one FFT, on the distribution tilted by e^{lambda L} with the Chernoff-optimal lambda:
+rounding then is relative to the tilted tail, not to 1. Every rounding error is bounded and added.
 
 This calibrates single jobs; admission never uses it.
 """
@@ -37,14 +39,17 @@ LEAST = 1e-36
 
 @dataclass(frozen=True)
 class Effort:
-    """How fine the grid is and how long the transform may be. Any effort gives a bound, a smaller one a looser one."""
+    """How fine the grid is and how long the transform may be. Any effort gives a bound, a smaller
+    one a looser one."""
 
     coarseness: float
     """Times the step of the grid that the loss itself asks for."""
     wanted: int
-    """The grid is made coarser, up to 10 % of the standard deviation of L, where more points than these are needed."""
+    """The grid is made coarser, up to 10 % of the standard deviation of L, where more points than
+    these are needed."""
     longest: int
-    """It is made coarser without that limit where the transform would have more points than these."""
+    """It is made coarser without that limit where the transform would have more points than
+    these."""
     widening: float
     """By the least power of this that suffices."""
     slack: float = 1.0
@@ -52,21 +57,24 @@ class Effort:
 
 
 FULL = Effort(1.0, 1 << 20, 1 << 23, 4.0)
-"""The tightest bound, in up to 2 s. These figures stay: certificates were made of bounds that they give."""
+"""The tightest bound, in up to 2 s. These figures stay: certificates were made of bounds that they
+give."""
 QUICK = Effort(1.0, 1 << 18, 1 << 20, 1.1)
-"""In up to 0.2 s; for up to QUICK_STEPS the noise that it asks for is within 2 % of what FULL asks for.
-Charged rhos were computed with it: its figures stay too."""
+"""In up to 0.2 s; for up to QUICK_STEPS the noise that it asks for is within 2 % of what FULL asks
+for. Charged rhos were computed with it: its figures stay too."""
 QUICK_STEPS = 10**7
 ROUGH = Effort(8.0, 1 << 15, 1 << 17, 1.1)
 """In a few ms: where to look for a root."""
 CHARGING = 3.0
-"""The slack of what is written down as charged, to be certified with slack 1 on any machine: transforms there may have
-other lengths and round otherwise, so two results differ by up to twice the bound, of which one more is added."""
+"""The slack of what is written down as charged, to be certified with slack 1 on any machine:
+transforms there may have other lengths and round otherwise, so two results differ by up to twice
+the bound, of which one more is added."""
 CHARGED = replace(QUICK, slack=CHARGING)
 
 
 class DominatingPair(Protocol):
-    """The privacy loss of one step; hashable. Every array is shaped like `epsilon` and accurate where it is small."""
+    """The privacy loss of one step; hashable. Every array is shaped like `epsilon` and accurate
+    where it is small."""
 
     def tails(self, epsilon: Floats) -> tuple[Floats, Floats]:
         """P(L > epsilon), Q(L > epsilon)."""
@@ -101,11 +109,13 @@ def hockey_stick(pair: DominatingPair, epsilon: float) -> float:
 def composed_delta(
     pair: DominatingPair, count: int, epsilon: float, negligible: float, effort: Effort = FULL
 ) -> float:
-    """Delta at epsilon >= 0 of `count` adaptive steps, rounded up; about `negligible` of it may be slack.
+    """Delta at epsilon >= 0 of `count` adaptive steps, rounded up; about `negligible` of it may be
+    slack.
 
-    Guaranteed not below the truth, whatever the effort; above it by `negligible` and by what the step of the grid does:
-    it is 1 % of the standard deviation of L (1e-5 of delta), up to 10 % (1e-3) where the transform would be too large,
-    and more for less effort. Where doubles end (noise or deltas of 1e-100, say) the bound is 1.
+    Guaranteed not below the truth, whatever the effort; above it by `negligible` and by what the
+    step of the grid does: it is 1 % of the standard deviation of L (1e-5 of delta), up to 10 %
+    (1e-3) where the transform would be too large, and more for less effort. Where doubles end
+    (noise or deltas of 1e-100, say) the bound is 1.
     """
     delta = composed_tail(pair, count, epsilon, negligible, replace(effort, slack=1.0)).delta(
         effort.slack
@@ -149,7 +159,8 @@ def _composed_tail(
 def tail_on(
     grid: Grid, count: int, epsilon: float, negligible: float, effort: Effort
 ) -> Tail | Effort:
-    """Delta at epsilon of `count` steps of the grid's own pair, rounded up; or with what effort it can be told."""
+    """Delta at epsilon of `count` steps of the grid's own pair, rounded up; or with what effort it
+    can be told."""
     exponent, tilt = _chernoff(grid, count, epsilon)
     infinite = -math.expm1(count * math.log1p(-min(grid.infinite, 1 - 1e-16)))
     if exponent < -700:
@@ -165,7 +176,8 @@ def tail_on(
 
 
 def widened(effort: Effort, grid: Grid, window: Window) -> Effort | None:
-    """The effort with a step that lets the window fit into its longest transform; None where it fits as it is."""
+    """The effort with a step that lets the window fit into its longest transform; None where it
+    fits as it is."""
     size = (window.below + window.above) / grid.step
     if size <= effort.longest:
         return None
@@ -247,7 +259,8 @@ def _places(first: int, last: int, bulk: int) -> NDArray[np.int64]:
 
 
 def _between(tail: Floats, head: Floats) -> Floats:
-    """Masses of the intervals between points: differences of whichever of tail and head is small."""
+    """Masses of the intervals between points: differences of whichever of tail and head is
+    small."""
     return np.maximum(
         np.where(tail[1:] < head[1:], tail[:-1] - tail[1:], head[1:] - head[:-1]), 0.0
     )
@@ -285,9 +298,11 @@ def _chernoff(grid: Grid, count: int, epsilon: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Window:
-    """The tilted sum S is within [epsilon - below, epsilon + above] but for the probability `missed` on each side.
+    """The tilted sum S is within [epsilon - below, epsilon + above] but for the probability
+    `missed` on each side.
 
-    Mass outside wraps to the other end of the circle: from below it only adds, from above it is lost.
+    Mass outside wraps to the other end of the circle: from below it only adds, from above it is
+    lost.
     """
 
     below: float
@@ -296,7 +311,8 @@ class Window:
 
 
 def window_of(grid: Grid, count: int, epsilon: float, tilt: float, negligible: float) -> Window:
-    """What the sum of `count` losses, tilted by e^{tilt L}, reaches; `missed` adds up to negligible/8 of delta."""
+    """What the sum of `count` losses, tilted by e^{tilt L}, reaches; `missed` adds up to
+    negligible/8 of delta."""
     log_moment = grid.log_moment(tilt)
     tilted = grid.masses * np.exp(tilt * grid.losses - log_moment)
     mean = float(np.sum(tilted * grid.losses))
@@ -326,10 +342,12 @@ def power(
 ) -> tuple[Floats, Floats, float]:
     """The `count`-fold convolution of `masses` at the grid's places.
 
-    Sums in the window around epsilon, increasing, their masses, and the l2 norm of these masses' rounding errors.
+    Sums in the window around epsilon, increasing, their masses, and the l2 norm of these masses'
+    rounding errors.
 
-    Transforms lose log2(size) roundings of the norm, and the power `count` of them. Of a long product few frequencies
-    are left: where the power is below LEAST it is not taken but 0, which moves no mass by more than that.
+    Transforms lose log2(size) roundings of the norm, and the power `count` of them. Of a long
+    product few frequencies are left: where the power is below LEAST it is not taken but 0, which
+    moves no mass by more than that.
     """
     size = next_fast_len(math.ceil((window.below + window.above) / grid.step) + 2, real=True)
     circle = np.zeros(size)
@@ -349,9 +367,11 @@ def power(
 def _reach(
     grid: Grid, count: int, epsilon: float, tilt: float, order: float, missed: float
 ) -> float:
-    """How far from epsilon, upward for order > 0, the tilted sum S goes with more than probability `missed` (Chernoff).
+    """How far from epsilon, upward for order > 0, the tilted sum S goes with more than probability
+    `missed` (Chernoff).
 
-    ln P(order (S - eps) > |order| reach) <= count (K(tilt + order) - K(tilt)) - order eps - |order| reach.
+    ln P(order (S - eps) > |order| reach) <= count (K(tilt + order) - K(tilt)) - order eps - |order|
+    reach.
     """
     front = count * (grid.log_moment(tilt + order) - grid.log_moment(tilt)) - order * epsilon
     return (front - math.log(missed)) / abs(order)

@@ -1,29 +1,35 @@
-"""What a composition costs in zero-concentrated terms: an upper bound on its rho, from its privacy loss distribution.
+"""What a composition costs in zero-concentrated terms: an upper bound on its rho, from its privacy
+loss distribution.
 
-Theorem. Let (P, Q) dominate a mechanism in one direction: H_a(M(x) || M(x')) <= H_a(P || Q) for all a >= 0. Let
-H_{e^eps}(P || Q) = h <= delta. Then M(x) = (1 - delta) M' + delta M'' with D_a(M' || M(x')) <= rho a for all a > 1,
+Theorem. Let (P, Q) dominate a mechanism in one direction: H_a(M(x) || M(x')) <= H_a(P || Q) for all
+a >= 0. Let H_{e^eps}(P || Q) = h <= delta. Then M(x) = (1 - delta) M' + delta M'' with D_a(M' ||
+M(x')) <= rho a for all a > 1,
 
     rho = sup over a > 1 of D_a(P' || Q)/a,    P' = min(P, e^eps Q)/(1 - h).
 
-Proof. P = min(P, e^eps Q) + (P - e^eps Q)_+ has its second part of mass h, so P = (1 - delta) P' + delta P'' with P'' =
-[P - (1 - delta) P']/delta, which is not negative because delta >= h. A pair that dominates for all a can be processed
-into (M(x), M(x')) (Blackwell 1953, Theorem 10; Dong, Roth & Su 2022, Theorem 2); the same processing takes P' to M' and
-P'' to M'', and Rényi divergence does not grow. This holds for each direction with its own pair, which is what the
-filter's proof asks of an entry (rho, delta_z = delta): see `filters`, where only the first of the two laws needs its
-bad part cut off: E_P'[W; S] <= P'(S) <= e^eps Q(S) + d'.
+Proof. P = min(P, e^eps Q) + (P - e^eps Q)_+ has its second part of mass h, so P = (1 - delta) P' +
+delta P'' with P'' = [P - (1 - delta) P']/delta, which is not negative because delta >= h. A pair
+that dominates for all a can be processed into (M(x), M(x')) (Blackwell 1953, Theorem 10; Dong, Roth
+& Su 2022, Theorem 2); the same processing takes P' to M' and P'' to M'', and Rényi divergence does
+not grow. This holds for each direction with its own pair, which is what the filter's proof asks of
+an entry (rho, delta_z = delta): see `filters`, where only the first of the two laws needs its bad
+part cut off: E_P'[W; S] <= P'(S) <= e^eps Q(S) + d'.
 
 With S the loss of the composition, P' is at most e^eps/(1 - h) times Q, and for b = a - 1 > 0
 
-    b D_{1+b}(P' || Q) = ln( E_P[e^{bS}; S <= eps] + E_P[e^{(1+b) eps - S}; S > eps] ) - (1 + b) ln(1 - h).
+    b D_{1+b}(P' || Q) = ln( E_P[e^{bS}; S <= eps] + E_P[e^{(1+b) eps - S}; S > eps] ) - (1 + b)
+    ln(1 - h).
 
-Here the composition is the discrete pair of `pld`, by one FFT without a tilt; what its window misses, its rounding and
-h <= delta are put on the safe side. That pair is a little worse than the one that it dominates, so where a finer one
-certified the charged point, its own h may be above delta: it is cut at the next epsilon where h is not. b D_{1+b} is
-convex in b: between orders it lies below its chord, on which D/a has a maximum in closed form. D_a grows with a, so
-below an order D/a is at most D there; above the last D_infinity/(1+b).
+Here the composition is the discrete pair of `pld`, by one FFT without a tilt; what its window
+misses, its rounding and h <= delta are put on the safe side. That pair is a little worse than the
+one that it dominates, so where a finer one certified the charged point, its own h may be above
+delta: it is cut at the next epsilon where h is not. b D_{1+b} is convex in b: between orders it
+lies below its chord, on which D/a has a maximum in closed form. D_a grows with a, so below an order
+D/a is at most D there; above the last D_infinity/(1+b).
 
-For noise that is nearly Gaussian this rho is that of the Gaussian which needs the same (epsilon, delta), up to a few
-percent: about epsilon²/(4 ln(1/delta)), where an arbitrary (epsilon, delta) costs epsilon²/2.
+For noise that is nearly Gaussian this rho is that of the Gaussian which needs the same (epsilon,
+delta), up to a few percent: about epsilon²/(4 ln(1/delta)), where an arbitrary (epsilon, delta)
+costs epsilon²/2.
 """
 
 from __future__ import annotations
@@ -65,10 +71,11 @@ NEGLIGIBLE = 1e-4
 def composed_rho(
     pair: DominatingPair, count: int, epsilon: float, delta: float, slack: float = 1.0
 ) -> float:
-    """An upper bound on rho, with delta_z = delta, of `count` adaptive steps; inf where none is found.
+    """An upper bound on rho, with delta_z = delta, of `count` adaptive steps; inf where none is
+    found.
 
-    `pair` dominates one step; (epsilon, delta) should hold for the composition, epsilon > 0 and 0 < delta < 1. `slack`
-    as in `Effort`: 1 or `CHARGING`.
+    `pair` dominates one step; (epsilon, delta) should hold for the composition, epsilon > 0 and 0 <
+    delta < 1. `slack` as in `Effort`: 1 or `CHARGING`.
     """
     return composed_rhos(pair, count, epsilon, delta)[slack]
 
@@ -77,7 +84,8 @@ def composed_rho(
 def composed_rhos(
     pair: DominatingPair, count: int, epsilon: float, delta: float
 ) -> dict[float, float]:
-    """`composed_rho` by its slack. What is charged is certified next: both are made of the same transforms."""
+    """`composed_rho` by its slack. What is charged is certified next: both are made of the same
+    transforms."""
     made, found = _Transforms(pair, count, epsilon, delta), {}
     for slack in (1.0, CHARGING):
         try:
@@ -90,7 +98,8 @@ def composed_rhos(
 
 
 def truncated_rho(losses: Floats, masses: Floats, epsilon: float, delta: float) -> float:
-    """sup over a > 1 of D_a(P' || Q)/a for the finite losses of P (increasing) and their masses; see the module.
+    """sup over a > 1 of D_a(P' || Q)/a for the finite losses of P (increasing) and their masses;
+    see the module.
 
     What P has beyond epsilon, infinite losses included, must be within h <= delta.
     """
@@ -98,7 +107,8 @@ def truncated_rho(losses: Floats, masses: Floats, epsilon: float, delta: float) 
     finite, capped = _in_buckets(finite, capped)
     cut = -math.log1p(-delta)
     most = epsilon + cut
-    # Beyond the last order even the largest loss costs less than a Gaussian with this epsilon and delta.
+    # Beyond the last order even the largest loss costs less than a Gaussian with this epsilon and
+    # delta.
     last = max(10.0, 8 * math.log(1 / delta) / epsilon)
     steps = 1 + math.ceil(math.log(last / FIRST_ORDER) / math.log(ORDERS_RATIO))
     orders = np.array([FIRST_ORDER * ORDERS_RATIO**i for i in range(steps + 1)])
@@ -113,9 +123,11 @@ def truncated_rho(losses: Floats, masses: Floats, epsilon: float, delta: float) 
 
 
 def _largest_on_chords(b: Floats, k: Floats) -> Floats:
-    """The largest k(x)/(x (1 + x)) between neighbouring points b of a convex k, from above: k lies below its chords.
+    """The largest k(x)/(x (1 + x)) between neighbouring points b of a convex k, from above: k lies
+    below its chords.
 
-    A chord is A + C x. Its quotient falls where A >= 0; else it is largest at (-A + sqrt(A² - A C))/C.
+    A chord is A + C x. Its quotient falls where A >= 0; else it is largest at (-A + sqrt(A² - A
+    C))/C.
     """
     slope = np.diff(k) / np.diff(b)
     start = k[:-1] - slope * b[:-1]
@@ -136,12 +148,13 @@ def _log_moment(losses: Floats, masses: Floats, order: float) -> float:
 
 
 def pair_of_curve(curve: Callable[[float], float], epsilon: float) -> tuple[Floats, Floats]:
-    """Finite losses up to `epsilon` and their masses under P, of a discrete pair that dominates every pair (P, Q) with
-    H_{e^x}(P || Q) <= curve(x) and H_{e^x}(Q || P) <= curve(x) for x >= 0.
+    """Finite losses up to `epsilon` and their masses under P, of a discrete pair that dominates
+    every pair (P, Q) with H_{e^x}(P || Q) <= curve(x) and H_{e^x}(Q || P) <= curve(x) for x >= 0.
 
-    For a < 1, H_a(P || Q) = 1 - a + a H_{1/a}(Q || P) carries the bound over. H is convex in a, so it also lies below
-    the largest convex function under these bounds at a finite number of points, and below its chords: the curve of
-    masses at the points. What is beyond epsilon counts as infinite.
+    For a < 1, H_a(P || Q) = 1 - a + a H_{1/a}(Q || P) carries the bound over. H is convex in a, so
+    it also lies below the largest convex function under these bounds at a finite number of points,
+    and below its chords: the curve of masses at the points. What is beyond epsilon counts as
+    infinite.
     """
     half = np.linspace(0.0, epsilon, CURVE_POINTS)
     upper = np.array([curve(float(x)) for x in half])
@@ -196,7 +209,8 @@ class _Transforms:
         return widened(effort, grid, window) or window
 
     def power(self, effort: Effort, window: Window) -> tuple[Floats, Floats, float]:
-        """Losses, masses, and what the window misses at either end and the rounding of all places."""
+        """Losses, masses, and what the window misses at either end and the rounding of all
+        places."""
         if effort.coarseness not in self._powers:
             grid = self.grid(effort)
             losses, masses, error = power(grid, grid.masses, self.count, self.epsilon, window)
@@ -206,7 +220,8 @@ class _Transforms:
 
 
 def _composition(made: _Transforms, effort: Effort) -> tuple[Floats, Floats, float]:
-    """Losses and masses that dominate the finite losses of the composition, and where to cut them; see the module."""
+    """Losses and masses that dominate the finite losses of the composition, and where to cut them;
+    see the module."""
     window = made.window(effort)
     cut = window if isinstance(window, Effort) else _cut(made, effort)
     if isinstance(window, Effort) or isinstance(cut, Effort):
@@ -218,7 +233,8 @@ def _composition(made: _Transforms, effort: Effort) -> tuple[Floats, Floats, flo
 
 
 def _cut(made: _Transforms, effort: Effort) -> float | Effort:
-    """An epsilon, not below the given one, beyond which the grid's composition has at most delta; or what can tell."""
+    """An epsilon, not below the given one, beyond which the grid's composition has at most delta;
+    or what can tell."""
     wider: list[Effort] = []
 
     def holds(raised: float) -> bool:
@@ -237,7 +253,8 @@ def _cut(made: _Transforms, effort: Effort) -> float | Effort:
 
 
 def _in_buckets(losses: Floats, masses: Floats) -> tuple[Floats, Floats]:
-    """Fewer losses, that dominate: what lies between two goes to both, so that its masses under P and Q are kept."""
+    """Fewer losses, that dominate: what lies between two goes to both, so that its masses under P
+    and Q are kept."""
     low, high = float(losses.min()), float(losses.max())
     if len(losses) <= BUCKETS or not low < high:
         return losses, masses

@@ -1,16 +1,22 @@
-"""Exact samplers of discrete Laplace and discrete Gaussian noise: integers in, integers out, no floating point at all.
+"""Exact samplers of discrete Laplace and discrete Gaussian noise: integers in, integers out, no
+floating point at all.
 
-A scale is the dyadic rational that its float is, `n/q` with q a power of two; every decision is a comparison of
-integers against uniform 64-bit words, so the distribution is the one that the accounting speaks of, not one near it.
+A scale is the dyadic rational that its float is, `n/q` with q a power of two; every decision is a
+comparison of integers against uniform 64-bit words, so the distribution is the one that the
+accounting speaks of, not one near it.
 
-- Bernoulli(exp(-x)), x in [0, 1]: try Bernoulli(x/k) for k = 1, 2, … until the first failure; true when that is at an
-  odd k (Canonne, Kamath & Steinke 2020, Algorithm 1, after Forsythe and von Neumann).
-- Discrete Laplace: geometric with parameter exp(-1/n), divided by q, with a random sign (ibid., Algorithm 2).
-- Discrete Gaussian: Karney 2016 ("Sampling exactly from the normal distribution", Algorithm D), which needs no integer
-  much wider than the scale, unlike the rejection of ibid., Algorithm 3, whose exponents need its fourth power.
+- Bernoulli(exp(-x)), x in [0, 1]: try Bernoulli(x/k) for k = 1, 2, … until the first failure; true
+  when that is at an odd k (Canonne, Kamath & Steinke 2020, Algorithm 1, after Forsythe and von
+  Neumann).
+- Discrete Laplace: geometric with parameter exp(-1/n), divided by q, with a random sign (ibid.,
+  Algorithm 2).
+- Discrete Gaussian: Karney 2016 ("Sampling exactly from the normal distribution", Algorithm D),
+  which needs no integer much wider than the scale, unlike the rejection of ibid., Algorithm 3,
+  whose exponents need its fourth power.
 
-The kernels read words from an array. One that runs out mid-sample reports where that sample began, and is called again
-with the unread words and new ones behind them: the same words, so no sample is ever dropped for being long.
+The kernels read words from an array. One that runs out mid-sample reports where that sample began,
+and is called again with the unread words and new ones behind them: the same words, so no sample is
+ever dropped for being long.
 """
 
 from __future__ import annotations
@@ -42,7 +48,8 @@ def compiled(function: F) -> F:
 
 
 def as_ratio(scale: float) -> tuple[int, int]:
-    """(n, q) with n/q = scale: the float itself from 2^-9 on; below that 2^-9, which only adds noise.
+    """(n, q) with n/q = scale: the float itself from 2^-9 on; below that 2^-9, which only adds
+    noise.
 
     n < 2^53 and q <= 2^61. ValueError when scale is not in (0, 2^52].
     """
@@ -52,8 +59,8 @@ def as_ratio(scale: float) -> tuple[int, int]:
     return ratio.numerator, ratio.denominator
 
 
-# The position of the next unread word goes into each function below and comes back with its answer; a position beyond
-# the array means that the words ran out and the answer is void.
+# The position of the next unread word goes into each function below and comes back with its answer;
+# a position beyond the array means that the words ran out and the answer is void.
 
 
 @compiled
@@ -67,7 +74,8 @@ def _bits(bound: int) -> int:
 
 @compiled
 def _below(words: Words, at: int, bound: int, bits: int) -> tuple[int, int]:
-    """A uniform integer in [0, bound), 1 <= bound < 2^63: the top bits of a word, again when too large."""
+    """A uniform integer in [0, bound), 1 <= bound < 2^63: the top bits of a word, again when too
+    large."""
     if bits == 0:
         return 0, at
     shift = np.uint64(64 - bits)
@@ -96,9 +104,11 @@ def _bernoulli_exp(words: Words, at: int, top: int, bottom: int, bits: int) -> t
 
 @compiled
 def fill_laplace(out: Integers, done: int, words: Words, n: int, q: int) -> tuple[int, int]:
-    """Fill out[done:] with P(z) ~ exp(-|z| q/n); returns how far it came and the first word that the rest must read.
+    """Fill out[done:] with P(z) ~ exp(-|z| q/n); returns how far it came and the first word that
+    the rest must read.
 
-    A run of 512 factors of 1/e, probability e^-512, is cut there, so that nothing overflows: |z| < 2^62.
+    A run of 512 factors of 1/e, probability e^-512, is cut there, so that nothing overflows: |z| <
+    2^62.
     """
     start = 0
     at = 0
@@ -129,7 +139,8 @@ def fill_laplace(out: Integers, done: int, words: Words, n: int, q: int) -> tupl
 
 @compiled
 def fill_gaussian(out: Integers, done: int, words: Words, n: int, q: int) -> tuple[int, int]:
-    """As `fill_laplace` for P(z) ~ exp(-z² q²/(2 n²)). Beyond 64 scales, below e^-2000, nothing is drawn."""
+    """As `fill_laplace` for P(z) ~ exp(-z² q²/(2 n²)). Beyond 64 scales, below e^-2000, nothing is
+    drawn."""
     start = 0
     at = 0
     ceiling = (n + q - 1) // q
@@ -149,7 +160,8 @@ def fill_gaussian(out: Integers, done: int, words: Words, n: int, q: int) -> tup
             accepted, at = _bernoulli_exp(words, at, 1, 2, 1)
             trial += 1
         if accepted:
-            # D3 to D5: a sign and a uniform i from k n/q on, less than n/q beyond; zero has one sign only.
+            # D3 to D5: a sign and a uniform i from k n/q on, less than n/q beyond; zero has one
+            # sign only.
             negative, at = _below(words, at, 2, 1)
             offset, at = _below(words, at, ceiling, ceiling_bits)
             i = (k * n + q - 1) // q + offset
@@ -184,7 +196,8 @@ def fill_gaussian(out: Integers, done: int, words: Words, n: int, q: int) -> tup
 
 
 def warm_up() -> None:
-    """Compile both kernels, or load them from numba's cache: seconds once, before anything is timed or confined."""
+    """Compile both kernels, or load them from numba's cache: seconds once, before anything is timed
+    or confined."""
     words = np.zeros(64, dtype=np.uint64)
     for kernel in (fill_laplace, fill_gaussian):
         kernel(np.empty(1, dtype=np.int64), 0, words, 3, 2)

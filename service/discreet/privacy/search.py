@@ -1,9 +1,10 @@
-"""The search for the least noise whose curve meets a request; what every mechanism's `calibrate` shares.
+"""The search for the least noise whose curve meets a request; what every mechanism's `calibrate`
+shares.
 
-An event that comes of it has `price() <= request` in every unit, never above: curves err upward, and scales are stepped
-up until the curve, compared as a rational, meets the request. A margin of 1e-9 of delta keeps that verdict the same
-where another machine's `exp` differs in the last bit, and `pld.CHARGING` where its transforms do. ValueError: the
-request cannot be met.
+An event that comes of it has `price() <= request` in every unit, never above: curves err upward,
+and scales are stepped up until the curve, compared as a rational, meets the request. A margin of
+1e-9 of delta keeps that verdict the same where another machine's `exp` differs in the last bit, and
+`pld.CHARGING` where its transforms do. ValueError: the request cannot be met.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ from discreet.privacy.units import (
 
 MARGIN = 1e-9
 RHO_MARGIN = 1e-6
-"""Of a rho: far above what sums of exponentials differ by from machine to machine. Transforms have `CHARGING`."""
+"""Of a rho: far above what sums of exponentials differ by from machine to machine. Transforms have
+`CHARGING`."""
 GRID_BITS = 24
 LONG, LONG_TOLERANCE = 10**5, 5e-4
-"""Of so many steps and more the scale is found to so much: within what the steps of their grids do to it."""
+"""Of so many steps and more the scale is found to so much: within what the steps of their grids do
+to it."""
 
 C = TypeVar("C", bound=CalibratedEvent)
 R = TypeVar("R", bound=ChargedRho)
@@ -69,9 +72,11 @@ def request(epsilon: int, delta: int) -> tuple[float, float]:
 def smallest_scale(
     delta_at: Callable[[float], float], target: float, low: float, high: float
 ) -> float:
-    """The smallest scale, to 1e-11 relative, with delta_at(scale) <= target, for a curve that falls with the scale.
+    """The smallest scale, to 1e-11 relative, with delta_at(scale) <= target, for a curve that falls
+    with the scale.
 
-    `low` and `high` are guesses of a bracket. What is returned meets the target, whatever the curve's shape.
+    `low` and `high` are guesses of a bracket. What is returned meets the target, whatever the
+    curve's shape.
     """
     log_scale, _ = _root(delta_at, target, low, high, 1e-11, low * 1e-6)
     return _stepped_up(delta_at, target, log_scale, 1e-11)
@@ -80,11 +85,12 @@ def smallest_scale(
 def smallest_composed_scale(
     event: Callable[[float], Composed], epsilon: float, target: float, guess: float, least: float
 ) -> float:
-    """As `smallest_scale`, to 1e-5 relative (`LONG_TOLERANCE`), for curves that take a transform each.
+    """As `smallest_scale`, to 1e-5 relative (`LONG_TOLERANCE`), for curves that take a transform
+    each.
 
-    Found with a rough curve, whose slope then leads from the quick curve's value there to its root; only for very many
-    steps with the finest. Not below `least`: sampling alone may meet large deltas, but less noise than that is not
-    worth the search.
+    Found with a rough curve, whose slope then leads from the quick curve's value there to its root;
+    only for very many steps with the finest. Not below `least`: sampling alone may meet large
+    deltas, but less noise than that is not worth the search.
     """
     many = event(guess).count > QUICK_STEPS
     least_effort = replace(FULL, coarseness=8.0) if many else ROUGH
@@ -111,13 +117,15 @@ def smallest_composed_scale(
             if -tolerance * abs(slope) < excess <= 0 or not slope:
                 break
             if before is not None:
-                # A rough curve leaps where its grid changes, and its slope may be far from that of this one.
+                # A rough curve leaps where its grid changes, and its slope may be far from that of
+                # this one.
                 slope = min((excess - before[1]) / (log_scale - before[0]), slope / 8)
             before = log_scale, excess
             log_scale -= excess / slope - 0.3 * tolerance
         return log_scale
 
-    # One pair asks for more noise than the other; it is searched for alone, and the rest are held against it.
+    # One pair asks for more noise than the other; it is searched for alone, and the rest are held
+    # against it.
     first = deltas(guess, least_effort, slice(None))
     worst = int(np.argmax(first))
     log_scale = found(slice(worst, worst + 1))
@@ -136,7 +144,8 @@ def _root(
     tolerance: float,
     least: float,
 ) -> tuple[float, float]:
-    """The ln scale at which delta_at meets the target, and the slope of ln delta there (0: met below `least`)."""
+    """The ln scale at which delta_at meets the target, and the slope of ln delta there (0: met
+    below `least`)."""
 
     from scipy.optimize import brentq  # noqa: PLC0415 - who only prices events searches nothing
 
@@ -170,14 +179,16 @@ def _stepped_up(
 
 
 def drawable(scale: float) -> float:
-    """`scale`, when the samplers draw noise of it: a job that has been charged must not find out that they do not."""
+    """`scale`, when the samplers draw noise of it: a job that has been charged must not find out
+    that they do not."""
     if scale > LARGEST_SCALE / 2:
         raise ValueError("so little epsilon needs more noise than can be drawn")
     return scale
 
 
 def grid_of(sensitivity: float, rounded: float, scale: float) -> float:
-    """The step of a grid: 2^-24 of the sensitivity in all, coarser where the noise would span more than 2^51 steps.
+    """The step of a grid: 2^-24 of the sensitivity in all, coarser where the noise would span more
+    than 2^51 steps.
 
     Rounding adds `rounded` steps to the sensitivity.
     """

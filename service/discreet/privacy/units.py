@@ -1,4 +1,5 @@
-"""Privacy quantities as integers, so that sums are exact and every rounding goes against the spender.
+"""Privacy quantities as integers, so that sums are exact and every rounding goes against the
+spender.
 
 | quantity | unit | column |
 |---|---|---|
@@ -6,8 +7,8 @@
 | delta | 1e-18 | `delta`, `delta_z` |
 | rho (zero-concentrated DP) | 1e-18 | `rho` |
 
-Prices are rounded up, caps and requests down. All arithmetic is rational: a float is taken for the dyadic number that
-it is, a `Decimal` for the decimal number that it is.
+Prices are rounded up, caps and requests down. All arithmetic is rational: a float is taken for the
+dyadic number that it is, a `Decimal` for the decimal number that it is.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ def exact(value: Number) -> Fraction:
 def to_units(value: Number, unit: int, rounding: Rounding) -> int:
     """`value` in integer multiples of `1/unit`. ValueError when it is negative or not finite."""
     if isinstance(value, Decimal) and value.is_finite() and value.adjusted() < _TINY:
-        # Smaller than any unit: rounded without making a fraction of as many digits as 1e-999999999 has zeros.
+        # Smaller than any unit: rounded without making a fraction of as many digits as 1e-999999999
+        # has zeros.
         value = Fraction(0) if not value else Fraction(1 if value > 0 else -1, 2 * unit)
     scaled = exact(value) * unit
     if scaled < 0:
@@ -66,12 +68,14 @@ def rho_units(value: Number, rounding: Rounding) -> int:
 
 
 def to_decimal(units: int, unit: int) -> Decimal:
-    """`units/unit` exactly, without trailing zeros, whatever the ambient decimal context; `unit` is a power of ten."""
+    """`units/unit` exactly, without trailing zeros, whatever the ambient decimal context; `unit` is
+    a power of ten."""
     return Decimal(display(units, unit))
 
 
 def display(units: int, unit: int) -> str:
-    """`units/unit` as people write it: all digits, no exponent (which `str` of a small Decimal would have)."""
+    """`units/unit` as people write it: all digits, no exponent (which `str` of a small Decimal
+    would have)."""
     places = len(str(unit)) - 1
     if unit != 10**places:
         raise ValueError(f"not a power of ten: {unit}")
@@ -90,8 +94,9 @@ def float_below(value: Fraction) -> float:
 class Price:
     """What one mechanism costs, told twice: for basic composition and for approximate zCDP.
 
-    The mechanism is (epsilon, delta)-DP, and also delta_z-approximately rho-zCDP (Bun & Steinke 2016). Every column
-    adds up over an account, also when later requests depend on earlier answers; `filters` says what the sums mean.
+    The mechanism is (epsilon, delta)-DP, and also delta_z-approximately rho-zCDP (Bun & Steinke
+    2016). Every column adds up over an account, also when later requests depend on earlier answers;
+    `filters` says what the sums mean.
     """
 
     epsilon: int
@@ -146,8 +151,9 @@ class Price:
     def approximate(cls, epsilon: int, delta: int) -> Price:
         """(epsilon, delta)-DP is delta-approximately (epsilon²/2)-zCDP.
 
-        Proof: P = (1-delta) P' + delta P'', Q = (1-delta) Q' + delta Q'' with P', Q' epsilon-indistinguishable
-        (Murtagh & Vadhan 2016, Lemma 3.2, after Kairouz, Oh & Viswanath), then Proposition 1.4 for P', Q'.
+        Proof: P = (1-delta) P' + delta P'', Q = (1-delta) Q' + delta Q'' with P', Q'
+        epsilon-indistinguishable (Murtagh & Vadhan 2016, Lemma 3.2, after Kairouz, Oh & Viswanath),
+        then Proposition 1.4 for P', Q'.
         """
         return cls(epsilon, delta, half_square(epsilon), delta)
 

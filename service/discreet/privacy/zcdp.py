@@ -1,14 +1,18 @@
-"""From zero-concentrated to approximate differential privacy: one conversion, for admission and for display.
+"""From zero-concentrated to approximate differential privacy: one conversion, for admission and for
+display.
 
-A delta_z-approximately rho-zCDP mechanism is (eps(rho, d'), d' + delta_z)-DP for every d' in (0, 1), where
+A delta_z-approximately rho-zCDP mechanism is (eps(rho, d'), d' + delta_z)-DP for every d' in (0,
+1), where
 
     eps(rho, d') = min over a > 1 of   rho a + ln(1 - 1/a) - ln(d' a)/(a - 1)
 
-(Canonne, Kamath & Steinke 2020, Proposition 12, at Rényi order a; dp_accounting's conversion, there on a grid of
-orders). Setting the derivative to zero gives rho (a-1)² = -ln(d' a), which has one root in (1, 1/d').
+(Canonne, Kamath & Steinke 2020, Proposition 12, at Rényi order a; dp_accounting's conversion, there
+on a grid of orders). Setting the derivative to zero gives rho (a-1)² = -ln(d' a), which has one
+root in (1, 1/d').
 
-EVERY order a gives a valid bound. So the root is found in floats, and the bound at that order is evaluated in 50-digit
-decimals: being flat at its optimum, it is then the optimum to about 1e-24, the same on every machine.
+EVERY order a gives a valid bound. So the root is found in floats, and the bound at that order is
+evaluated in 50-digit decimals: being flat at its optimum, it is then the optimum to about 1e-24,
+the same on every machine.
 """
 
 from __future__ import annotations
@@ -56,8 +60,8 @@ def epsilon_units_from_rho(rho: int, delta: int) -> int:
 def largest_rho(epsilon: int, delta: int) -> int:
     """The largest rho (1e-18) with eps(rho, d') <= epsilon (1e-9), d' = delta (1e-18) > 0.
 
-    At order a the condition reads rho <= (epsilon - ln(1 - 1/a) + ln(d' a)/(a - 1))/a; the order is the best one, where
-    the optimality condition above and eps(rho, d') = epsilon hold together.
+    At order a the condition reads rho <= (epsilon - ln(1 - 1/a) + ln(d' a)/(a - 1))/a; the order is
+    the best one, where the optimality condition above and eps(rho, d') = epsilon hold together.
     """
     if delta <= 0:
         raise ValueError("the conversion needs delta > 0")

@@ -1,7 +1,9 @@
-"""How good an answer is: intervals of what was released, and what to expect of them before anything is.
+"""How good an answer is: intervals of what was released, and what to expect of them before anything
+is.
 
-Both need no data: the distributions of all noise are public, so what privacy may have moved is told from the released
-outputs (`Uncertainty`), or, before there are any, from public figures (`Expected`). Neither costs anything.
+Both need no data: the distributions of all noise are public, so what privacy may have moved is told
+from the released outputs (`Uncertainty`), or, before there are any, from public figures
+(`Expected`). Neither costs anything.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ LEVEL = 0.9
 INTERVALS: Any = Field(
     default=True, description="Whether the result says how far the noise may have moved its numbers"
 )
-"""Of the problem field `uncertainty`, which is a `Flag`; without it `finish` takes no longer than its solver."""
+"""Of the problem field `uncertainty`, which is a `Flag`; without it `finish` takes no longer than
+its solver."""
 
 
 class Interval(TypedDict):
@@ -29,7 +32,8 @@ class Interval(TypedDict):
 
 
 class Uncertainty(TypedDict):
-    """How far the noise may have moved a result, from what was released and the public distribution of the noise."""
+    """How far the noise may have moved a result, from what was released and the public distribution
+    of the noise."""
 
     level: Annotated[
         float,
@@ -50,27 +54,32 @@ class Uncertainty(TypedDict):
 
 @dataclass(frozen=True)
 class Expected:
-    """How far privacy is expected to move one quantity of a result, as far as public figures tell."""
+    """How far privacy is expected to move one quantity of a result, as far as public figures
+    tell."""
 
     quantity: str
     """A field of the result; for what a field says of a part of it, `field.part`."""
     within: float
-    """Half the width of the interval that is asked for; infinite where the answer would be mostly noise."""
+    """Half the width of the interval that is asked for; infinite where the answer would be mostly
+    noise."""
     unit: str
     """As it follows a number: `in trips a period`."""
     sentence: str
     """For people, in the units of the field: ± what, of how much, and what that is good for."""
     size: float | None = None
-    """About how large the quantity is, in public figures; per cent are of this. None: not known without the data."""
+    """About how large the quantity is, in public figures; per cent are of this. None: not known
+    without the data."""
     lacks: str = ""
-    """What public figure is not there, in a clause, without which no accuracy is promised at any epsilon."""
+    """What public figure is not there, in a clause, without which no accuracy is promised at any
+    epsilon."""
     margin: float = 1.0
-    """How many times `within` is counted where an accuracy is promised: noise moves the answers of some data, of which
-    public figures do not tell, much more, and a promise counts these too."""
+    """How many times `within` is counted where an accuracy is promised: noise moves the answers of
+    some data, of which public figures do not tell, much more, and a promise counts these too."""
 
     took: tuple[float, float] | None = None
-    """Between what parts of the epsilon that is given for an accuracy the smallest that would do was, of eight truths
-    in ten (`make bench ARGS=inverse`); None where the width is known exactly."""
+    """Between what parts of the epsilon that is given for an accuracy the smallest that would do
+    was, of eight truths in ten (`make bench ARGS=inverse`); None where the width is known
+    exactly."""
 
     @property
     def promised(self) -> float:

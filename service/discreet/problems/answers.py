@@ -1,8 +1,10 @@
-"""What a result answers, in sentences of its field with their intervals, and what each is good for, whatever its kind.
+"""What a result answers, in sentences of its field with their intervals, and what each is good for,
+whatever its kind.
 
-`headline.py` of a kind's folder says the sentences: `headlines(problem, result)`, the answer itself first. Of a kind
-without one the first number of which an interval is told is the answer. Lists of jobs keep the first sentence, which
-the worker's child makes of what is published: nothing here draws, or loads anything large.
+`headline.py` of a kind's folder says the sentences: `headlines(problem, result)`, the answer itself
+first. Of a kind without one the first number of which an interval is told is the answer. Lists of
+jobs keep the first sentence, which the worker's child makes of what is published: nothing here
+draws, or loads anything large.
 """
 
 from __future__ import annotations
@@ -33,8 +35,9 @@ def headlines_of(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[
 
 
 def stored_headline(problem: Mapping[str, Any], result: Mapping[str, Any]) -> str | None:
-    """The first sentence for lists of jobs; one of a result that is no optimum says so first. A sentence that cannot
-    be made is no reason to lose a result that was paid for: there is none then."""
+    """The first sentence for lists of jobs; one of a result that is no optimum says so first. A
+    sentence that cannot be made is no reason to lose a result that was paid for: there is none
+    then."""
     try:
         found = headlines_of(problem, result)
     except Exception:  # whoever opens the job's page makes it again, and logs why it cannot be made

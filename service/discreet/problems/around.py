@@ -1,4 +1,5 @@
-"""An earlier job of a kind whose release tells how data of a public shape lie: figures for a plan or a rehearsal.
+"""An earlier job of a kind whose release tells how data of a public shape lie: figures for a plan
+or a rehearsal.
 
 Post-processing of what was released, so it costs nothing, whatever data it is used for.
 """
@@ -25,7 +26,8 @@ class Around:
     profile: Profile
 
     def shaped(self, public: Any, pointer: str) -> Profile:
-        """The profile, for a dataset of this public part. InvalidInput unless it is of the same shape."""
+        """The profile, for a dataset of this public part. InvalidInput unless it is of the same
+        shape."""
         issues = [
             FieldIssue(
                 pointer, f"{self.job_id} released of a dataset with other {name} than this one"
@@ -44,6 +46,9 @@ def profiled(
     """What a job released, as figures. InvalidInput where it tells none."""
     profile = problem.profile(public, plan, released)
     if profile is None:
-        says = f"what {job_id} released does not tell how data lie: noised counts do, unless they are mostly noise"
+        says = (
+            f"what {job_id} released does not tell how data lie: noised counts do, unless they "
+            "are mostly noise"
+        )
         raise InvalidInput(says, pointer=pointer)
     return Around(job_id, problem, public, plan, profile)

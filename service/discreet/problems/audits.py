@@ -1,7 +1,8 @@
 """Audit of every problem kind's whole `release`, and the table of `discreet audit`.
 
-What is attacked is not the mechanism in the book but the code that runs: canonical content in, released arrays out, on
-the kind's own worst-case neighbours. Data-dependent clipping, a forgotten sensitivity or a field too many show here.
+What is attacked is not the mechanism in the book but the code that runs: canonical content in,
+released arrays out, on the kind's own worst-case neighbours. Data-dependent clipping, a forgotten
+sensitivity or a field too many show here.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ def audit_release(
 ) -> AuditRow:
     """A lower bound on the epsilon of a whole release against its plan's price.
 
-    `played` is the plan that really runs, when that is not the one that is charged: how a fault is planted. `noise` is
-    the operating system's when not given.
+    `played` is the plan that really runs, when that is not the one that is charged: how a fault is
+    planted. `noise` is the operating system's when not given.
     """
     noise = noise or Noise.secure()
     running = played or case.plan
@@ -61,7 +62,8 @@ def audit_release(
 
 
 def half_noise(case: Neighbours, **options: Any) -> AuditRow:
-    """`audit_release` where half the standard deviation runs that is charged, times `case.slack`: a planted fault."""
+    """`audit_release` where half the standard deviation runs that is charged, times `case.slack`: a
+    planted fault."""
     weaker = tuple(event.less_noise(2 * case.slack) for event in case.plan.events)
     found = audit_release(case, played=case.plan.model_copy(update={"events": weaker}), **options)
     return replace(found, name=f"{case.name}, half noise")
@@ -88,7 +90,8 @@ class _Unnoised(Noise):
 
 
 def _likelihood_ratio(case: Neighbours, plan: Plan) -> Score | None:
-    """The best score there is, where a release is one vector with noise added; None: it is something else."""
+    """The best score there is, where a release is one vector with noise added; None: it is
+    something else."""
     found = []
     for content in (case.left, case.right):
         noise = _Unnoised()

@@ -4,8 +4,9 @@
     release(public, plan, content, noise)   the only place where private data and noise meet; total
     finish(public, plan, released, …)       pure post-processing of what was released
 
-A kind is a folder (`problem.py` with one subclass of `Problem`, `dataset.py`, `result.py`, `charts.py`, its own),
-one line in `problems.KINDS`, one test and its docs page: `tests/problems/test_new_kind.py` adds one.
+A kind is a folder (`problem.py` with one subclass of `Problem`, `dataset.py`, `result.py`,
+`charts.py`, its own), one line in `problems.KINDS`, one test and its docs page:
+`tests/problems/test_new_kind.py` adds one.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ MOST_PLANS = 16
 MOST_TRIED = 3
 """Stored objects that an example is made with, until one does."""
 RHO_TOLERANCE = 1e-3
-"""Part of a rho that may be left: the noise is then at most half of that larger than it would have to be."""
+"""Part of a rho that may be left: the noise is then at most half of that larger than it would have
+to be."""
 
 
 def _marked(schema: dict[str, Any], problem: type[Problem]) -> None:
@@ -49,7 +51,8 @@ def _marked(schema: dict[str, Any], problem: type[Problem]) -> None:
 
 
 class Problem(Frozen):
-    """One kind of problem. Subclasses fix `kind` to a literal, and name the models of their datasets and results."""
+    """One kind of problem. Subclasses fix `kind` to a literal, and name the models of their
+    datasets and results."""
 
     model_config = ConfigDict(json_schema_extra=_marked)
 
@@ -67,33 +70,40 @@ class Problem(Frozen):
     Fields: ClassVar[Any] = ResultFields
     """The fields of its results, as the contract publishes them."""
     matters: ClassVar[tuple[str, ...]] = ()
-    """Fields of its results that people ask for, most of all first: a rehearsal begins with them. Others follow in the
-    order of the result."""
+    """Fields of its results that people ask for, most of all first: a rehearsal begins with them.
+    Others follow in the order of the result."""
     synthesis: ClassVar[Synthesis | None] = None
     """How data of its datasets are made up for rehearsals; None: they are not."""
     made_up: ClassVar[str] = ""
-    """For people: what in `example_for` stands for what only they know; a whole sentence, or nothing."""
+    """For people: what in `example_for` stands for what only they know; a whole sentence, or
+    nothing."""
     made_up_fields: ClassVar[tuple[str, ...]] = ()
     """Of `example_for`, the fields that `made_up` is of."""
     shape: ClassVar[tuple[str, ...]] = ()
-    """The public figures of a dataset that a profile is of: it serves datasets that have the same."""
+    """The public figures of a dataset that a profile is of: it serves datasets that have the
+    same."""
     model: ClassVar[str] = ""
-    """The sentence of a plan's advice that says what data are taken to be; an earlier release replaces it."""
+    """The sentence of a plan's advice that says what data are taken to be; an earlier release
+    replaces it."""
     asked_again: ClassVar[Mapping[str, str]] = {}
-    """Fields of the request that may have another value when what was released is finished again: ALWAYS, or where, in
-    words (`free` then says it of one problem). All other fields were fixed at the release. In the order in which people
-    turn them: pages show the first ones beside an answer, all others when asked."""
+    """Fields of the request that may have another value when what was released is finished again:
+    ALWAYS, or where, in words (`free` then says it of one problem). All other fields were fixed at
+    the release. In the order in which people turn them: pages show the first ones beside an answer,
+    all others when asked."""
     known_to_who_asks: ClassVar[tuple[str, ...]] = ()
-    """Fields that have a default and deserve a figure of one's own: `discreet init` asks for them."""
+    """Fields that have a default and deserve a figure of one's own: `discreet init` asks for
+    them."""
     in_proportion: ClassVar[frozenset[str]] = frozenset()
-    """Lists of numbers that mean something when all of them are made larger or smaller together, such as a tariff."""
+    """Lists of numbers that mean something when all of them are made larger or smaller together,
+    such as a tariff."""
     objects: ClassVar[Mapping[str, type[PublicObject]]] = {}
-    """Fields that hold a public object, or as text the id of one that is stored. Whoever plans or runs the problem
-    puts the objects in the place of their ids first (`with_objects`)."""
+    """Fields that hold a public object, or as text the id of one that is stored. Whoever plans or
+    runs the problem puts the objects in the place of their ids first (`with_objects`)."""
 
     @classmethod
     def asks(cls, problem: Mapping[str, Any]) -> tuple[str, ...]:
-        """Those of `known_to_who_asks` that a problem, as JSON has it and with its public objects, leaves open."""
+        """Those of `known_to_who_asks` that a problem, as JSON has it and with its public objects,
+        leaves open."""
         return cls.known_to_who_asks
 
     def named(self) -> dict[str, tuple[str, type[PublicObject]]]:
@@ -120,43 +130,50 @@ class Problem(Frozen):
 
     @classmethod
     def fits(cls, field: str, sizes: Mapping[str, Any], public: Any) -> bool:
-        """Whether a stored object of these `sizes` may stand in a field of `objects`, on data of this public part."""
+        """Whether a stored object of these `sizes` may stand in a field of `objects`, on data of
+        this public part."""
         return True
 
     def free(self, public: Any) -> frozenset[str]:
-        """The fields that may have another value when what this problem released is finished again."""
+        """The fields that may have another value when what this problem released is finished
+        again."""
         return frozenset(name for name, when in self.asked_again.items() if when == ALWAYS)
 
     def questions(self, public: Any) -> list[str]:
-        """Those of `free` that ask something else, in the order in which people turn them: how an answer is told is no
-        question."""
+        """Those of `free` that ask something else, in the order in which people turn them: how an
+        answer is told is no question."""
         free = self.free(public)
         return [name for name in self.asked_again if name in free and name not in TOLD]
 
     def otherwise(self, public: Any) -> dict[str, dict[str, Any]]:
-        """Of each field of the request another value for this problem, with what has to change beside it: the updates
-        by which `free` is tested. `kind`, `dataset` and the terms of a session have none."""
+        """Of each field of the request another value for this problem, with what has to change
+        beside it: the updates by which `free` is tested. `kind`, `dataset` and the terms of a
+        session have none."""
         return {}
 
     def budget(self, privacy: Privacy | None) -> Budget:
-        """What a job may spend, from what the request says of it in figures. InvalidInput when it says nothing."""
+        """What a job may spend, from what the request says of it in figures. InvalidInput when it
+        says nothing."""
         if privacy is None:
             raise InvalidInput("needed: the budget of this job", pointer="/privacy")
         return privacy.budget
 
     def units(self, public: Any) -> int | None:
-        """How many units there are whom the price protects, or at most are; None where no public figure tells."""
+        """How many units there are whom the price protects, or at most are; None where no public
+        figure tells."""
         return None if self.Dataset is None else self.Dataset.most_units(public)
 
     @classmethod
     @abstractmethod
     def example(cls) -> dict[str, Any]:
-        """A small job body `{problem, privacy}` with its synthetic dataset inside; it really runs."""
+        """A small job body `{problem, privacy}` with its synthetic dataset inside; it really
+        runs."""
 
     @classmethod
     def example_for(cls, public: Any) -> dict[str, Any]:
-        """A small job body `{problem, privacy}`, without `dataset`, of which a plan is made on any dataset of this
-        public part. A kind that says nothing else has its example, which fits the example's own dataset."""
+        """A small job body `{problem, privacy}`, without `dataset`, of which a plan is made on any
+        dataset of this public part. A kind that says nothing else has its example, which fits the
+        example's own dataset."""
         body = cls.example()
         body["problem"].pop("dataset", None)
         return body
@@ -165,9 +182,10 @@ class Problem(Frozen):
     def examples_for(
         cls, public: Any, stored: Mapping[str, Iterable[Mapping[str, Any]]]
     ) -> Iterator[dict[str, Any]]:
-        """`example_for` with stored objects in the place of made-up ones, best first: the newest that fit, and at last
-        with none. `stored`: by field those of the tenant, newest first, each with its `id` and sizes. Whether one does
-        for these data is only known when a plan is made of it."""
+        """`example_for` with stored objects in the place of made-up ones, best first: the newest
+        that fit, and at last with none. `stored`: by field those of the tenant, newest first, each
+        with its `id` and sizes. Whether one does for these data is only known when a plan is made
+        of it."""
         body = cls.example_for(public)
         for field, rows in stored.items():
             fitting = (row["id"] for row in rows if cls.fits(field, row, public))
@@ -177,27 +195,30 @@ class Problem(Frozen):
 
     @classmethod
     def vary(cls, content: dict[str, Any], number: int) -> None:
-        """Change one record of the content of the example's dataset by a number of 1..10^9, which then can be told from
-        it. Not asked of a kind without datasets."""
+        """Change one record of the content of the example's dataset by a number of 1..10^9, which
+        then can be told from it. Not asked of a kind without datasets."""
 
     @classmethod
     @abstractmethod
     def worst_cases(cls) -> tuple[Neighbours, ...]:
-        """Neighbouring contents on which the audit attacks `release`: one for each mechanism and unit of the kind."""
+        """Neighbouring contents on which the audit attacks `release`: one for each mechanism and
+        unit of the kind."""
 
     @abstractmethod
     def plan(self, public: Any, budget: Budget) -> Plan:
-        """What a job would do and cost. Sees public figures only; InvalidInput with pointers below /problem."""
+        """What a job would do and cost. Sees public figures only; InvalidInput with pointers below
+        /problem."""
 
     def draft(self, public: Any, budget: Budget) -> Plan:
         """The plan without its advice, of which a search for a budget makes many."""
         return self.plan(public, budget)
 
     def plan_within(self, public: Any, budget: Budget) -> Plan:
-        """`plan`; of a budget in rho that of the largest epsilon, to RHO_TOLERANCE, whose price keeps the rho.
+        """`plan`; of a budget in rho that of the largest epsilon, to RHO_TOLERANCE, whose price
+        keeps the rho.
 
-        Whatever the search finds, only a plan whose own events cost at most the rho is given. It begins at the epsilon
-        of a Gaussian of this rho; prices go with about the square of epsilon.
+        Whatever the search finds, only a plan whose own events cost at most the rho is given. It
+        begins at the epsilon of a Gaussian of this rho; prices go with about the square of epsilon.
         """
         if budget.rho is None:
             return self.plan(public, budget)
@@ -239,57 +260,66 @@ class Problem(Frozen):
         return best
 
     def profile(self, public: Any, plan: Plan, released: Released) -> Profile | None:
-        """What a release by this plan says of the data as a whole, as post-processing of it; None where it does not."""
+        """What a release by this plan says of the data as a whole, as post-processing of it; None
+        where it does not."""
         return None
 
     def expected(
         self, public: Any, plan: Plan, confidence: float, around: Profile | None = None
     ) -> tuple[Expected, ...]:
-        """How far a release by this plan is expected to move what its result says: the quantities that a request may
-        ask an accuracy of. From public figures alone, or as if the data were what an earlier release says, `around`.
-        `within` falls as epsilon grows; a kind without any names none."""
+        """How far a release by this plan is expected to move what its result says: the quantities
+        that a request may ask an accuracy of. From public figures alone, or as if the data were
+        what an earlier release says, `around`. `within` falls as epsilon grows; a kind without any
+        names none."""
         return ()
 
     @classmethod
     def untold(cls, public: Any) -> str:
-        """Where nothing is expected of a release: what public figure is not there, in a clause, and what would help."""
+        """Where nothing is expected of a release: what public figure is not there, in a clause, and
+        what would help."""
         return ""
 
     @abstractmethod
     def release(self, public: Any, plan: Plan, content: Content, noise: Noise) -> Released:
-        """Run the plan's mechanisms on the data. Total: never raises on content that registration accepted."""
+        """Run the plan's mechanisms on the data. Total: never raises on content that registration
+        accepted."""
 
     def diagnose(self, public: Any, plan: Plan, content: Content, noise: Noise) -> Released:
-        """What a simulation also shows of its data, which are declared public: arrays under names that begin with
-        `true_`. They join what was released, so `finish` sees them; no private job has any. `noise` is that of the
-        release, from its beginning."""
+        """What a simulation also shows of its data, which are declared public: arrays under names
+        that begin with `true_`. They join what was released, so `finish` sees them; no private job
+        has any. `noise` is that of the release, from its beginning."""
         return {}
 
     def noised_sums(self, plan: Plan) -> frozenset[str]:
-        """Arrays of what is released by this plan that are the same numbers in every release, with independent noise of
-        the plan's one event added: several releases combine by inverse variance. None where there is anything else."""
+        """Arrays of what is released by this plan that are the same numbers in every release, with
+        independent noise of the plan's one event added: several releases combine by inverse
+        variance. None where there is anything else."""
         return frozenset()
 
     @abstractmethod
     def finish(self, public: Any, plan: Plan, released: Released, progress: Progress) -> Result:
-        """Everything that follows from what was released. Sees no private data; may be run again."""
+        """Everything that follows from what was released. Sees no private data; may be run
+        again."""
 
     def pairs_to_assign(self, public: Any) -> int:
-        """Ordered pairs of zones whose trips `finish` assigns to a network, which a cluster can do as well."""
+        """Ordered pairs of zones whose trips `finish` assigns to a network, which a cluster can do
+        as well."""
         return 0
 
     def evidence(self, plan: Plan, result: bytes) -> dict[str, Any] | None:
-        """The section `cryptographic` of the certificate, from the published result (JSON text); None where only noise
-        protects."""
+        """The section `cryptographic` of the certificate, from the published result (JSON text);
+        None where only noise protects."""
         return None
 
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Two neighbouring contents of one dataset, as far apart as the neighbouring relation lets them be.
+    """Two neighbouring contents of one dataset, as far apart as the neighbouring relation lets them
+    be.
 
-    An attack on the release alone comes near the price: half the noise is caught, see `tests/problems/test_audits.py`.
-    `slack`: so many times more noise than these neighbours need is what the mechanism has.
+    An attack on the release alone comes near the price: half the noise is caught, see
+    `tests/problems/test_audits.py`. `slack`: so many times more noise than these neighbours need is
+    what the mechanism has.
     """
 
     name: str

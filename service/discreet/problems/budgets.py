@@ -1,4 +1,5 @@
-"""From what a request says of privacy, in figures or in other words, to a budget and the plan that keeps it."""
+"""From what a request says of privacy, in figures or in other words, to a budget and the plan that
+keeps it."""
 
 from __future__ import annotations
 
@@ -18,14 +19,15 @@ from discreet.problems.plans import Plan
 from discreet_client.intervals import percent, plain
 
 LITTLE, NONE = 5, 10
-"""Epsilons: above the one there is hardly any protection, above the other none. Who is in doubt before is 99.4 % sure
-afterwards with the one, and 99.996 % with the other."""
+"""Epsilons: above the one there is hardly any protection, above the other none. Who is in doubt
+before is 99.4 % sure afterwards with the one, and 99.996 % with the other."""
 MOST_DECIMALS = 6
 
 
 @dataclass(frozen=True)
 class Budgeted:
-    """A plan, the budget that it was made for, and whether the request said that budget in other words."""
+    """A plan, the budget that it was made for, and whether the request said that budget in other
+    words."""
 
     plan: Plan
     budget: Budget
@@ -41,18 +43,21 @@ class Budgeted:
         """InvalidInput where a job asks for an accuracy: what it spends stands in its request."""
         if privacy is not None and privacy.accuracy is not None:
             figures = ", ".join(f'"{name}": {value:g}' for name, value in self.figures.items())
-            says = f"a job is paid in figures, and POST /v1/plans tells them for an accuracy: send {{{figures}}}"
+            says = (
+                "a job is paid in figures, and POST /v1/plans tells them for an accuracy: send "
+                f"{{{figures}}}"
+            )
             raise InvalidInput(says, pointer="/privacy/accuracy")
 
 
 def budgeted(
     problem: Problem, public: Any, privacy: Privacy | None, around: Profile | None = None
 ) -> Budgeted:
-    """The plan of what is asked for; its advice begins with what was chosen where that is said in other words, and with
-    what it means where it protects nobody any more.
+    """The plan of what is asked for; its advice begins with what was chosen where that is said in
+    other words, and with what it means where it protects nobody any more.
 
-    Sees public figures only, and what an earlier release said of such data where an accuracy is asked for `around` it.
-    InvalidInput with pointers into the request.
+    Sees public figures only, and what an earlier release said of such data where an accuracy is
+    asked for `around` it. InvalidInput with pointers into the request.
     """
 
     def make(budget: Budget) -> Plan:
@@ -87,8 +92,10 @@ def budgeted(
             plan = _told_around(problem, public, plan, around)
         epsilon, expected = f"{budget.epsilon / EPSILON_UNIT:g}", found.expected
         chosen = (
-            f"epsilon {epsilon} is about the smallest with which {expected.quantity} is expected to be within"
-            f" ± {plain(expected.promised, 3)} with {percent(privacy.accuracy.confidence)} ({expected.unit})"
+            f"epsilon {epsilon} is about the smallest with which {expected.quantity} is expected "
+            "to be within"
+            f" ± {plain(expected.promised, 3)} with {percent(privacy.accuracy.confidence)} "
+            f"({expected.unit})"
             + (
                 f", if the data are as {privacy.accuracy.around} released them"
                 if around is not None
@@ -123,8 +130,14 @@ def _spread(expected: Expected, budget: Budget, *, public_alone: bool) -> str:
     if expected.took is None:
         return ""
     low, high = (plain(budget.epsilon / EPSILON_UNIT * part, 2) for part in expected.took)
-    more = ": how yours lie, public figures do not say; a rehearsal, or a plan around an earlier release, tells more"
-    return f". Eight of ten simulated data needed between {low} and {high}{more if public_alone else ''}"
+    more = (
+        ": how yours lie, public figures do not say; a rehearsal, or a plan around an earlier "
+        "release, tells more"
+    )
+    return (
+        f". Eight of ten simulated data needed between {low} and "
+        f"{high}{more if public_alone else ''}"
+    )
 
 
 def _renamed(make: Any, budget: Budget, privacy: Privacy) -> Plan:
@@ -143,7 +156,8 @@ def _renamed(make: Any, budget: Budget, privacy: Privacy) -> Plan:
 
 
 def _meaning(what: str, plan: Plan) -> str:
-    """What an epsilon means for one unit: the posterior of who finds both neighbours equally likely before."""
+    """What an epsilon means for one unit: the posterior of who finds both neighbours equally likely
+    before."""
     epsilon = plan.total.epsilon / EPSILON_UNIT
     protects = ""
     if epsilon > LITTLE:
@@ -157,7 +171,8 @@ def _meaning(what: str, plan: Plan) -> str:
     delta = plan.total.delta / DELTA_UNIT
     but = f", but for a probability of {delta:g}" if delta else ""
     return (
-        f"{what}{protects}: whoever finds the data and their neighbours ({plan.neighbours}) equally likely before"
+        f"{what}{protects}: whoever finds the data and their neighbours ({plan.neighbours}) "
+        "equally likely before"
         f" {says} which of both they are{but}"
     )
 
@@ -168,5 +183,12 @@ def _delta(problem: Problem, public: Any, plan: Plan, budget: Budget) -> str:
         return "delta: none is needed, so none is spent"
     units, delta = problem.units(public), f"{budget.delta / DELTA_UNIT:g}"
     if units is None:
-        return f"delta {delta} was chosen, small enough for a million: no public figure tells how many there are"
-    return f"delta {delta} was chosen: a power of ten of at most 1e-6, and of at most 1 / (1,000 x {units:,} units)"
+        return (
+            f"delta {delta} was chosen, small enough for a million: no public figure tells how "
+            "many there are"
+        )
+    return (
+        f"delta {delta} was chosen: a power of ten of at most 1e-6, and of at most 1 / (1,000 "
+        "x "
+        f"{units:,} units)"
+    )

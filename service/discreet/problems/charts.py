@@ -1,4 +1,5 @@
-"""The charts of a result, and its picture, whatever its kind: `charts.py` of the kind's folder draws them.
+"""The charts of a result, and its picture, whatever its kind: `charts.py` of the kind's folder
+draws them.
 
 SHOWN                                               what there is to see, in a few words
 charts_of(problem, plan, result)                    the charts of its page
@@ -24,16 +25,16 @@ from discreet_client import intervals
 
 
 def charts_module(kind: str) -> Any:
-    """What draws a kind, loaded when it is first asked for, so that no worker loads what it never draws; None for a
-    kind that has nothing that draws."""
+    """What draws a kind, loaded when it is first asked for, so that no worker loads what it never
+    draws; None for a kind that has nothing that draws."""
     return module_of(kind, "charts")
 
 
 def result_charts(
     problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]
 ) -> list[Chart]:
-    """The charts of a result. `problem` as stored with the job, `plan` and `result` as the API gives them; fields that
-    the result names in `tables` are not drawn."""
+    """The charts of a result. `problem` as stored with the job, `plan` and `result` as the API
+    gives them; fields that the result names in `tables` are not drawn."""
     drawing = charts_module(problem["kind"])
     charts: list[Chart] = [] if drawing is None else drawing.charts_of(problem, plan, result)
     return charts
@@ -46,10 +47,11 @@ def draw_result(
     *,
     coordinates: ArrayLike | None = None,
 ) -> None:
-    """Draw a result as a picture file. `problem`: the body it answers; `coordinates`: of a network's nodes.
+    """Draw a result as a picture file. `problem`: the body it answers; `coordinates`: of a
+    network's nodes.
 
-    InvalidInput for kinds that have no picture, for fields that are too large for JSON, and for a problem that names a
-    stored object, which a server alone knows.
+    InvalidInput for kinds that have no picture, for fields that are too large for JSON, and for a
+    problem that names a stored object, which a server alone knows.
     """
     kind = problem["kind"]
     for field, model in JOBS[kind].objects.items() if kind in JOBS else ():

@@ -25,7 +25,8 @@ MAX_ISSUES = 20
 
 
 class Issues:
-    """Collects issues of rows and raises them together. `first` is the number of the first row at hand."""
+    """Collects issues of rows and raises them together. `first` is the number of the first row at
+    hand."""
 
     def __init__(self, prefix: str, first: int = 0) -> None:
         self.prefix = prefix
@@ -39,8 +40,8 @@ class Issues:
         detail: str,
         values: Sequence[Any] | NDArray[Any] | None = None,
     ) -> None:
-        """One issue for all rows where `bad` holds: the first, with the value of `values` that stands there, and how
-        many there are up to which place."""
+        """One issue for all rows where `bad` holds: the first, with the value of `values` that
+        stands there, and how many there are up to which place."""
         rows = np.flatnonzero(bad)
         if rows.size == 0 or len(self._found) == MAX_ISSUES:
             return
@@ -61,13 +62,14 @@ def integer_columns(
     first: int = 0,
     dtype: type[np.signedinteger[Any]] = np.int64,
 ) -> dict[str, NDArray[Any]]:
-    """Integer columns of an uploaded table, or of a part of one that begins at row `first`, each within its bounds.
+    """Integer columns of an uploaded table, or of a part of one that begins at row `first`, each
+    within its bounds.
 
-    They are made `dtype`, which must hold the bounds. `beside`: the other columns that are needed, which are not looked
-    into here.
+    They are made `dtype`, which must hold the bounds. `beside`: the other columns that are needed,
+    which are not looked into here.
 
-    Raises InvalidInput for a missing or unknown column, a type that holds no integers, a missing value, and a value
-    out of bounds (with its row).
+    Raises InvalidInput for a missing or unknown column, a type that holds no integers, a missing
+    value, and a value out of bounds (with its row).
     """
     check_names(table, [*beside, *bounds], (), prefix)
     columns: dict[str, NDArray[Any]] = {}
@@ -165,10 +167,11 @@ def _is_number(text: str) -> bool:
 
 
 def owner_column(table: pa.Table, name: str, prefix: str) -> NDArray[np.integer[Any]]:
-    """Whose row each is, as numbers in the order of first appearance; names of any type, none missing.
+    """Whose row each is, as numbers in the order of first appearance; names of any type, none
+    missing.
 
-    Of texts each person has one writing (`discreet_client.names`). Floats that stand for several whole numbers are
-    refused: two people would be one, and what hides one would hide neither.
+    Of texts each person has one writing (`discreet_client.names`). Floats that stand for several
+    whole numbers are refused: two people would be one, and what hides one would hide neither.
     """
     column = table.column(name)
     if pa.types.is_dictionary(column.type):  # which may hold a name twice
@@ -229,16 +232,18 @@ def check_bounds(
 
 
 def record_order(start: NDArray[np.int64], columns: Iterable[NDArray[Any]]) -> NDArray[np.int64]:
-    """An order of the records start[i]..start[i+1]-1 that depends on nothing but what stands in them: int64[records].
+    """An order of the records start[i]..start[i+1]-1 that depends on nothing but what stands in
+    them: int64[records].
 
-    By two 64-bit hashes of a record's columns (8 bytes an entry). Records whose hashes agree but not their content, one
-    pair in 2^128, stay in the order in which they came.
+    By two 64-bit hashes of a record's columns (8 bytes an entry). Records whose hashes agree but
+    not their content, one pair in 2^128, stay in the order in which they came.
     """
     hashes = np.tile(
         np.array([0x243F6A8885A308D3, 0x13198A2E03707344], dtype=np.uint64), (start.size - 1, 1)
     )
-    # By parts of whole records: a word takes 64 bits in a part, and what it has in the column. The kernel then has one
-    # type, the one that was compiled before an upload's child lost the means to.
+    # By parts of whole records: a word takes 64 bits in a part, and what it has in the column. The
+    # kernel then has one type, the one that was compiled before an upload's child lost the means
+    # to.
     parts = np.unique(
         np.append(np.searchsorted(start, np.arange(0, start[-1], ROWS_AT_ONCE)), start.size - 1)
     )
@@ -255,7 +260,8 @@ def record_order(start: NDArray[np.int64], columns: Iterable[NDArray[Any]]) -> N
 def _add_hashes(
     words: NDArray[np.uint64], start: NDArray[np.int64], hashes: NDArray[np.uint64]
 ) -> None:
-    """SplitMix64's finalizer (Steele, Lea & Flood 2014) as a chain over the words of each record, in 64 bits."""
+    """SplitMix64's finalizer (Steele, Lea & Flood 2014) as a chain over the words of each record,
+    in 64 bits."""
     for record in range(start.size - 1):
         # Both at once: each chain waits for its own last word.
         first, second = hashes[record, 0], hashes[record, 1]
@@ -283,7 +289,8 @@ def starts_of(start: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.
 def rearranged(
     column: NDArray[Any], start: NDArray[np.int64], order: NDArray[np.int64]
 ) -> NDArray[Any]:
-    """A column with its records in this order; without an index a row, which would take 8 bytes each."""
+    """A column with its records in this order; without an index a row, which would take 8 bytes
+    each."""
     found = np.empty(column.shape, column.dtype)
     source, moved = (
         np.require(array, requirements=["C", "W"]).reshape(-1).view(np.uint8)

@@ -1,4 +1,5 @@
-"""Private content and what was released of it: arrays by name, and the bytes that they are stored and digested as."""
+"""Private content and what was released of it: arrays by name, and the bytes that they are stored
+and digested as."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, JsonValue
 
 Content = dict[str, NDArray[Any]]
-"""Private content in its canonical form: arrays by name, the same for the same data in any order."""
+"""Private content in its canonical form: arrays by name, the same for the same data in any
+order."""
 
 Packed = dict[str, NDArray[Any]]
 """Rows of a JSON content as arrays by name, not yet checked against the public part."""
@@ -20,19 +22,23 @@ Released = dict[str, NDArray[Any]]
 """What the mechanisms released, arrays by name, and nothing else."""
 
 Profile = dict[str, NDArray[Any]]
-"""What a release says of the data as a whole, arrays by name: what others may be made of, and errors foretold at."""
+"""What a release says of the data as a whole, arrays by name: what others may be made of, and
+errors foretold at."""
 
 Progress = Callable[[int, int], None]
-"""Called with (step, total); post-processing only, so that steps and their timing tell nothing about the data."""
+"""Called with (step, total); post-processing only, so that steps and their timing tell nothing
+about the data."""
 
 Mode = Literal["private", "simulation"]
 
 
 def arrays(*forms: dict[str, JsonValue]) -> ConfigDict:
-    """Arrays that may stand for a content, in the contract of its model: an SDK makes a table of one, a row a number.
+    """Arrays that may stand for a content, in the contract of its model: an SDK makes a table of
+    one, a row a number.
 
-    `axes`, `value`: the table's columns, an axis that is None has none; `first`: the number of the first position on
-    each axis, 0 where it is left out; `sparse`: numbers that are 0 have no row; `integers`: it holds no others.
+    `axes`, `value`: the table's columns, an axis that is None has none; `first`: the number of the
+    first position on each axis, 0 where it is left out; `sparse`: numbers that are 0 have no row;
+    `integers`: it holds no others.
     """
     return ConfigDict(json_schema_extra={"x-arrays": list(forms)})
 
@@ -76,7 +82,8 @@ def unframed(data: bytes | bytearray) -> Iterator[memoryview]:
 
 
 def canonical_bytes(content: Content) -> Iterable[bytes]:
-    """What the digest of a dataset is taken of: names, types, shapes and values, not how they were sent."""
+    """What the digest of a dataset is taken of: names, types, shapes and values, not how they were
+    sent."""
     for name in sorted(content):
         array = np.ascontiguousarray(content[name])
         yield f"{name}\0{array.dtype.str}\0{array.shape}\0".encode()

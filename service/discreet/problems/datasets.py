@@ -1,4 +1,5 @@
-"""The contract of a kind's datasets: what is published of them, and how their private content is read."""
+"""The contract of a kind's datasets: what is published of them, and how their private content is
+read."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from discreet.problems.numbers import Delta, Epsilon, Flag, Frozen
 def _registered(value: Any) -> Any:
     if isinstance(value, dict):
         raise ValueError(
-            "the id of a registered dataset is needed; POST /v1/datasets takes a whole one and gives it"
+            "the id of a registered dataset is needed; POST /v1/datasets takes a whole one and "
+            "gives it"
         )
     return value
 
@@ -58,9 +60,11 @@ class DatasetSettings(Frozen):
 
 @dataclass(frozen=True)
 class Column:
-    """A column that an uploaded table needs, for whoever finds it in a file of his own before anything is sent.
+    """A column that an uploaded table needs, for whoever finds it in a file of his own before
+    anything is sent.
 
-    It follows from the public part alone. What reads the upload decides; this only says the same beforehand.
+    It follows from the public part alone. What reads the upload decides; this only says the same
+    beforehand.
     """
 
     name: str
@@ -77,20 +81,25 @@ class Column:
     usual: str = ""
     """The value of every row of a file that lacks the column; empty where there is no such."""
     named: bool = False
-    """Whether files have names in the place of its numbers, which count from 1 in a public order of the names."""
+    """Whether files have names in the place of its numbers, which count from 1 in a public order of
+    the names."""
     minutes: float | None = None
     """Where its numbers are those of periods: how long one is, so that a file may say times."""
     owner: bool = False
     """Whether it says whose a row is: what hides one value of it hides all its rows."""
     gaps: bool = False
-    """Whether a row without a value of it may be left out before anything is sent: what it lacks is a gap then."""
+    """Whether a row without a value of it may be left out before anything is sent: what it lacks is
+    a gap then."""
     hours: float | None = None
-    """Of values that are power: how long the time is that each is of, so that a file may say energy."""
+    """Of values that are power: how long the time is that each is of, so that a file may say
+    energy."""
     scale: tuple[float, float] | None = None
-    """What becomes 0 and 1 of its values before they are sent; what is beyond counts to the nearer end."""
+    """What becomes 0 and 1 of its values before they are sent; what is beyond counts to the nearer
+    end."""
     doubtful: tuple[str, ...] = ()
-    """Words of names that may mean it or something else, as `arm` is a branch of a study or a German word for poor:
-    where a file has such a column and none that is called otherwise, whoever uploads it is asked."""
+    """Words of names that may mean it or something else, as `arm` is a branch of a study or a
+    German word for poor: where a file has such a column and none that is called otherwise, whoever
+    uploads it is asked."""
     never: tuple[str, ...] = ()
     """Words, in small letters, of names that are not proposed for it."""
 
@@ -103,31 +112,36 @@ class Layout:
     """What a row of such a file is, in a few words."""
     columns: Sequence[Column]
     reads: Literal["rows", "visits", "wide"] = "rows"
-    """`rows` are sent as they are; of `visits` the page makes steps from one to the next; in a `wide` one every column
-    beside those that are chosen is somebody's of its own, with the values of the last of `columns`."""
+    """`rows` are sent as they are; of `visits` the page makes steps from one to the next; in a
+    `wide` one every column beside those that are chosen is somebody's of its own, with the values
+    of the last of `columns`."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Public figures that this reading needs."""
 
 
 class Dataset(DatasetSettings):
-    """A dataset of one kind to register: `public` is published, `content` never leaves except by a mechanism."""
+    """A dataset of one kind to register: `public` is published, `content` never leaves except by a
+    mechanism."""
 
     ROW_BYTES: ClassVar[int] = 0
-    """Fewest bytes of content that a row of an uploaded table becomes: what has too many rows is refused unread."""
+    """Fewest bytes of content that a row of an uploaded table becomes: what has too many rows is
+    refused unread."""
 
     OWNER: ClassVar[str] = ""
-    """The column of an uploaded table that says whose a row is. In CSV it is text, or Arrow would make people whose
-    numbers have more digits than a float one person."""
+    """The column of an uploaded table that says whose a row is. In CSV it is text, or Arrow would
+    make people whose numbers have more digits than a float one person."""
 
     ROWS: ClassVar[Mapping[str, Any]] = {}
-    """Arrays of a JSON content that are read in pieces, by name with the type of an item: see `DatasetOfRows`."""
+    """Arrays of a JSON content that are read in pieces, by name with the type of an item: see
+    `DatasetOfRows`."""
 
     USUAL: ClassVar[tuple[str, ...]] = ()
     """Public fields that need not be given and mostly are: forms show them first."""
 
     MADE_UP: ClassVar[tuple[str, ...]] = ()
-    """Public fields of the kind's example that a form for own data leaves empty: they are of the example's making, need
-    not be said, and left standing they would ask a file for what it has not."""
+    """Public fields of the kind's example that a form for own data leaves empty: they are of the
+    example's making, need not be said, and left standing they would ask a file for what it has
+    not."""
 
     ASSUMES: ClassVar[str] = ""
     """What must be true of any content, and cannot be seen in it: said before it is registered."""
@@ -145,7 +159,8 @@ class Dataset(DatasetSettings):
     @classmethod
     @abstractmethod
     def read_rows(cls, public: Any, content: Any) -> Content:
-        """Canonical content from the validated `content` of a JSON body. InvalidInput with pointers below /content."""
+        """Canonical content from the validated `content` of a JSON body. InvalidInput with pointers
+        below /content."""
 
     @classmethod
     @abstractmethod
@@ -158,54 +173,64 @@ class Dataset(DatasetSettings):
     ) -> Content:
         """Canonical content from an uploaded table that comes in batches.
 
-        Here the table is put together first; a kind whose canonical form sums rows can do with less memory.
+        Here the table is put together first; a kind whose canonical form sums rows can do with less
+        memory.
         """
         return cls.read_table(public, pa.Table.from_batches(batches, schema))
 
     @classmethod
     def columns(cls, public: Any) -> Sequence[Column]:
-        """The columns that a table for this public part has; none where pages need not help to find them."""
+        """The columns that a table for this public part has; none where pages need not help to find
+        them."""
         return ()
 
     @classmethod
     def layouts(cls, public: Any) -> Sequence[Layout]:
-        """The shapes of files that a page can read for this public part. The first has `columns`, which are sent."""
+        """The shapes of files that a page can read for this public part. The first has `columns`,
+        which are sent."""
         columns = cls.columns(public)
         return [Layout("", columns)] if columns else []
 
     @classmethod
     def other_files(cls, public: Any) -> str:
-        """What to do with a file of another shape, as people of the field have them; empty where there is no advice."""
+        """What to do with a file of another shape, as people of the field have them; empty where
+        there is no advice."""
         return ""
 
     @classmethod
     def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:
-        """Public parts, each with the columns of a small table of such content: one for every form that uploads have.
+        """Public parts, each with the columns of a small table of such content: one for every form
+        that uploads have.
 
-        They are read before a reader's rights go, so that nothing has to be loaded or compiled afterwards.
+        They are read before a reader's rights go, so that nothing has to be loaded or compiled
+        afterwards.
         """
         return ()
 
     @classmethod
     def sample_contents(cls) -> Iterable[dict[str, Any]]:
-        """`{public, content}` of JSON contents of other forms than the example has, read at the same time."""
+        """`{public, content}` of JSON contents of other forms than the example has, read at the
+        same time."""
         return ()
 
     @classmethod
     def describe(cls, public: Any, content: Content) -> Any:
-        """The public part, completed by what the form of the content says: which columns there are, never a value."""
+        """The public part, completed by what the form of the content says: which columns there are,
+        never a value."""
         return public
 
     @classmethod
     def sizes(cls, public: Any, content: Content) -> Mapping[str, tuple[int, int]]:
-        """What the time of a release depends on, beside public figures: how much of it there is in the content, and the
-        most that there may be, by the public field that declares the latter. Plans take the time of the most."""
+        """What the time of a release depends on, beside public figures: how much of it there is in
+        the content, and the most that there may be, by the public field that declares the latter.
+        Plans take the time of the most."""
         return {}
 
     @classmethod
     def check_sizes(cls, public: Any, content: Content, mode: Mode) -> None:
-        """InvalidInput where the content is larger than what is declared or, while it is private, than what may be
-        without a declaration: releases on it would take longer than others, and so tell how much there is."""
+        """InvalidInput where the content is larger than what is declared or, while it is private,
+        than what may be without a declaration: releases on it would take longer than others, and so
+        tell how much there is."""
         issues = []
         for name, (found, most) in cls.sizes(public, content).items():
             declared = getattr(public, name) is not None
@@ -213,8 +238,10 @@ class Dataset(DatasetSettings):
                 says = (
                     f"the content has {found}"
                     if declared
-                    else f"the content has {found}, and without this public bound at most {most} are taken: declare a "
-                    "bound that you would have chosen without looking at the data; every job takes the time of it"
+                    else f"the content has {found}, and without this public bound at most {most} "
+                    "are taken: declare a "
+                    "bound that you would have chosen without looking at the data; every job takes "
+                    "the time of it"
                 )
                 issues.append(FieldIssue(f"/public/{name}", says))
         if issues:
@@ -222,13 +249,15 @@ class Dataset(DatasetSettings):
 
     @classmethod
     def most_units(cls, public: Any) -> int | None:
-        """How many units the content has, or at most has, from public figures; None where none tells."""
+        """How many units the content has, or at most has, from public figures; None where none
+        tells."""
         return None
 
     @classmethod
     def relation(cls, public: Any) -> dict[str, Any]:
-        """What neighbouring contents differ by, beyond the unit's name: facts by name. Datasets of one account agree in
-        every fact that both have, or the sum of their prices would speak of no one relation."""
+        """What neighbouring contents differ by, beyond the unit's name: facts by name. Datasets of
+        one account agree in every fact that both have, or the sum of their prices would speak of no
+        one relation."""
         return {}
 
     def rows(self) -> Content:
@@ -241,19 +270,22 @@ class Dataset(DatasetSettings):
 
 
 class DatasetOfRows(Dataset):
-    """A dataset whose JSON content has arrays that may be long: they become columns while they are read."""
+    """A dataset whose JSON content has arrays that may be long: they become columns while they are
+    read."""
 
     ROWS: ClassVar[Mapping[str, Any]]
 
     @classmethod
     @abstractmethod
     def pack(cls, name: str, items: Sequence[Any]) -> Packed:
-        """Validated items of one of `ROWS` as arrays. Of several pieces each array is put behind that of the other."""
+        """Validated items of one of `ROWS` as arrays. Of several pieces each array is put behind
+        that of the other."""
 
     @classmethod
     @abstractmethod
     def read_packed(cls, public: Any, packed: Mapping[str, Packed]) -> Content:
-        """Canonical content from the packed arrays of a JSON body, of those that it has. Like `read_rows`."""
+        """Canonical content from the packed arrays of a JSON body, of those that it has. Like
+        `read_rows`."""
 
     @classmethod
     def read_rows(cls, public: Any, content: Any) -> Content:

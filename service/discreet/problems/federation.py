@@ -1,4 +1,5 @@
-"""The contract of kinds that agents solve together: the terms, the roster's members, the session."""
+"""The contract of kinds that agents solve together: the terms, the roster's members, the
+session."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from discreet.problems.numbers import Budget, Frozen, Positive, Real
 from discreet.problems.plans import Plan
 
 ROUNDS_ARE_SEEN = (
-    "rounds are not padded: how long one took is seen by all of the session, and tells how long the slowest agent's own"
+    "rounds are not padded: how long one took is seen by all of the session, and tells how long "
+    "the slowest agent's own"
     " computing on its own data, its connection and the server's step took"
 )
 """An assumption of every session, in its plan and in its certificate."""
@@ -33,7 +35,8 @@ class FederationTerms(Frozen):
     )
     on_missing: Literal["abort", "finish"] = Field(
         default="abort",
-        description="`abort`: an agent that misses a round ends the job; `finish`: rounds go on with a quorum",
+        description="`abort`: an agent that misses a round ends the job; `finish`: rounds go on "
+        "with a quorum",
     )
     round_seconds: Real = Field(
         default=30.0, gt=0, le=86400, description="From a broadcast to the round's deadline"
@@ -55,8 +58,8 @@ class FederationTerms(Frozen):
 
 
 def is_session(problem: Mapping[str, Any]) -> bool:
-    """Whether a problem, as it is stored, is solved by agents apart: always where its protocol says `federated`, of
-    another but `job` where it has the terms of a session."""
+    """Whether a problem, as it is stored, is solved by agents apart: always where its protocol says
+    `federated`, of another but `job` where it has the terms of a session."""
     protocol = problem.get("protocol", "job")
     return protocol == "federated" or (protocol != "job" and problem.get("federation") is not None)
 
@@ -70,11 +73,13 @@ class Member:
     key: bytes
     """Ed25519, 32 bytes."""
     announcement: Any
-    """The public figures that it announced when it enrolled, as `check_announcement` let them pass."""
+    """The public figures that it announced when it enrolled, as `check_announcement` let them
+    pass."""
 
 
 class SessionFailed(Exception):
-    """A session cannot go on. `code` is one of the kind's `failures`: a fixed name, never made from messages."""
+    """A session cannot go on. `code` is one of the kind's `failures`: a fixed name, never made from
+    messages."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -84,7 +89,8 @@ class SessionFailed(Exception):
 class Session(ABC):
     """The operator's side of one federated job: a state machine, deterministic apart from noise.
 
-    It lives in a child process without network. Agents are named by their fingerprints. The coordinator calls
+    It lives in a child process without network. Agents are named by their fingerprints. The
+    coordinator calls
 
         opening(noise)                        the broadcast of round 0
         step(0, {agent: message}, noise)      its answers come in; returns the broadcast of round 1
@@ -92,10 +98,11 @@ class Session(ABC):
         step(rounds - 1, …)                   returns the last broadcast, which ends the session for the agents
         released()                            what `finish` makes the result of
 
-    A protocol of several phases a round counts every exchange as a round. After each step `state()` and the broadcast
-    are on disk before any agent sees the broadcast. A step that was lost with its process is done again, with new
-    noise, since nobody saw the first; `restore(state())` on a new object goes on as if nothing had happened. Under
-    `on_missing: finish` `messages` may lack agents, but holds at least the quorum, and noise must suffice for that.
+    A protocol of several phases a round counts every exchange as a round. After each step `state()`
+    and the broadcast are on disk before any agent sees the broadcast. A step that was lost with its
+    process is done again, with new noise, since nobody saw the first; `restore(state())` on a new
+    object goes on as if nothing had happened. Under `on_missing: finish` `messages` may lack
+    agents, but holds at least the quorum, and noise must suffice for that.
     """
 
     rounds: int
@@ -124,18 +131,21 @@ class Session(ABC):
 
     @abstractmethod
     def released(self) -> Released:
-        """What was broadcast in all, as far as `finish` needs it; nothing that agents have not seen."""
+        """What was broadcast in all, as far as `finish` needs it; nothing that agents have not
+        seen."""
 
 
 class FederatedProblem(Problem):
-    """A kind that agents can solve together: `protocol: federated` runs a session instead of `release`."""
+    """A kind that agents can solve together: `protocol: federated` runs a session instead of
+    `release`."""
 
     seen_by_the_server: ClassVar[str] = ""
     """For people, in a sentence: what the server sees of what agents send."""
     failures: ClassVar[dict[str, str]] = {}
     """Fixed texts by code of what may end its sessions."""
     signs_parameters: ClassVar[bool] = False
-    """The owner's signature over the roster covers the plan's parameters too: agents believe no others."""
+    """The owner's signature over the roster covers the plan's parameters too: agents believe no
+    others."""
 
     protocol: Literal["job", "federated"] = "job"
     federation: FederationTerms | None = Field(
@@ -151,8 +161,8 @@ class FederatedProblem(Problem):
         return super().units(public) if self.terms is None else self.terms.agents
 
     def check_announcement(self, announcement: Any) -> None:
-        """InvalidInput with pointers into what an agent announced about itself when it enrolled. By default it is
-        nothing: `{}`."""
+        """InvalidInput with pointers into what an agent announced about itself when it enrolled. By
+        default it is nothing: `{}`."""
         if announcement != {}:
             raise InvalidInput("this kind asks its agents for no public figures")
 
@@ -161,13 +171,14 @@ class FederatedProblem(Problem):
 
     @abstractmethod
     def plan_federation(self, agents: Sequence[Member], budget: Budget) -> Plan:
-        """What a session would do and cost each agent. Asked twice: with no agents when the job is submitted, and with
-        the roster when the owner has signed it; the second plan replaces the first and must not cost more."""
+        """What a session would do and cost each agent. Asked twice: with no agents when the job is
+        submitted, and with the roster when the owner has signed it; the second plan replaces the
+        first and must not cost more."""
 
     @abstractmethod
     def answer_bytes(self, plan: Plan, agents: int) -> int:
-        """The longest answer that an honest agent gives to any round, of a roster of so many: rpc lets no longer one
-        in."""
+        """The longest answer that an honest agent gives to any round, of a roster of so many: rpc
+        lets no longer one in."""
 
     @abstractmethod
     def open_session(self, plan: Plan, agents: Sequence[Member]) -> Session:
@@ -176,8 +187,8 @@ class FederatedProblem(Problem):
     @classmethod
     @abstractmethod
     def rehearse_session(cls) -> None:
-        """Run a small session from opening to released, in this process: loads and compiles all that a session's child
-        will need, which can open no files any more."""
+        """Run a small session from opening to released, in this process: loads and compiles all
+        that a session's child will need, which can open no files any more."""
 
     @model_validator(mode="after")
     def _terms_are_there(self) -> Self:

@@ -1,5 +1,5 @@
-"""Sentences that answer what was asked: how kinds make theirs, each a number with its interval and what that lets one
-say. `answers.py` finds those of a result."""
+"""Sentences that answer what was asked: how kinds make theirs, each a number with its interval and
+what that lets one say. `answers.py` finds those of a result."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from discreet_client import intervals
 from discreet_client.intervals import Stated
 
 NEAR = 0.25
-"""Half an interval's width in parts of the number up to which two such numbers are worth comparing."""
+"""Half an interval's width in parts of the number up to which two such numbers are worth
+comparing."""
 ORDER = 10
-"""The larger end of an interval in parts of the smaller, up to which the order of magnitude is told."""
+"""The larger end of an interval in parts of the smaller, up to which the order of magnitude is
+told."""
 NO_SIGN = "This cannot tell the sign: 0 lies within the interval."
 NOT_FROM_ZERO = "This cannot be told from 0."
 SHOWN = 0.01
@@ -42,13 +44,15 @@ class Headline:
 def headline(
     fields: Any, result: Mapping[str, Any], name: str, before: str, after: str = ""
 ) -> Headline:
-    """A sentence about one number of the result. `fields`: those of the kind, which say its unit."""
+    """A sentence about one number of the result. `fields`: those of the kind, which say its
+    unit."""
     unit = properties_of(fields).get(name, {}).get("x-unit", "")
     return Headline(before, figure(result, name), after, unit, good_for(result, name))
 
 
 def figure(result: Mapping[str, Any], name: str) -> str:
-    """A number of the result with its interval, large ones in millions: `7.48 million (7.3 to 7.6, 90 %)`."""
+    """A number of the result with its interval, large ones in millions: `7.48 million (7.3 to 7.6,
+    90 %)`."""
     value, said = result[name], _stated(result, name)
     lower, upper = (None, None) if said is None else (said.lower, said.upper)
     level, noise = (0.9, False) if said is None else (said.level, said.all_noise)
@@ -80,7 +84,8 @@ def good_for_ends(value: float, lower: float, upper: float) -> str:
     near, far = sorted((abs(lower), abs(upper)))
     if lower <= 0 <= upper or near < SHOWN * (upper - lower):
         return NOT_FROM_ZERO
-    # Of the interval's middle where the number lies near the end that is nearer to 0: ± 130 % would deny the sign.
+    # Of the interval's middle where the number lies near the end that is nearer to 0: ± 130 % would
+    # deny the sign.
     part = (upper - lower) / 2 / max(abs(value), (near + far) / 2)
     percent = f"{intervals.plain(100 * part)} %"
     if part <= NEAR:

@@ -1,7 +1,9 @@
-"""The inverse of a plan: from how near an answer shall be to the smallest epsilon with which it is expected to be.
+"""The inverse of a plan: from how near an answer shall be to the smallest epsilon with which it is
+expected to be.
 
-Only public figures are used, and what an earlier release said where that is asked: `Problem.expected` of plans without
-advice. Few are made: about four where the expected width falls as a power of epsilon, and never more than `MOST_PLANS`.
+Only public figures are used, and what an earlier release said where that is asked:
+`Problem.expected` of plans without advice. Few are made: about four where the expected width falls
+as a power of epsilon, and never more than `MOST_PLANS`.
 """
 
 from __future__ import annotations
@@ -22,9 +24,11 @@ from discreet.problems.plans import Plan
 from discreet_client.intervals import percent
 
 NEAR = 1.005
-"""The epsilon that is found is at most so many times the smallest one, where the width falls as epsilon grows."""
+"""The epsilon that is found is at most so many times the smallest one, where the width falls as
+epsilon grows."""
 MOST_PLANS = 40
-"""Every third one halves the bracket at least, in logarithms: it is narrow enough after 13 halves at most."""
+"""Every third one halves the bracket at least, in logarithms: it is narrow enough after 13 halves
+at most."""
 DIGITS = 4
 """Of the epsilon that is found: it is there to be read, and to be sent again."""
 POINTER = "/privacy/accuracy"
@@ -38,17 +42,18 @@ class Attempt:
     plan: Plan
     expected: Expected
     ratio: float
-    """Of the expected half width to what was asked for: the accuracy is kept where it is at most 1."""
+    """Of the expected half width to what was asked for: the accuracy is kept where it is at most
+    1."""
 
 
 def smallest(
     problem: Problem, public: Any, accuracy: Accuracy, delta: int, around: Profile | None = None
 ) -> Attempt:
-    """The plan, without its advice, of the smallest epsilon that keeps the accuracy at this delta (in units); `around`:
-    for data as an earlier release said that they are.
+    """The plan, without its advice, of the smallest epsilon that keeps the accuracy at this delta
+    (in units); `around`: for data as an earlier release said that they are.
 
-    InvalidInput where the kind tells of no such quantity, where its size is not public though a part of it is asked
-    for, or where no epsilon reaches the accuracy.
+    InvalidInput where the kind tells of no such quantity, where its size is not public though a
+    part of it is asked for, or where no epsilon reaches the accuracy.
     """
     low, high = 0, MAX_EPSILON * EPSILON_UNIT + 1
     kept: Attempt | None = None
@@ -63,7 +68,8 @@ def smallest(
             low = epsilon
         if high <= NEAR * low or high - low <= 1:
             break
-        # A little above where the width is expected to be as asked, then a little below: so both ends come near it.
+        # A little above where the width is expected to be as asked, then a little below: so both
+        # ends come near it.
         guess = _crossing(tried[-2:])
         epsilon = _rounded(guess * (1.002 if guess * 1.003 < high else 0.998))
         if number % 3 == 2 or not low < epsilon < high:
@@ -96,7 +102,10 @@ def _attempt(
         )
     if expected.lacks:
         others = ", ".join(one.quantity for one in known if not one.lacks)
-        says = f"no public figure says {expected.lacks}. Without it ask around an earlier release (--around JOB)"
+        says = (
+            f"no public figure says {expected.lacks}. Without it ask around an earlier release "
+            "(--around JOB)"
+        )
         says += f", or of {others}, as a number (--quantity, --within)" if others else ""
         raise InvalidInput(
             f"nothing is promised of {expected.quantity}: {says}", pointer=f"{POINTER}/quantity"
@@ -110,15 +119,18 @@ def _asked(accuracy: Accuracy, expected: Expected) -> float:
     if part is None:
         return float(accuracy.within)
     if not expected.size:
-        says = f"how large {expected.quantity} is, is not known without the data: give a number, {expected.unit}, instead"
+        says = (
+            f"how large {expected.quantity} is, is not known without the data: give a number, "
+            f"{expected.unit}, instead"
+        )
         says += " of per cent, or ask around an earlier release (--around JOB)"
         raise InvalidInput(says, pointer=f"{POINTER}/within")
     return max(part * abs(expected.size), sys.float_info.min)
 
 
 def _crossing(tried: Sequence[Attempt]) -> float:
-    """Where the half width is as asked if it falls as a power of epsilon: the one through two attempts, else the
-    first. 0 where that cannot be told."""
+    """Where the half width is as asked if it falls as a power of epsilon: the one through two
+    attempts, else the first. 0 where that cannot be told."""
     known = [one for one in tried if 0 < one.ratio < math.inf]
     if not known:
         return 0.0

@@ -9,7 +9,8 @@ from discreet.problems import JOBS
 
 
 def module_of(kind: str, name: str) -> Any:
-    """`name.py` of the kind's folder; None where it has none, and for a kind that this version does not know."""
+    """`name.py` of the kind's folder; None where it has none, and for a kind that this version does
+    not know."""
     known = JOBS.get(kind)
     if known is None:
         return None

@@ -40,7 +40,8 @@ class Frozen(BaseModel):
 
 
 def _exact(value: Any) -> Decimal:
-    """The decimal that was written, from a JSON number; text keeps digits that a float would lose."""
+    """The decimal that was written, from a JSON number; text keeps digits that a float would
+    lose."""
     if isinstance(value, Decimal):
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -49,7 +50,8 @@ def _exact(value: Any) -> Decimal:
         number = Decimal(getattr(value, "text", repr(value)))
     except InvalidOperation:
         raise ValueError("a finite number is needed") from None
-    # The exponent is looked at before any arithmetic: 1e999999999 must not become an integer of a billion digits.
+    # The exponent is looked at before any arithmetic: 1e999999999 must not become an integer of a
+    # billion digits.
     if not number.is_finite() or number.adjusted() > 30:
         raise ValueError("a finite number is needed")
     return number
@@ -117,11 +119,12 @@ Positive = Annotated[int, Ge(1), Le(10**9), Field(strict=True)]
 
 
 def auto_delta(units: int | None) -> Decimal:
-    """The delta of `"auto"`, from the public number of the units whom it protects, or the public bound on it: the
-    largest power of ten that is at most 1e-6 and a thousandth of one in `units`; 1e-9 where neither is public.
+    """The delta of `"auto"`, from the public number of the units whom it protects, or the public
+    bound on it: the largest power of ten that is at most 1e-6 and a thousandth of one in `units`;
+    1e-9 where neither is public.
 
-    With a probability of at most delta a release may fail somebody altogether. So of a thousand releases less than one
-    is expected to fail anybody, however many units there are.
+    With a probability of at most delta a release may fail somebody altogether. So of a thousand
+    releases less than one is expected to fail anybody, however many units there are.
     """
     if units is None:
         return Decimal(1).scaleb(-UNCOUNTED_AUTO_DELTA_EXPONENT)
@@ -166,11 +169,13 @@ class Accuracy(Frozen):
             }
         ),
     ] = Field(
-        description="Half the width of the interval: in the unit of the quantity, or text such as `5%` of its size"
+        description="Half the width of the interval: in the unit of the quantity, or text such as "
+        "`5%` of its size"
     )
     around: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
         default=None,
-        description="A job that has released, of data of the same public shape: the accuracy is foretold for data as "
+        description="A job that has released, of data of the same public shape: the accuracy is "
+        "foretold for data as "
         "it released them; absent: from public figures alone",
     )
     confidence: Real = Field(
@@ -187,12 +192,14 @@ class Accuracy(Frozen):
 
 
 class Privacy(Frozen):
-    """The privacy budget of one job: in figures, which are read as exact decimals, or in other words."""
+    """The privacy budget of one job: in figures, which are read as exact decimals, or in other
+    words."""
 
     epsilon: Epsilon | None = Field(default=None, description="Privacy loss; at most 9 decimals")
     rho: Rho | None = Field(
         default=None,
-        description="Instead of epsilon: what zero-concentrated DP counts, with a delta; the mechanism is then the one "
+        description="Instead of epsilon: what zero-concentrated DP counts, with a delta; the "
+        "mechanism is then the one "
         "of least noise at this rho, of which most jobs fit under a cap",
     )
     preset: Literal["strict", "usual", "loose"] | None = Field(
@@ -201,7 +208,8 @@ class Privacy(Frozen):
     )
     accuracy: Accuracy | None = Field(
         default=None,
-        description="Instead of epsilon, in plans: the smallest epsilon with which the answer is expected to be as "
+        description="Instead of epsilon, in plans: the smallest epsilon with which the answer is "
+        "expected to be as "
         "near; delta is `auto` unless another is given",
     )
     delta: Annotated[
@@ -212,8 +220,10 @@ class Privacy(Frozen):
         ),
     ] = Field(
         default=Decimal(0),
-        description="Probability of exceeding it; at most 18 decimals. `auto`: the largest power of ten that is at most"
-        " 1e-6 and 1 / (1000 units), where their number or a bound on it is public, else 1e-9; a mechanism that needs"
+        description="Probability of exceeding it; at most 18 decimals. `auto`: the largest power "
+        "of ten that is at most"
+        " 1e-6 and 1 / (1000 units), where their number or a bound on it is public, else 1e-9; a "
+        "mechanism that needs"
         " none is charged 0",
     )
     unit: str | None = Field(

@@ -1,7 +1,8 @@
-"""Public objects that are stored once and named by jobs: a road network of a hundred thousand links, for one.
+"""Public objects that are stored once and named by jobs: a road network of a hundred thousand
+links, for one.
 
-An object never changes, and its id is made of its content: whatever names the id, a sealed job or a signed certificate,
-names these very figures. Nothing in it is private.
+An object never changes, and its id is made of its content: whatever names the id, a sealed job or a
+signed certificate, names these very figures. Nothing in it is private.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from discreet_client import canonical
 
 
 class PublicObject(Frozen):
-    """Something public that a field of a problem may hold as a whole, or name by the id that it is stored under."""
+    """Something public that a field of a problem may hold as a whole, or name by the id that it is
+    stored under."""
 
     type: ClassVar[str]
     """What it is, in a word."""
@@ -33,8 +35,8 @@ class PublicObject(Frozen):
         return {}
 
     def content(self) -> bytes:
-        """Its canonical JSON (RFC 8785). Fields that have their default are left out, so that a later version, which
-        has more of them, makes the same."""
+        """Its canonical JSON (RFC 8785). Fields that have their default are left out, so that a
+        later version, which has more of them, makes the same."""
         return canonical.dumps(
             TypeAdapter(type(self)).dump_python(self, mode="json", exclude_defaults=True)
         )

@@ -1,4 +1,5 @@
-"""What a job will do, made of public figures: its events, its price, its noise and what it takes."""
+"""What a job will do, made of public figures: its events, its price, its noise and what it
+takes."""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ from discreet.privacy.units import LARGEST_SCALE, Price
 from discreet.problems.numbers import Frozen
 
 LONGEST_SECONDS = 1800
-"""Of a release, whatever the data, as estimated from public figures: half of the default wall limit of a child. One
-that came to the limit would fail, and so tell about its data; so a plan that could is refused."""
+"""Of a release, whatever the data, as estimated from public figures: half of the default wall limit
+of a child. One that came to the limit would fail, and so tell about its data; so a plan that could
+is refused."""
 OPENING_SECONDS = 0.0625
 """Of opening a content of up to `OPENING_BYTES`."""
 OPENING_BYTES = 1e6
@@ -26,7 +28,8 @@ OPENED_BYTES_PER_SECOND = 4e7
 HANDED_BYTES_PER_SECOND = 5e7
 """Given to the child and read there."""
 MARGIN = 2.0
-"""What is measured of work on data is less than what kinds say of it; a machine may be busy, and slower than that."""
+"""What is measured of work on data is less than what kinds say of it; a machine may be busy, and
+slower than that."""
 
 
 def sized(most: str) -> str:
@@ -40,14 +43,16 @@ class Resources(Frozen):
     """What one job may take, from public figures alone."""
 
     release_quantum_seconds: float = Field(
-        description="Touching the data takes this, whatever they are; on a machine too busy for it, twice that, …"
+        description="Touching the data takes this, whatever they are; on a machine too busy for "
+        "it, twice that, …"
     )
     opening_seconds: float = Field(
         default=OPENING_SECONDS, description="Of that, opening the content takes this"
     )
     result_seconds: float = Field(
         default=0.0,
-        description="What follows the release takes about this, where it is known before; counts in turns",
+        description="What follows the release takes about this, where it is known before; counts "
+        "in turns",
     )
     memory_bytes: int
     steps: int = Field(description="Steps that progress counts to")
@@ -62,11 +67,13 @@ class Resources(Frozen):
         content_bytes: float,
         **figures: Any,
     ) -> Self:
-        """With the time of a release on the largest content that the public bounds allow, opening included.
+        """With the time of a release on the largest content that the public bounds allow, opening
+        included.
 
-        least: seconds for what every job does; work: seconds that the kind's work on that content takes at most on one
-        core; drawing: the same of what does not depend on the content; content_bytes: its size in memory. Work of up
-        to a sixteenth of a second lies within `least`.
+        least: seconds for what every job does; work: seconds that the kind's work on that content
+        takes at most on one core; drawing: the same of what does not depend on the content;
+        content_bytes: its size in memory. Work of up to a sixteenth of a second lies within
+        `least`.
         """
         opening = (
             OPENING_SECONDS + max(0.0, content_bytes - OPENING_BYTES) / OPENED_BYTES_PER_SECOND
@@ -175,16 +182,20 @@ class Plan(Frozen):
     )
     released_by: tuple[str, ...] = Field(
         default=(),
-        description="Jobs whose releases are asked again: events and noise are theirs, the price is 0",
+        description="Jobs whose releases are asked again: events and noise are theirs, the price "
+        "is 0",
     )
 
     @classmethod
     def priced(cls, events: Iterable[Event], **fields: Any) -> Self:
-        """A plan whose price, and what that rests on, is derived from its events. InvalidInput for too much noise or
-        time."""
+        """A plan whose price, and what that rests on, is derived from its events. InvalidInput for
+        too much noise or time."""
         events = tuple(events)
         if (seconds := fields["resources"].release_quantum_seconds) > LONGEST_SECONDS:
-            says = f"on the largest content of these public bounds this takes {seconds:.3g} s, at most {LONGEST_SECONDS}"
+            says = (
+                f"on the largest content of these public bounds this takes {seconds:.3g} s, at "
+                f"most {LONGEST_SECONDS}"
+            )
             raise InvalidInput(
                 f"{says} are given: a dataset with smaller bounds is needed",
                 pointer="/problem/dataset",
@@ -195,7 +206,10 @@ class Plan(Frozen):
                 event.noise.startswith("discrete_")
                 and event.scale / getattr(event, "grid", 1.0) > LARGEST_SCALE
             ):
-                says = f"so small an epsilon asks for noise of scale {event.scale:.3g}, more than can be drawn exactly"
+                says = (
+                    f"so small an epsilon asks for noise of scale {event.scale:.3g}, more than "
+                    "can be drawn exactly"
+                )
                 raise InvalidInput(f"{says}; ask for a larger one", pointer="/privacy/epsilon")
         price = sum((event.price() for event in events), Price.zero())
         own = dict.fromkeys(sentence for event in events for sentence in event.assumptions())
@@ -203,12 +217,15 @@ class Plan(Frozen):
         return cls(events=events, price=price.to_json(), assumptions=assumptions, **fields)
 
     def on_blocks(self, source: PlannedSource, claims: tuple[str, ...]) -> Self:
-        """The same on blocks of a source: what it claims, and the time of opening each of them. InvalidInput where that
-        is too long."""
+        """The same on blocks of a source: what it claims, and the time of opening each of them.
+        InvalidInput where that is too long."""
         beside = (len(source.blocks) - 1) * OPENING_BLOCK_SECONDS
         seconds = self.resources.release_quantum_seconds + beside
         if seconds > LONGEST_SECONDS:
-            says = f"so many blocks take {seconds:.3g} s, at most {LONGEST_SECONDS} are given: fewer are needed"
+            says = (
+                f"so many blocks take {seconds:.3g} s, at most {LONGEST_SECONDS} are given: "
+                "fewer are needed"
+            )
             raise InvalidInput(says, pointer="/problem/source")
         opening = self.resources.opening_seconds + beside
         times = {"release_quantum_seconds": seconds, "opening_seconds": opening}

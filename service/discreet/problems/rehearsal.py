@@ -27,7 +27,8 @@ def read_example(kind: type[Problem]) -> tuple[Problem, Dataset | None, Budget]:
 def rehearse(kind: type[Problem]) -> Result:
     """Run a kind's example and its worst cases from bytes to result, and give the example's.
 
-    Loads all code, compiled kernels included, that a job will need, whichever of the kind's methods it uses.
+    Loads all code, compiled kernels included, that a job will need, whichever of the kind's methods
+    it uses.
     """
     problem, dataset, budget = read_example(kind)
     public, content = (None, {}) if dataset is None else (dataset.public, dataset.rows())

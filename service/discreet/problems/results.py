@@ -1,4 +1,5 @@
-"""The published result of a job, field by field, in JSON or in tables; and how a kind declares these fields."""
+"""The published result of a job, field by field, in JSON or in tables; and how a kind declares
+these fields."""
 
 from __future__ import annotations
 
@@ -70,10 +71,12 @@ def shown(
     title: str | None = None,
     table: tuple[str, ...] = (),
 ) -> Any:
-    """What is published of a field of a result, in `Annotated`: a sentence, its unit, its name for people.
+    """What is published of a field of a result, in `Annotated`: a sentence, its unit, its name for
+    people.
 
-    `table`: the columns that it has as a table, where it can be one; it is then NotRequired, as a field that only some
-    results have. Of an array they are its positions on each axis, then the number.
+    `table`: the columns that it has as a table, where it can be one; it is then NotRequired, as a
+    field that only some results have. Of an array they are its positions on each axis, then the
+    number.
     """
     said: dict[str, Any] = {"x-unit": unit} if unit else {}
     if table:
@@ -90,7 +93,8 @@ def properties_of(fields: Any) -> dict[str, dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Output:
-    """One field of a result: `value` makes it for JSON, `table` for Parquet when it is of more than 1e6 numbers."""
+    """One field of a result: `value` makes it for JSON, `table` for Parquet when it is of more than
+    1e6 numbers."""
 
     value: Callable[[], Any]
     numbers: int = 1
@@ -105,7 +109,8 @@ class Output:
 
     @classmethod
     def array(cls, array: NDArray[np.float64], *names: str) -> Self:
-        """An array as nested lists, or as a table of one row a number: its position on each axis, then the number.
+        """An array as nested lists, or as a table of one row a number: its position on each axis,
+        then the number.
 
         `names`: of the axes, and of the numbers.
         """
@@ -129,7 +134,8 @@ class Result:
 
     @classmethod
     def of(cls, fields: Any, values: Mapping[str, Any]) -> Self:
-        """The fields that a kind declared, by name: an array, which may be a table; an `Output`; or anything small."""
+        """The fields that a kind declared, by name: an array, which may be a table; an `Output`; or
+        anything small."""
         declared = properties_of(fields)
         return cls(
             {

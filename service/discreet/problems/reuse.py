@@ -1,7 +1,8 @@
 """Asking again: what a release fixes of a request, and what may still be asked of it for nothing.
 
-Post-processing of what was released costs nothing, however often it is done (Dwork & Roth 2014, Proposition 2.1). So a
-request may name jobs in `release` where it would name a dataset: what these released is finished again.
+Post-processing of what was released costs nothing, however often it is done (Dwork & Roth 2014,
+Proposition 2.1). So a request may name jobs in `release` where it would name a dataset: what these
+released is finished again.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ JobId = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
 
 class ProblemOnData(Problem):
-    """A kind with datasets: a request names one of them, or jobs of which what was released is asked again."""
+    """A kind with datasets: a request names one of them, or jobs of which what was released is
+    asked again."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
@@ -42,7 +44,8 @@ class ProblemOnData(Problem):
         ("dataset", "dataset"),
         ("release", "asked_of"),
     )
-    """Names, and attributes, of the fields that say where the data are: a request has one of them."""
+    """Names, and attributes, of the fields that say where the data are: a request has one of
+    them."""
 
     dataset: DatasetId | None = Field(
         default=None, description="Id of a dataset of this kind; or else `release`"
@@ -54,7 +57,8 @@ class ProblemOnData(Problem):
     ) = Field(
         default=None,
         alias="release",
-        description="Instead of `dataset`: a job, or several, of which what was released is asked again, at price 0. "
+        description="Instead of `dataset`: a job, or several, of which what was released is asked "
+        "again, at price 0. "
         "Fields that were fixed at the release must be those of that job",
     )
 
@@ -69,8 +73,8 @@ class ProblemOnData(Problem):
         return True
 
     def means_otherwise(self, first: Any, public: Any) -> list[FieldIssue]:
-        """Why what `first` released, a problem of this kind, means something else here; both with the public objects
-        that they name."""
+        """Why what `first` released, a problem of this kind, means something else here; both with
+        the public objects that they name."""
         return []
 
     @model_validator(mode="after")
@@ -94,10 +98,11 @@ class ProblemOnData(Problem):
 
 
 def release_key(problem: Problem, dataset_id: str, public: Any) -> bytes:
-    """32 bytes of all that a release of this problem fixes, whatever it costs: jobs of the same may be asked the same.
-    `dataset_id`: of blocks the ids of all versions.
+    """32 bytes of all that a release of this problem fixes, whatever it costs: jobs of the same may
+    be asked the same. `dataset_id`: of blocks the ids of all versions.
 
-    Fields that have their default are left out, so that a later version, which has more of them, makes the same.
+    Fields that have their default are left out, so that a later version, which has more of them,
+    makes the same.
     """
     left_out = set(problem.free(public)) | WHERE_THE_DATA_ARE
     fields = problem.model_dump(mode="json", exclude_defaults=True)
@@ -106,7 +111,8 @@ def release_key(problem: Problem, dataset_id: str, public: Any) -> bytes:
 
 
 def differences(first: Problem, asked: Problem, public: Any, job_id: str) -> list[FieldIssue]:
-    """The fields that were fixed when the first job released, and that are others in what is asked."""
+    """The fields that were fixed when the first job released, and that are others in what is
+    asked."""
     free = first.free(public) | WHERE_THE_DATA_ARE
     was, now = first.model_dump(mode="json"), asked.model_dump(mode="json")
     return [
@@ -117,8 +123,8 @@ def differences(first: Problem, asked: Problem, public: Any, job_id: str) -> lis
 
 
 def unlike(plans: Sequence[Plan], jobs: Sequence[str]) -> list[FieldIssue]:
-    """Why releases of the same request are not the same sums: of what it left to the service (a clip `auto`), another
-    budget has chosen otherwise. Empty for releases that combine."""
+    """Why releases of the same request are not the same sums: of what it left to the service (a
+    clip `auto`), another budget has chosen otherwise. Empty for releases that combine."""
     first = plans[0].parameters
     return [
         FieldIssue(
@@ -132,8 +138,9 @@ def unlike(plans: Sequence[Plan], jobs: Sequence[str]) -> list[FieldIssue]:
 
 
 def plan_of(problem: Problem, public: Any, firsts: Sequence[Plan], jobs: Iterable[str]) -> Plan:
-    """What asking again does, at price 0: events, noise and parameters are those of the releases, all else is the
-    question's. Of several the noise is that of their mean, weighted by inverse variance."""
+    """What asking again does, at price 0: events, noise and parameters are those of the releases,
+    all else is the question's. Of several the noise is that of their mean, weighted by inverse
+    variance."""
     (best, weight) = max(zip(firsts, weights(firsts), strict=True), key=lambda one: one[1])
     paid = best.total
     asked = problem.plan(public, Budget(epsilon=paid.epsilon, delta=paid.delta))
@@ -145,7 +152,8 @@ def plan_of(problem: Problem, public: Any, firsts: Sequence[Plan], jobs: Iterabl
             else tuple(event.less_noise(1 / less) for event in best.events),
             "noise": tuple(one.times(less) for one in best.noise),
             "parameters": best.parameters,
-            # What to expect was said of the noise that this budget buys now, which need not be what was drawn.
+            # What to expect was said of the noise that this budget buys now, which need not be what
+            # was drawn.
             "advice": asked.advice if len(firsts) == 1 and asked.events == best.events else (),
             "resources": asked.resources.model_copy(
                 update={"release_quantum_seconds": 0.0, "opening_seconds": 0.0}
@@ -157,7 +165,8 @@ def plan_of(problem: Problem, public: Any, firsts: Sequence[Plan], jobs: Iterabl
 
 
 def weights(plans: Sequence[Plan]) -> list[float]:
-    """Of releases of the same sums, by the inverse of the variance of their noise; they sum to 1."""
+    """Of releases of the same sums, by the inverse of the variance of their noise; they sum to
+    1."""
     if len(plans) == 1:
         return [1.0]
     inverse = [plan.events[0].deviation() ** -2 for plan in plans]
@@ -165,8 +174,8 @@ def weights(plans: Sequence[Plan]) -> list[float]:
 
 
 def combine(problem: Problem, plan: Plan, parts: Sequence[tuple[float, Released]]) -> Released:
-    """The mean of what was released several times, each with its weight; what is no sum with noise is that of the
-    first, as it is the same in all of them."""
+    """The mean of what was released several times, each with its weight; what is no sum with noise
+    is that of the first, as it is the same in all of them."""
     names = problem.noised_sums(plan)
     first = parts[0][1]
     means = {

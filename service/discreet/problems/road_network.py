@@ -1,4 +1,5 @@
-"""Road networks: public objects of their own, which routing problems hold or name; and latencies of their links."""
+"""Road networks: public objects of their own, which routing problems hold or name; and latencies of
+their links."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ Node = Annotated[
 class Link:
     """A directed link of the network; nodes are 1..n.
 
-    Its travel time is `free_flow_time (1 + b (y / capacity)^power) + fixed_cost` at y trips a period; `b` and
-    `power` are those of the problem's `latency` where the link has none of its own.
+    Its travel time is `free_flow_time (1 + b (y / capacity)^power) + fixed_cost` at y trips a
+    period; `b` and `power` are those of the problem's `latency` where the link has none of its own.
     """
 
     # No model: that takes five times as much memory as these figures, and networks have many links.
@@ -46,11 +47,13 @@ class Link:
     )
     power: Annotated[Real, Field(ge=0, le=20)] | None = Field(
         default=None,
-        description="Of this link, 0 or at least 1; by default the latency's, 1 where that is affine",
+        description="Of this link, 0 or at least 1; by default the latency's, 1 where that is "
+        "affine",
     )
     fixed_cost: Annotated[Real, Field(ge=0, le=1e9)] = Field(
         default=0.0,
-        description="Added at any flow, in the unit of free_flow_time: a toll or a length by its weight",
+        description="Added at any flow, in the unit of free_flow_time: a toll or a length by its "
+        "weight",
     )
 
 
@@ -62,7 +65,8 @@ MOST = 1_000_000
 """Nodes or links of a network."""
 
 FILES: dict[str, Any] = {
-    "formats": "TNTP (`…_net.tntp`), or CSV with tail, head, free_flow_time and capacity in its first line",
+    "formats": "TNTP (`…_net.tntp`), or CSV with tail, head, free_flow_time and capacity in its "
+    "first line",
     "columns": {
         "init_node": "tail",
         "from_node_id": "tail",
@@ -90,10 +94,11 @@ FILES: dict[str, Any] = {
     "hourly": {"field": "period_minutes", "columns": ["capacity"]},
     "doubled": {"ends": ["tail", "head"], "sum": "capacity"},
 }
-"""How a browser reads a network's file into `links` and the fields beside them: other names of CSV's columns; columns
-by position, weighted sums of them and headings in files with `<NAME> value`; fields that are the largest of a column;
-columns that may be of an hour in the file, and the field with the minutes of the period that they are made of; by what
-lines that stand twice are named, and the column that adds up where they are made one.
+"""How a browser reads a network's file into `links` and the fields beside them: other names of
+CSV's columns; columns by position, weighted sums of them and headings in files with `<NAME> value`;
+fields that are the largest of a column; columns that may be of an hour in the file, and the field
+with the minutes of the period that they are made of; by what lines that stand twice are named, and
+the column that adds up where they are made one.
 """
 
 
@@ -102,8 +107,8 @@ MOST_APART = 3
 
 
 def _without_path(pairs: Sequence[tuple[int, int]], names: Sequence[str] | None) -> list[str]:
-    """Which ordered pairs of zones, counted from 0, no path joins. Of a zone that is cut off all pairs are: it is said
-    once, the way that is first."""
+    """Which ordered pairs of zones, counted from 0, no path joins. Of a zone that is cut off all
+    pairs are: it is said once, the way that is first."""
 
     def called(zone: int) -> str:
         return f"zone {zone + 1}" if names is None else f"zone {zone + 1} ({names[zone]})"
@@ -114,7 +119,10 @@ def _without_path(pairs: Sequence[tuple[int, int]], names: Sequence[str] | None)
             other = next(pair[1 - end] for pair in pairs if pair[end] == shared)
             origin, destination = (other, shared) if end else (shared, other)
             which = "from" if end else "to"
-            says = f"no path leads from {called(origin)} to {called(destination)}, nor {which} {often - 1} others"
+            says = (
+                f"no path leads from {called(origin)} to {called(destination)}, nor {which} "
+                f"{often - 1} others"
+            )
             return [f"{says}; {len(pairs)} pairs or more have none" if len(pairs) > often else says]
     return [
         f"no path leads from {called(origin)} to {called(destination)}"
@@ -123,9 +131,11 @@ def _without_path(pairs: Sequence[tuple[int, int]], names: Sequence[str] | None)
 
 
 class RoadNetwork(PublicObject):
-    """A public network. Zones are its first nodes; nodes before `first_through_node` are not passed through.
+    """A public network. Zones are its first nodes; nodes before `first_through_node` are not passed
+    through.
 
-    Coordinates and names change no flow: pictures and files that results are written to are made with them.
+    Coordinates and names change no flow: pictures and files that results are written to are made
+    with them.
     """
 
     model_config = ConfigDict(json_schema_extra={"x-file": FILES})
@@ -138,24 +148,29 @@ class RoadNetwork(PublicObject):
     links: Annotated[tuple[Link, ...], InPieces(max_length=MOST)]
     period_minutes: Annotated[Real, Field(gt=0, le=1e6)] | None = Field(
         default=None,
-        description="Of how long a period the capacities are. Jobs on periods of another length are refused; absent, "
+        description="Of how long a period the capacities are. Jobs on periods of another length "
+        "are refused; absent, "
         "they are taken for those of a dataset's period, however long, and the plan says so",
     )
     time_unit: Literal["seconds", "minutes", "hours"] | None = Field(
         default=None,
-        description="Of free_flow_time and fixed_cost: answers say it beside travel times, no flow follows",
+        description="Of free_flow_time and fixed_cost: answers say it beside travel times, no flow "
+        "follows",
     )
     nodes_xy: Annotated[tuple[Point, ...], InPieces(max_length=MOST)] | None = Field(
         default=None,
-        description="Coordinates [x, y] of every node, by number; x to the right, y upward, in any unit",
+        description="Coordinates [x, y] of every node, by number; x to the right, y upward, in any "
+        "unit",
     )
     node_names: Annotated[tuple[Label, ...], InPieces(max_length=MOST)] | None = Field(
         default=None,
-        description="What each node is called where the network comes from, by number; all different",
+        description="What each node is called where the network comes from, by number; all "
+        "different",
     )
     link_names: Annotated[tuple[Label, ...], InPieces(max_length=MOST)] | None = Field(
         default=None,
-        description="What each link is called where the network comes from, by position; all different",
+        description="What each link is called where the network comes from, by position; all "
+        "different",
     )
     link_shapes: Annotated[tuple[Line, ...], InPieces(max_length=MOST)] | None = Field(
         default=None,
@@ -174,19 +189,26 @@ class RoadNetwork(PublicObject):
         return {"nodes": 3, "links": links, "nodes_xy": [[0, 0], [2, 0], [1, 1]]}
 
     def issues(self, zones: int, minutes: float | None = None) -> list[FieldIssue]:
-        """What keeps this from being a network that joins all ordered pairs of zones, with capacities of periods of so
-        many minutes; of pairs the first few."""
+        """What keeps this from being a network that joins all ordered pairs of zones, with
+        capacities of periods of so many minutes; of pairs the first few."""
         found = []
         own = self.period_minutes
         if own is not None and minutes is not None and not math.isclose(own, minutes):
-            says = f"capacities are of periods of {own:g} minutes, the dataset's periods have {minutes:g}: read the files"
+            says = (
+                f"capacities are of periods of {own:g} minutes, the dataset's periods have "
+                f"{minutes:g}: read the files"
+            )
             found.append(
                 FieldIssue(
                     "/period_minutes", f"{says} again for these (--period-minutes {minutes:g})"
                 )
             )
         if self.nodes < zones:
-            says = f"your network has {self.nodes} nodes, the dataset {zones} zones: zones are the first of the nodes"
+            says = (
+                f"your network has {self.nodes} nodes, the dataset {zones} zones: zones are "
+                "the "
+                "first of the nodes"
+            )
             found.append(FieldIssue("/nodes", says))
         found += self.own_issues()
         if found:
@@ -199,7 +221,10 @@ class RoadNetwork(PublicObject):
         """Which periods capacities are of, in a sentence."""
         if self.period_minutes is not None:
             return f"capacities are of periods of {minutes:g} minutes, as the network says"
-        return f"capacities are taken for those of periods of {minutes:g} minutes: the network does not say of which"
+        return (
+            f"capacities are taken for those of periods of {minutes:g} minutes: the network "
+            "does not say of which"
+        )
 
     def own_issues(self) -> list[FieldIssue]:
         found = []
@@ -225,7 +250,8 @@ class RoadNetwork(PublicObject):
             ),
         )
         for field, wrong, says in mistakes:
-            # One sentence a mistake, or refusing a million links would be an answer of a million sentences.
+            # One sentence a mistake, or refusing a million links would be an answer of a million
+            # sentences.
             if places := [position for position, link in enumerate(links) if wrong(link)]:
                 more = and_more(len(places) - 1, f"/links/{places[-1]}{field}")
                 found.append(
@@ -273,11 +299,13 @@ class RoadNetwork(PublicObject):
         return str(node) if self.node_names is None else self.node_names[node - 1]
 
     def link_called(self, link: int) -> int | str:
-        """A link as people know it, by its position from 0: by its own name, or by that position."""
+        """A link as people know it, by its position from 0: by its own name, or by that
+        position."""
         return link if self.link_names is None else self.link_names[link]
 
     def way(self, link: int) -> str:
-        """The same with the nodes at its ends, as it leads: `12 (3 → 4)`, or `High St (Inn → Mill)`."""
+        """The same with the nodes at its ends, as it leads: `12 (3 → 4)`, or `High St (Inn →
+        Mill)`."""
         ends = f"({self.called(self.links[link].tail)} \u2192 {self.called(self.links[link].head)})"
         name = str(self.link_called(link))
         return name if name.endswith(ends) else f"{name} {ends}"
@@ -295,7 +323,8 @@ class RoadNetwork(PublicObject):
         )
 
     def latencies(self, latency: AffineLatency | BprLatency) -> Latency:
-        """The solver's form of the latency of every link: its own figures, and `latency` where it has none."""
+        """The solver's form of the latency of every link: its own figures, and `latency` where it
+        has none."""
         common = latency.solver_form()
         links = self.links
         return Latency(
@@ -308,7 +337,11 @@ class RoadNetwork(PublicObject):
 
 
 def _below_one(link: Link) -> str:
-    return f"0 or at least 1, not {link.power:g}: below 1 the first vehicle would meet an infinite slope"
+    return (
+        f"0 or at least 1, not {link.power:g}: below 1 the first vehicle would meet an "
+        "infinite "
+        "slope"
+    )
 
 
 def _named_or_whole(value: Any) -> str:

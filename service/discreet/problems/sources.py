@@ -1,8 +1,9 @@
 """Sources: data that keep coming, in blocks of which each is a dataset with a budget of its own.
 
-Which block a record is in follows from the record: its day, its month, or the label that its owner gives. A job reads
-several blocks as one dataset, draws noise once, and is charged to every block it reads. What that protects, with the
-proof, stands in `docs/sources.md`; the sentences of it that plans and certificates carry are made here.
+Which block a record is in follows from the record: its day, its month, or the label that its owner
+gives. A job reads several blocks as one dataset, draws noise once, and is charged to every block it
+reads. What that protects, with the proof, stands in `docs/sources.md`; the sentences of it that
+plans and certificates carry are made here.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class SourceSettings(Frozen):
     name: Name = Field(description="No other source of the tenant is called so")
     mode: Literal["private", "simulation"] = Field(default="private", description="Of all blocks")
     by: BlockBy = Field(
-        description="Which records a block has: those of a day (`2026-10-01`) or month (`2026-10`), by the column "
+        description="Which records a block has: those of a day (`2026-10-01`) or month "
+        "(`2026-10`), by the column "
         "`date` of every record, which is checked; or those that the owner gives a label"
     )
     cap: Cap = Field(
@@ -51,17 +53,20 @@ class SourceSettings(Frozen):
     )
     cap_of: CapOf = Field(
         default="block",
-        description="`block`: each block has an account, and a job is charged to every block it reads. `source`: all "
+        description="`block`: each block has an account, and a job is charged to every block it "
+        "reads. `source`: all "
         "blocks have one account, to which each job is charged once",
     )
     block_bytes: Annotated[int, Field(strict=True, ge=1024)] | None = Field(
         default=None,
-        description="The most that the content of a block takes in memory, chosen without looking at the data. A job "
+        description="The most that the content of a block takes in memory, chosen without looking "
+        "at the data. A job "
         "reads as many blocks as fit where one content does. Absent: a 32nd of that",
     )
     retention_days: Annotated[int, Field(strict=True, ge=1, le=36500)] | None = Field(
         default=None,
-        description="The content of each version is erased after so many days; absent: as is usual here",
+        description="The content of each version is erased after so many days; absent: as is usual "
+        "here",
     )
 
 
@@ -75,7 +80,8 @@ class SourceBlocks(Frozen):
         | None
     ) = Field(
         default=None,
-        description="One block, a list of them, or `first/last` of days or months: every one of these must be there",
+        description="One block, a list of them, or `first/last` of days or months: every one of "
+        "these must be there",
     )
     last: Annotated[int, Field(strict=True, ge=1, le=MOST_BLOCKS)] | None = Field(
         default=None, description="Instead of `blocks`: the newest so many"
@@ -83,7 +89,8 @@ class SourceBlocks(Frozen):
     versions: Annotated[tuple[str, ...], InPieces(min_length=1, max_length=MOST_BLOCKS)] | None = (
         Field(
             default=None,
-            description="The version of each of `blocks`, in their order; absent: the newest. An accepted job has them all",
+            description="The version of each of `blocks`, in their order; absent: the newest. An "
+            "accepted job has them all",
         )
     )
 
@@ -115,8 +122,9 @@ class DatasetInBlocks(DatasetOfRows):
     @classmethod
     @abstractmethod
     def not_in_blocks(cls, public: Any) -> str:
-        """Why no source can be made of datasets of this public part, in a sentence; empty where one can. A unit must
-        lie in one block, whatever else is in the data, and nothing public may depend on what a block holds."""
+        """Why no source can be made of datasets of this public part, in a sentence; empty where one
+        can. A unit must lie in one block, whatever else is in the data, and nothing public may
+        depend on what a block holds."""
 
     @classmethod
     @abstractmethod
@@ -126,14 +134,15 @@ class DatasetInBlocks(DatasetOfRows):
     @classmethod
     @abstractmethod
     def combined(cls, public: Any, number: int) -> Any:
-        """The public part of so many blocks as one dataset; a function of public figures. InvalidInput where it is
-        none, with a pointer below /problem."""
+        """The public part of so many blocks as one dataset; a function of public figures.
+        InvalidInput where it is none, with a pointer below /problem."""
 
     @classmethod
     @abstractmethod
     def joined(cls, public: Any, contents: Sequence[Content]) -> Content:
-        """The canonical content of these blocks as one dataset, in their order: that of one upload of the same records.
-        Total: never raises on contents that registration accepted. `public` is that of one block."""
+        """The canonical content of these blocks as one dataset, in their order: that of one upload
+        of the same records. Total: never raises on contents that registration accepted. `public` is
+        that of one block."""
 
 
 def block_name(by: str, name: str) -> str:
@@ -181,8 +190,8 @@ def _between(by: str, first: str, last: str, pointer: str) -> list[str]:
 def chosen(asked: SourceBlocks, by: str, known: Sequence[str]) -> list[str]:
     """The names of the blocks that are asked for, in the order of `known`, all of the source's.
 
-    InvalidInput for what names none, NotFound for blocks that are not there: days and months in between are not left
-    out, for which of them had no records would then be told.
+    InvalidInput for what names none, NotFound for blocks that are not there: days and months in
+    between are not left out, for which of them had no records would then be told.
     """
     order = sorted(known) if by != "label" else list(known)
     there = set(order)
@@ -228,35 +237,45 @@ def _named(asked: SourceBlocks, by: str, pointer: str) -> list[str]:
     return _between(by, first, last, pointer)
 
 
-# What is claimed ----------------------------------------------------------------------------------------------------
+# What is claimed ----------------------------------------------------------------------------------
 
 
 def assumptions(source: PlannedSource, unit: str) -> tuple[str, ...]:
-    """What a price on blocks of a source says and does not say: the guarantee, and what it rests on."""
+    """What a price on blocks of a source says and does not say: the guarantee, and what it rests
+    on."""
     where = {
         "day": "the day of its date",
         "month": "the month of its date",
         "label": "the label its owner gave it",
     }
     claim = (
-        f"one {unit} lies in exactly one block, by {where[source.by]}. For every block b read: whatever this source "
-        f"has released or will release, P(S) <= e^E P'(S) + D when one {unit} of b is added or removed and all else "
-        f"stays; (E, D) is the largest cap that grants on b reached. Caps of blocks do not add up for one {unit}. "
+        f"one {unit} lies in exactly one block, by {where[source.by]}. For every block b read: "
+        "whatever this source "
+        f"has released or will release, P(S) <= e^E P'(S) + D when one {unit} of b is added or "
+        "removed and all else "
+        "stays; (E, D) is the largest cap that grants on b reached. Caps of blocks do not add up "
+        f"for one {unit}. "
         "Nothing is claimed about a person with several; moving it to another block costs both caps"
         if source.cap_of == "block"
-        else f"one {unit} lies in exactly one block, by {where[source.by]}, and all blocks of this source have one "
-        "account, to which each job is charged once, whichever blocks it reads: whatever this source has released or "
-        f"will release, P(S) <= e^E P'(S) + D when one {unit} of any block is added or removed and all else stays; "
-        "(E, D) is the largest cap that grants on the account reached. Nothing is claimed about a person with several"
+        else f"one {unit} lies in exactly one block, by {where[source.by]}, and all blocks of this "
+        "source have one "
+        "account, to which each job is charged once, whichever blocks it reads: whatever this "
+        "source has released or "
+        f"will release, P(S) <= e^E P'(S) + D when one {unit} of any block is added or removed and "
+        "all else stays; "
+        "(E, D) is the largest cap that grants on the account reached. Nothing is claimed about a "
+        "person with several"
     )
     checked = (
         "that a record is of its block is the word of who gave the label: it was not checked"
         if source.by == "label"
-        else f"every record's date was checked against its block, late ones too, and no {source.by} was left out of a "
+        else "every record's date was checked against its block, late ones too, and no "
+        f"{source.by} was left out of a "
         "range for having no records; the date itself is taken to be true"
     )
     return (
         claim,
         checked,
-        "when blocks and their versions were registered is public, and is taken to tell nothing of their records",
+        "when blocks and their versions were registered is public, and is taken to tell nothing of "
+        "their records",
     )

@@ -20,8 +20,9 @@ MOST_ROWS = 300_000
 
 @dataclass(frozen=True)
 class Synthesis:
-    """Two functions of the public part and of how many units there shall be; None: as many as a kind finds likely. The
-    second also of what an earlier release says of such data; None: they are made of public figures alone."""
+    """Two functions of the public part and of how many units there shall be; None: as many as a
+    kind finds likely. The second also of what an earlier release says of such data; None: they are
+    made of public figures alone."""
 
     rows: Callable[[Any, int | None], int]
     """About how many rows the data would have."""
@@ -40,7 +41,10 @@ class Synthesis:
         rows = self.rows(public, known if units is None else units)
         if rows <= MOST_ROWS:
             return []
-        says = f"made-up data of this shape have about {rows:,} rows, and at most {MOST_ROWS:,} are rehearsed"
+        says = (
+            f"made-up data of this shape have about {rows:,} rows, and at most {MOST_ROWS:,} "
+            "are rehearsed"
+        )
         return [
             FieldIssue("/units", f"{says}: say fewer units, or rehearse a smaller public shape")
         ]

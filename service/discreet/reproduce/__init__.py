@@ -1,9 +1,11 @@
-"""The figures of the five papers: as printed, as their methods truly give them, and ours at the same guarantee.
+"""The figures of the five papers: as printed, as their methods truly give them, and ours at the
+same guarantee.
 
     report = reproduce("tsao")
     report.write(folder)
 
-Nothing here serves anybody: data are synthetic or of public networks, and what a paper releases wrongly is released.
+Nothing here serves anybody: data are synthetic or of public networks, and what a paper releases
+wrongly is released.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ NAMES = ("hassan", "hale", "xie", "tsao", "huo")
 
 
 def reproduce(paper: str, *, full: bool = False) -> Report:
-    """Run a paper's study: in its short form under three minutes on two cores, or with all sizes and seeds."""
+    """Run a paper's study: in its short form under three minutes on two cores, or with all sizes
+    and seeds."""
     run: Callable[..., Report] = import_module(f"discreet.reproduce.{paper}").report
     return run(full=full)
 

@@ -1,6 +1,8 @@
-"""How much of a demand-response event survives the noise: 100, 1,000 and 10,000 SYNTHETIC buildings at epsilon 1.
+"""How much of a demand-response event survives the noise: 100, 1,000 and 10,000 SYNTHETIC buildings
+at epsilon 1.
 
-The policy of a released matrix is applied to the true one, which is only possible because the data are made up.
+The policy of a released matrix is applied to the true one, which is only possible because the data
+are made up.
 """
 
 from __future__ import annotations
@@ -69,7 +71,8 @@ def job_body(
 def survival(
     participants: int, epsilon: float = 1, releases: int = RELEASES, seed: int = 0
 ) -> dict[str, Any]:
-    """Medians over releases: the share of the saved power, and of the event's net benefit, that is left."""
+    """Medians over releases: the share of the saved power, and of the event's net benefit, that is
+    left."""
     ensemble = generate(participants, days=max(2, 20 * 100 // participants), seed=seed)
     body = job_body(ensemble, epsilon=epsilon)
     spec = body["problem"].pop("dataset")
@@ -111,7 +114,8 @@ def survival(
 
 
 def true_transitions(public: DrEnsemblePublic, content: Content) -> Any:
-    """Frequencies of the data, mixed with a thousandth of what the support allows: no transition is impossible."""
+    """Frequencies of the data, mixed with a thousandth of what the support allows: no transition is
+    impossible."""
     counts = np.zeros((public.states, public.states))
     steps = np.diff(content["start"])[0]
     states = content["states"].reshape(-1, steps)

@@ -1,8 +1,10 @@
-"""The numerical example of Hale & Egerstedt 2015, Section IV: as printed, and at the same guarantee for all outputs.
+"""The numerical example of Hale & Egerstedt 2015, Section IV: as printed, and at the same guarantee
+for all outputs.
 
-Seven agents in [-10, 10], four constraints, epsilon = ln 3, delta = .05, radius 1. `tables()` sets Tables I and II
-beside ours, `study(seeds, steps)` runs the variants and gives quantiles of the errors; the saddle point is CVXPY's. The
-paper's errors at 200,000 and 500,000 steps are not reproduced by its own algorithm and noise. The example is SYNTHETIC.
+Seven agents in [-10, 10], four constraints, epsilon = ln 3, delta = .05, radius 1. `tables()` sets
+Tables I and II beside ours, `study(seeds, steps)` runs the variants and gives quantiles of the
+errors; the saddle point is CVXPY's. The paper's errors at 200,000 and 500,000 steps are not
+reproduced by its own algorithm and noise. The example is SYNTHETIC.
 """
 
 from __future__ import annotations
@@ -86,7 +88,8 @@ def objectives() -> dict[str, Expression]:
 
 
 def saddle(terms: dict[str, Expression] | None = None) -> tuple[Floats, Floats]:
-    """The saddle point of the paper's objectives, or of `terms`, by CVXPY: states [7] and multipliers [4]."""
+    """The saddle point of the paper's objectives, or of `terms`, by CVXPY: states [7] and
+    multipliers [4]."""
     known = variables(BOX)
     rows = [to_cvxpy(constraint, known, BOX) <= 0 for constraint in constraints()]
     inside = [
@@ -104,16 +107,19 @@ def saddle(terms: dict[str, Expression] | None = None) -> tuple[Floats, Floats]:
     if terms is None:
         x[
             4
-        ] = -3.0  # mu_2 = 0 leaves (x5 + 3)^6 alone, which is too flat for a conic solver, and for the paper: -2.863
+            # mu_2 = 0 leaves (x5 + 3)^6 alone, which is too flat for a conic solver, and for the paper:
+            # -2.863
+        ] = -3.0
     return x, mu
 
 
-# Calibrations -------------------------------------------------------------------------------------------------------
+# Calibrations -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A way to add noise. `distance`: the joint mu that it gives, `delta`: of all outputs together at epsilon ln 3."""
+    """A way to add noise. `distance`: the joint mu that it gives, `delta`: of all outputs together
+    at epsilon ln 3."""
 
     name: str
     problem: SaddleProblem
@@ -127,20 +133,24 @@ class Variant:
 
 
 def vector_rows(found: Sensitivities) -> Floats:
-    """Sensitivities of the paper's outputs, float64[8, 7]: g, then dg/dx_1, …, dg/dx_7, each a vector of four."""
+    """Sensitivities of the paper's outputs, float64[8, 7]: g, then dg/dx_1, …, dg/dx_7, each a
+    vector of four."""
     return np.vstack([found.values[None], found.gradients])
 
 
 def entry_rows(found: Sensitivities) -> Floats:
-    """Sensitivities of single entries, float64[4 + 28, 7]: g_k, then dg_k/dx_i, k by k. Constant ones have none."""
+    """Sensitivities of single entries, float64[4 + 28, 7]: g_k, then dg_k/dx_i, k by k. Constant
+    ones have none."""
     return np.vstack([found.value_entries, found.gradient_entries.reshape(-1, len(NAMES))])
 
 
 def variants(tuned: Schedule | None = None) -> list[Variant]:
-    """The paper's calibration and sound ones, each better than the one before; `tuned`: a schedule for one more.
+    """The paper's calibration and sound ones, each better than the one before; `tuned`: a schedule
+    for one more.
 
-    As printed; the paper's outputs jointly, analytic and equally split; single entries, none for constants, split at
-    least cost with every weight 1; the same on the box that the constraints imply.
+    As printed; the paper's outputs jointly, analytic and equally split; single entries, none for
+    constants, split at least cost with every weight 1; the same on the box that the constraints
+    imply.
     """
     g, terms, mu = constraints(), objectives(), gaussian_mu(EPSILON, DELTA)
     problem = saddle_problem(terms, g, NAMES, BOX)
@@ -175,7 +185,8 @@ def variants(tuned: Schedule | None = None) -> list[Variant]:
 
 
 def tables() -> list[dict[str, Any]]:
-    """Figures of the paper beside ours: as printed by exact arithmetic, and at the same guarantee for all outputs."""
+    """Figures of the paper beside ours: as printed by exact arithmetic, and at the same guarantee
+    for all outputs."""
     g = constraints()
     wide = sensitivities(g, NAMES, BOX)
     kappa, mu = hale_kappa(DELTA, EPSILON), gaussian_mu(EPSILON, DELTA)
@@ -225,7 +236,7 @@ def tables() -> list[dict[str, Any]]:
     return rows
 
 
-# Errors -------------------------------------------------------------------------------------------------------------
+# Errors -------------------------------------------------------------------------------------------
 
 
 def errors(
@@ -234,9 +245,11 @@ def errors(
     steps: Sequence[int],
     at: tuple[Floats, Floats] | None = None,
 ) -> dict[int, Floats]:
-    """For each number of steps, float64[seeds, 4]: l2 errors of states and multipliers, last iterates and averages.
+    """For each number of steps, float64[seeds, 4]: l2 errors of states and multipliers, last
+    iterates and averages.
 
-    Averages are over the second half. Starts at 0, states and multipliers. Noise: the key that PCG64(seed) gives.
+    Averages are over the second half. Starts at 0, states and multipliers. Noise: the key that
+    PCG64(seed) gives.
     """
     x, mu = saddle() if at is None else at
     found = {}
@@ -265,10 +278,11 @@ def errors(
 def tune(
     seed: int = 2015, stand_ins: int = 6, steps: int = 200_000
 ) -> list[tuple[float, Schedule]]:
-    """Schedules by their mean error, states plus multipliers, averaged iterates, on made-up objectives; best first.
+    """Schedules by their mean error, states plus multipliers, averaged iterates, on made-up
+    objectives; best first.
 
-    The stand-ins are (x_i - c_i)^2 with c_i uniform in the box: nothing of the agents' own objectives is looked at, so
-    the choice costs no privacy.
+    The stand-ins are (x_i - c_i)^2 with c_i uniform in the box: nothing of the agents' own
+    objectives is looked at, so the choice costs no privacy.
     """
     rng = np.random.default_rng(seed)
     (variant,) = [variant for variant in variants() if variant.name == "the same, implied box"]
@@ -318,7 +332,8 @@ TUNED = Schedule(gamma=0.008, alpha=0.02, c1=0.34, c2=0.33)
 def study(
     seeds: Sequence[int] = range(30), steps: Sequence[int] = (200_000, 500_000)
 ) -> list[dict[str, Any]]:
-    """One row a variant and number of steps: delta of all outputs at ln 3, and quantiles of the errors over `seeds`."""
+    """One row a variant and number of steps: delta of all outputs at ln 3, and quantiles of the
+    errors over `seeds`."""
     at = saddle()
     rows = []
     for variant in variants(TUNED):
@@ -339,7 +354,8 @@ def study(
 
 
 def plots(found: list[dict[str, Any]], folder: Path) -> list[Path]:
-    """Draw errors over the steps, medians with 10 % to 90 % of the seeds; the paper's two figures beside."""
+    """Draw errors over the steps, medians with 10 % to 90 % of the seeds; the paper's two figures
+    beside."""
     names = list(dict.fromkeys(row["variant"] for row in found))
     files = [folder / f"multi-agent-{what}.png" for what in ("states", "multipliers")]
     for position, what in enumerate(("states", "multipliers")):
@@ -360,13 +376,15 @@ def plots(found: list[dict[str, Any]], folder: Path) -> list[Path]:
             x="steps",
             y=f"l2 error of the {what}",
             scale="loglog",
-            title=f"{len(names)} ways to add noise at epsilon ln 3: medians and 10 % to 90 % of the seeds",
+            title=f"{len(names)} ways to add noise at epsilon ln 3: medians and 10 % to 90 % of "
+            "the seeds",
         )
     return files
 
 
 def report(full: bool = False) -> Report:
-    """Tables I and II, the saddle point, and the errors of Figure 1 at 200,000 and 500,000 steps."""
+    """Tables I and II, the saddle point, and the errors of Figure 1 at 200,000 and 500,000
+    steps."""
     seeds = range(30 if full else 8)
     found = study(seeds)
     x, mu = saddle()
@@ -402,7 +420,8 @@ def report(full: bool = False) -> Report:
     more = (20_000, 50_000, 100_000, 200_000, 500_000)
     return Report(
         paper="hale",
-        source="Hale & Egerstedt: Differentially private cloud-based multi-agent optimization with constraints (2015).",
+        source="Hale & Egerstedt: Differentially private cloud-based multi-agent optimization with "
+        "constraints (2015).",
         seeds=f"noise 0 to {len(seeds) - 1} (means)",
         lines=tuple(lines),
         unreproduced=(

@@ -1,9 +1,11 @@
-"""The simulated study of Hassan et al. (2020), section VI, on SYNTHETIC buildings: tables of `study()`.
+"""The simulated study of Hassan et al. (2020), section VI, on SYNTHETIC buildings: tables of
+`study()`.
 
-Nothing here is released: transitions are those of the data, and all four policies are functions of them. The study
-shows what the policies are like and what they cost. How private a Dirichlet draw is, `epsilons` says exactly. The paper
-says that Taylor, digamma and average policies are as private as one draw; that is true only of what is made FROM one
-draw, as the policy "one draw" is, and it costs more than any of them.
+Nothing here is released: transitions are those of the data, and all four policies are functions of
+them. The study shows what the policies are like and what they cost. How private a Dirichlet draw
+is, `epsilons` says exactly. The paper says that Taylor, digamma and average policies are as private
+as one draw; that is true only of what is made FROM one draw, as the policy "one draw" is, and it
+costs more than any of them.
 """
 
 from __future__ import annotations
@@ -52,15 +54,17 @@ STATE, ROW = 18, 17
 CLOCK = 12.75
 DRAWS = 1000
 TARIFFS = ((TARIFF, EVENT_PAYMENT), (0.10, 0.30), (0.05, 0.15))
-"""Dollars a kWh always and in the event: the ensemble's own, and milder ones under which the orderings change."""
+"""Dollars a kWh always and in the event: the ensemble's own, and milder ones under which the
+orderings change."""
 
 
 def study(seed: int = 0) -> dict[str, Any]:
     """All tables, of plain lists and numbers; a function of `seed`. Takes some 20 seconds.
 
-    "policies": at 12:45 from state 18, for its row and the adjacent one. "load": kW a building, by time. "cost":
-    dollars a building from the start of control, by k. "epsilon": of one row, and of all, by k and floor. "orderings":
-    which of the paper's hold, by tariff and k. "day", "transitions", "dots": Figures 3, 4 and 6.
+    "policies": at 12:45 from state 18, for its row and the adjacent one. "load": kW a building, by
+    time. "cost": dollars a building from the start of control, by k. "epsilon": of one row, and of
+    all, by k and floor. "orderings": which of the paper's hold, by tariff and k. "day",
+    "transitions", "dots": Figures 3, 4 and 6.
     """
     ensemble = generate(seed=seed)
     P = transition_matrix(ensemble)
@@ -79,7 +83,8 @@ def study(seed: int = 0) -> dict[str, Any]:
 
 
 def transition_matrix(ensemble: LoadEnsemble) -> Floats:
-    """float64[20, 20]: frequencies of all transitions. A state that no building was in is not left."""
+    """float64[20, 20]: frequencies of all transitions. A state that no building was in is not
+    left."""
     states = np.array(state_sequences(ensemble.power, ensemble.edges))
     n = ensemble.bin_power.size
     counts = np.zeros((n, n))
@@ -98,7 +103,8 @@ def adjacent(P: Floats) -> Floats:
 
 
 def made(P: Floats, utility: Floats, gamma: float, k: float, seed: int) -> dict[str, lsmdp.Policy]:
-    """The policies of the study. "average of solves" is eqs 28 and 29: a whole problem solved for each draw of P."""
+    """The policies of the study. "average of solves" is eqs 28 and 29: a whole problem solved for
+    each draw of P."""
     rng = np.random.default_rng(seed)
     draws = lsmdp.solve_many(drawn(P, k, DRAWS, rng), utility, gamma)
     mean = np.mean([policy.transitions for policy in draws], axis=0)
@@ -142,7 +148,8 @@ def policies(ensemble: LoadEnsemble, P: Floats, seed: int) -> list[dict[str, Any
 
 
 def load_curves(ensemble: LoadEnsemble, P: Floats, k: float, seed: int) -> dict[str, Any]:
-    """Expected kW a building, by time: uncontrolled, and under each policy on the true transitions of the ensemble.
+    """Expected kW a building, by time: uncontrolled, and under each policy on the true transitions
+    of the ensemble.
 
     "one draw": the exact policy of one P~ ~ Dir(k P), mean over 200 draws.
     """
@@ -198,7 +205,8 @@ def cost_row(
 
 
 def epsilons(k: float, rows: int = 20) -> dict[str, Any]:
-    """The exact epsilon of Dir(k p) at delta .05 by public floor: of one row, and of a person who is in all 20."""
+    """The exact epsilon of Dir(k p) at delta .05 by public floor: of one row, and of a person who
+    is in all 20."""
     found: dict[str, Any] = {"k": k, "paper": PAPER_EPSILON.get(int(k))}
     for floor in FLOORS:
         found[f"floor {floor}"] = exact_epsilon(draw(k, floor, 1).delta)
@@ -231,7 +239,8 @@ def exact_epsilon(delta: Callable[[float], float]) -> float:
 
 
 def orderings(costs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """By tariff and k: is digamma dearer than Taylor, the average dearest; does each cost fall from the last k?"""
+    """By tariff and k: is digamma dearer than Taylor, the average dearest; does each cost fall from
+    the last k?"""
     found = []
     for last, row in zip([None, *costs], costs, strict=False):
         other = {
@@ -338,7 +347,8 @@ def plots(found: dict[str, Any], folder: Path) -> list[Path]:
 
 
 def report(full: bool = False) -> Report:
-    """Figures 3 to 8 on synthetic buildings, and what is left of an event where the matrix is truly released."""
+    """Figures 3 to 8 on synthetic buildings, and what is left of an event where the matrix is truly
+    released."""
     found = study()
     distance = {(row["method"], row["k"]): row["l1"] for row in found["policies"]}
     epsilon = {row["k"]: row for row in found["epsilon"]}
@@ -361,7 +371,8 @@ def report(full: bool = False) -> Report:
                 printed,
                 exact["floor 0.1"],
                 None,
-                f"exact at floor .1; {exact['floor 0.05']:.2f} at .05, {exact['floor 0.2']:.2f} at .2; "
+                f"exact at floor .1; {exact['floor 0.05']:.2f} at .05, {exact['floor 0.2']:.2f} at "
+                ".2; "
                 f"all 20 rows at .1: {exact['floor 0.1, 20 rows']:.1f}",
             )
         )
@@ -373,7 +384,8 @@ def report(full: bool = False) -> Report:
                 None,
                 row["one draw"],
                 None,
-                f"the paper plots functions of the private matrix: Taylor {row['taylor']:.3g}, digamma "
+                f"the paper plots functions of the private matrix: Taylor {row['taylor']:.3g}, "
+                "digamma "
                 f"{row['digamma']:.3g}, average {row['average']:.3g}",
             )
         )
@@ -384,7 +396,8 @@ def report(full: bool = False) -> Report:
     capacity = [event_capacity.survival(size) for size in sizes]
     lines += [
         Line(
-            f"net benefit of the event that is left, {row['participants']:,} participants, epsilon 1",
+            f"net benefit of the event that is left, {row['participants']:,} participants, epsilon "
+            "1",
             None,
             None,
             f"{100 * row['benefit share']:.1f} %",
@@ -410,7 +423,8 @@ def report(full: bool = False) -> Report:
     ]
     return Report(
         paper="hassan",
-        source="Hassan et al.: Privacy-aware load ensemble control: a linearly-solvable MDP approach (2020).",
+        source="Hassan et al.: Privacy-aware load ensemble control: a linearly-solvable MDP "
+        "approach (2020).",
         seeds="buildings and draws 0, releases 0 to 19",
         lines=tuple(lines),
         unreproduced=(

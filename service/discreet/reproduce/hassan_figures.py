@@ -1,7 +1,7 @@
 """Figures 3, 4, 6 and today's practice of Figure 7 of Hassan et al. (2020), on SYNTHETIC buildings.
 
-As in `hassan`, transitions are those of the data. The dots of Figures 4 and 6 are Dirichlet draws, each of which costs
-epsilon anew; the paper shows 1,000 of them as if they cost one.
+As in `hassan`, transitions are those of the data. The dots of Figures 4 and 6 are Dirichlet draws,
+each of which costs epsilon anew; the paper shows 1,000 of them as if they cost one.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ NEAREST = (16, 17, 18)
 DOTS = 1000
 SHOWN_KS = (50, 200)
 STATES_SHED = 1
-"""By which every building is below its habit during the event, in today's practice as we take it. The paper does not
-say what its practice is."""
+"""By which every building is below its habit during the event, in today's practice as we take it.
+The paper does not say what its practice is."""
 
 
 def day(ensemble: LoadEnsemble) -> dict[str, list[float]]:
-    """Figure 3 (a): MW of all buildings by the time of day: the mean over the days, the least and the most."""
+    """Figure 3 (a): MW of all buildings by the time of day: the mean over the days, the least and
+    the most."""
     total = ensemble.power.sum(axis=0).reshape(-1, STEPS_A_DAY) / 1e3
     clock = np.arange(STEPS_A_DAY) * STEP_HOURS
     figures = {
@@ -51,9 +52,10 @@ def drawn(P: Floats, k: float, count: int, rng: np.random.Generator) -> Floats:
 def dots(
     ensemble: LoadEnsemble, P: Floats, other: Floats, row: int, step: int, seed: int
 ) -> list[dict[str, Any]]:
-    """Figures 4 and 6 by k: draws from Dir(k p) of the row and of the adjacent one, and the policy's row at a step of
-    the problem solved for each draw of all rows; each float[DOTS, 3], the probabilities of `NEAREST`. And `apart`, the
-    l1 distance of the means of both, of the whole row."""
+    """Figures 4 and 6 by k: draws from Dir(k p) of the row and of the adjacent one, and the
+    policy's row at a step of the problem solved for each draw of all rows; each float[DOTS, 3], the
+    probabilities of `NEAREST`. And `apart`, the l1 distance of the means of both, of the whole
+    row."""
     utility = -np.outer(ensemble.price, ensemble.bin_power)
     found = []
     for k in SHOWN_KS:
@@ -72,16 +74,16 @@ def dots(
 
 
 def practice(ensemble: LoadEnsemble, default: Floats) -> Floats:
-    """kW a building by time, of buildings that follow their habits, float64[T, n], but for `STATES_SHED` states less
-    during the event."""
+    """kW a building by time, of buildings that follow their habits, float64[T, n], but for
+    `STATES_SHED` states less during the event."""
     shed = ensemble.bin_power[np.maximum(np.arange(ensemble.bin_power.size) - STATES_SHED, 0)]
     power: Floats = np.where(ensemble.event, default @ shed, default @ ensemble.bin_power)
     return power
 
 
 def capacity(load: dict[str, Any]) -> dict[str, float]:
-    """kW a building that each curve of `load_curves` is below the one without control, at the event's hour in which the
-    exact policy takes most."""
+    """kW a building that each curve of `load_curves` is below the one without control, at the
+    event's hour in which the exact policy takes most."""
     event = np.array(load["event"])
     less = {
         name: np.subtract(load["default"], curve)
@@ -93,13 +95,15 @@ def capacity(load: dict[str, Any]) -> dict[str, float]:
 
 
 def lines(found: dict[str, Any], printed: dict[int, float]) -> list[Line]:
-    """Of `study`'s tables what Figures 6 and 7 say; `printed`: the l1 distances of Figure 6 by k."""
+    """Of `study`'s tables what Figures 6 and 7 say; `printed`: the l1 distances of Figure 6 by
+    k."""
     taken, k = capacity(found["load"]), found["load"]["k"]
     others = min(one for name, one in taken.items() if name != "practice")
     return [
         *(
             Line(
-                f"Figure 6: l1 of the mean policies of 1,000 draws of adjacent rows, k = {one['k']}",
+                "Figure 6: l1 of the mean policies of 1,000 draws of adjacent rows, k = "
+                f"{one['k']}",
                 printed[one["k"]],
                 one["policies apart"],
                 None,
@@ -112,7 +116,8 @@ def lines(found: dict[str, Any], printed: dict[int, float]) -> list[Line]:
             "yes",
             "yes" if taken["practice"] < others else "no",
             None,
-            f"at the event's peak, kW a building: exact {taken['exact']:.0f}, practice {taken['practice']:.0f}; the"
+            f"at the event's peak, kW a building: exact {taken['exact']:.0f}, practice "
+            f"{taken['practice']:.0f}; the"
             " paper does not say what its practice is: here a state (14 kW) less",
         ),
         Line(

@@ -1,7 +1,8 @@
 """Huo & Liu: the example of Section V of the encrypted protocol for coupled quadratic programs.
 
-Three agents with two variables each, two coupled terms and two constraints (eq. 21). The iteration is `solvers.spds`,
-the plaintext twin of the encrypted run; with `resolution` contributions are rounded as the encryption rounds them.
+Three agents with two variables each, two coupled terms and two constraints (eq. 21). The iteration
+is `solvers.spds`, the plaintext twin of the encrypted run; with `resolution` contributions are
+rounded as the encryption rounds them.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def apart(one: Solution, other: Solution) -> float:
 
 
 def course(steps: Steps | Sequence[Steps], optimum: Solution, iterations: int = 1000) -> Floats:
-    """float64[iterations]: the largest difference of a variable or multiplier from the optimum after each step."""
+    """float64[iterations]: the largest difference of a variable or multiplier from the optimum
+    after each step."""
     exact = np.concatenate([*optimum.x, optimum.multipliers])
     errors: list[float] = []
 
@@ -125,7 +127,8 @@ def report(full: bool = False) -> Report:
     ]
     return Report(
         paper="huo",
-        source="Huo & Liu: Encrypted decentralized multi-agent optimization for privacy preservation (coupled QP).",
+        source="Huo & Liu: Encrypted decentralized multi-agent optimization for privacy "
+        "preservation (coupled QP).",
         seeds="none: nothing is random",
         lines=tuple(lines),
         unreproduced=(
@@ -135,7 +138,8 @@ def report(full: bool = False) -> Report:
             ),
             (
                 "the protocol's secrecy",
-                "eight attacks on it succeed (`tests/clients/attacks`): shares of c, one common key, float exponents, "
+                "eight attacks on it succeed (`tests/clients/attacks`): shares of c, one common "
+                "key, float exponents, "
                 "overflow, replays; all fail on the protocol that is served",
             ),
             (

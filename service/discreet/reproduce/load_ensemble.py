@@ -1,9 +1,11 @@
-"""A hundred SYNTHETIC commercial buildings and a demand-response event: data for problems of kind `dr_ensemble`.
+"""A hundred SYNTHETIC commercial buildings and a demand-response event: data for problems of kind
+`dr_ensemble`.
 
-The setting is that of Hassan et al. (2020), section VI; its data, of a building of New York University, are not public.
-Every building follows one base profile of a working day (heating and cooling, lighting, elevators) within ±10 %, apart
-by noise that drifts. Figures are of the paper's size (its state 18 is 321 kW a building, here 325), but all are made
-up: nobody's power is in them, and no finding of the paper's can be confirmed or refuted to the digit.
+The setting is that of Hassan et al. (2020), section VI; its data, of a building of New York
+University, are not public. Every building follows one base profile of a working day (heating and
+cooling, lighting, elevators) within ±10 %, apart by noise that drifts. Figures are of the paper's
+size (its state 18 is 321 kW a building, here 325), but all are made up: nobody's power is in them,
+and no finding of the paper's can be confirmed or refuted to the digit.
 """
 
 from __future__ import annotations
@@ -18,21 +20,25 @@ Floats = NDArray[np.float64]
 STEP_HOURS = 0.25
 STEPS_A_DAY = 96
 EDGES: Floats = np.linspace(80.0, 360.0, 21)
-"""kW: edges of the 20 states. Public: chosen from the base profile, which is public, and the ±10 %."""
+"""kW: edges of the 20 states. Public: chosen from the base profile, which is public, and the ±10
+%."""
 DISCOMFORT_WEIGHT = 15.0
 """gamma of the paper, dollars."""
 TARIFF, EVENT_PAYMENT = 0.20, 1.00
-"""Dollars a kWh: always, and beside it for a kWh saved in the event. Typical of New York, not a quote."""
+"""Dollars a kWh: always, and beside it for a kWh saved in the event. Typical of New York, not a
+quote."""
 
 
 @dataclass(frozen=True)
 class LoadEnsemble:
-    """`power`: float64[participants, days * 96], kW in steps of 15 minutes from midnight, all days working days.
+    """`power`: float64[participants, days * 96], kW in steps of 15 minutes from midnight, all days
+    working days.
 
-    Public besides: `edges` float64[21] and `bin_power` float64[20], kW, of the states; `price` float64[22], dollars per
-    kW and step, at the times `clock` (hours) from half an hour before the event, when control begins, to an hour after;
-    `event`, which of these times are in the event from 11:00 to 15:00; `initial`, the distribution over states when
-    control begins, as the base profile has it; `discomfort_weight`, dollars.
+    Public besides: `edges` float64[21] and `bin_power` float64[20], kW, of the states; `price`
+    float64[22], dollars per kW and step, at the times `clock` (hours) from half an hour before the
+    event, when control begins, to an hour after; `event`, which of these times are in the event
+    from 11:00 to 15:00; `initial`, the distribution over states when control begins, as the base
+    profile has it; `discomfort_weight`, dollars.
     """
 
     power: Floats
@@ -66,8 +72,8 @@ def base_profile() -> Floats:
 def generate(participants: int = 100, days: int = 20, seed: int = 0) -> LoadEnsemble:
     """The ensemble, a function of its arguments.
 
-    Noise is stationary, Gaussian, correlated by .97 from step to step (a building stays above its profile for hours)
-    and bent to stay within ±10 %; its standard deviation is some 4 %.
+    Noise is stationary, Gaussian, correlated by .97 from step to step (a building stays above its
+    profile for hours) and bent to stay within ±10 %; its standard deviation is some 4 %.
     """
     rng = np.random.RandomState(
         seed

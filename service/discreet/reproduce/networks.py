@@ -1,7 +1,8 @@
 """Sioux Falls, the network of Tsao et al.: figures, and mornings that are SYNTHETIC.
 
-LeBlanc, Morlok and Pierskalla, "An efficient approach to solving the road network equilibrium traffic assignment
-problem", Transportation Research 9(5), 1975; the figures are in `sioux_falls.json`.
+LeBlanc, Morlok and Pierskalla, "An efficient approach to solving the road network equilibrium
+traffic assignment problem", Transportation Research 9(5), 1975; the figures are in
+`sioux_falls.json`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ SEED = 1975
 
 
 def sioux_falls_figures() -> dict[str, Any]:
-    """`nodes` (x and y in a drawing), `links` (tail, head, minutes, capacity), `trips` an hour, `units`, `source`."""
+    """`nodes` (x and y in a drawing), `links` (tail, head, minutes, capacity), `trips` an hour,
+    `units`, `source`."""
     figures: dict[str, Any] = json.loads(Path(__file__).with_name("sioux_falls.json").read_text())
     return figures
 
@@ -36,7 +38,8 @@ def sioux_falls() -> tuple[Network, NDArray[np.float64]]:
 
 
 def poisson_mornings(mornings: int = MORNINGS, factor: float = 1.0) -> NDArray[np.int64]:
-    """int64[mornings, 24, 24]: independent Poisson numbers of trips whose means are the table's, times `factor`."""
+    """int64[mornings, 24, 24]: independent Poisson numbers of trips whose means are the table's,
+    times `factor`."""
     table = np.array(sioux_falls_figures()["trips"]) * factor
     # Of numpy's generators only RandomState gives the same numbers in every version (NEP 19).
     return np.random.RandomState(SEED).poisson(table, size=(mornings, *table.shape))

@@ -1,4 +1,5 @@
-"""What a paper prints beside what its method gives when it is run, and beside what this service gives."""
+"""What a paper prints beside what its method gives when it is run, and beside what this service
+gives."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ Cell = str | float | None
 class Line:
     """One figure of a paper.
 
-    `paper`: as printed. `honest`: the paper's own method, run here with its errors mended or at its true price. `ours`:
-    what this service gives at the same guarantee. None: there is none.
+    `paper`: as printed. `honest`: the paper's own method, run here with its errors mended or at its
+    true price. `ours`: what this service gives at the same guarantee. None: there is none.
     """
 
     quantity: str
@@ -37,9 +38,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Report:
-    """One paper's lines; further tables by name, each a list of rows with the same fields; and its pictures.
+    """One paper's lines; further tables by name, each a list of rows with the same fields; and its
+    pictures.
 
-    `unreproduced`: what could not be reproduced, and why. `draw` writes pictures into a folder and names them.
+    `unreproduced`: what could not be reproduced, and why. `draw` writes pictures into a folder and
+    names them.
     """
 
     paper: str
@@ -51,7 +54,8 @@ class Report:
     draw: Callable[[Path], list[Path]] = lambda folder: []
 
     def write(self, folder: Path) -> list[Path]:
-        """The table as `PAPER.csv`, each further one as `PAPER-NAME.csv`, and the pictures; the files written."""
+        """The table as `PAPER.csv`, each further one as `PAPER-NAME.csv`, and the pictures; the
+        files written."""
         folder.mkdir(parents=True, exist_ok=True)
         lines = [line.to_json() for line in self.lines]
         lines += [

@@ -1,12 +1,14 @@
-"""A folder of public networks, each at the user equilibrium of its public demand, beside the best-known link flows.
+"""A folder of public networks, each at the user equilibrium of its public demand, beside the
+best-known link flows.
 
     for row in road_networks(folder):
         row.to_json()
 
-Nothing is private here, no noise is added, and trips keep their fractions. The files are those of the collection
-"Transportation Networks for Research": `NAME_net.tntp`, `NAME_trips.tntp` beside it, and `NAME_flow.tntp` (From, To,
-Volume, Cost) where link flows are published. What a unit of toll and of length costs stands in the network file or,
-mostly, nowhere: then it is what explains the published costs at the published volumes.
+Nothing is private here, no noise is added, and trips keep their fractions. The files are those of
+the collection "Transportation Networks for Research": `NAME_net.tntp`, `NAME_trips.tntp` beside it,
+and `NAME_flow.tntp` (From, To, Volume, Cost) where link flows are published. What a unit of toll
+and of length costs stands in the network file or, mostly, nowhere: then it is what explains the
+published costs at the published volumes.
 """
 
 from __future__ import annotations
@@ -37,8 +39,9 @@ _NETWORK = re.compile(r"(.+)[_-]net\.(tntp|txt)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Row:
-    """A network: loaded, or refused and why. The differences are those of link flows to the published ones, of any link
-    relative to the largest flow, and of all links relative to the sum of flows; None where none are published."""
+    """A network: loaded, or refused and why. The differences are those of link flows to the
+    published ones, of any link relative to the largest flow, and of all links relative to the sum
+    of flows; None where none are published."""
 
     network: str
     status: str
@@ -62,7 +65,8 @@ def road_networks(folder: Path, threads: int = 1) -> Iterator[Row]:
     """A row of each network in the folder and those in it, by path; assigned by so many threads."""
     one = Network(2, 2, 0, np.array([0, 1]), np.array([1, 0]), np.ones(2), np.ones(2))
     start = Latency(np.ones(2), np.ones(2), np.zeros(2))
-    # Kernels are loaded before anything is measured: a gap that is never reached takes one step of them all.
+    # Kernels are loaded before anything is measured: a gap that is never reached takes one step of
+    # them all.
     assign(one, start, np.ones((2, 2)), "user_equilibrium", gap=-1.0, max_iterations=1)
     for path in sorted(folder.rglob("*")):
         if (name := _NETWORK.fullmatch(path.name)) and path.is_file():
@@ -92,7 +96,8 @@ def _solved(
     """What is to be said of it, the gap and the two differences."""
     if "asym" in f"{path.parent.name} {name}".lower():
         raise InvalidInput(
-            "its costs are asymmetric (a link's depends on other links' flows), which is not modelled"
+            "its costs are asymmetric (a link's depends on other links' flows), which is not "
+            "modelled"
         )
     file = read_network(_text(path))
     beside = _beside(path, name, "trips")
@@ -108,7 +113,10 @@ def _solved(
     if flows is not None and file.toll_factor is None and file.distance_factor is None:
         weights = _weights(file, flows[1] - latency.times(network, flows[0]))
         if weights is None:
-            said = "the published costs are not those of the network file by any weights of toll and length"
+            said = (
+                "the published costs are not those of the network file by any weights of toll "
+                "and length"
+            )
     fixed_cost = np.array(file.fixed_costs(*(weights or (None, None))))
     demand = np.zeros((file.zones, file.zones))
     for row in trips.rows:
@@ -171,8 +179,9 @@ def _arrays(file: NetworkFile) -> tuple[Network, Latency]:
 
 
 def _weights(file: NetworkFile, rest: Floats) -> tuple[float, float] | None:
-    """The weights of toll and length, least squares, that leave nothing of the costs that times do not explain; else
-    None. Rounded, as those who publish choose round figures, where that explains as much."""
+    """The weights of toll and length, least squares, that leave nothing of the costs that times do
+    not explain; else None. Rounded, as those who publish choose round figures, where that explains
+    as much."""
     columns = np.array([(row.toll, row.length) for row in file.links], dtype=np.float64)
     sizes = np.maximum(np.abs(columns).max(axis=0, initial=0.0), np.finfo(float).tiny)
     found = np.linalg.lstsq(columns / sizes, rest, rcond=None)[0] / sizes
@@ -206,7 +215,8 @@ def _published(text: str, file: NetworkFile) -> tuple[tuple[Floats, Floats] | No
 
 
 def _beside(path: Path, name: str, what: str) -> Path | None:
-    """The file of this network of another kind, whatever its letters' case; or the folder's only one of that kind."""
+    """The file of this network of another kind, whatever its letters' case; or the folder's only
+    one of that kind."""
     files = [
         one for one in sorted(path.parent.iterdir()) if one.suffix.lower() in (".tntp", ".txt")
     ]

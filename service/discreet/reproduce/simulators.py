@@ -1,8 +1,10 @@
-"""Simulators of patients and cars: trajectories that are EXAMPLES of data for off-policy evaluation, nobody's own.
+"""Simulators of patients and cars: trajectories that are EXAMPLES of data for off-policy
+evaluation, nobody's own.
 
     chain(m, rng), chain_moments(), mountain_car(m, rng), hiv_treatment(m, rng)
 
-Each returns `Rows`, the columns of an `off_policy_evaluation` dataset. All randomness comes from the generator given.
+Each returns `Rows`, the columns of an `off_policy_evaluation` dataset. All randomness comes from
+the generator given.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ Ints = NDArray[np.int64]
 class Rows:
     """One row a transition, in order of trajectory and step.
 
-    `state` and `next_state` are (N,) integers or (N, k) coordinates. `behaviour` and `target` are the probabilities of
-    the action under the policy that was followed and the one to evaluate; None both where they are the same.
+    `state` and `next_state` are (N,) integers or (N, k) coordinates. `behaviour` and `target` are
+    the probabilities of the action under the policy that was followed and the one to evaluate; None
+    both where they are the same.
     """
 
     trajectory: NDArray[np.int32]
@@ -37,7 +40,7 @@ class Rows:
     target: Floats | None = None
 
 
-# The chain ----------------------------------------------------------------------------------------------------------
+# The chain ----------------------------------------------------------------------------------------
 
 CHAIN_STATES = 40
 CHAIN_DISCOUNT = 0.99
@@ -46,8 +49,8 @@ CHAIN_DISCOUNT = 0.99
 def chain(m: int, rng: np.random.Generator, states: int = CHAIN_STATES) -> Rows:
     """The chain of Xie, Thomas & Miklau (2019), section 7: stages of recovery, on-policy.
 
-    Starts in a uniformly random state; stays or advances with probability 1/2 each; to leave the last state is to be
-    absorbed, with reward 1, and ends the episode. All other rewards are 0.
+    Starts in a uniformly random state; stays or advances with probability 1/2 each; to leave the
+    last state is to be absorbed, with reward 1, and ends the episode. All other rewards are 0.
     """
     first = rng.integers(0, states, m).astype(np.int32)
     left = states - first  # states to pass, each for a geometric number of steps
@@ -72,7 +75,8 @@ def chain(m: int, rng: np.random.Generator, states: int = CHAIN_STATES) -> Rows:
 
 
 def chain_topology(states: int = CHAIN_STATES) -> Ints:
-    """The cells that the chain can use, (2 states, 2): to stay, or to advance; `states` is the end of the episode."""
+    """The cells that the chain can use, (2 states, 2): to stay, or to advance; `states` is the end
+    of the episode."""
     each = np.arange(states)
     return np.stack([np.repeat(each, 2), np.stack([each, each + 1], axis=1).ravel()], axis=1)
 
@@ -89,10 +93,11 @@ def chain_moments(
 ) -> tuple[Floats, Floats, Floats]:
     """The population's A, b and C of tabular features, each trajectory divided by its length tau.
 
-    From k states before absorption tau = G_1 + … + G_k, independent geometric variables (p = 1/2) that are
-    exchangeable: a state that is passed takes the share 1/k of the time in the mean. It is left once: E[1/tau] =
-    int_0^1 E[z^(tau-1)] dz = int_0^1 z^(k-1) / (2 - z)^k dz = u_k. With v = z/(2-z), dz = 2/(1+v)² dv, z = 2v/(1+v):
-    u_k = int_0^1 v^(k-1)/(1+v) dv, so u_1 = ln 2 and u_{k+1} = 1/k - u_k.
+    From k states before absorption tau = G_1 + … + G_k, independent geometric variables (p = 1/2)
+    that are exchangeable: a state that is passed takes the share 1/k of the time in the mean. It is
+    left once: E[1/tau] = int_0^1 E[z^(tau-1)] dz = int_0^1 z^(k-1) / (2 - z)^k dz = u_k. With v =
+    z/(2-z), dz = 2/(1+v)² dv, z = 2v/(1+v): u_k = int_0^1 v^(k-1)/(1+v) dv, so u_1 = ln 2 and
+    u_{k+1} = 1/k - u_k.
     """
     # An error of u only alternates in sign along the recurrence: it stays at rounding.
     u = np.empty(states + 1)
@@ -108,7 +113,7 @@ def chain_moments(
     return A, b, np.diag(time)
 
 
-# Mountain Car -------------------------------------------------------------------------------------------------------
+# Mountain Car -------------------------------------------------------------------------------------
 
 CAR_DISCOUNT = 0.99
 CAR_HORIZON = 200
@@ -125,11 +130,13 @@ def mountain_car(
     followed: float = 0.5,
     evaluated: float = 0.9,
 ) -> Rows:
-    """Mountain Car (Sutton & Barto 1998) with gymnasium's figures: position and velocity, reward -1 a step.
+    """Mountain Car (Sutton & Barto 1998) with gymnasium's figures: position and velocity, reward -1
+    a step.
 
-    The policies push where the car is going already (right when it stands) with probability `followed` or `evaluated`,
-    and take one of the three actions uniformly else: every action has a positive probability under both. Episodes end
-    at the goal, and are cut, not terminal, at `horizon`.
+    The policies push where the car is going already (right when it stands) with probability
+    `followed` or `evaluated`, and take one of the three actions uniformly else: every action has a
+    positive probability under both. Episodes end at the goal, and are cut, not terminal, at
+    `horizon`.
     """
     position, velocity = rng.uniform(-0.6, -0.4, m), np.zeros(m)
     number = np.arange(m, dtype=np.int32)
@@ -170,14 +177,15 @@ def _in_order(columns: list[tuple[NDArray[Any], ...]]) -> Rows:
     return Rows(*(column[order] for column in whole))
 
 
-# HIV treatment ------------------------------------------------------------------------------------------------------
+# HIV treatment ------------------------------------------------------------------------------------
 
 HIV_DISCOUNT = 0.98
 HIV_DAYS = 5.0
 """Days between decisions."""
 
 HIV_STEADY_STATE = (163572.752, 4.99542353, 11944.9431, 45.5990142, 63918.5958, 23.5439779)
-"""Untreated: T1, T2 (healthy cells, per ml), T1*, T2* (infected), V (free virus), E (immune effectors)."""
+"""Untreated: T1, T2 (healthy cells, per ml), T1*, T2* (infected), V (free virus), E (immune
+effectors)."""
 
 HIV_LOW, HIV_HIGH = (4.0, -1.5, -2.0, -2.0, -1.5, 0.5), (6.5, 4.0, 6.0, 3.5, 7.0, 4.0)
 """The public box of the states, decimal logarithms."""
@@ -188,7 +196,8 @@ DRUGS = np.array([[0.0, 0.0], [0.7, 0.0], [0.0, 0.3], [0.7, 0.3]])
 
 @numba.njit(cache=True, nogil=True)
 def hiv_rates(x: Floats, transcriptase: float, protease: float, rates: Floats) -> None:
-    """dx/dt in 1/day at x = (T1, T2, T1*, T2*, V, E) (Adams, Banks, Kwon & Tran 2004, eq. 2.1 and Table 1)."""
+    """dx/dt in 1/day at x = (T1, T2, T1*, T2*, V, E) (Adams, Banks, Kwon & Tran 2004, eq. 2.1 and
+    Table 1)."""
     t1, t2, i1, i2, virus, effectors = x
     infected = i1 + i2
     new1 = (1 - transcriptase) * 8e-7 * virus * t1
@@ -204,7 +213,8 @@ def hiv_rates(x: Floats, transcriptase: float, protease: float, rates: Floats) -
 
 @numba.njit(cache=True, nogil=True)
 def hiv_advance(x: Floats, transcriptase: float, protease: float, days: float) -> None:
-    """Move x by `days` in place, by the classical Runge–Kutta method in steps that the fastest decay rate bounds."""
+    """Move x by `days` in place, by the classical Runge–Kutta method in steps that the fastest
+    decay rate bounds."""
     k1, k2, k3, k4 = np.empty(6), np.empty(6), np.empty(6), np.empty(6)
     left = days
     while left > 0.0:
@@ -227,13 +237,15 @@ def hiv_treatment(
     followed: float = 0.4,
     evaluated: float = 0.8,
 ) -> Rows:
-    """HIV treatment (Ernst, Stan, Goncalves & Wehenkel 2006): every five days none, one or both of two drugs.
+    """HIV treatment (Ernst, Stan, Goncalves & Wehenkel 2006): every five days none, one or both of
+    two drugs.
 
-    States are the decimal logarithms of the six concentrations. Patients start near the untreated steady state, each
-    concentration times a log-normal factor (deviation 10 %). The policies give both drugs while there are more than
-    1000 copies of the virus per ml, none below, with probability `followed` or `evaluated`, and one of the four actions
-    uniformly else. The reward of an interval is -0.1 V + 1000 E - 20000 (efficacies squared), V and E at its beginning,
-    in units of 1e5. Nobody leaves: no transition is terminal.
+    States are the decimal logarithms of the six concentrations. Patients start near the untreated
+    steady state, each concentration times a log-normal factor (deviation 10 %). The policies give
+    both drugs while there are more than 1000 copies of the virus per ml, none below, with
+    probability `followed` or `evaluated`, and one of the four actions uniformly else. The reward of
+    an interval is -0.1 V + 1000 E - 20000 (efficacies squared), V and E at its beginning, in units
+    of 1e5. Nobody leaves: no transition is terminal.
     """
     x = np.array(HIV_STEADY_STATE) * np.exp(0.1 * rng.standard_normal((m, 6)))
     taken, policy, chance = (

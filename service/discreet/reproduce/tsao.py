@@ -1,8 +1,10 @@
-"""Tsao, Gopalakrishnan, Yang & Pavone 2022: private routing on Sioux Falls by projected gradient steps.
+"""Tsao, Gopalakrishnan, Yang & Pavone 2022: private routing on Sioux Falls by projected gradient
+steps.
 
-The paper's Algorithm 1 as printed (its beta and C from the data, its formula for the noise, flows without an upper
-bound), the same with what it needs to be true (`solvers.unit_flow_descent`), and the counts that this service releases.
-Mornings are synthetic Poisson trips around the network's table, seed 1975, as in the paper's Section 5.1.
+The paper's Algorithm 1 as printed (its beta and C from the data, its formula for the noise, flows
+without an upper bound), the same with what it needs to be true (`solvers.unit_flow_descent`), and
+the counts that this service releases. Mornings are synthetic Poisson trips around the network's
+table, seed 1975, as in the paper's Section 5.1.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from discreet.solvers.traffic.unit_flow_projection import UnitFlows
 Floats = NDArray[np.float64]
 
 SOURCE = (
-    "Tsao, Gopalakrishnan, Yang, Pavone: Differentially private stochastic convex optimization for network routing "
+    "Tsao, Gopalakrishnan, Yang, Pavone: Differentially private stochastic convex optimization for "
+    "network routing "
     "applications (2022)."
 )
 TABLE_1 = {
@@ -53,7 +56,8 @@ OPTIMUM_STEPS = 1500
 
 @dataclass(frozen=True)
 class Setting:
-    """Mornings on the network: trips float64[N, pairs], the mean demand, and what is public of them."""
+    """Mornings on the network: trips float64[N, pairs], the mean demand, and what is public of
+    them."""
 
     flows: UnitFlows
     unbounded: UnitFlows
@@ -69,7 +73,8 @@ class Setting:
         factor: float = 1.0,
         demand: float = 1.0,
     ) -> Setting:
-        """`factor`: of travel time at capacity over free flow, minus 1; `demand`: of the table's trips."""
+        """`factor`: of travel time at capacity over free flow, minus 1; `demand`: of the table's
+        trips."""
         network, _ = sioux_falls()
         latency = Latency(factor, 1.0)
         flows = UnitFlows.of_pairs(network)
@@ -85,7 +90,8 @@ class Setting:
         return np.asarray(self.trips.mean(axis=0))
 
     def travel_time(self, x: Floats) -> float:
-        """F without its regularization, at the mean demand: flow that goes round in circles counts, as in the paper."""
+        """F without its regularization, at the mean demand: flow that goes round in circles counts,
+        as in the paper."""
         y = self.mean @ x
         return float(np.sum(y * (self.terms.slope * y + self.terms.constant)))
 
@@ -98,12 +104,13 @@ class Setting:
 
     @property
     def beta(self) -> float:
-        """The paper's smoothness: the largest eigenvalue of B'QB of the mean demand, made from the data."""
+        """The paper's smoothness: the largest eigenvalue of B'QB of the mean demand, made from the
+        data."""
         return float(self.terms.slope.max() * np.sum(self.mean**2))
 
     def printed_run(self, seed: int = 0) -> tuple[Floats, list[float]]:
-        """x_N by line 6 with the sign that descends and the paper's steps, from a random routing; and the travel time
-        after each step."""
+        """x_N by line 6 with the sign that descends and the paper's steps, from a random routing;
+        and the travel time after each step."""
         steps = np.minimum(
             1 / (self.terms.regularization * np.arange(1, len(self.trips) + 1)), 1 / self.beta
         )
@@ -115,7 +122,8 @@ class Setting:
         return x, course
 
     def regularized_optimum(self, alpha: float) -> Floats:
-        """The least of F of the mean demand with alpha/2 |x|², by accelerated projected gradient (Nesterov 2004)."""
+        """The least of F of the mean demand with alpha/2 |x|², by accelerated projected gradient
+        (Nesterov 2004)."""
         smooth = 2 * self.beta + alpha
         root = math.sqrt(alpha / smooth)
         momentum = (1 - root) / (1 + root)
@@ -248,8 +256,9 @@ def noise_costs(
 ) -> dict[tuple[float, float], dict[str, float]]:
     """Per cent of extra travel time by (epsilon, delta), medians over seeds.
 
-    "by its formula": the paper's x_alg against x_N, unbounded flows with their circles. "honest": the served gradient
-    method, whole policy against the optimum. "ours": the served counts against the optimum.
+    "by its formula": the paper's x_alg against x_N, unbounded flows with their circles. "honest":
+    the served gradient method, whole policy against the optimum. "ours": the served counts against
+    the optimum.
     """
     found = {}
     before = setting.travel_time(x)
@@ -268,7 +277,8 @@ def noise_costs(
 
 
 def served(setting: Setting, method: str, epsilon: float, delta: float, best: float) -> float:
-    """How far above the optimum the policy of a job is at the true mean demand; median over seeds."""
+    """How far above the optimum the policy of a job is at the true mean demand; median over
+    seeds."""
     network, _ = sioux_falls()
     links = [
         Link(

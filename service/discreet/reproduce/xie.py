@@ -1,11 +1,14 @@
-"""The simulated study of Xie, Thomas & Miklau (2019), section 7, through the service's own code, on SYNTHETIC data.
+"""The simulated study of Xie, Thomas & Miklau (2019), section 7, through the service's own code, on
+SYNTHETIC data.
 
-Every private answer here is what a job would release: plan, release and finish of the problem kind on its canonical
-content, delta 1e-5. What each answer misses is the mean squared projected Bellman error (MSPBE) of the POPULATION,
-known exactly for the chain and from an independent sample elsewhere; a release never shows it.
+Every private answer here is what a job would release: plan, release and finish of the problem kind
+on its canonical content, delta 1e-5. What each answer misses is the mean squared projected Bellman
+error (MSPBE) of the POPULATION, known exactly for the chain and from an independent sample
+elsewhere; a release never shows it.
 
-"GPOPE as printed" has the noise of the paper's Lemma 1 and is NOT private at the epsilon that it claims; LSTD and
-WIS-LSTD are not private at all. They are what the private answers are held against.
+"GPOPE as printed" has the noise of the paper's Lemma 1 and is NOT private at the epsilon that it
+claims; LSTD and WIS-LSTD are not private at all. They are what the private answers are held
+against.
 """
 
 from __future__ import annotations
@@ -45,7 +48,8 @@ from discreet.solvers.evaluation import least_squares_temporal_difference as lst
 from discreet.solvers.evaluation.value_features import Fourier, Tabular
 
 DATA_SEED, REFERENCE_SEED = 11, 12
-"""Of the data of every size, and of the sample that stands for the population. Releases have the seeds 0, 1, …"""
+"""Of the data of every size, and of the sample that stands for the population. Releases have the
+seeds 0, 1, …"""
 SIZES, FULL_SIZES = (10_000, 30_000, 100_000), (10_000, 30_000, 100_000, 300_000, 500_000)
 STEP_FACTORS, FULL_STEP_FACTORS = (0.1, 1.0, 10.0), (0.1, 0.3, 1.0, 3.0, 10.0)
 STEPS_AT = 100_000
@@ -58,7 +62,7 @@ LSL_PENALTIES = (1e2, 1e4, 1e6, 1e8)
 """Of DP-LSL; the best is shown, though none could be chosen so in private."""
 
 
-# The paper's Figure 1: the chain ------------------------------------------------------------------------------------
+# The paper's Figure 1: the chain ------------------------------------------------------------------
 
 
 def chain_setting(m: int, known: bool = True) -> Setting:
@@ -85,7 +89,8 @@ CHAIN_METHODS = (
 
 
 def chain_row(m: int, slow: int = 3, fast: int = 9) -> dict[str, Any]:
-    """Median MSPBE of each of CHAIN_METHODS: over `slow` releases of minibatch, 20 of moments, `fast` of others."""
+    """Median MSPBE of each of CHAIN_METHODS: over `slow` releases of minibatch, 20 of moments,
+    `fast` of others."""
     setting = chain_setting(m)
     unknown = Setting(
         setting.public.model_copy(update={"topology": None, "rewards": None}),
@@ -146,7 +151,7 @@ def step_sizes(
     return rows
 
 
-# Its Figures 2 to 4: Mountain Car and HIV treatment -----------------------------------------------------------------
+# Its Figures 2 to 4: Mountain Car and HIV treatment -----------------------------------------------
 
 
 def fourier_setting(
@@ -195,7 +200,8 @@ def _followed(rows: Rows) -> Rows:
 
 
 def hiv_setting(m: int) -> Setting:
-    """Fourier features of order 1: 64 of them. Rewards are clipped to ±3, which one in a thousand exceeds."""
+    """Fourier features of order 1: 64 of them. Rewards are clipped to ±3, which one in a thousand
+    exceeds."""
     rows, reference = (
         hiv_treatment(size, np.random.default_rng(seed))
         for size, seed in ((m, DATA_SEED), (REFERENCE, REFERENCE_SEED))
@@ -210,10 +216,11 @@ def hiv_setting(m: int) -> Setting:
 
 
 def dense_rows(name: str, setting: Setting, releases: int = 3) -> list[dict[str, Any]]:
-    """One row an epsilon: median MSPBE relative to that of predicting 0 everywhere, which needs no data.
+    """One row an epsilon: median MSPBE relative to that of predicting 0 everywhere, which needs no
+    data.
 
-    "best constant" is the constant that is best for the population; nobody knows it without data. `moments` is left out
-    where its noise would be on thousands of sums.
+    "best constant" is the constant that is best for the population; nobody knows it without data.
+    `moments` is left out where its noise would be on thousands of sums.
     """
     features = setting.job().features
     assert isinstance(features, FourierFeatures)
@@ -259,11 +266,12 @@ def dense_rows(name: str, setting: Setting, releases: int = 3) -> list[dict[str,
     return rows
 
 
-# All of it ----------------------------------------------------------------------------------------------------------
+# All of it ----------------------------------------------------------------------------------------
 
 
 def study(full: bool = False) -> dict[str, list[dict[str, Any]]]:
-    """All tables. "chain": MSPBE against m. "steps": against the step size. "dense": Mountain Car and HIV."""
+    """All tables. "chain": MSPBE against m. "steps": against the step size. "dense": Mountain Car
+    and HIV."""
     dense = [
         row
         for name, setting in (
@@ -282,7 +290,8 @@ def study(full: bool = False) -> dict[str, list[dict[str, Any]]]:
 
 
 def plots(found: dict[str, list[dict[str, Any]]], folder: Path) -> list[Path]:
-    """The tables as pictures off-policy-*.png; the files written. DP-LSW and DP-LSL are off every scale.
+    """The tables as pictures off-policy-*.png; the files written. DP-LSW and DP-LSL are off every
+    scale.
 
     Of Mountain Car and HIV only where there are several sizes, as with --full.
     """
@@ -353,7 +362,8 @@ def plots(found: dict[str, list[dict[str, Any]]], folder: Path) -> list[Path]:
 
 
 def report(full: bool = False) -> Report:
-    """Figures 1 to 4: the chain, step sizes, Mountain Car and HIV; and the price of the paper's noise."""
+    """Figures 1 to 4: the chain, step sizes, Mountain Car and HIV; and the price of the paper's
+    noise."""
     found = study(full)
     auto, unknown, batch, honest, printed, ones, lsl, lsw, exact = CHAIN_METHODS
     lines = []
@@ -365,14 +375,16 @@ def report(full: bool = False) -> Report:
                 None,
                 row[honest],
                 row[auto],
-                f"by Lemma 1 {row[printed]:.1e}; predicting 1 {row[ones]:.1e}; minibatch {row[batch]:.1e}",
+                f"by Lemma 1 {row[printed]:.1e}; predicting 1 {row[ones]:.1e}; minibatch "
+                f"{row[batch]:.1e}",
             ),
             Line(
                 f"Figure 1(c): MSPBE of output perturbation, m = {m:,}",
                 None,
                 min(row[lsl], row[lsw]),
                 row[auto],
-                f"LSTD, not private, {row[exact]:.1e}; moments with nothing public {row[unknown]:.1e}",
+                f"LSTD, not private, {row[exact]:.1e}; moments with nothing public "
+                f"{row[unknown]:.1e}",
             ),
         ]
     m = STEPS_AT
@@ -429,7 +441,8 @@ def report(full: bool = False) -> Report:
             ),
             (
                 "Lemma 1",
-                "it takes the distance of add/remove for replace-one and drops higher orders: the claim is false",
+                "it takes the distance of add/remove for replace-one and drops higher orders: the "
+                "claim is false",
             ),
             (
                 "Q-learning policies of Figures 3 and 4",

@@ -1,4 +1,5 @@
-"""A dataset of the study of Xie, Thomas & Miklau (2019) as the service registers it, with its population's moments."""
+"""A dataset of the study of Xie, Thomas & Miklau (2019) as the service registers it, with its
+population's moments."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ class Setting:
         return found
 
     def errors_as_printed(self, releases: int, epsilon: float = EPSILON, **fields: Any) -> Floats:
-        """float64[releases]: GPOPE with the sigma of Lemma 1. NOT private: its true epsilon is 9.8 at epsilon .1."""
+        """float64[releases]: GPOPE with the sigma of Lemma 1. NOT private: its true epsilon is 9.8
+        at epsilon .1."""
         plan = self.job(method="gradient", **fields).plan(
             self.public, Privacy(epsilon=epsilon, delta=DELTA).budget
         )
@@ -82,7 +84,8 @@ class Setting:
 
 
 def registered(rows: Rows, public: dict[str, Any]) -> tuple[OffPolicyPublic, Content]:
-    """Rows as a dataset of a public number of trajectories: the one form that every method takes."""
+    """Rows as a dataset of a public number of trajectories: the one form that every method
+    takes."""
     columns: dict[str, Any] = {
         name: getattr(rows, name)
         for name in ("trajectory", "step", "reward", "terminal", "behaviour", "target")

@@ -1,1 +1,2 @@
-"""gRPC: the federation service, its interceptors, the coordinators of sessions, health and reflection."""
+"""gRPC: the federation service, its interceptors, the coordinators of sessions, health and
+reflection."""

@@ -4,9 +4,9 @@
     an agent       a guest's seat, messages of FIRST_BYTES, while the owner has not signed
     on a roster    a seat that was kept for it; a round's answer as heavy as the plan says
 
-Nothing here looks at an IP address: a hundred honest agents may share one (NAT), and a hundred strangers
-need not. What is compared are connections: one that holds many silent streams makes room before one that
-holds a single stream.
+Nothing here looks at an IP address: a hundred honest agents may share one (NAT), and a hundred
+strangers need not. What is compared are connections: one that holds many silent streams makes room
+before one that holds a single stream.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from prometheus_client import Gauge
 from discreet.errors import DiscreetError, PayloadTooLarge, Unavailable
 
 FIRST_BYTES = 8 << 10
-"""Longest message of a stream whose agent is not on a roster: an Enroll, a Hello; also of health and reflection."""
+"""Longest message of a stream whose agent is not on a roster: an Enroll, a Hello; also of health
+and reflection."""
 FIRST_SECONDS = 5.0
 """How long a stream may be silent before its first message."""
 YIELD_SECONDS = 0.5
-"""A stream that was silent for so long makes room where all places are taken. Who means to say Hello has said
-it by then from most places on Earth; who has not comes again."""
+"""A stream that was silent for so long makes room where all places are taken. Who means to say
+Hello has said it by then from most places on Earth; who has not comes again."""
 
 _waiting = Gauge("discreet_rpc_waiting", "Calls whose first message has not come or is looked at")
 _seats = Gauge("discreet_rpc_streams", "Agents' streams that are open, after their Hello")
@@ -59,10 +60,10 @@ class Visitor:
 class WaitingRoom:
     """Places for calls of which nothing is known yet.
 
-    What they can hold at most is `places` messages of the size that gRPC lets in; longer ones it refuses by their
-    first bytes. When all places are taken, the connection with the most silent calls loses its oldest to a newcomer of
-    a connection with fewer; among equals the oldest goes once it was silent for YIELD_SECONDS. Else the newcomer is
-    told to come again.
+    What they can hold at most is `places` messages of the size that gRPC lets in; longer ones it
+    refuses by their first bytes. When all places are taken, the connection with the most silent
+    calls loses its oldest to a newcomer of a connection with fewer; among equals the oldest goes
+    once it was silent for YIELD_SECONDS. Else the newcomer is told to come again.
     """
 
     def __init__(self, places: int) -> None:
@@ -73,8 +74,8 @@ class WaitingRoom:
 
     @asynccontextmanager
     async def visit(self, connection: str) -> AsyncIterator[Visitor]:
-        """A place until the block ends. Unavailable when there is none (`too_many_streams`), when another needs it
-        more, or when no message comes in time (`first_message_late`)."""
+        """A place until the block ends. Unavailable when there is none (`too_many_streams`), when
+        another needs it more, or when no message comes in time (`first_message_late`)."""
         if len(self._there) >= self._places:
             self._make_room(connection)
         visitor: Visitor | None = None
@@ -119,10 +120,12 @@ class WaitingRoom:
 
 
 class Messages:
-    """A stream's messages as bytes, none longer than `most` is at that moment, and not too many in a second.
+    """A stream's messages as bytes, none longer than `most` is at that moment, and not too many in
+    a second.
 
-    They are read by `context.read`: gRPC's iterator over a call's messages keeps the last one until a collector comes.
-    A message that is too long is let go before the refusal is raised: a traceback that keeps a frame keeps no message.
+    They are read by `context.read`: gRPC's iterator over a call's messages keeps the last one until
+    a collector comes. A message that is too long is let go before the refusal is raised: a
+    traceback that keeps a frame keeps no message.
     """
 
     def __init__(self, context: Any, visitor: Visitor, room: WaitingRoom, rate: float) -> None:
@@ -161,8 +164,9 @@ class Messages:
 
 
 class Seats:
-    """The streams of known agents, `most` in all. Members of a signed roster have theirs kept from the moment that this
-    process runs their session, whether they are connected or not; who waits for a signature sits on what is left."""
+    """The streams of known agents, `most` in all. Members of a signed roster have theirs kept from
+    the moment that this process runs their session, whether they are connected or not; who waits
+    for a signature sits on what is left."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -174,8 +178,9 @@ class Seats:
         return sum(self._rosters.values())
 
     def reserve(self, job_id: str, members: int) -> None:
-        """Keep seats for a roster, to be given back by `free`; guests make room, the last to come first. Unavailable
-        when other rosters leave too few; one that is larger than the whole process has it for itself."""
+        """Keep seats for a roster, to be given back by `free`; guests make room, the last to come
+        first. Unavailable when other rosters leave too few; one that is larger than the whole
+        process has it for itself."""
         others = self.reserved - self._rosters.get(job_id, 0)
         if others and others + members > self._most:
             raise too_many()

@@ -27,7 +27,8 @@ ENVELOPE_BYTES = 1 << 10
 
 
 class Attendance:
-    """Streams of agents, and the answers to the round that is open. `changed` is set whenever a waiter should look."""
+    """Streams of agents, and the answers to the round that is open. `changed` is set whenever a
+    waiter should look."""
 
     def __init__(self, services: Services, held: SessionLease, seating: Seats) -> None:
         self.held = held
@@ -107,7 +108,8 @@ class Attendance:
             seat.close(self._dismissed)
 
     async def attend(self, stream: Checked, hello: Received, context: Any) -> None:
-        """Serve one agent's stream until it ends, the session ends, or a newer stream of the same agent replaces it."""
+        """Serve one agent's stream until it ends, the session ends, or a newer stream of the same
+        agent replaces it."""
         if self._dismissed is not None:
             raise self._dismissed
         seat = Seat(hello.fingerprint, stream.messages)

@@ -1,13 +1,15 @@
-"""One federated session in one rpc process: who is connected, rounds and their deadlines, the session's child.
+"""One federated session in one rpc process: who is connected, rounds and their deadlines, the
+session's child.
 
     waiting for the roster → waiting for the agents → rounds → result        `held.state` and `held.round` say where
 
-Everything that must outlive this process is in the database before an agent can see what follows from it: another
-process takes the lease, gets a new fencing token, and goes on with the round that was open. The agents connect again
-and send the answers that lie on their disks.
+Everything that must outlive this process is in the database before an agent can see what follows
+from it: another process takes the lease, gets a new fencing token, and goes on with the round that
+was open. The agents connect again and send the answers that lie on their disks.
 
-An agent that is slow, silent, contradicts itself or sends what cannot be used counts as missing in that round. Under
-`finish` the others go on with a quorum; under `abort` the job ends with a fixed code.
+An agent that is slow, silent, contradicts itself or sends what cannot be used counts as missing in
+that round. Under `finish` the others go on with a quorum; under `abort` the job ends with a fixed
+code.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ PROGRESS_SECONDS = 0.25
 FAREWELL_SECONDS = 5.0
 
 ASSUMPTIONS = (
-    "every agent on the roster saw the broadcast of every round; who answered a round and when is seen by the operator",
+    "every agent on the roster saw the broadcast of every round; who answered a round and when is "
+    "seen by the operator",
     ROUNDS_ARE_SEEN,
 )
 
@@ -95,14 +98,15 @@ class Coordinator:
         return self._agents.held
 
     async def attend(self, stream: Checked, hello: Received, context: Any) -> None:
-        """Serve one agent's stream until it ends, the session ends, or a newer stream of the same agent replaces it."""
+        """Serve one agent's stream until it ends, the session ends, or a newer stream of the same
+        agent replaces it."""
         await self._agents.attend(stream, hello, context)
 
     def dismiss(self) -> None:
         """Agents shall come back, to whoever runs the session then."""
         self._agents.dismiss()
 
-    # -- the session's way --------------------------------------------------------------------------------------------
+    # -- the session's way -------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Until the session ends, is another process's, or this one is told to stop (cancelled)."""
@@ -195,7 +199,8 @@ class Coordinator:
         await self._read_again()
 
     async def _gather(self) -> None:
-        """Wait until all agents of the roster have accepted; at the end of the time to join, until enough have."""
+        """Wait until all agents of the roster have accepted; at the end of the time to join, until
+        enough have."""
         names = set(self.held.accounts)
         left = await rounds.seconds_to_join(self._services, self.held)
         end = time.monotonic() + left
@@ -219,7 +224,8 @@ class Coordinator:
             if self._aborts and self._agents.declined & names:
                 raise Ending("failed", "agent_declined")
             answered = self._agents.messages.keys()
-            # Who missed the last round and has not come back is not waited for, while the others are enough.
+            # Who missed the last round and has not come back is not waited for, while the others
+            # are enough.
             if names <= answered or (
                 not self._aborts
                 and len(answered) >= self.held.terms.least
@@ -310,7 +316,7 @@ class Coordinator:
         while self._agents.anybody and time.monotonic() < end:
             await self._agents.wait(end - time.monotonic())
 
-    # -- small things -------------------------------------------------------------------------------------------------
+    # -- small things ------------------------------------------------------------------------------
 
     @property
     def _aborts(self) -> bool:
@@ -366,7 +372,8 @@ class Coordinator:
             self._agents.held = held
 
     def _lease(self) -> contextlib.AbstractAsyncContextManager[None]:
-        """Keep the lease; the body is interrupted when it is lost, somebody cancels the job, or wants the session."""
+        """Keep the lease; the body is interrupted when it is lost, somebody cancels the job, or
+        wants the session."""
 
         async def renew() -> Exception | None:
             async with self._leasing:

@@ -1,11 +1,12 @@
-"""What stands before the federation service, outermost first: tracing and errors, limits, signatures.
+"""What stands before the federation service, outermost first: tracing and errors, limits,
+signatures.
 
     Tracing       one span and one log line a call; what discreet refuses becomes a gRPC status with a stable code
     Doors         the waiting room, the length of messages, messages a second (`admission`)
     Signatures    the agent's key signs every message: method, session, stream's nonce, sequence, round, time, content
 
-Behind them the service sees `Received`: a message, and the key that signed it. Whether that key may do anything is the
-service's question.
+Behind them the service sees `Received`: a message, and the key that signed it. Whether that key may
+do anything is the service's question.
 """
 
 from __future__ import annotations
@@ -88,14 +89,16 @@ class Received(NamedTuple):
 
 @dataclass(frozen=True)
 class Checked:
-    """A stream as the service sees it: checked messages, and the way to say that the agent is known."""
+    """A stream as the service sees it: checked messages, and the way to say that the agent is
+    known."""
 
     received: AsyncIterator[Received]
     messages: Messages
 
 
 class Interceptor(grpc.aio.ServerInterceptor):
-    """Wraps the behaviours of every service. Behind `Doors` all behaviours have one shape: messages in, answers out."""
+    """Wraps the behaviours of every service. Behind `Doors` all behaviours have one shape: messages
+    in, answers out."""
 
     async def intercept_service(self, continuation: Any, details: Any) -> Any:
         handler = await continuation(details)
@@ -110,7 +113,8 @@ class Interceptor(grpc.aio.ServerInterceptor):
 
 
 class Tracing(Interceptor):
-    """Spans, log lines and the one table from refusals to statuses; of health and reflection the table alone."""
+    """Spans, log lines and the one table from refusals to statuses; of health and reflection the
+    table alone."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -166,8 +170,9 @@ async def _outcome(
 ) -> tuple[Any, Refusal | None]:
     """What a call answers, or how it is refused.
 
-    The error itself does not leave this function: an exception that gRPC's abort were raised beside would stand in its
-    context, and their tracebacks would keep the call's frames, and whatever lies in them, until a collector comes.
+    The error itself does not leave this function: an exception that gRPC's abort were raised beside
+    would stand in its context, and their tracebacks would keep the call's frames, and whatever lies
+    in them, until a collector comes.
     """
     try:
         return await call, None
@@ -195,11 +200,12 @@ def status_of(error: DiscreetError) -> grpc.StatusCode:
 
 
 class Doors(Interceptor):
-    """Nothing is read of a call before it has a place in the waiting room, and nothing is parsed that is too long.
+    """Nothing is read of a call before it has a place in the waiting room, and nothing is parsed
+    that is too long.
 
-    To gRPC every method takes a stream of bytes: on the wire a call of one message is such a stream, and so it is ours
-    to say when it is read. Health and reflection go through the same room; their streams have few places of their own,
-    and end after OTHER_SECONDS.
+    To gRPC every method takes a stream of bytes: on the wire a call of one message is such a
+    stream, and so it is ours to say when it is read. Health and reflection go through the same
+    room; their streams have few places of their own, and end after OTHER_SECONDS.
     """
 
     def __init__(self, room: WaitingRoom, messages_per_second: float) -> None:
@@ -273,7 +279,8 @@ def _shaped(handler: Any, behaviour: Behaviour) -> Any:
 
 
 class Signatures(Interceptor):
-    """Nothing passes that the agent's key did not sign for this very place: this stream, this turn, now."""
+    """Nothing passes that the agent's key did not sign for this very place: this stream, this turn,
+    now."""
 
     def __init__(self, signer: Ed25519PrivateKey, skew_seconds: float) -> None:
         self._signer = signer
@@ -361,7 +368,8 @@ class Signatures(Interceptor):
         off = timestamp_ms - _now_ms()
         if abs(off) > self._skew_ms:
             raise Unauthenticated(
-                f"the agent's clock is {off / 1000:+.0f} s off; {self._skew_ms / 1000:g} s are allowed",
+                f"the agent's clock is {off / 1000:+.0f} s off; {self._skew_ms / 1000:g} s are "
+                "allowed",
                 code="clock_skew",
             )
 

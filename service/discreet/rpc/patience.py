@@ -19,8 +19,8 @@ Answer = TypeVar("Answer")
 
 
 async def stubbornly(job_id: str, what: Callable[[], Awaitable[Answer]]) -> Answer:
-    """What `what` answers, asked again while the database is away; a fencing token decides whether it still counts.
-    After half a minute the database's error."""
+    """What `what` answers, asked again while the database is away; a fencing token decides whether
+    it still counts. After half a minute the database's error."""
     for left in range(TRIES, -1, -1):
         try:
             return await what()

@@ -12,12 +12,14 @@ from discreet.rpc.admission import Messages
 from discreet_client.stubs import federation_pb2 as pb
 
 WRITE_SECONDS = 60.0
-"""An agent that takes so long to read one message has lost its stream: what it does not read lies in our memory."""
+"""An agent that takes so long to read one message has lost its stream: what it does not read lies
+in our memory."""
 
 
 @dataclass(eq=False)
 class Seat:
-    """One agent's stream. Of each kind of message only the newest waits: who reads slowly misses rounds, not memory."""
+    """One agent's stream. Of each kind of message only the newest waits: who reads slowly misses
+    rounds, not memory."""
 
     fingerprint: str
     messages: Messages
@@ -69,8 +71,8 @@ class Seat:
 async def first_to_end(*what: Coroutine[Any, Any, None]) -> None:
     """Run until one of them ends, stop the others, and end as it did.
 
-    No name is left that holds a task or its error: through the traceback this frame would hold itself, and with it
-    what its callers have read, until a collector comes.
+    No name is left that holds a task or its error: through the traceback this frame would hold
+    itself, and with it what its callers have read, until a collector comes.
     """
     tasks = [asyncio.create_task(each) for each in what]
     try:

@@ -1,7 +1,8 @@
-"""Whether gRPC answers on the port that agents use: one health check over a new connection, byte by byte.
+"""Whether gRPC answers on the port that agents use: one health check over a new connection, byte by
+byte.
 
-Not by gRPC's own client, which would share threads and failures with the server it asks, and could not ask one that
-wants a certificate from its callers.
+Not by gRPC's own client, which would share threads and failures with the server it asks, and could
+not ask one that wants a certificate from its callers.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ _SERVING = b"\x00\x00\x00\x00\x02\x08\x01"
 
 
 async def serving(host: str, port: int, *, tls: bool) -> None:
-    """Unavailable unless `grpc.health.v1.Health/Check` answers SERVING at once. The certificate is not checked: it is
-    this process's own port. A server that wants a certificate from us has answered by saying so."""
+    """Unavailable unless `grpc.health.v1.Health/Check` answers SERVING at once. The certificate is
+    not checked: it is this process's own port. A server that wants a certificate from us has
+    answered by saying so."""
     try:
         async with asyncio.timeout(SECONDS):
             await _check(host, port, _context() if tls else None)

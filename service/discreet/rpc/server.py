@@ -41,9 +41,11 @@ GRACE_SECONDS = 3.0
 RETURN_SECONDS, RETURN_BYTES = 2.0, 16 << 20
 """How often free memory is given back, and after how much that was refused."""
 MOST_PARTING = 32
-"""Agents at once that are told how their session ended: each message holds the session's last broadcast."""
+"""Agents at once that are told how their session ended: each message holds the session's last
+broadcast."""
 CONNECTION_STREAMS = 128
-"""Streams of one connection. No limit is one of addresses: many honest agents may stand behind one."""
+"""Streams of one connection. No limit is one of addresses: many honest agents may stand behind
+one."""
 
 
 class Federation(rpc.FederationServicer):
@@ -51,7 +53,8 @@ class Federation(rpc.FederationServicer):
 
     def __init__(self, services: Services, coordinators: Coordinators) -> None:
         self._services, self._coordinators = services, coordinators
-        # Strangers may make the database work, but never take all of its connections from those who are in.
+        # Strangers may make the database work, but never take all of its connections from those who
+        # are in.
         self._asking = asyncio.Semaphore(max(1, services.settings.pool_size // 2))
         self._parting: set[tuple[str, str]] = set()
 
@@ -101,7 +104,8 @@ class Federation(rpc.FederationServicer):
             await coordinator.attend(stream, hello, context)
 
     async def _part(self, hello: Received, ended: rounds.Farewell, context: Any) -> None:
-        """Tell an agent that comes late how its session ended. One that does not read keeps nobody out."""
+        """Tell an agent that comes late how its session ended. One that does not read keeps nobody
+        out."""
         agent = (hello.session, hello.fingerprint)
         if agent in self._parting or len(self._parting) >= MOST_PARTING:
             raise too_many()
@@ -122,10 +126,11 @@ class Federation(rpc.FederationServicer):
 async def serve(
     settings: Settings, host: str, port: int, monitor: socket.socket | None = None
 ) -> None:
-    """Answer until told to stop (SIGTERM, SIGINT): sessions are given back, and go on elsewhere or later.
+    """Answer until told to stop (SIGTERM, SIGINT): sessions are given back, and go on elsewhere or
+    later.
 
-    Health and metrics are answered on the listening socket `monitor`. WrongSchema when the database is of another
-    version.
+    Health and metrics are answered on the listening socket `monitor`. WrongSchema when the database
+    is of another version.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -190,23 +195,25 @@ async def serve(
 def options(settings: Settings) -> list[tuple[str, int]]:
     """gRPC's own limits, which hold before any of our code is reached."""
     return [
-        # The longest message of anybody, refused by the five bytes before it. `Doors` allows strangers far less;
-        # it cannot stop one that is under way, so this times `rpc_waiting` is what strangers can make us hold.
+        # The longest message of anybody, refused by the five bytes before it. `Doors` allows
+        # strangers far less; it cannot stop one that is under way, so this times `rpc_waiting` is
+        # what strangers can make us hold.
         ("grpc.max_receive_message_length", settings.rpc_message_bytes),
         ("grpc.max_send_message_length", 64 << 20),
         # Headers of a call: an agent sends some hundred bytes, a proxy adds a few hundred more.
         ("grpc.max_metadata_size", 4 << 10),
         ("grpc.absolute_max_metadata_size", 8 << 10),
-        # An agent has one stream, and a second while it enrols; a gateway that carries many opens more connections.
+        # An agent has one stream, and a second while it enrols; a gateway that carries many opens
+        # more connections.
         ("grpc.max_concurrent_streams", CONNECTION_STREAMS),
-        # A connection that does not finish its handshake, or carries no stream, is closed; one that does is told
-        # after an hour to begin no new streams, which spreads agents over processes that were added. Streams are
-        # never cut.
+        # A connection that does not finish its handshake, or carries no stream, is closed; one that
+        # does is told after an hour to begin no new streams, which spreads agents over processes
+        # that were added. Streams are never cut.
         ("grpc.server_handshake_timeout_ms", 10_000),
         ("grpc.max_connection_idle_ms", 60_000),
         ("grpc.max_connection_age_ms", 3_600_000),
-        # A peer that is gone without a word is noticed within 15 s. Agents ping as often; who pings more than once in
-        # 5 s without data is put off after a few strikes.
+        # A peer that is gone without a word is noticed within 15 s. Agents ping as often; who pings
+        # more than once in 5 s without data is put off after a few strikes.
         ("grpc.keepalive_time_ms", 10_000),
         ("grpc.keepalive_timeout_ms", 5_000),
         ("grpc.keepalive_permit_without_calls", 1),
@@ -216,8 +223,8 @@ def options(settings: Settings) -> list[tuple[str, int]]:
 
 
 async def _return_memory(room: WaitingRoom) -> None:
-    """After a crowd of large messages, give the system back what malloc keeps free between what lives; glibc's alone,
-    others do it by themselves."""
+    """After a crowd of large messages, give the system back what malloc keeps free between what
+    lives; glibc's alone, others do it by themselves."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     while trim is not None:
         await asyncio.sleep(RETURN_SECONDS)

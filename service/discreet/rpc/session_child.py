@@ -27,7 +27,8 @@ class StepFailed(Exception):
 
 @dataclass(frozen=True)
 class Stepped:
-    """What a step came to: the state and the broadcast of the next round, and the messages that were used."""
+    """What a step came to: the state and the broadcast of the next round, and the messages that
+    were used."""
 
     state: bytes
     broadcast: bytes
@@ -36,8 +37,9 @@ class Stepped:
 
 
 class SessionChild:
-    """A child with the session of a lease in it. `opening` is the first broadcast with its state; None where the lease
-    has a state to go on from. ChildFailed from every method when the child ends."""
+    """A child with the session of a lease in it. `opening` is the first broadcast with its state;
+    None where the lease has a state to go on from. ChildFailed from every method when the child
+    ends."""
 
     def __init__(self, conversation: Conversation, rounds: int, opening: Stepped | None) -> None:
         self._conversation = conversation
@@ -74,7 +76,8 @@ class SessionChild:
             yield cls(conversation, int(answer["rounds"]), opening)
 
     async def step(self, number: int, messages: Mapping[str, bytes], least: int) -> Stepped:
-        """The session's step on at least `least` usable messages by agent; TooFew and StepFailed otherwise."""
+        """The session's step on at least `least` usable messages by agent; TooFew and StepFailed
+        otherwise."""
         sizes = [(name, len(messages[name])) for name in sorted(messages)]
         body = b"".join(messages[name] for name, _ in sizes)
         asked = {"round": number, "messages": sizes, "least": least}
@@ -93,7 +96,8 @@ class SessionChild:
 
 
 def chained(transcript: bytes, stepped: Stepped) -> bytes:
-    """SHA-256(transcript so far ‖ agent and digest of each message that was used, sorted ‖ digest of the broadcast)."""
+    """SHA-256(transcript so far ‖ agent and digest of each message that was used, sorted ‖ digest
+    of the broadcast)."""
     used = sorted((stepped.used or {}).items())
     parts: Iterable[bytes] = (bytes.fromhex(name) + signing.digest(body) for name, body in used)
     return hashlib.sha256(transcript + b"".join(parts) + signing.digest(stepped.broadcast)).digest()

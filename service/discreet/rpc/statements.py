@@ -1,4 +1,5 @@
-"""What the operator says to agents under its signature: roster and charge at the start, and how it ended."""
+"""What the operator says to agents under its signature: roster and charge at the start, and how it
+ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Acceptance of jobs: budgets reserved, job, queue entry and first event written together, or nothing at all."""
+"""Acceptance of jobs: budgets reserved, job, queue entry and first event written together, or
+nothing at all."""
 
 from __future__ import annotations
 
@@ -21,15 +22,18 @@ from discreet.storage.tables import IdempotentRequest
 Row = dict[str, Any]
 
 CHANNEL = "discreet_jobs"
-"""Notified with a job's id at each of its events; of jobs that are accepted at about the same time, with one's."""
+"""Notified with a job's id at each of its events; of jobs that are accepted at about the same time,
+with one's."""
 
 MOST_TOGETHER = 16
-"""Most that are accepted in one transaction: an account stays locked for all of them, and a problem may be large."""
+"""Most that are accepted in one transaction: an account stays locked for all of them, and a problem
+may be large."""
 
 
 @dataclass(frozen=True)
 class Submission:
-    """What became of an order: `outcome` as `accept_jobs` in `migrations/current/04_jobs.sql` names it."""
+    """What became of an order: `outcome` as `accept_jobs` in `migrations/current/04_jobs.sql` names
+    it."""
 
     outcome: Literal[
         "accepted", "known", "reused", "in_flight", "dataset_gone", "object_gone", "refused"
@@ -98,11 +102,13 @@ _acceptances: WeakKeyDictionary[Database, _Acceptances] = WeakKeyDictionary()
 async def submit(
     database: Database, order: JobOrder, *, tenant_id: str, principal: str, accounts: Sequence[str]
 ) -> Submission:
-    """Idempotency record, reservation on all accounts and caps, job, queue entry and first event: all or nothing.
+    """Idempotency record, reservation on all accounts and caps, job, queue entry and first event:
+    all or nothing.
 
-    One statement, so one round trip and one transaction; orders of the same payers that come meanwhile go together in
-    the next. Sent again where the connection breaks, which the idempotency key makes safe. Workers and listeners are
-    told after the commit; should this process die before, workers find the job when they look by themselves.
+    One statement, so one round trip and one transaction; orders of the same payers that come
+    meanwhile go together in the next. Sent again where the connection breaks, which the idempotency
+    key makes safe. Workers and listeners are told after the commit; should this process die before,
+    workers find the job when they look by themselves.
     """
     payers = _Payers(tenant_id, principal, tuple(accounts))
     if payers.accounts:
@@ -142,7 +148,8 @@ async def _accept(
 
 
 def _order_text(order: JobOrder) -> str:
-    """An order as `accept_jobs` reads it; problem and plan, which may be large, as the text that they are."""
+    """An order as `accept_jobs` reads it; problem and plan, which may be large, as the text that
+    they are."""
     small = {
         "key": order.key,
         "digest": order.digest.hex(),

@@ -1,8 +1,8 @@
 """The audit log: who changed what.
 
-An entry is written in the transaction of its change, so neither is there without the other, and the database refuses to
-alter or delete it. It names the principal and, of a person, issuer and subject, and never holds private content or a
-secret.
+An entry is written in the transaction of its change, so neither is there without the other, and the
+database refuses to alter or delete it. It names the principal and, of a person, issuer and subject,
+and never holds private content or a secret.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ async def note(
     tenant_id: str | None = None,
     **details: Any,
 ) -> None:
-    """Add an entry: `principal` did this to that object, in their tenant or another (an operator's change)."""
+    """Add an entry: `principal` did this to that object, in their tenant or another (an operator's
+    change)."""
     await connection.execute(
         insert(AuditEntry).values(
             tenant_id=tenant_id or principal.tenant_id,
@@ -80,7 +81,8 @@ async def page(
     since: datetime | None = None,
     size: int,
 ) -> list[dict[str, Any]]:
-    """Entries of the tenant (None, in the system's scope: of all), newest first, before this number."""
+    """Entries of the tenant (None, in the system's scope: of all), newest first, before this
+    number."""
     columns = list(AuditEntry.__table__.columns)
     statement = select(*columns).order_by(AuditEntry.id.desc()).limit(size)
     if tenant_id is not None:

@@ -13,7 +13,8 @@ Row = dict[str, Any]
 
 
 async def lock_principal(connection: AsyncConnection, tenant_id: str, principal: str) -> None:
-    """Hold other requests of the principal until this transaction ends, so that the open ones can be counted."""
+    """Hold other requests of the principal until this transaction ends, so that the open ones can
+    be counted."""
     key = f"budget_requests/{tenant_id}/{principal}"
     await connection.execute(
         text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))"), {"key": key}

@@ -37,8 +37,8 @@ def sync_engine(url: str) -> Engine:
 
 
 def _connects_to(engine: Engine, url: str) -> None:
-    """Let an engine of ENGINE_URL connect to `url` as libpq reads it: of several hosts the first that answers and is
-    what `target_session_attrs` asks for."""
+    """Let an engine of ENGINE_URL connect to `url` as libpq reads it: of several hosts the first
+    that answers and is what `target_session_attrs` asks for."""
 
     def place(
         dialect: object, record: object, arguments: list[Any], options: dict[str, Any]
@@ -56,13 +56,14 @@ def user_of(url: str) -> str | None:
 
 def libpq_url(url: str) -> str:
     """The same URL for libpq and for psycopg without SQLAlchemy."""
-    # Not through SQLAlchemy's rendering, which writes a space as `+`: libpq reads that as a plus sign.
+    # Not through SQLAlchemy's rendering, which writes a space as `+`: libpq reads that as a plus
+    # sign.
     return "postgresql://" + url.partition("://")[2]
 
 
 def connection_string(url: str) -> str:
-    """What every connection of the service is made with: the URL, and CONNECT_SECONDS a host unless the URL
-    (`connect_timeout`) or PGCONNECT_TIMEOUT says how long."""
+    """What every connection of the service is made with: the URL, and CONNECT_SECONDS a host unless
+    the URL (`connect_timeout`) or PGCONNECT_TIMEOUT says how long."""
     found = libpq_url(url)
     if "connect_timeout" in conninfo.conninfo_to_dict(found) or "PGCONNECT_TIMEOUT" in os.environ:
         return found
@@ -70,7 +71,8 @@ def connection_string(url: str) -> str:
 
 
 SYSTEM = "*"
-"""The scope that sees all tenants: workers, operators, keys before they are known. Everything else names its tenant."""
+"""The scope that sees all tenants: workers, operators, keys before they are known. Everything else
+names its tenant."""
 
 IDLE_IN_TRANSACTION_SECONDS = 60
 
@@ -88,7 +90,8 @@ _TELL = text(
 _SET_TENANT: LiteralString = "SELECT set_config('discreet.tenant', %(tenant)s, true)"
 _BEGIN = sql.SQL("BEGIN; SELECT set_config('discreet.tenant', {}, true)")
 _BEGIN_SNAPSHOT = sql.SQL(
-    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT set_config('discreet.tenant', {}, true)"
+    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT set_config('discreet.tenant', {}, "
+    "true)"
 )
 
 
@@ -99,8 +102,12 @@ class DatabaseTrouble(Unavailable):
 
 
 _NOT_DONE = "what this would have changed is as it was"
-"""PostgreSQL said no, so it has rolled the transaction back. Silence says nothing: then nobody here knows."""
-_UNKNOWN = "whether a change was made is not known here: look at the object, or send the same Idempotency-Key again"
+"""PostgreSQL said no, so it has rolled the transaction back. Silence says nothing: then nobody here
+knows."""
+_UNKNOWN = (
+    "whether a change was made is not known here: look at the object, or send the same "
+    "Idempotency-Key again"
+)
 _TROUBLES = {
     "53100": ("database_full", f"the disk of the database is full; {_NOT_DONE}"),
     "25006": (
@@ -109,7 +116,8 @@ _TROUBLES = {
     ),
     "DL004": (
         "ledger_rolled_back",
-        "the database lacks ledger entries that this installation has signed: it was restored, or another took over"
+        "the database lacks ledger entries that this installation has signed: it was restored, or "
+        "another took over"
         f" without them; nothing is admitted until an operator has looked, and {_NOT_DONE}",
     ),
     **dict.fromkeys(
@@ -123,8 +131,8 @@ _STRANGE_SCHEMA = frozenset(
 
 
 def trouble(error: BaseException) -> DatabaseTrouble | None:
-    """What an error of the driver says of the database as a whole, with a stable code; None when it says nothing of it
-    (a mistake of a statement, an error of anything else)."""
+    """What an error of the driver says of the database as a whole, with a stable code; None when it
+    says nothing of it (a mistake of a statement, an error of anything else)."""
     if isinstance(error, PoolTimeout):
         busy = f"all connections of this process to the database are in use; {_UNKNOWN}"
         return DatabaseTrouble(busy, code="database_busy")
@@ -143,7 +151,8 @@ def trouble(error: BaseException) -> DatabaseTrouble | None:
 
 
 def may_be_other_schema(error: BaseException) -> bool:
-    """Whether a statement names what the database does not have, as on a schema of another version."""
+    """Whether a statement names what the database does not have, as on a schema of another
+    version."""
     cause = error.orig if isinstance(error, DBAPIError) else error
     return isinstance(cause, psycopg.Error) and cause.sqlstate in _STRANGE_SCHEMA
 
@@ -151,8 +160,9 @@ def may_be_other_schema(error: BaseException) -> bool:
 class Database:
     """A pool of connections to PostgreSQL, as the application role.
 
-    The driver is in autocommit mode, so that this unit of work says itself when a transaction begins: BEGIN and the
-    tenant go in one message, which also finds out whether the pooled connection still lives.
+    The driver is in autocommit mode, so that this unit of work says itself when a transaction
+    begins: BEGIN and the tenant go in one message, which also finds out whether the pooled
+    connection still lives.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -168,7 +178,8 @@ class Database:
             pool_timeout=30,
             isolation_level="AUTOCOMMIT",
             hide_parameters=True,  # an error's text goes to logs, and values may be private
-            # A process that was frozen inside a transaction must not hold an account's lock for ever.
+            # A process that was frozen inside a transaction must not hold an account's lock for
+            # ever.
             connect_args={
                 "options": f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_SECONDS}s"
             },
@@ -187,9 +198,11 @@ class Database:
     async def transaction(
         self, tenant: str, *, snapshot: bool = False
     ) -> AsyncIterator[AsyncConnection]:
-        """One transaction that sees the rows of `tenant`: committed at the end, rolled back on any error.
+        """One transaction that sees the rows of `tenant`: committed at the end, rolled back on any
+        error.
 
-        With `snapshot` every statement sees the same state, that of the first one, and none can write.
+        With `snapshot` every statement sees the same state, that of the first one, and none can
+        write.
         """
         begin = (_BEGIN_SNAPSHOT if snapshot else _BEGIN).format(sql.Literal(tenant))
         connection = await self._begun(begin)
@@ -202,8 +215,8 @@ class Database:
     async def ask(self, statement: Executable, values: Mapping[str, Any]) -> Sequence[RowMapping]:
         """The rows of one statement, a transaction of its own, in one round trip.
 
-        It must set its tenant itself, and running twice must be the same as once: where the connection breaks, it is
-        sent again.
+        It must set its tenant itself, and running twice must be the same as once: where the
+        connection breaks, it is sent again.
         """
         try:
             return await self._ask(statement, values)
@@ -217,15 +230,16 @@ class Database:
             return (await connection.execute(statement, values)).mappings().all()
 
     async def change(self, tenant: str, statement: LiteralString, values: Mapping[str, Any]) -> int:
-        """How many rows one statement changed that sees the rows of `tenant`: a transaction of its own, in one round
-        trip of 0.4 ms of processor time where `transaction` takes 2.
+        """How many rows one statement changed that sees the rows of `tenant`: a transaction of its
+        own, in one round trip of 0.4 ms of processor time where `transaction` takes 2.
 
-        `statement` is SQL for the driver, with `%(name)s` for values. Running it twice must be the same as once: where
-        the connection breaks, it is sent again.
+        `statement` is SQL for the driver, with `%(name)s` for values. Running it twice must be the
+        same as once: where the connection breaks, it is sent again.
         """
-        # Two commands in one message are one transaction, and the second is planned and run after the first; a common
-        # table expression that sets the tenant may be read after the rows that it should show. Only a cursor that
-        # writes the values into the text sends two commands at once.
+        # Two commands in one message are one transaction, and the second is planned and run after
+        # the first; a common table expression that sets the tenant may be read after the rows that
+        # it should show. Only a cursor that writes the values into the text sends two commands at
+        # once.
         both = f"{_SET_TENANT}; {statement}"
         for spare in range(self._pool_size, -1, -1):
             async with self.engine.connect() as connection:
@@ -250,7 +264,8 @@ class Database:
             await connection.execute(text(f"VACUUM {', '.join(tables)}"))
 
     async def _begun(self, begin: sql.Composed) -> AsyncConnection:
-        """A connection on which a transaction was begun; those that the server has left behind are passed over."""
+        """A connection on which a transaction was begun; those that the server has left behind are
+        passed over."""
         for spare in range(self._pool_size, -1, -1):
             connection = await self.engine.connect()
             try:
@@ -269,10 +284,12 @@ class Database:
         raise AssertionError("the last attempt returns or raises")
 
     def tell(self, news: Mapping[str, str]) -> None:
-        """NOTIFY by channel, soon and in a transaction of its own; of several payloads on one channel the last.
+        """NOTIFY by channel, soon and in a transaction of its own; of several payloads on one
+        channel the last.
 
-        In the transaction that has the news it would hold a lock of the whole database until the disk has the commit,
-        so that no two could be written together. What is lost with this process must be found without it.
+        In the transaction that has the news it would hold a lock of the whole database until the
+        disk has the commit, so that no two could be written together. What is lost with this
+        process must be found without it.
         """
         self._news.update(news)
         if self._teller is None or self._teller.done():

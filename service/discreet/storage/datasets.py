@@ -60,7 +60,8 @@ async def find(
 async def page(
     connection: AsyncConnection, tenant_id: str, after: tuple[Any, str] | None, size: int
 ) -> list[Row]:
-    """Datasets that are neither deleted nor past their time, newest first. Blocks stand with their source."""
+    """Datasets that are neither deleted nor past their time, newest first. Blocks stand with their
+    source."""
     statement = select(Dataset).where(
         Dataset.tenant_id == tenant_id, Dataset.source_id.is_(None), _offered()
     )
@@ -126,9 +127,11 @@ async def set_retention(
 
 
 async def erase(connection: AsyncConnection, tenant_id: str, dataset_id: str) -> bool:
-    """Delete the content and its key; the row stays as the memory of its digest. False when there is no such dataset.
+    """Delete the content and its key; the row stays as the memory of its digest. False when there
+    is no such dataset.
 
-    What jobs released of private data stays with their results. What simulations did goes: it holds their data.
+    What jobs released of private data stays with their results. What simulations did goes: it holds
+    their data.
 
     An object is left to whoever calls this, after the commit: without the key nobody can read it.
     """
@@ -147,8 +150,8 @@ async def erase(connection: AsyncConnection, tenant_id: str, dataset_id: str) ->
 
 
 async def traces(connection: AsyncConnection) -> Row:
-    """How long the database keeps what was erased: `checkpoint_seconds`, `archived` (its log goes elsewhere too),
-    `vacuumed` (whether this role may clear away dead rows of contents)."""
+    """How long the database keeps what was erased: `checkpoint_seconds`, `archived` (its log goes
+    elsewhere too), `vacuumed` (whether this role may clear away dead rows of contents)."""
     row = _one(await connection.execute(text(_TRACES)))
     assert row is not None
     return row
@@ -170,12 +173,16 @@ SELECT extract(epoch FROM current_setting('checkpoint_timeout')::interval)::inte
 async def dead_contents(connection: AsyncConnection) -> bool:
     """Whether this role may vacuum contents, and there is something to clear away."""
     found = (await traces(connection))["vacuumed"]
-    dead = "SELECT sum(n_dead_tup) > 0 FROM pg_stat_user_tables WHERE relname IN ('datasets', 'dataset_chunks')"
+    dead = (
+        "SELECT sum(n_dead_tup) > 0 FROM pg_stat_user_tables WHERE relname IN ('datasets', "
+        "'dataset_chunks')"
+    )
     return bool(found and (await connection.execute(text(dead))).scalar())
 
 
 async def expired(connection: AsyncConnection, most: int = 100) -> list[Row]:
-    """Datasets whose content shall go and that no job needs: past their time, or used by a job that succeeded."""
+    """Datasets whose content shall go and that no job needs: past their time, or used by a job that
+    succeeded."""
     of_block = (
         select(JobBlock.job_id)
         .where(JobBlock.dataset_id == Dataset.id, JobBlock.job_id == Job.id)

@@ -1,4 +1,5 @@
-"""The keyed name of a content: a plain digest would tell whoever holds a guess of the data whether it is right."""
+"""The keyed name of a content: a plain digest would tell whoever holds a guess of the data whether
+it is right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Ids with a prefix: 130 random bits in lower-case base 32, so that no id tells anything and none can be guessed."""
+"""Ids with a prefix: 130 random bits in lower-case base 32, so that no id tells anything and none
+can be guessed."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ Prefix = Literal["job", "dst", "acc", "key", "ses", "evt", "ten", "whk", "ask", 
 
 
 def id_of(prefix: str, digest: bytes) -> str:
-    """The id of a content by its SHA-256: 130 bits of it, so that nobody finds another content of the same id."""
+    """The id of a content by its SHA-256: 130 bits of it, so that nobody finds another content of
+    the same id."""
     return f"{prefix}_" + digest[:26].translate(_DIGITS).decode()
 
 

@@ -32,12 +32,14 @@ COLUMNS = (
 
 
 def principal_name(issuer: str, subject: str) -> str:
-    """What budgets, caps and the ledger call this person. An issuer has no `#`, so that no two are called the same."""
+    """What budgets, caps and the ledger call this person. An issuer has no `#`, so that no two are
+    called the same."""
     return f"{issuer}#{subject}"
 
 
 def is_a_persons_name(name: str) -> bool:
-    """Whether a name has the form of a person's: no key may be called so, or it would spend and sign as that person."""
+    """Whether a name has the form of a person's: no key may be called so, or it would spend and
+    sign as that person."""
     return name.startswith(("https://", "http://")) and "#" in name
 
 
@@ -55,7 +57,8 @@ class Known:
 
 
 async def meet(database: Database, **values: Any) -> Known:
-    """The person's row in the tenant of this name or id, made at the first time, with the newest name and role.
+    """The person's row in the tenant of this name or id, made at the first time, with the newest
+    name and role.
 
     Sent again where the connection breaks, which changes nothing more.
     """
@@ -66,7 +69,8 @@ async def meet(database: Database, **values: Any) -> Known:
 async def page(
     connection: AsyncConnection, tenant_id: str | None, subject: str | None
 ) -> list[dict[str, Any]]:
-    """People of the tenant (None, in the system's scope: of all), who came last first; of this subject, if given."""
+    """People of the tenant (None, in the system's scope: of all), who came last first; of this
+    subject, if given."""
     statement = select(*COLUMNS, Tenant.name.label("tenant")).join(
         Tenant, Tenant.id == Identity.tenant_id
     )
@@ -87,7 +91,8 @@ async def find(connection: AsyncConnection, identity_id: str, tenant_id: str | N
 
 
 async def lock(connection: AsyncConnection, issuer: str, subject: str) -> None:
-    """Nobody else meets this person for the first time, or removes them, until this transaction ends."""
+    """Nobody else meets this person for the first time, or removes them, until this transaction
+    ends."""
     await connection.execute(_LOCK, {"issuer": issuer, "subject": subject})
 
 
@@ -100,9 +105,11 @@ async def remove(
     *,
     everywhere: bool,
 ) -> str:
-    """End all that this person has in the tenant, or everywhere, for good; the id of their row in the tenant.
+    """End all that this person has in the tenant, or everywhere, for good; the id of their row in
+    the tenant.
 
-    A person who was never here gets a row that says so. The transaction must see the tenants that it concerns.
+    A person who was never here gets a row that says so. The transaction must see the tenants that
+    it concerns.
     """
     made = {
         "removed_at": func.clock_timestamp(),
@@ -128,7 +135,8 @@ async def remove(
 async def restore(
     connection: AsyncConnection, tenant_id: str | None, issuer: str, subject: str
 ) -> int:
-    """Let the person in again; how many rows that changed. What they had before the removal stays ended."""
+    """Let the person in again; how many rows that changed. What they had before the removal stays
+    ended."""
     statement = update(Identity).where(
         Identity.issuer == issuer, Identity.subject == subject, Identity.removed_at.is_not(None)
     )
@@ -151,7 +159,8 @@ async def is_removed_everywhere(connection: AsyncConnection, issuer: str, subjec
 async def end(
     connection: AsyncConnection, issuer: str, subject: str, moment: datetime
 ) -> list[Row]:
-    """End what this person has from up to the moment, by the provider's clock, in all tenants; their rows there."""
+    """End what this person has from up to the moment, by the provider's clock, in all tenants;
+    their rows there."""
     statement = (
         update(Identity)
         .where(Identity.issuer == issuer, Identity.subject == subject)
@@ -192,6 +201,7 @@ async def _end_sessions(
 
 
 _MEET = text(
-    "SELECT id, tenant, removed, ended_at FROM meet_identity(:new, :tenant, :issuer, :subject, :name, :role)"
+    "SELECT id, tenant, removed, ended_at FROM meet_identity(:new, :tenant, :issuer, :subject, "
+    ":name, :role)"
 )
 _LOCK = text("SELECT pg_advisory_xact_lock(identity_lock(:issuer, :subject))")

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 MOST_ABANDONED = 16
-"""Calls that nobody waits for any more, and that still wait for a silent store: with so many no further one begins."""
+"""Calls that nobody waits for any more, and that still wait for a silent store: with so many no
+further one begins."""
 
 Answer = TypeVar("Answer")
 
@@ -29,8 +30,8 @@ class Impatience:
         self._abandoned = threading.Semaphore(MOST_ABANDONED)
 
     def within(self, seconds: float, call: Callable[[], Answer]) -> Answer:
-        """What `call` returns or raises; Silent when it takes longer. A driver that waits longer than we do ends by
-        itself some time; its thread stays until then."""
+        """What `call` returns or raises; Silent when it takes longer. A driver that waits longer
+        than we do ends by itself some time; its thread stays until then."""
         if not self._abandoned.acquire(blocking=False):
             raise Crowded
         answers: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()

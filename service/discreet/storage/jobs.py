@@ -1,6 +1,7 @@
 """Jobs: their states, leases and fencing tokens, releases, results and events.
 
-Every change of a running job is guarded by its fencing token: a worker whose job was given to another changes nothing.
+Every change of a running job is guarded by its fencing token: a worker whose job was given to
+another changes nothing.
 """
 
 from __future__ import annotations
@@ -46,14 +47,14 @@ _ended = Counter(
 )
 
 
-# Reading ------------------------------------------------------------------------------------------------------------
+# Reading ------------------------------------------------------------------------------------------
 
 
 async def find(
     connection: AsyncConnection, job_id: str, tenant_id: str | None = None
 ) -> Row | None:
-    """The job, with `dataset_name` and `simulated` of its dataset; `asked_name`: what the first of the jobs that it
-    asks again is called, or that one's dataset."""
+    """The job, with `dataset_name` and `simulated` of its dataset; `asked_name`: what the first of
+    the jobs that it asks again is called, or that one's dataset."""
     statement = (
         select(Job, *_OF_DATASET).outerjoin(Dataset, Dataset.id == _READS).where(Job.id == job_id)
     )
@@ -71,7 +72,8 @@ async def page(
     after: tuple[Any, str] | None,
     size: int,
 ) -> list[Row]:
-    """Jobs of a tenant, newest first, as `find` gives them, but without problem and plan, which may be large."""
+    """Jobs of a tenant, newest first, as `find` gives them, but without problem and plan, which may
+    be large."""
     brief = [column for column in Job.__table__.columns if column.name not in ("problem", "plan")]
     statement = select(*brief, *_OF_DATASET).outerjoin(Dataset, Dataset.id == _READS)
     statement = statement.where(Job.tenant_id == tenant_id)
@@ -126,11 +128,12 @@ async def active_of_dataset(connection: AsyncConnection, dataset_id: str) -> boo
     return (await connection.execute(statement)).first() is not None
 
 
-# A worker's steps ---------------------------------------------------------------------------------------------------
+# A worker's steps ---------------------------------------------------------------------------------
 
 
 async def claim(connection: AsyncConnection, job_id: str, lease_seconds: float) -> Row | None:
-    """Take a job that waits, or whose worker was silent for too long; the row carries the new fencing token."""
+    """Take a job that waits, or whose worker was silent for too long; the row carries the new
+    fencing token."""
     statement = (
         update(Job)
         .where(
@@ -158,7 +161,8 @@ async def claim(connection: AsyncConnection, job_id: str, lease_seconds: float) 
 async def renew(
     connection: AsyncConnection, job_id: str, attempt: int, lease_seconds: float
 ) -> bool | None:
-    """Extend the lease: True when the job shall be cancelled, None when it is no longer this attempt's."""
+    """Extend the lease: True when the job shall be cancelled, None when it is no longer this
+    attempt's."""
     statement = (
         _own(job_id, attempt)
         .values(lease_until=_in_seconds(lease_seconds))
@@ -168,8 +172,8 @@ async def renew(
 
 
 async def hold(connection: AsyncConnection, job_id: str, attempt: int) -> bool | None:
-    """Lock the job for this transaction if it is still this attempt's: whether it is still wanted, which one that shall
-    be cancelled is not; None when it is another's."""
+    """Lock the job for this transaction if it is still this attempt's: whether it is still wanted,
+    which one that shall be cancelled is not; None when it is another's."""
     statement = select(~Job.cancel_requested).where(
         Job.id == job_id, Job.attempt == attempt, Job.state == "running"
     )
@@ -179,7 +183,8 @@ async def hold(connection: AsyncConnection, job_id: str, attempt: int) -> bool |
 
 
 async def release(connection: AsyncConnection, job_id: str, *, failed: bool) -> Row:
-    """Give back a job that this transaction holds. The attempt keeps its number: tokens never repeat."""
+    """Give back a job that this transaction holds. The attempt keeps its number: tokens never
+    repeat."""
     statement = (
         update(Job)
         .where(Job.id == job_id)
@@ -208,7 +213,8 @@ async def store_release(
     terms: bytes | None = None,
     digest: bytes | None = None,
 ) -> None:
-    """Once: who does not know whether a commit came through says it again, and the first one stays."""
+    """Once: who does not know whether a commit came through says it again, and the first one
+    stays."""
     values = {"job": job_id, "attempt": attempt, "key": key_id, "sealed": sealed}
     await connection.execute(
         _STORE_RELEASE, values | {"wrapped": wrapped_key, "terms": terms, "digest": digest}
@@ -234,8 +240,8 @@ async def find_release(connection: AsyncConnection, job_id: str) -> Row | None:
 async def to_ask_again(
     connection: AsyncConnection, tenant_id: str, job_ids: Sequence[str]
 ) -> dict[str, Row]:
-    """Of these jobs of the tenant by id: what was asked, what was done, whether a release of it is kept, its size, and
-    what may be known of its dataset, also when that was erased."""
+    """Of these jobs of the tenant by id: what was asked, what was done, whether a release of it is
+    kept, its size, and what may be known of its dataset, also when that was erased."""
     rows = await connection.execute(_TO_ASK_AGAIN, {"tenant": tenant_id, "jobs": list(job_ids)})
     return {row["id"]: dict(row) for row in rows.mappings()}
 
@@ -255,7 +261,8 @@ async def end(
     mostly_noise: bool = False,
     headline: str | None = None,
 ) -> None:
-    """Bring a job, which this transaction holds, to its final state. mostly_noise, headline: what its result says."""
+    """Bring a job, which this transaction holds, to its final state. mostly_noise, headline: what
+    its result says."""
     code, detail = error if error is not None else (None, None)
     ended = await connection.execute(
         update(Job)
@@ -303,14 +310,15 @@ async def publish(
 async def add_event(
     connection: AsyncConnection, job_id: str, event: str, details: Mapping[str, Any]
 ) -> None:
-    """Append to the job's event stream and wake who listens. Writers of one job are serialized by its row."""
+    """Append to the job's event stream and wake who listens. Writers of one job are serialized by
+    its row."""
     await connection.execute(
         _ADD_EVENT, {"job": job_id, "event": event, "details": json.dumps(dict(details))}
     )
     await connection.execute(select(func.pg_notify(CHANNEL, job_id)))
 
 
-# Cancelling and repairing -------------------------------------------------------------------------------------------
+# Cancelling and repairing -------------------------------------------------------------------------
 
 
 async def lock(connection: AsyncConnection, job_id: str, tenant_id: str) -> Row | None:
@@ -325,7 +333,8 @@ async def lock(connection: AsyncConnection, job_id: str, tenant_id: str) -> Row 
 
 
 async def request_cancel(connection: AsyncConnection, job_id: str) -> bool:
-    """Ask whoever runs the job to stop it; False when nobody does: it waits, or its worker's lease has run out."""
+    """Ask whoever runs the job to stop it; False when nobody does: it waits, or its worker's lease
+    has run out."""
     statement = update(Job).where(
         Job.id == job_id,
         Job.state == "running",
@@ -348,13 +357,15 @@ async def hold_repair(connection: AsyncConnection) -> bool:
 async def stranded(
     connection: AsyncConnection, queued_seconds: float, most: int = 100
 ) -> list[tuple[str, int]]:
-    """Jobs that no worker will come for: lease run out, or queued for long with no entry on the queue."""
+    """Jobs that no worker will come for: lease run out, or queued for long with no entry on the
+    queue."""
     rows = await connection.execute(_STRANDED, {"queued_seconds": queued_seconds, "most": most})
     return [(row[0], row[1]) for row in rows]
 
 
 async def could_touch(connection: AsyncConnection) -> list[tuple[str, bool]]:
-    """Jobs that could still touch data, with whether something is reserved for them; those on public data left out."""
+    """Jobs that could still touch data, with whether something is reserved for them; those on
+    public data left out."""
     rows = await connection.execute(_COULD_TOUCH)
     return [(row[0], row[1]) for row in rows]
 
@@ -396,7 +407,8 @@ _OF_DATASET = (
         "simulated"
     ),
 )
-# A job with a stored release touches nothing any more, nor does one that asks others again: that is post-processing.
+# A job with a stored release touches nothing any more, nor does one that asks others again: that is
+# post-processing.
 _COULD_TOUCH = text(
     """
     SELECT id, EXISTS (SELECT FROM ledger_entries AS entry WHERE entry.job_id = jobs.id AND entry.kind = 'reserve')

@@ -1,7 +1,7 @@
 """The ledger, as the application sees it: it reads rows and calls the functions that write them.
 
-The rules stand in `migrations/current/02_ledger.sql` and hold against the application itself: its role may execute
-those functions and cannot INSERT, UPDATE or DELETE an account or an entry.
+The rules stand in `migrations/current/02_ledger.sql` and hold against the application itself: its
+role may execute those functions and cannot INSERT, UPDATE or DELETE an account or an entry.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class AccountBalance:
 
 @dataclass(frozen=True)
 class BudgetRow:
-    """An account, its last entry and its datasets as PostgreSQL writes them: equal rows are equal budgets."""
+    """An account, its last entry and its datasets as PostgreSQL writes them: equal rows are equal
+    budgets."""
 
     id: str
     scope: str
@@ -128,7 +129,8 @@ async def reserve(
     events: Sequence[Mapping[str, Any]],
     actor: str,
 ) -> list[AccountBalance]:
-    """How each account stood before. When all are admitted each has its entry; when one is not, nothing was written."""
+    """How each account stood before. When all are admitted each has its entry; when one is not,
+    nothing was written."""
     values = {
         "job": job_id,
         "accounts": list(account_ids),
@@ -140,12 +142,14 @@ async def reserve(
 
 
 async def touch(connection: AsyncConnection, job_id: str, actor: str) -> None:
-    """Write `data_touched` on every account of the job, once: from here on it is charged in full."""
+    """Write `data_touched` on every account of the job, once: from here on it is charged in
+    full."""
     await connection.execute(_TOUCH, {"job": job_id, "actor": actor})
 
 
 async def settle(connection: AsyncConnection, job_id: str, actor: str) -> list[Settlement]:
-    """Commit what touched data, release what did not; the entries it wrote, none when all is settled already."""
+    """Commit what touched data, release what did not; the entries it wrote, none when all is
+    settled already."""
     rows = (await connection.execute(_SETTLE, {"job": job_id, "actor": actor})).all()
     return [Settlement(row[0], row[1], row[2], bytes(row[3])) for row in rows]
 
@@ -178,7 +182,8 @@ async def balances(
 async def budget_rows(
     database: Database, tenant_id: str, account_id: str | None = None
 ) -> list[BudgetRow]:
-    """All accounts of a tenant in the order they were opened, or one; one statement, hence one round trip."""
+    """All accounts of a tenant in the order they were opened, or one; one statement, hence one
+    round trip."""
     rows = await database.ask(_READ_BUDGETS, {"tenant": tenant_id, "account": account_id})
     return [BudgetRow(**row) for row in rows]
 
@@ -249,7 +254,8 @@ async def search(
     after: tuple[datetime, str, int] | None,
     size: int,
 ) -> list[dict[str, Any]]:
-    """Entries of all accounts of a tenant (or of one), newest first, before the entry `after` (at, account, seq).
+    """Entries of all accounts of a tenant (or of one), newest first, before the entry `after` (at,
+    account, seq).
 
     Each account is read backwards from its head, so that no index of all entries by time is needed.
     """
@@ -300,7 +306,8 @@ async def reservation(connection: AsyncConnection, job_id: str) -> list[dict[str
 
 
 async def heads(connection: AsyncConnection, tenant_id: str) -> list[tuple[str, int, bytes]]:
-    """Account, sequence number and hash of the last entry of each account of a tenant, sorted by account."""
+    """Account, sequence number and hash of the last entry of each account of a tenant, sorted by
+    account."""
     last = (
         select(LedgerEntry.seq, LedgerEntry.hash)
         .where(LedgerEntry.account_id == Account.id)
@@ -338,7 +345,8 @@ def account_balance(row: Any) -> AccountBalance:
 
 
 _OPEN = text(
-    "SELECT ledger_open(:account, :tenant, :scope, :subject, :unit, :cap, :filters, :actor, :reason)"
+    "SELECT ledger_open(:account, :tenant, :scope, :subject, :unit, :cap, :filters, :actor, "
+    ":reason)"
 ).bindparams(bindparam("cap", type_=JSONB), bindparam("filters", type_=JSONB))
 _GRANT = text("SELECT ledger_grant(:account, :cap, :filters, :actor, :reason)").bindparams(
     bindparam("cap", type_=JSONB), bindparam("filters", type_=JSONB)

@@ -1,6 +1,8 @@
-"""The transparency log, as the application sees it: functions of the database alone write leaves and checkpoints.
+"""The transparency log, as the application sees it: functions of the database alone write leaves
+and checkpoints.
 
-What is read here of other tenants, in the scope SYSTEM, are hashes that tell nothing without their salts.
+What is read here of other tenants, in the scope SYSTEM, are hashes that tell nothing without their
+salts.
 """
 
 from __future__ import annotations
@@ -48,8 +50,8 @@ async def pending(connection: AsyncConnection, most: int) -> int:
 
 
 async def append(connection: AsyncConnection, salts: Sequence[bytes]) -> int:
-    """Take in as many pending entries as there are salts; the size of the log then. Until the transaction ends no other
-    appends."""
+    """Take in as many pending entries as there are salts; the size of the log then. Until the
+    transaction ends no other appends."""
     return int((await connection.execute(_APPEND, {"salts": list(salts)})).scalar_one())
 
 
@@ -70,7 +72,8 @@ async def newest(connection: AsyncConnection) -> tuple[int, str] | None:
 async def checkpoint(
     connection: AsyncConnection, least: int, cosigned: int = 0
 ) -> tuple[int, str] | None:
-    """Size and note of the smallest checkpoint of at least so many leaves that so many witnesses have signed."""
+    """Size and note of the smallest checkpoint of at least so many leaves that so many witnesses
+    have signed."""
     counted = (
         select(func.count())
         .where(LogCosignature.size == LogCheckpoint.size)
@@ -114,7 +117,8 @@ async def leaves_of(connection: AsyncConnection, entries: Iterable[tuple[str, in
 
 
 async def commitments(connection: AsyncConnection, first: int, most: int) -> list[bytes]:
-    """What the log shows of up to `most` entries from number `first`; in the scope of the whole installation."""
+    """What the log shows of up to `most` entries from number `first`; in the scope of the whole
+    installation."""
     query = select(LogLeaf.commitment).where(LogLeaf.number.between(first, first + most - 1))
     return [
         bytes(one) for one in (await connection.execute(query.order_by(LogLeaf.number))).scalars()
@@ -122,7 +126,8 @@ async def commitments(connection: AsyncConnection, first: int, most: int) -> lis
 
 
 async def tile(connection: AsyncConnection, place: Tile, most: int = TILE) -> list[bytes]:
-    """Up to `most` hashes of a tile, as many as there are; in the scope of the whole installation."""
+    """Up to `most` hashes of a tile, as many as there are; in the scope of the whole
+    installation."""
     level, number = place
     if level == 0:
         return [leaf_hash(one) for one in await commitments(connection, TILE * number, most)]

@@ -1,8 +1,9 @@
-"""What this machine has seen the transparency log say: a file outside of the database, which only grows.
+"""What this machine has seen the transparency log say: a file outside of the database, which only
+grows.
 
-A database that was restored, or a standby that took over without the last commits, has forgotten what was spent; it
-cannot know that. Who admits a job or touches data asks the database in the same transaction for the last checkpoint in
-this file (`log_require` in `migrations/current/08_log.sql`).
+A database that was restored, or a standby that took over without the last commits, has forgotten
+what was spent; it cannot know that. Who admits a job or touches data asks the database in the same
+transaction for the last checkpoint in this file (`log_require` in `migrations/current/08_log.sql`).
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ class LogMemory:
 
     @property
     def last(self) -> Seen:
-        """What was seen last, by whichever process; read again only where the file has changed. DiscreetError when
-        the file is there and cannot be read: what it knows must not be passed over."""
+        """What was seen last, by whichever process; read again only where the file has changed.
+        DiscreetError when the file is there and cannot be read: what it knows must not be passed
+        over."""
         try:
             found = self._path.stat()
             state = (found.st_ino, found.st_mtime_ns, found.st_size)
@@ -59,8 +61,8 @@ class LogMemory:
             raise DiscreetError(f"cannot read {self._path}: {error.strerror}") from error
 
     def remember(self, size: int, root: bytes) -> None:
-        """Keep a checkpoint that the database has, on the disk before this returns; one that is smaller than the last
-        is passed over."""
+        """Keep a checkpoint that the database has, on the disk before this returns; one that is
+        smaller than the last is passed over."""
         with self._lock:
             if size <= self.last.size:
                 return
@@ -83,7 +85,8 @@ class LogMemory:
             sync_folder(self._path.parent)
 
     def forget(self) -> Path | None:
-        """Put the file aside, as an operator has decided; where it is then, None when there was none."""
+        """Put the file aside, as an operator has decided; where it is then, None when there was
+        none."""
         aside = self._path.with_name(f"{self._path.name}.{datetime.now(UTC):%Y%m%dT%H%M%S}")
         try:
             self._path.rename(aside)
@@ -113,6 +116,6 @@ class LogMemory:
 
 
 async def require(connection: AsyncConnection, seen: Seen) -> None:
-    """A DatabaseTrouble (`ledger_rolled_back`) where the database lacks a checkpoint that was seen; to be asked in the
-    transaction that writes."""
+    """A DatabaseTrouble (`ledger_rolled_back`) where the database lacks a checkpoint that was seen;
+    to be asked in the transaction that writes."""
     await connection.execute(_REQUIRE, {"size": seen.size, "root": seen.root})

@@ -30,7 +30,8 @@ async def add_session(connection: AsyncConnection, **values: Any) -> None:
 
 
 async def find_session(connection: AsyncConnection, mac: bytes) -> Login | None:
-    """The login of a session that counts now: neither it nor the key or the person that it came from has ended."""
+    """The login of a session that counts now: neither it nor the key or the person that it came
+    from has ended."""
     statement = (
         select(
             WebSession.expires_at,

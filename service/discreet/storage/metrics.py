@@ -1,4 +1,5 @@
-"""How the installation stands: what waits, what runs, how large the ledger is. Over all tenants, naming none."""
+"""How the installation stands: what waits, what runs, how large the ledger is. Over all tenants,
+naming none."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ from discreet.storage.queue import LONG_QUEUE, QUEUE
 
 @dataclass(frozen=True)
 class Figures:
-    """Counts of one moment. `jobs` by kind and state, of those that have not ended; `log_pending` up to MOST_PENDING;
-    `witnesses_behind_seconds` of each witness that was asked for."""
+    """Counts of one moment. `jobs` by kind and state, of those that have not ended; `log_pending`
+    up to MOST_PENDING; `witnesses_behind_seconds` of each witness that was asked for."""
 
     jobs: dict[tuple[str, str], int]
     queued: int
@@ -63,8 +64,8 @@ _ACTIVE = text(
     FROM jobs WHERE state IN ('queued', 'awaiting_agents', 'running') GROUP BY kind, state
     """
 )
-# Entries are never removed: the statistics' count of living rows is theirs, and after a crash, which empties the
-# statistics, the planner's estimate stands in.
+# Entries are never removed: the statistics' count of living rows is theirs, and after a crash,
+# which empties the statistics, the planner's estimate stands in.
 _WAITING = text(
     """
     SELECT

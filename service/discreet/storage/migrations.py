@@ -1,7 +1,9 @@
-"""Bring a database to this version's schema, and give the application role what it needs and no more.
+"""Bring a database to this version's schema, and give the application role what it needs and no
+more.
 
-Old and new versions of the service run side by side while an installation is upgraded, so a migration first expands
-(`discreet migrate`, then the processes are replaced), and only a later version contracts: see `schema`.
+Old and new versions of the service run side by side while an installation is upgraded, so a
+migration first expands (`discreet migrate`, then the processes are replaced), and only a later
+version contracts: see `schema`.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ WAIT_SECONDS = 60.0
 """How long to wait for another process that migrates."""
 
 LOCK_SECONDS, LOCK_TRIES = 3, 10
-"""A change of a table waits so long for those who use it, and is tried so often: others wait behind it meanwhile."""
+"""A change of a table waits so long for those who use it, and is tried so often: others wait behind
+it meanwhile."""
 
 STATEMENT_SECONDS = 900
 
@@ -39,17 +42,19 @@ Pause = Callable[[float], None]
 def migrate(
     settings: Settings, revision: str = "head", *, down: bool = False, pause: Pause = time.sleep
 ) -> str:
-    """Bring the database to `revision` with the owner role, all or nothing; returns the number that it has then.
+    """Bring the database to `revision` with the owner role, all or nothing; returns the number that
+    it has then.
 
-    Safe to start anywhere, any number of times at once, beside running processes of this version and the one before.
-    Goes to an older revision only with `down`, which loses what newer columns hold. Raises `WrongSchema` when the
-    database is newer than this version, and `Unavailable` when somebody holds a table for too long: nothing is changed
-    then.
+    Safe to start anywhere, any number of times at once, beside running processes of this version
+    and the one before. Goes to an older revision only with `down`, which loses what newer columns
+    hold. Raises `WrongSchema` when the database is newer than this version, and `Unavailable` when
+    somebody holds a table for too long: nothing is changed then.
     """
     owner = settings.migration_database_url or settings.database_url
     if owner is None or settings.database_url is None:
         raise Unavailable(
-            "no database: set DISCREET_DATABASE_URL, and DISCREET_MIGRATION_DATABASE_URL for its owner"
+            "no database: set DISCREET_DATABASE_URL, and DISCREET_MIGRATION_DATABASE_URL for its "
+            "owner"
         )
     wanted = revisions()[-1] if revision == "head" else revision
     if wanted not in revisions():
@@ -86,7 +91,8 @@ def _hold(connection: Connection, pause: Pause) -> None:
         connection.rollback()
         if time.monotonic() > deadline:
             raise Unavailable(
-                f"another process has been migrating this database for more than {WAIT_SECONDS:.0f} s"
+                "another process has been migrating this database for more than "
+                f"{WAIT_SECONDS:.0f} s"
             )
         pause(0.2)
     connection.commit()
@@ -102,7 +108,8 @@ def _check_direction(present: str | None, wanted: str, down: bool) -> None:
     newest = revisions()[-1]
     if present is not None and present > newest:
         raise WrongSchema(
-            f"the database has schema {present}, this version knows up to {newest}: a newer discreet has been here;"
+            f"the database has schema {present}, this version knows up to {newest}: a newer "
+            "discreet has been here;"
             " use that version"
         )
     if present is not None and wanted < present and not down:
@@ -136,7 +143,8 @@ def _stubbornly(
                 raise
             if not left:
                 raise Unavailable(
-                    "the tables are in use by long transactions; nothing was changed, try again later"
+                    "the tables are in use by long transactions; nothing was changed, try again "
+                    "later"
                 ) from error
             pause(1.0)
         else:

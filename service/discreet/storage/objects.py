@@ -1,11 +1,13 @@
-"""Contents beside the database: files or an object store, as fsspec reaches them. Only sealed bytes come here.
+"""Contents beside the database: files or an object store, as fsspec reaches them. Only sealed bytes
+come here.
 
-An object is written before the row that names it, and removed after the row is. So a crash between the two leaves an
-object without a row, whose key was never stored: nobody can read it, and the sweep removes it.
+An object is written before the row that names it, and removed after the row is. So a crash between
+the two leaves an object without a row, whose key was never stored: nobody can read it, and the
+sweep removes it.
 
-Drivers of object stores raise errors of their own, which need be no OSError (botocore's are none), and try again for
-half a minute where nobody answers. So every call of theirs goes through `Objects._ask`: it waits `SILENT_SECONDS` and
-no longer, and what it raises is one of
+Drivers of object stores raise errors of their own, which need be no OSError (botocore's are none),
+and try again for half a minute where nobody answers. So every call of theirs goes through
+`Objects._ask`: it waits `SILENT_SECONDS` and no longer, and what it raises is one of
 
     StorageTrouble   storage_unavailable   nobody answers, or with an error that is none of the others
                      storage_full          there is no room for more
@@ -89,7 +91,8 @@ class Objects:
             self._ask(lambda: _folder_to_disk(self._root))
 
     def read(self, name: str) -> Iterator[bytes]:
-        """An object in parts. SealBroken when it is not there, StorageTrouble when it does not come."""
+        """An object in parts. SealBroken when it is not there, StorageTrouble when it does not
+        come."""
         try:
             file = self._ask(lambda: self._files.open(self._path(name), "rb"))
             while part := self._ask(lambda: file.read(CHUNK_BYTES)):
@@ -104,7 +107,8 @@ class Objects:
             self._ask(lambda: self._files.rm_file(self._path(name)))
 
     def older_than(self, seconds: float) -> list[str]:
-        """Names of the objects that were written at least so long ago; files that no object of ours can be are not."""
+        """Names of the objects that were written at least so long ago; files that no object of ours
+        can be are not."""
         limit = datetime.now(UTC) - timedelta(seconds=seconds)
         try:
             found = self._ask(lambda: self._files.ls(self._root, detail=True, refresh=True))
@@ -130,8 +134,8 @@ class Objects:
         return at if at.tzinfo else at.replace(tzinfo=UTC)
 
     def _give_up(self, file: Any, path: str) -> None:
-        """Leave no part of an object that was not written to its end. As far as the storage lets us: the sweep of
-        objects without a row finds what it does not."""
+        """Leave no part of an object that was not written to its end. As far as the storage lets
+        us: the sweep of objects without a row finds what it does not."""
         steps: list[Callable[[], object]] = []
         if self._local:
             steps = [file.close, lambda: self._files.rm_file(path)]
@@ -144,14 +148,16 @@ class Objects:
                 self._ask(step)
 
     def _ask(self, call: Callable[[], Answer]) -> Answer:
-        """What the driver answers. FileNotFoundError as it is; any other error of its is a StorageTrouble."""
+        """What the driver answers. FileNotFoundError as it is; any other error of its is a
+        StorageTrouble."""
         try:
             return call() if self._local else self._within_time(call)
         except (FileNotFoundError, DiscreetError):
             raise
         except Exception as error:
             found = _trouble(error)
-            # Its name and where it is from, not its words: they may hold an address or a key of the storage.
+            # Its name and where it is from, not its words: they may hold an address or a key of the
+            # storage.
             named = f"{type(error).__module__}.{type(error).__qualname__}"
             log.warning(
                 "object storage failed",
@@ -180,8 +186,8 @@ class Objects:
 
 
 def _impatience(protocol: str) -> dict[str, Any]:
-    """What makes a driver give up about when we do: s3fs would let a thread wait for minutes, trying again 25 times.
-    Settings of fsspec's own (`FSSPEC_S3`) win."""
+    """What makes a driver give up about when we do: s3fs would let a thread wait for minutes,
+    trying again 25 times. Settings of fsspec's own (`FSSPEC_S3`) win."""
     if protocol not in ("s3", "s3a"):
         return {}
     own = fsspec.config.conf.get(protocol, {}).get("config_kwargs", {})

@@ -1,5 +1,5 @@
-"""What operators look at, over all tenants: queue, processes, witnesses, backups. Nothing of anybody's data, and of
-tenants no more than their names and how many of their jobs wait."""
+"""What operators look at, over all tenants: queue, processes, witnesses, backups. Nothing of
+anybody's data, and of tenants no more than their names and how many of their jobs wait."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ FORGOTTEN_AFTER = "1 day"
 MOST_TENANTS = 20
 
 
-# What processes say of themselves -----------------------------------------------------------------------------------
+# What processes say of themselves -----------------------------------------------------------------
 
 
 async def say(connection: AsyncConnection, process_id: str, said: Mapping[str, Any]) -> None:
-    """Keep what a process says of itself now; its row is made where there is none. `said` has every column but the
-    id and the times."""
+    """Keep what a process says of itself now; its row is made where there is none. `said` has every
+    column but the id and the times."""
     again = update(Process).where(Process.id == process_id).values(**said, seen_at=func.now())
     if (await connection.execute(again)).rowcount == 0:
         await connection.execute(insert(Process).values(id=process_id, **said))
@@ -37,26 +37,29 @@ async def gone(connection: AsyncConnection, process_id: str) -> None:
 
 
 async def processes(connection: AsyncConnection) -> list[dict[str, Any]]:
-    """What processes say of themselves, with `silent_seconds` and, of workers, `busy`: the jobs that each has now."""
+    """What processes say of themselves, with `silent_seconds` and, of workers, `busy`: the jobs
+    that each has now."""
     return [dict(row) for row in (await connection.execute(_PROCESSES)).mappings()]
 
 
-# Queue and tenants --------------------------------------------------------------------------------------------------
+# Queue and tenants --------------------------------------------------------------------------------
 
 
 async def queue(connection: AsyncConnection) -> dict[str, Any]:
-    """How many jobs wait, wait for agents and run, how long the oldest has waited, and how many leases have run out."""
+    """How many jobs wait, wait for agents and run, how long the oldest has waited, and how many
+    leases have run out."""
     return dict((await connection.execute(_QUEUE)).mappings().one())
 
 
 async def waiting_tenants(connection: AsyncConnection) -> list[dict[str, Any]]:
-    """The tenants whose jobs have waited longest in all: `share` is that of all waiting time until now, in 0..1."""
+    """The tenants whose jobs have waited longest in all: `share` is that of all waiting time until
+    now, in 0..1."""
     return [
         dict(row) for row in (await connection.execute(_TENANTS, {"most": MOST_TENANTS})).mappings()
     ]
 
 
-# The log ------------------------------------------------------------------------------------------------------------
+# The log ------------------------------------------------------------------------------------------
 
 
 async def checkpoint(connection: AsyncConnection) -> dict[str, Any] | None:
@@ -66,13 +69,13 @@ async def checkpoint(connection: AsyncConnection) -> dict[str, Any] | None:
 
 
 async def witnesses(connection: AsyncConnection, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Of each witness the largest checkpoint that it has signed, when, and for how many seconds the log has had one
-    that it has not (0: it has signed the newest)."""
+    """Of each witness the largest checkpoint that it has signed, when, and for how many seconds the
+    log has had one that it has not (0: it has signed the newest)."""
     found = (await connection.execute(_WITNESSES, {"names": list(names)})).mappings()
     return [dict(row) for row in found]
 
 
-# Backups and versions -----------------------------------------------------------------------------------------------
+# Backups and versions -----------------------------------------------------------------------------
 
 
 async def add_backup(
@@ -95,8 +98,8 @@ async def last_backup(connection: AsyncConnection) -> dict[str, Any] | None:
 
 
 async def archive(connection: AsyncConnection) -> dict[str, Any] | None:
-    """When the server last put a segment of its write-ahead log into an archive, and last failed to; None where it
-    archives nothing."""
+    """When the server last put a segment of its write-ahead log into an archive, and last failed
+    to; None where it archives nothing."""
     row = (await connection.execute(_ARCHIVE)).mappings().one()
     return (
         {name: row[name] for name in ("archived_at", "failed_at")} if row["mode"] != "off" else None
@@ -166,7 +169,8 @@ _WITNESSES = text(
     """
 )
 _ARCHIVE = text(
-    "SELECT current_setting('archive_mode') AS mode, last_archived_time AS archived_at, last_failed_time AS failed_at"
+    "SELECT current_setting('archive_mode') AS mode, last_archived_time AS archived_at, "
+    "last_failed_time AS failed_at"
     " FROM pg_stat_archiver"
 )
 _VERSIONS = text(

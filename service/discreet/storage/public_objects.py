@@ -23,7 +23,8 @@ _SHOWN = (
 
 
 async def lock_tenant(connection: AsyncConnection, tenant_id: str) -> None:
-    """Hold other additions of the tenant until this transaction ends, so that what it has can be counted."""
+    """Hold other additions of the tenant until this transaction ends, so that what it has can be
+    counted."""
     await connection.execute(
         text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))"),
         {"key": f"public_objects/{tenant_id}"},
@@ -92,7 +93,8 @@ async def page(
 
 
 async def lock(connection: AsyncConnection, tenant_id: str, object_id: str, type_: str) -> bool:
-    """Hold an object, so that no job that names it is accepted meanwhile; False when there is none."""
+    """Hold an object, so that no job that names it is accepted meanwhile; False when there is
+    none."""
     statement = (
         select(PublicObject.id)
         .where(

@@ -1,4 +1,5 @@
-"""The queue: procrastinate in the same database, enqueued in the caller's transaction. It carries job ids only."""
+"""The queue: procrastinate in the same database, enqueued in the caller's transaction. It carries
+job ids only."""
 
 from __future__ import annotations
 
@@ -13,14 +14,15 @@ RUN_JOB = "discreet.run_job"
 
 QUEUE = "jobs"
 LONG_QUEUE = "jobs-long"
-"""Of jobs planned to take more than a minute, as `queue_of` in the database says: see `worker.places`."""
+"""Of jobs planned to take more than a minute, as `queue_of` in the database says: see
+`worker.places`."""
 
 WAKE_WORKERS = dict.fromkeys(
     (f"procrastinate_queue_v1#{QUEUE}", "procrastinate_any_queue_v1"),
     '{"type": "job_inserted", "job_id": 0}',
 )
-"""What procrastinate's workers listen for, by channel: there is something to fetch. They read no more than the type,
-and look at both queues."""
+"""What procrastinate's workers listen for, by channel: there is something to fetch. They read no
+more than the type, and look at both queues."""
 
 # Never opened: it only words the insertions, which run on the caller's own connection.
 _deferrer = App(connector=PsycopgConnector())
@@ -45,12 +47,13 @@ async def waits(connection: AsyncConnection, job_id: str) -> bool:
 
 
 async def forget_dead(connection: AsyncConnection) -> None:
-    """Drop entries that a worker took and did not live to finish: their jobs are put back by their leases."""
+    """Drop entries that a worker took and did not live to finish: their jobs are put back by their
+    leases."""
     await connection.execute(_FORGET_DEAD)
 
 
-# procrastinate deletes the rows of workers that stopped beating, which leaves their entries without a worker. A day
-# later nobody wakes up any more to finish one.
+# procrastinate deletes the rows of workers that stopped beating, which leaves their entries without
+# a worker. A day later nobody wakes up any more to finish one.
 _FORGET_DEAD = text(
     """
     DELETE FROM procrastinate_jobs AS entry

@@ -45,7 +45,8 @@ async def rewrapped_dataset(
     wrapped: bytes,
     sealed: tuple[int, list[bytes]] | None,
 ) -> None:
-    """Note the new wrapped key; with `sealed` (size and chunks) the content itself was sealed anew."""
+    """Note the new wrapped key; with `sealed` (size and chunks) the content itself was sealed
+    anew."""
     values: dict[str, Any] = {"content_key_id": key_id, "wrapped_key": wrapped}
     if sealed is not None:
         values["sealed_bytes"], new = sealed
@@ -60,7 +61,8 @@ async def rewrapped_dataset(
 async def releases_by_others(
     connection: AsyncConnection, key_id: str, most: int = 1000
 ) -> list[Row]:
-    """Releases under another master key: their own keys, and what was released where there is no such key."""
+    """Releases under another master key: their own keys, and what was released where there is no
+    such key."""
     sealed = case((Release.wrapped_key.is_(None), Release.sealed)).label("sealed")
     statement = (
         select(Release.job_id, Release.content_key_id, Release.wrapped_key, Release.terms, sealed)
@@ -126,8 +128,9 @@ HOLD_SECONDS = 2
 
 
 async def needing(connection: AsyncConnection, key_id: str) -> int:
-    """How many rows cannot be read without this master key. Those that are being written are waited for, and no others
-    come until this transaction ends; a DBAPIError (55P03) where that takes too long."""
+    """How many rows cannot be read without this master key. Those that are being written are waited
+    for, and no others come until this transaction ends; a DBAPIError (55P03) where that takes too
+    long."""
     await connection.execute(text(f"SET LOCAL lock_timeout = '{HOLD_SECONDS}s'"))
     names = ", ".join(
         table.__tablename__ for table in (Dataset, FederatedSession, Release, Webhook)
@@ -148,7 +151,8 @@ async def needing(connection: AsyncConnection, key_id: str) -> int:
 
 
 async def sealed_jobs(connection: AsyncConnection, key_id: str) -> int:
-    """How many jobs that have not ended this key has sealed; `secrets.DIGEST` names the key of contents."""
+    """How many jobs that have not ended this key has sealed; `secrets.DIGEST` names the key of
+    contents."""
     seal = Job.tamper_seal
     by_this = (
         ~seal.contains(":") if key_id == DIGEST else seal.startswith(f"{key_id}:", autoescape=True)

@@ -1,8 +1,9 @@
 """Which schema a database has, and whether code of this version may run on it.
 
-Revisions are numbered. One after which older code cannot run any more says so by `OLDEST = "<number>"`, the oldest
-schema whose code still may. The database keeps the highest such number as the comment of its version table, where
-running processes find it. They need no more than this; what changes a schema, and Alembic with it, is in `migrations`.
+Revisions are numbered. One after which older code cannot run any more says so by `OLDEST =
+"<number>"`, the oldest schema whose code still may. The database keeps the highest such number as
+the comment of its version table, where running processes find it. They need no more than this; what
+changes a schema, and Alembic with it, is in `migrations`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ def scripts() -> Path:
 
 
 def revisions() -> tuple[str, ...]:
-    """The numbers of the revisions that this version knows, oldest first. WrongSchema where its files are not there."""
+    """The numbers of the revisions that this version knows, oldest first. WrongSchema where its
+    files are not there."""
     found = sorted(
         path.name.partition("_")[0] for path in (scripts() / "versions").glob("[0-9]*.py")
     )
@@ -46,7 +48,8 @@ def revisions() -> tuple[str, ...]:
 
 
 def oldest_code(applied: str) -> str:
-    """The oldest schema whose code may run on a database where everything up to `applied` was applied."""
+    """The oldest schema whose code may run on a database where everything up to `applied` was
+    applied."""
     found = revisions()[0]
     for path in sorted((scripts() / "versions").glob("[0-9]*.py")):
         if path.name.partition("_")[0] <= applied:
@@ -72,7 +75,8 @@ async def check_schema(database: Database) -> None:
 
 
 async def schema_trouble(database: Database, error: BaseException) -> WrongSchema | None:
-    """WrongSchema if it explains why a statement failed: the database does not have what this version's code names."""
+    """WrongSchema if it explains why a statement failed: the database does not have what this
+    version's code names."""
     if may_be_other_schema(error):
         try:
             await check_schema(database)
@@ -84,13 +88,16 @@ async def schema_trouble(database: Database, error: BaseException) -> WrongSchem
 
 
 def judge(ours: str, present: str | None, oldest: str | None) -> None:
-    """`WrongSchema` unless code of schema `ours` may run on a database of schema `present` that needs `oldest`."""
+    """`WrongSchema` unless code of schema `ours` may run on a database of schema `present` that
+    needs `oldest`."""
     if present is None or present < ours:
         raise WrongSchema(
-            f"the database has schema {present or 'none'}, this version needs {ours}: run `discreet migrate`"
+            f"the database has schema {present or 'none'}, this version needs {ours}: run "
+            "`discreet migrate`"
         )
     if oldest is not None and ours < oldest:
         raise WrongSchema(
-            f"the database has schema {present} of a newer version, which older ones than {oldest} cannot use;"
+            f"the database has schema {present} of a newer version, which older ones than {oldest} "
+            "cannot use;"
             f" this process has {ours}: start the newer version instead"
         )

@@ -1,12 +1,13 @@
 """Encryption at rest: AES-256-GCM in chunks bound to their place.
 
-Two forms. Datasets, uploads and releases are sealed under a data key of their own, chunk by chunk as in STREAM (Hoang,
-Reyhanitabar, Rogaway & Vizár 2015): the nonce is the chunk's number with the mark of the last one, so that nothing can
-be reordered or cut off, and any place can be read without the rest. The data key is wrapped by a master key: rotating
-that one wraps the data key again and touches no content, and a content whose wrapped key is gone is gone.
+Two forms. Datasets, uploads and releases are sealed under a data key of their own, chunk by chunk
+as in STREAM (Hoang, Reyhanitabar, Rogaway & Vizár 2015): the nonce is the chunk's number with the
+mark of the last one, so that nothing can be reordered or cut off, and any place can be read without
+the rest. The data key is wrapped by a master key: rotating that one wraps the data key again and
+touches no content, and a content whose wrapped key is gone is gone.
 
-What is small and short-lived (sessions) is sealed by a master key itself, with random nonces; so are the datasets of
-version 0001, and releases of before 0009.
+What is small and short-lived (sessions) is sealed by a master key itself, with random nonces; so
+are the datasets of version 0001, and releases of before 0009.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class SealBroken(DiscreetError):
     code = "seal_broken"
 
 
-# Under a data key ---------------------------------------------------------------------------------------------------
+# Under a data key ---------------------------------------------------------------------------------
 
 
 def new_data_key() -> bytes:
@@ -45,14 +46,16 @@ def new_data_key() -> bytes:
 
 
 def wrap(secrets: Secrets, name: str, data_key: bytes, terms: bytes = b"") -> bytes:
-    """The data key of `name`, under the master key `secrets.content_key_id`; it opens with the same terms only."""
+    """The data key of `name`, under the master key `secrets.content_key_id`; it opens with the same
+    terms only."""
     nonce = os.urandom(_NONCE_BYTES)
     cipher = AESGCM(secrets.content_keys[secrets.content_key_id])
     return nonce + cipher.encrypt(nonce, data_key, _wrapped(name, terms))
 
 
 def unwrap(secrets: Secrets, key_id: str, name: str, wrapped: bytes, terms: bytes = b"") -> bytes:
-    """The data key that `wrap` wrapped under master key `key_id`; SealBroken when it does not open."""
+    """The data key that `wrap` wrapped under master key `key_id`; SealBroken when it does not
+    open."""
     try:
         cipher = AESGCM(secrets.content_keys[key_id])
         return cipher.decrypt(wrapped[:_NONCE_BYTES], wrapped[_NONCE_BYTES:], _wrapped(name, terms))
@@ -61,7 +64,8 @@ def unwrap(secrets: Secrets, key_id: str, name: str, wrapped: bytes, terms: byte
 
 
 class ChunkCipher:
-    """The chunks of one stream. A data key seals one stream only: its nonces are the chunks' numbers."""
+    """The chunks of one stream. A data key seals one stream only: its nonces are the chunks'
+    numbers."""
 
     def __init__(self, data_key: bytes, name: str) -> None:
         self._cipher = AESGCM(data_key)
@@ -78,7 +82,8 @@ class ChunkCipher:
 
 
 class SealedWriter(io.RawIOBase):
-    """A binary file that seals what is written to it and gives each chunk to `store`; holds two chunks at most.
+    """A binary file that seals what is written to it and gives each chunk to `store`; holds two
+    chunks at most.
 
     Only `finish` marks the end: a stream without it does not open.
     """
@@ -121,8 +126,8 @@ class SealedWriter(io.RawIOBase):
 class SealedReader(io.RawIOBase):
     """A sealed stream as a file that can be read at any place; holds one chunk of it in the clear.
 
-    `read_at(offset, size)` gives stored bytes. The last chunk is opened first: a stream that was cut off does not
-    open at all.
+    `read_at(offset, size)` gives stored bytes. The last chunk is opened first: a stream that was
+    cut off does not open at all.
     """
 
     def __init__(
@@ -175,7 +180,8 @@ class SealedReader(io.RawIOBase):
 
 
 def open_stream(data_key: bytes, name: str, sealed_bytes: int, parts: Iterable[bytes]) -> bytearray:
-    """The plain bytes of a stream that comes in parts of any size; SealBroken unless it is whole and unchanged."""
+    """The plain bytes of a stream that comes in parts of any size; SealBroken unless it is whole
+    and unchanged."""
     cipher = ChunkCipher(data_key, name)
     count = max(1, -(-sealed_bytes // STREAM_CHUNK_BYTES))
     plain = bytearray(max(0, sealed_bytes - count * _TAG_BYTES))  # in one piece: contents are large
@@ -220,11 +226,12 @@ def _wrapped(name: str, terms: bytes) -> bytes:
     return f"{name}\0data key".encode() + (b"\0" + terms if terms else b"")
 
 
-# Under a master key -------------------------------------------------------------------------------------------------
+# Under a master key -------------------------------------------------------------------------------
 
 
 def seal(secrets: Secrets, name: str, plain: bytes) -> Iterator[bytes]:
-    """Encrypted chunks of `plain`, to be stored in order under `name` with `secrets.content_key_id`."""
+    """Encrypted chunks of `plain`, to be stored in order under `name` with
+    `secrets.content_key_id`."""
     cipher = AESGCM(secrets.content_keys[secrets.content_key_id])
     count = max(1, -(-len(plain) // CHUNK_BYTES))
     for index in range(count):

@@ -1,16 +1,17 @@
 """The secrets of one installation: a JSON file of mode 0600, one key for each purpose.
 
-Each purpose has a key of its own, so that one can be rotated without the others, and every rotation goes without
-downtime: what an old key made stays readable until the old key is retired.
+Each purpose has a key of its own, so that one can be rotated without the others, and every rotation
+goes without downtime: what an old key made stays readable until the old key is retired.
 
     content_keys       master keys: the first that is not `staged` wraps data keys, all of them unwrap
     job_keys           seal accepted jobs: the first that is not `staged` seals, all of them check. Files of before have
-                       none: there the key that names contents seals, which the reader of uploads knows too, and
-                       `digest_seals` is false once such seals count no more
+                       none: there the key that names contents seals, which the reader of uploads
+                       knows too, and `digest_seals` is false once such seals count no more
     pepper             under every stored API key; `other_peppers` still count, and are replaced when a key is used
     signing_key        signs; `other_signing_keys` are public keys that signed before
 
-A staged key is known and not used yet: it lets all machines learn a key before the first of them uses it.
+A staged key is known and not used yet: it lets all machines learn a key before the first of them
+uses it.
 """
 
 from __future__ import annotations
@@ -56,8 +57,9 @@ class SecretsError(DiscreetError):
 class Secrets:
     """Keys by purpose, 32 bytes each.
 
-    `content_keys` are the master keys of content (AES-256-GCM), `digest_key` names a dataset by its content, `pepper`
-    is under every stored API key, `signing_key` (Ed25519 seed) signs certificates and ledger heads.
+    `content_keys` are the master keys of content (AES-256-GCM), `digest_key` names a dataset by its
+    content, `pepper` is under every stored API key, `signing_key` (Ed25519 seed) signs certificates
+    and ledger heads.
     """
 
     content_keys: dict[str, bytes]
@@ -92,7 +94,8 @@ class Secrets:
 
 
 class SecretsFile:
-    """The secrets as they stand in their file now: a rotation reaches running processes by itself."""
+    """The secrets as they stand in their file now: a rotation reaches running processes by
+    itself."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -102,7 +105,8 @@ class SecretsFile:
 
     @property
     def current(self) -> Secrets:
-        """Looks at the file's date. A file that cannot be read now, in the middle of being replaced, is read later."""
+        """Looks at the file's date. A file that cannot be read now, in the middle of being
+        replaced, is read later."""
         with self._lock:
             try:
                 if self._stamp() != self._seen:
@@ -138,7 +142,8 @@ def create(path: Path) -> None:
         "signing_key": _new(),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Written whole beside its place and linked into it: a crash leaves either no secrets or all of them.
+    # Written whole beside its place and linked into it: a crash leaves either no secrets or all of
+    # them.
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
@@ -177,7 +182,7 @@ def load(path: Path) -> Secrets:
         raise SecretsError(f"{path} is not a secrets file of this version") from error
 
 
-# Rotation -----------------------------------------------------------------------------------------------------------
+# Rotation -----------------------------------------------------------------------------------------
 
 
 def stage(path: Path, kind: Kind) -> str:
@@ -189,7 +194,8 @@ def stage(path: Path, kind: Kind) -> str:
 
 
 def rotate(path: Path, kind: Kind) -> str:
-    """Use the staged key of this kind, or a new one; its id. What the old one made stays good until it is retired."""
+    """Use the staged key of this kind, or a new one; its id. What the old one made stays good until
+    it is retired."""
     with _changing(path) as body:
         return _rotate_signing(body) if kind == "signing" else _rotate(body, kind)
 
@@ -249,15 +255,16 @@ def retire(path: Path, kind: Kind, key_id: str) -> None:
 
 
 def upgrade(path: Path) -> None:
-    """Give a file of an older version the key that seals jobs. Only where no process of that version runs beside: it
-    knows no such seal. A file that cannot be written stays as it is."""
+    """Give a file of an older version the key that seals jobs. Only where no process of that
+    version runs beside: it knows no such seal. A file that cannot be written stays as it is."""
     with contextlib.suppress(OSError), _changing(path) as body:
         if load(path).job_key_id is None:
             _rotate(body, "jobs")
 
 
 def trust(path: Path, public_key: str) -> None:
-    """Count what this signing key (public, base64) signed as this installation's own: one that was retired."""
+    """Count what this signing key (public, base64) signed as this installation's own: one that was
+    retired."""
     try:
         if len(base64.b64decode(public_key, validate=True)) != KEY_BYTES:
             raise ValueError
@@ -337,9 +344,10 @@ def _body(path: Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _changing(path: Path) -> Iterator[dict[str, Any]]:
-    """What stands in the file, to be changed: when the block ends well the file holds it, in one step. Two at once come
-    one after the other, by a lock on the folder, which falls with its process: who wrote what it had read before
-    another's change would take that key away, with all that it seals."""
+    """What stands in the file, to be changed: when the block ends well the file holds it, in one
+    step. Two at once come one after the other, by a lock on the folder, which falls with its
+    process: who wrote what it had read before another's change would take that key away, with all
+    that it seals."""
     _body(path)
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

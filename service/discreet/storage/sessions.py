@@ -25,7 +25,7 @@ OPEN = ("awaiting_agents", "running")
 """States of a job whose session may still go on."""
 
 
-# Reading ------------------------------------------------------------------------------------------------------------
+# Reading ------------------------------------------------------------------------------------------
 
 
 async def find(connection: AsyncConnection, job_id: str) -> Row | None:
@@ -65,14 +65,14 @@ async def tokens(connection: AsyncConnection, job_id: str) -> dict[str, int]:
     return {"used": used, "open": all_of_them - used}
 
 
-# Enrolment ----------------------------------------------------------------------------------------------------------
+# Enrolment ----------------------------------------------------------------------------------------
 
 
 async def lock(connection: AsyncConnection, job_id: str) -> Row | None:
     """The session, held until this transaction ends: enrolment and approval are one after another.
 
-    Who holds the job too has it before: `jobs.lock` or `hold`, then this. Those leave room for rows that refer to the
-    job.
+    Who holds the job too has it before: `jobs.lock` or `hold`, then this. Those leave room for rows
+    that refer to the job.
     """
     statement = select(FederatedSession).where(FederatedSession.job_id == job_id).with_for_update()
     return _one(await connection.execute(statement))
@@ -98,7 +98,8 @@ async def add_tokens(
 
 
 async def use_token(connection: AsyncConnection, job_id: str, mac: bytes, fingerprint: str) -> str:
-    """`used`: it was free and is this agent's now, or was before; else why not: `unknown`, `expired`, `taken`."""
+    """`used`: it was free and is this agent's now, or was before; else why not: `unknown`,
+    `expired`, `taken`."""
     statement = (
         select(SessionToken)
         .where(SessionToken.mac == mac, SessionToken.job_id == job_id)
@@ -192,14 +193,15 @@ async def approve(
     )
 
 
-# The coordinator's steps --------------------------------------------------------------------------------------------
+# The coordinator's steps --------------------------------------------------------------------------
 
 
 async def take(
     connection: AsyncConnection, job_id: str, holder: str, lease_seconds: float
 ) -> tuple[Row, Row] | None:
-    """Session and job when `holder` has the lease now, with a new fencing token in the job's `attempt`; None when
-    another holds it (which is asked for it) or the job has ended. Job before session, as everybody locks them."""
+    """Session and job when `holder` has the lease now, with a new fencing token in the job's
+    `attempt`; None when another holds it (which is asked for it) or the job has ended. Job before
+    session, as everybody locks them."""
     locked = (
         select(Job.id).where(Job.id == job_id, Job.state.in_(OPEN)).with_for_update(key_share=True)
     )
@@ -231,7 +233,8 @@ async def take(
 async def renew(
     connection: AsyncConnection, job_id: str, holder: str, attempt: int, lease_seconds: float
 ) -> Row | None:
-    """Extend the lease: `wanted`, `approved`, `state` and `cancel_requested`; None when it is no longer ours."""
+    """Extend the lease: `wanted`, `approved`, `state` and `cancel_requested`; None when it is no
+    longer ours."""
     statement = (
         update(FederatedSession)
         .where(
@@ -283,7 +286,8 @@ async def keep_round(
     sealed: bytes,
     transcript: bytes,
 ) -> bool:
-    """`hold` and `keep` as a transaction of their own, in one round trip: the agents wait for it in every round.
+    """`hold` and `keep` as a transaction of their own, in one round trip: the agents wait for it in
+    every round.
 
     False when the job is no longer this fencing token's or has ended.
     """
@@ -329,7 +333,8 @@ async def abandoned(connection: AsyncConnection, most: int = 100) -> list[str]:
 async def overdue(
     connection: AsyncConnection, default_seconds: float, most: int = 100
 ) -> list[str]:
-    """Jobs whose roster nobody has signed in the time that their terms give; terms of older jobs do not say."""
+    """Jobs whose roster nobody has signed in the time that their terms give; terms of older jobs do
+    not say."""
     rows = await connection.execute(_OVERDUE, {"most": most, "default": default_seconds})
     return [row[0] for row in rows]
 
@@ -352,8 +357,8 @@ def _one(result: Any) -> Row | None:
     return None if row is None else dict(row)
 
 
-# The job's row is locked, so that it is looked at again after waiting for the next holder. Joined without the lock, the
-# statement would still see the attempt of before.
+# The job's row is locked, so that it is looked at again after waiting for the next holder. Joined
+# without the lock, the statement would still see the attempt of before.
 _KEEP_ROUND: LiteralString = """
     WITH held AS MATERIALIZED (
       SELECT id FROM jobs WHERE id = %(job)s AND attempt = %(attempt)s AND state IN ('awaiting_agents', 'running')

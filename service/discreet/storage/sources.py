@@ -63,8 +63,9 @@ async def page(
 
 
 async def blocks(connection: AsyncConnection, source_id: str) -> list[Row]:
-    """The newest version of each block, in the order in which blocks were first registered. `offered`: its content is
-    there and its time not over; `first_at`: when its first version was registered."""
+    """The newest version of each block, in the order in which blocks were first registered.
+    `offered`: its content is there and its time not over; `first_at`: when its first version was
+    registered."""
     rows = await connection.execute(text(_BLOCKS), {"source": source_id})
     return [dict(row) for row in rows.mappings()]
 
@@ -119,8 +120,9 @@ async def blocks_of_accounts(
 
 
 async def of_job(connection: AsyncConnection, job: Mapping[str, Any]) -> list[Row]:
-    """The datasets that a job reads, in its order, whether their contents are there or were erased: one; the versions
-    of blocks that its problem names, which its seal covers; or none. Those that there are not are left out."""
+    """The datasets that a job reads, in its order, whether their contents are there or were erased:
+    one; the versions of blocks that its problem names, which its seal covers; or none. Those that
+    there are not are left out."""
     wanted = versions_of(job)
     rows = await connection.execute(select(Dataset).where(Dataset.id.in_(wanted)))
     found = {row["id"]: dict(row) for row in rows.mappings()}

@@ -1,10 +1,11 @@
 """The tables, as SQLAlchemy models. Migrations make them; a test holds the two equal.
 
-Sessions, sources, public objects, the transparency log, people and the audit log have files of their own
-(`…_tables`).
+Sessions, sources, public objects, the transparency log, people and the audit log have files of
+their own (`…_tables`).
 
-`migrations/current` explains every table and column, and says what else the database owns: row-level security, the
-functions that alone write accounts and the ledger (see `storage/ledger.py`), and the rights of the application's role.
+`migrations/current` explains every table and column, and says what else the database owns:
+row-level security, the functions that alone write accounts and the ledger (see
+`storage/ledger.py`), and the rights of the application's role.
 """
 
 from __future__ import annotations
@@ -156,7 +157,8 @@ class LedgerEntry(Base):
 
 
 class Dataset(Base):
-    """A registered dataset. Erasing forgets `wrapped_key`: what copies of the content remain cannot be read."""
+    """A registered dataset. Erasing forgets `wrapped_key`: what copies of the content remain cannot
+    be read."""
 
     __tablename__ = "datasets"
     __table_args__ = (
@@ -214,7 +216,8 @@ class DatasetChunk(Base):
 
 
 class Job(Base):
-    """A job. `attempt` is the fencing token, `lease_until` the lease of the worker that holds it."""
+    """A job. `attempt` is the fencing token, `lease_until` the lease of the worker that holds
+    it."""
 
     __tablename__ = "jobs"
     __table_args__ = (
@@ -308,7 +311,8 @@ class JobEvent(Base):
 
 
 class Release(Base):
-    """What a job's mechanisms released, sealed: written before `finish` starts, and kept as long as the result."""
+    """What a job's mechanisms released, sealed: written before `finish` starts, and kept as long as
+    the result."""
 
     __tablename__ = "releases"
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)

@@ -1,11 +1,14 @@
-"""What was accepted, bound to the secrets: whoever can write rows and has not the secrets cannot make others of them.
+"""What was accepted, bound to the secrets: whoever can write rows and has not the secrets cannot
+make others of them.
 
-A dataset's data key is wrapped together with what decides how its content may be used: tenant, account, kind, mode,
-public part. A job is sealed with a MAC over what it will do: dataset, problem, plan, price, seed. A worker opens no
-content for a dataset or a job that is not the one that was accepted: a plan with less noise than the ledger charges
-for, or a private dataset that calls itself a simulation, would be a release that nobody pays for.
+A dataset's data key is wrapped together with what decides how its content may be used: tenant,
+account, kind, mode, public part. A job is sealed with a MAC over what it will do: dataset, problem,
+plan, price, seed. A worker opens no content for a dataset or a job that is not the one that was
+accepted: a plan with less noise than the ledger charges for, or a private dataset that calls itself
+a simulation, would be a release that nobody pays for.
 
-Values are compared as they come back from JSONB: objects without order, numbers as the doubles that they are.
+Values are compared as they come back from JSONB: objects without order, numbers as the doubles that
+they are.
 """
 
 from __future__ import annotations
@@ -46,8 +49,9 @@ def wrap(secrets: Secrets, dataset: Mapping[str, Any], data_key: bytes) -> bytes
 
 
 def unwrap(secrets: Secrets, dataset: Mapping[str, Any]) -> tuple[bytes, bool]:
-    """The data key, and whether it is bound to the row's terms: those of datasets that were registered before
-    bindings are not, until a rotation of the master key wraps them again. SealBroken when it does not open."""
+    """The data key, and whether it is bound to the row's terms: those of datasets that were
+    registered before bindings are not, until a rotation of the master key wraps them again.
+    SealBroken when it does not open."""
     key_id, name, wrapped = dataset["content_key_id"], dataset["id"], bytes(dataset["wrapped_key"])
     try:
         return sealing.unwrap(secrets, key_id, name, wrapped, terms(dataset)), True
@@ -65,7 +69,8 @@ def _plain_row(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def seal_text(secrets: Secrets, job: Mapping[str, Any]) -> str:
-    """The same where `problem` and `plan`, of which there may be many jobs, are `canonical` text already."""
+    """The same where `problem` and `plan`, of which there may be many jobs, are `canonical` text
+    already."""
     return _seal(secrets, _said(job))
 
 
@@ -83,7 +88,8 @@ def _seal(secrets: Secrets, said: str) -> str:
 
 
 def _digest_seal(secrets: Secrets, said: str) -> str:
-    """As older versions sealed: by the key that names contents, which the reader of uploads is given too."""
+    """As older versions sealed: by the key that names contents, which the reader of uploads is
+    given too."""
     return hmac.digest(
         secrets.digest_key, b"discreet/job/v1\0" + said.encode(), hashlib.sha256
     ).hex()
@@ -94,8 +100,9 @@ def _own_seal(key: bytes, said: str) -> str:
 
 
 def release_terms(said: str, datasets: Sequence[Mapping[str, Any]]) -> bytes:
-    """32 bytes of what a release was accepted for: what its job's seal covers, and what the keys of its datasets are
-    bound to. Its own key opens with these alone, also when keys of seals have changed and data were erased."""
+    """32 bytes of what a release was accepted for: what its job's seal covers, and what the keys of
+    its datasets are bound to. Its own key opens with these alone, also when keys of seals have
+    changed and data were erased."""
     return hashlib.sha256(said.encode() + b"".join(map(terms, datasets))).digest()
 
 
@@ -112,9 +119,10 @@ def is_accepted(
     *,
     said: str | None = None,
 ) -> bool:
-    """Whether this is the job that was accepted. One without a seal was accepted by an older version: it counts only on
-    data that are public, or on a dataset that is not bound yet either. JobKeyUnknown where a rotation has not reached
-    this machine. `said` is `said_of(job)`, where it is known already."""
+    """Whether this is the job that was accepted. One without a seal was accepted by an older
+    version: it counts only on data that are public, or on a dataset that is not bound yet either.
+    JobKeyUnknown where a rotation has not reached this machine. `said` is `said_of(job)`, where it
+    is known already."""
     if seal is not None:
         said = said_of(job) if said is None else said
         key_id, own, mac = seal.rpartition(":")
@@ -140,7 +148,8 @@ def canonical(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The same value however a database writes its numbers: 1.0 and 1, 1e22 and its digits, -0.0 and 0."""
+    """The same value however a database writes its numbers: 1.0 and 1, 1e22 and its digits, -0.0
+    and 0."""
     kind = type(value)
     if kind is dict:
         return {name: _plain(one) for name, one in value.items()}

@@ -18,11 +18,13 @@ KEYS_CHANNEL = "discreet_keys"
 
 @dataclass(frozen=True)
 class Principal:
-    """Who is asking, within a tenant and with a role: the holder of a key, or a person of an identity provider."""
+    """Who is asking, within a tenant and with a role: the holder of a key, or a person of an
+    identity provider."""
 
     tenant_id: str
     name: str
-    """What budgets, caps and the ledger call them. Of a person it is `issuer#subject`, which no key may be called."""
+    """What budgets, caps and the ledger call them. Of a person it is `issuer#subject`, which no key
+    may be called."""
     role: str
     key_id: str
     """The key, or the row of the person in this tenant: what quotas and logins belong to."""
@@ -109,7 +111,8 @@ async def list_keys(connection: AsyncConnection, tenant_id: str) -> list[dict[st
 
 @dataclass(frozen=True)
 class FoundKey:
-    """A key as the database knows it; whoever presents it must show the whole, whose MAC is `mac`."""
+    """A key as the database knows it; whoever presents it must show the whole, whose MAC is
+    `mac`."""
 
     principal: Principal
     mac: bytes
@@ -131,8 +134,9 @@ async def find_key(database: Database, lookup: str) -> FoundKey | None:
 async def take_requests(
     database: Database, key_id: str, *, seconds: int, quota: int, block: int
 ) -> tuple[int, int, float]:
-    """Requests of a key that are set aside for this process: how many, how many all processes got in this window of
-    `seconds`, and how long it still lasts. Sent again where the connection breaks, which may set a block aside in vain.
+    """Requests of a key that are set aside for this process: how many, how many all processes got
+    in this window of `seconds`, and how long it still lasts. Sent again where the connection
+    breaks, which may set a block aside in vain.
     """
     values = {"key": key_id, "seconds": seconds, "quota": quota, "block": block}
     (row,) = await database.ask(_TAKE_REQUESTS, values)

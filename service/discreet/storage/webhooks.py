@@ -1,7 +1,7 @@
 """Webhooks and their messages: an outbox, written with what it tells of and emptied by the workers.
 
-Everything that is due is taken under a lease: a worker that dies leaves its messages to the next one, so that each
-comes at least once.
+Everything that is due is taken under a lease: a worker that dies leaves its messages to the next
+one, so that each comes at least once.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ async def announce(
     *,
     quiet_seconds: int = 0,
 ) -> None:
-    """Write a message about `subject` to every webhook of the tenant that wants this event, in this transaction.
+    """Write a message about `subject` to every webhook of the tenant that wants this event, in this
+    transaction.
 
     With `quiet_seconds` none that told the same in that time is told again.
     """
@@ -98,18 +99,19 @@ async def announce(
     )
 
 
-# A worker's steps ---------------------------------------------------------------------------------------------------
+# A worker's steps ---------------------------------------------------------------------------------
 
 
 async def take(connection: AsyncConnection, most: int, lease_seconds: float) -> list[Row]:
-    """Messages that are due, with their webhooks, leased for so long: a few of each webhook, so that none waits behind
-    one that is slow."""
+    """Messages that are due, with their webhooks, leased for so long: a few of each webhook, so
+    that none waits behind one that is slow."""
     rows = await connection.execute(_TAKE, {"most": most, "lease": lease_seconds})
     return [dict(row) for row in rows.mappings()]
 
 
 async def _hold(connection: AsyncConnection, webhook_id: str) -> None:
-    """Lock a webhook before its messages, as its removal does: no two of them wait for each other."""
+    """Lock a webhook before its messages, as its removal does: no two of them wait for each
+    other."""
     await connection.execute(
         select(Webhook.id).where(Webhook.id == webhook_id).with_for_update(key_share=True)
     )
@@ -140,8 +142,8 @@ async def failed(
 ) -> bool:
     """Note a failed delivery and when the next one is due; True when the webhook is disabled now.
 
-    `gone`: its server said that it wants no more. Otherwise it is disabled when nothing has come through for
-    `give_up_seconds`.
+    `gone`: its server said that it wants no more. Otherwise it is disabled when nothing has come
+    through for `give_up_seconds`.
     """
     await _hold(connection, delivery["webhook_id"])
     late = func.now() - func.make_interval(0, 0, 0, 0, 0, 0, give_up_seconds)

@@ -1,7 +1,8 @@
 """API keys and roles.
 
-A key is `dsc_` + 12 characters that find it + 40 secret ones + 6 of checksum. The checksum tells a typing error, or a
-key in a leaked file, without asking the database; what is stored is the public part and an HMAC of the whole.
+A key is `dsc_` + 12 characters that find it + 40 secret ones + 6 of checksum. The checksum tells a
+typing error, or a key in a leaked file, without asking the database; what is stored is the public
+part and an HMAC of the whole.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def new_key() -> str:
 
 
 def is_well_formed(key: str) -> bool:
-    """True when prefix, length and checksum are right; says nothing about whether the key counts."""
+    """True when prefix, length and checksum are right; says nothing about whether the key
+    counts."""
     body, checksum = key[len(PREFIX) : -_CHECKSUM], key[-_CHECKSUM:]
     return (
         key.startswith(PREFIX)
@@ -67,7 +69,8 @@ async def find(services: Services, key: str) -> FoundKey:
     """The same, with what else is known of the key."""
     if not is_well_formed(key):
         raise Unauthenticated(
-            "this is not a discreet API key: its form or its checksum is wrong, perhaps by a typing error",
+            "this is not a discreet API key: its form or its checksum is wrong, perhaps by a "
+            "typing error",
             code="key_malformed",
         )
     found = await tenants.find_key(services.database, lookup_of(key))
@@ -82,8 +85,8 @@ async def find(services: Services, key: str) -> FoundKey:
 
 
 async def opens(services: Services, key: str, holder: Principal, mac: bytes) -> bool:
-    """Whether this is the key that was stored as `mac`. One under the pepper before a rotation, or the one after it,
-    counts too, and is moved to the pepper in use."""
+    """Whether this is the key that was stored as `mac`. One under the pepper before a rotation, or
+    the one after it, counts too, and is moved to the pepper in use."""
     secrets = services.secrets
     if hmac.compare_digest(mac, mac_of(secrets, key)):
         return True
@@ -132,7 +135,8 @@ async def create_key(
     tenant: str | None = None,
     expires_at: datetime | None = None,
 ) -> dict[str, Any]:
-    """A new key, shown this once. An owner makes keys of the own tenant below operator, an operator those of any."""
+    """A new key, shown this once. An owner makes keys of the own tenant below operator, an operator
+    those of any."""
     require(principal, *KEEPERS)
     if principal.role == "owner" and (role == "operator" or tenant is not None):
         raise Forbidden("an owner makes keys of the own tenant, and no operator's")
@@ -190,8 +194,8 @@ async def revoke_key(services: Services, principal: Principal, key_id: str) -> N
 
 
 async def bootstrap(services: Services, keys: Mapping[str, str]) -> bool:
-    """Make these the first keys of tenant `default`, by role. True when they count: now, or by an earlier call with the
-    same keys; False when it has others."""
+    """Make these the first keys of tenant `default`, by role. True when they count: now, or by an
+    earlier call with the same keys; False when it has others."""
     async with services.database.transaction(SYSTEM) as connection:
         await tenants.add_tenant(connection, new_id("ten"), DEFAULT_TENANT)
         tenant_id = await tenants.find_tenant(connection, DEFAULT_TENANT)

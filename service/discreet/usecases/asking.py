@@ -1,4 +1,5 @@
-"""A request that asks jobs again: what they released, whether it answers this, and the plan, whose price is 0."""
+"""A request that asks jobs again: what they released, whether it answers this, and the plan, whose
+price is 0."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Asked:
-    """Jobs that may be asked this: a function of what is stored, made into a plan without further looks."""
+    """Jobs that may be asked this: a function of what is stored, made into a plan without further
+    looks."""
 
     problem: ProblemOnData
     """With the jobs that released, where a job was named that asked these itself."""
@@ -43,8 +45,8 @@ class Asked:
         return plan_of(whole, self.public, self.firsts, self.problem.first_jobs)
 
     def require_same_places(self, whole: ProblemOnData, first: ProblemOnData) -> None:
-        """ReleaseDiffers where what was released means something else in `whole` than in `first`, both with the public
-        objects that they name."""
+        """ReleaseDiffers where what was released means something else in `whole` than in `first`,
+        both with the public objects that they name."""
         if issues := whole.means_otherwise(first, self.public):
             raise ReleaseDiffers(issues)
 
@@ -56,8 +58,9 @@ async def find(
     privacy: Privacy | None,
     seed: int | None,
 ) -> Asked:
-    """NotFound for jobs that this tenant has not, Conflict for those that have no release, ReleaseDiffers with pointers
-    to what these fixed otherwise, InvalidInput for what a question that costs nothing has not."""
+    """NotFound for jobs that this tenant has not, Conflict for those that have no release,
+    ReleaseDiffers with pointers to what these fixed otherwise, InvalidInput for what a question
+    that costs nothing has not."""
     given = []
     if privacy is not None:
         given.append(
@@ -77,7 +80,8 @@ async def find(
         for place, job_id in enumerate(problem.first_jobs):
             if job_id not in named:
                 raise NotFound(f"there is no job {job_id}", pointer=_pointer(problem, place))
-        # Whoever asked again has released nothing: meant are those whom it asked. Each once, or it would count twice.
+        # Whoever asked again has released nothing: meant are those whom it asked. Each once, or it
+        # would count twice.
         roots = list(
             dict.fromkeys(
                 one for name in problem.first_jobs for one in named[name]["released_by"] or [name]
@@ -101,7 +105,10 @@ async def find(
         raise ReleaseDiffers([FieldIssue(POINTER, says)])
     seeds = [row["seed"] for row in found.values() if row["seed"] is not None]
     if len(set(seeds)) < len(seeds):
-        says = "two of these are simulations of one seed, so their noise is the same: combined it would not be less"
+        says = (
+            "two of these are simulations of one seed, so their noise is the same: combined it "
+            "would not be less"
+        )
         raise InvalidInput(says, pointer=POINTER)
     if (size := sum(one["bytes"] for one in found.values())) > MOST_BYTES:
         raise InvalidInput(
@@ -113,20 +120,23 @@ async def find(
 
 
 async def free(database: Database, principal: Principal, row: Row) -> tuple[frozenset[str], Any]:
-    """The fields that may have another value when a job, as `jobs.find` gives it, is asked again, and the public part
-    of the data that were released; no fields where nothing is kept that could be asked."""
+    """The fields that may have another value when a job, as `jobs.find` gives it, is asked again,
+    and the public part of the data that were released; no fields where nothing is kept that could
+    be asked."""
     problem, public = await _kept(database, principal, row)
     return (frozenset() if problem is None else problem.free(public)), public
 
 
 async def questions(database: Database, principal: Principal, row: Row) -> list[str] | None:
-    """The fields by which a job, as `jobs.find` gives it, is asked something else; None where nothing is kept of it."""
+    """The fields by which a job, as `jobs.find` gives it, is asked something else; None where
+    nothing is kept of it."""
     problem, public = await _kept(database, principal, row)
     return None if problem is None else problem.questions(public)
 
 
 async def _kept(database: Database, principal: Principal, row: Row) -> tuple[Problem | None, Any]:
-    """The problem of a job and the public part of the data of which its release is kept; None where none is."""
+    """The problem of a job and the public part of the data of which its release is kept; None where
+    none is."""
     root = (row["released_by"] or [row["id"]])[0]
     async with database.transaction(principal.tenant_id) as connection:
         first = (await jobs.to_ask_again(connection, principal.tenant_id, [root])).get(root)
@@ -149,7 +159,10 @@ def _compared(problem: ProblemOnData, firsts: Mapping[str, Row]) -> Asked:
             raise ReleaseDiffers(issues)
     plans = tuple(Plan.model_validate(row["plan"]) for row in firsts.values())
     if len(plans) > 1 and not problem.noised_sums(plans[0]):
-        says = "these releases cannot be combined: only sums with noise added can, not what this method releases"
+        says = (
+            "these releases cannot be combined: only sums with noise added can, not what this "
+            "method releases"
+        )
         raise InvalidInput(says, pointer=POINTER)
     if issues := unlike(plans, list(firsts)):
         raise ReleaseDiffers(issues)
@@ -169,7 +182,10 @@ def nothing_released(row: Row) -> str | None:
     if row["kept"]:
         return None
     if row["mode"] == "simulation" and row["deleted_at"] is not None:
-        return "was a simulation on a dataset that was erased, and its release, which holds its data, with it"
+        return (
+            "was a simulation on a dataset that was erased, and its release, which holds its "
+            "data, with it"
+        )
     if row["dataset_id"] is None:
         return "has no dataset: nothing was released of any"
     return "ended under an older version, which did not keep what it released"

@@ -1,5 +1,6 @@
-"""Reading the audit log: every change of a tenant by whom. The ledger says what was spent; this log says who registered
-and erased data, set caps, made and revoked keys and tenants, signed rosters, logged in, and removed people."""
+"""Reading the audit log: every change of a tenant by whom. The ledger says what was spent; this log
+says who registered and erased data, set caps, made and revoked keys and tenants, signed rosters,
+logged in, and removed people."""
 
 from __future__ import annotations
 

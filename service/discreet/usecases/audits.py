@@ -1,4 +1,5 @@
-"""`discreet audit`: every mechanism, every kind's whole release and, to test the audit itself, planted faults.
+"""`discreet audit`: every mechanism, every kind's whole release and, to test the audit itself,
+planted faults.
 
 A pass proves nothing: a failed attack is no guarantee. A bound above the price proves a fault.
 """
@@ -70,11 +71,12 @@ def run_audits(
         yield Audited(releases.half_noise(case, confidence=split), planted=True)
 
 
-# The last table of an installation ----------------------------------------------------------------------------------
+# The last table of an installation ----------------------------------------------------------------
 
 
 def save(folder: Path, rows: Sequence[Audited], *, short: bool, names: Sequence[str]) -> Path:
-    """Keep a table, with when and how it was made, where the dashboard of this state folder shows it."""
+    """Keep a table, with when and how it was made, where the dashboard of this state folder shows
+    it."""
     table = {
         "at": datetime.now(UTC).isoformat(),
         "version": version("discreet"),

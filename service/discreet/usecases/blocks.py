@@ -1,4 +1,5 @@
-"""Blocks of sources that a request names: resolved to versions once, when it is planned or accepted, and pinned."""
+"""Blocks of sources that a request names: resolved to versions once, when it is planned or
+accepted, and pinned."""
 
 from __future__ import annotations
 
@@ -31,10 +32,12 @@ async def pinned(
     asked: SourceBlocks,
     content_bytes: int,
 ) -> tuple[ProblemOnBlocks, DatasetFacts]:
-    """The problem with the versions of the blocks that it names, and what is public of them as one dataset.
+    """The problem with the versions of the blocks that it names, and what is public of them as one
+    dataset.
 
-    What is stored of a job is this problem: a later version of a block changes nothing of it. NotFound for sources and
-    blocks that are not there, InvalidInput for more of them than are read at once.
+    What is stored of a job is this problem: a later version of a block changes nothing of it.
+    NotFound for sources and blocks that are not there, InvalidInput for more of them than are read
+    at once.
     """
     async with database.transaction(principal.tenant_id) as connection:
         source = await sources.find(connection, principal.tenant_id, asked.id)

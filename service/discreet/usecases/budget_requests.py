@@ -1,7 +1,7 @@
 """Asking for more of a budget: who may not grant asks, an owner grants or declines.
 
-A request is a sentence with an amount. It reserves nothing and changes no ledger; what answers it with more is a grant
-as any other (`budgets.grant`), whose reason names who asked, and why.
+A request is a sentence with an amount. It reserves nothing and changes no ledger; what answers it
+with more is a grant as any other (`budgets.grant`), whose reason names who asked, and why.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ SHOWN = 100
 async def ask(
     services: Services, principal: Principal, account_id: str, more: Cap, reason: str
 ) -> dict[str, Any]:
-    """Ask for `more` on an account. Conflict when this principal has MOST_OPEN open requests already."""
+    """Ask for `more` on an account. Conflict when this principal has MOST_OPEN open requests
+    already."""
     require(principal, *ASKERS)
     async with services.database.transaction(principal.tenant_id) as connection:
         await _require_account(connection, principal, account_id)
@@ -42,7 +43,10 @@ async def ask(
             await budget_requests.count_open(connection, principal.tenant_id, principal.name)
             >= MOST_OPEN
         ):
-            says = f"{MOST_OPEN} requests of yours wait for an owner’s answer; no further one before that"
+            says = (
+                f"{MOST_OPEN} requests of yours wait for an owner’s answer; no further one "
+                "before that"
+            )
             raise Conflict(says, code="too_many_open_requests")
         row = await budget_requests.add(
             connection,
@@ -102,7 +106,8 @@ async def decline(
 async def held(
     connection: AsyncConnection, principal: Principal, account_id: str, request_id: str
 ) -> dict[str, Any]:
-    """An open request on this account, held until the transaction ends. NotFound, or Conflict when it was answered."""
+    """An open request on this account, held until the transaction ends. NotFound, or Conflict when
+    it was answered."""
     row = await budget_requests.lock(connection, principal.tenant_id, account_id, request_id)
     if row is None:
         raise NotFound("there is no such request on this budget")

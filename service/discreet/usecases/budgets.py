@@ -90,7 +90,8 @@ class FilterBalance:
 def balance_under(one: Filter, account: AccountBalance) -> FilterBalance | None:
     """The account under one filter; None when the cap gives it nothing to work with.
 
-    A reservation counts as spent until it is released, so `reserved` is what the figure would fall by.
+    A reservation counts as spent until it is released, so `reserved` is what the figure would fall
+    by.
     """
     cap = cap_of(account)
     committed = {
@@ -119,8 +120,8 @@ def best_balance(account: AccountBalance) -> FilterBalance:
 
 @lru_cache(maxsize=4096)
 def text(row: BudgetRow, delta: int) -> bytes:
-    """One budget as JSON text. It is a function of what the database said just now and of nothing else, so that a text
-    that is kept can never be out of date."""
+    """One budget as JSON text. It is a function of what the database said just now and of nothing
+    else, so that a text that is kept can never be out of date."""
     account = row.balance
     cap = cap_of(account)
     by_filter = [
@@ -209,8 +210,10 @@ def refusal(balances: Sequence[AccountBalance], price: Price, blocks: BlockOf) -
     return BudgetExhausted(
         bound,
         f"{whose.get(bound.get('scope', ''), block)}"
-        f"epsilon {bound['requested']['epsilon']} and delta {bound['requested']['delta']} were asked for, the largest"
-        f" request that passes is epsilon {bound['largest']['epsilon']} at delta {bound['largest']['delta']};"
+        f"epsilon {bound['requested']['epsilon']} and delta {bound['requested']['delta']} were "
+        "asked for, the largest"
+        f" request that passes is epsilon {bound['largest']['epsilon']} at delta "
+        f"{bound['largest']['delta']};"
         f" nothing was charged. {_who_grants(bound)}",
     )
 
@@ -220,7 +223,10 @@ def _who_grants(bound: Mapping[str, Any]) -> str:
     path = f"/v1/budgets/{bound['account']}/grants" if own else "/v1/caps"
     command = f"discreet cap grant {bound['account']}" if own else "discreet cap set"
     asking = f"/v1/budgets/{bound['account']}/requests"
-    return f"An owner can raise this cap: {command}, POST {path}, or the dashboard; ask one: POST {asking}"
+    return (
+        f"An owner can raise this cap: {command}, POST {path}, or the dashboard; ask one: POST "
+        f"{asking}"
+    )
 
 
 async def all_budgets(
@@ -250,7 +256,8 @@ async def one_budget(
 
 
 async def largest_request(services: Services, principal: Principal, account_id: str) -> float:
-    """The largest epsilon, at delta 0, that this account and every cap on who asks still let pass."""
+    """The largest epsilon, at delta 0, that this account and every cap on who asks still let
+    pass."""
     own = {principal.tenant_id, principal.name}
     found = await all_budgets(services, principal)
     binding = (
@@ -269,10 +276,12 @@ async def grant(
     reason: str,
     request_id: str | None = None,
 ) -> dict[str, Any]:
-    """Set a new cap, with a reason that stays in the ledger. Conflict when more is spent or reserved already.
+    """Set a new cap, with a reason that stays in the ledger. Conflict when more is spent or
+    reserved already.
 
-    `request_id`: the request that this answers, in the same transaction; the ledger's reason then names who asked, and
-    why. NotFound when there is none on this account, Conflict when it was answered before.
+    `request_id`: the request that this answers, in the same transaction; the ledger's reason then
+    names who asked, and why. NotFound when there is none on this account, Conflict when it was
+    answered before.
     """
     require(principal, "owner")
     async with services.database.transaction(principal.tenant_id) as connection:
@@ -306,10 +315,11 @@ async def caps(services: Services, principal: Principal) -> list[dict[str, Any]]
 async def set_cap(
     services: Services, principal: Principal, *, scope: str, name: str | None, cap: Cap, reason: str
 ) -> tuple[dict[str, Any], bool]:
-    """Cap everything that the tenant, or one principal of it, may spend; the budget and whether it is new.
+    """Cap everything that the tenant, or one principal of it, may spend; the budget and whether it
+    is new.
 
-    It counts from now on: what was reserved before is not in it. It belongs to the principal's name and outlives its
-    keys. Set again, it is a grant. There is no way to remove one but to raise it.
+    It counts from now on: what was reserved before is not in it. It belongs to the principal's name
+    and outlives its keys. Set again, it is a grant. There is no way to remove one but to raise it.
     """
     require(principal, "owner")
     if scope not in CAPS:
@@ -367,7 +377,8 @@ async def search(
     after: tuple[datetime, str, int] | None = None,
     size: int,
 ) -> list[dict[str, Any]]:
-    """Ledger entries of the tenant, newest first, before `after` (at, account, seq), as far as they fit the filters."""
+    """Ledger entries of the tenant, newest first, before `after` (at, account, seq), as far as they
+    fit the filters."""
     require(principal, *READERS)
     async with services.database.transaction(principal.tenant_id) as connection:
         rows = await ledger.search(
@@ -387,8 +398,8 @@ async def search(
 async def history(
     services: Services, principal: Principal, account_id: str
 ) -> list[tuple[str, int, str | None, str, str, int, int]] | None:
-    """What happened on an account: at, seq, job, actor, kind, epsilon in 1e-9, delta in 1e-18. None above
-    HISTORY_ENTRIES entries."""
+    """What happened on an account: at, seq, job, actor, kind, epsilon in 1e-9, delta in 1e-18. None
+    above HISTORY_ENTRIES entries."""
     require(principal, *READERS)
     rows: list[dict[str, Any]] = []
     async with services.database.transaction(principal.tenant_id) as connection:

@@ -37,12 +37,14 @@ CANCELLATIONS = {
         Cancellation(
             "requested",
             "undecided",
-            "the session is being stopped; it is charged in full if an agent's message comes before that",
+            "the session is being stopped; it is charged in full if an agent's message comes "
+            "before that",
         ),
         Cancellation(
             "too_late",
             "full",
-            "it is too late: what the job released is stored and will be charged in full, so it goes on to its result",
+            "it is too late: what the job released is stored and will be charged in full, so it "
+            "goes on to its result",
         ),
     )
 }

@@ -25,7 +25,8 @@ class CancelRequested(Exception):
 
 
 class KeyUnknown(DiscreetError):
-    """What the job had released is sealed under a master key that this machine does not know, perhaps not yet."""
+    """What the job had released is sealed under a master key that this machine does not know,
+    perhaps not yet."""
 
     code = "master_key_unknown"
 
@@ -41,7 +42,8 @@ class Claim:
     job_id: str
     attempt: int
     data: tuple[str, ...]
-    """The dataset that it reads; or, with `block`, the versions of all blocks, in the order in which they are put."""
+    """The dataset that it reads; or, with `block`, the versions of all blocks, in the order in
+    which they are put."""
     simulation: bool
     seed: int | None
     problem: Problem
@@ -51,19 +53,21 @@ class Claim:
     traceparent: str | None = None
     queued_at: datetime | None = None
     block: Any = None
-    """The public part of one block, as the kind's model, where `public` is that of several as one dataset."""
+    """The public part of one block, as the kind's model, where `public` is that of several as one
+    dataset."""
     terms: bytes = b""
     """What a release will be bound to: `tamper_seals.release_terms`."""
     objects: Mapping[str, Mapping[str, str]] | None = None
     asked: Mapping[str, Any] | None = None
-    """The problem of a dataset as it is stored, with ids where it names public objects; None of any other, in which
-    private data stand: those of a simulation, or an operator's."""
+    """The problem of a dataset as it is stored, with ids where it names public objects; None of any
+    other, in which private data stand: those of a simulation, or an operator's."""
     firsts: tuple[First, ...] = ()
     """The jobs that are asked again: what these released is finished, and nothing else happens."""
 
     @property
     def keeps_release(self) -> bool:
-        """Whether what it releases outlives it. Without a dataset all stood in the problem: there is nothing to ask."""
+        """Whether what it releases outlives it. Without a dataset all stood in the problem: there
+        is nothing to ask."""
         return bool(self.data) and not self.firsts
 
     @property

@@ -1,5 +1,5 @@
-"""Having the transparency log witnessed: each witness is asked to sign the newest checkpoint, with the proof that the
-log has only grown since it last did (C2SP tlog-witness)."""
+"""Having the transparency log witnessed: each witness is asked to sign the newest checkpoint, with
+the proof that the log has only grown since it last did (C2SP tlog-witness)."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ async def keep(services: Services) -> None:
 
 
 async def collect(services: Services, asked: Sequence[Address]) -> bool:
-    """Ask each of these witnesses that has not signed the newest checkpoint; whether all have. What one of them does is
-    nothing to the others."""
+    """Ask each of these witnesses that has not signed the newest checkpoint; whether all have. What
+    one of them does is nothing to the others."""
     async with httpx.AsyncClient(timeout=SECONDS, trust_env=False) as http:
         return all(await asyncio.gather(*(_ask(services, http, one) for one in asked)))
 
@@ -124,7 +124,8 @@ async def _ask(services: Services, http: httpx.AsyncClient, witness: Address) ->
 async def _post(
     services: Services, http: httpx.AsyncClient, witness: Address, old: int, checkpoint: Checkpoint
 ) -> tuple[int, str, str]:
-    """Status, media type and text of the answer of a witness that has signed the first `old` leaves."""
+    """Status, media type and text of the answer of a witness that has signed the first `old`
+    leaves."""
     places = tiles_of(checkpoint.size, [max(old - 1, 0), old])
     async with services.database.transaction(SYSTEM, snapshot=True) as connection:
         path = Tree(

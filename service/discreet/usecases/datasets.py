@@ -47,8 +47,8 @@ class MasterKeyUnknown(Unavailable):
 
 @dataclass(frozen=True)
 class Registration:
-    """What an owner registers, with its content still to be read: from memory in a thread, or by the reader, who also
-    reads what lies somewhere once it is fetched."""
+    """What an owner registers, with its content still to be read: from memory in a thread, or by
+    the reader, who also reads what lies somewhere once it is fetched."""
 
     name: str
     kind: str
@@ -82,10 +82,11 @@ async def register(
 ) -> tuple[dict[str, Any], bool]:
     """The dataset and whether it is new.
 
-    The same content of the same tenant is the same dataset on the same account, in whatever order or format it comes,
-    and a deleted dataset leaves its account behind. With another kind, public part, mode or account it is a Conflict:
-    a second account for the same people would be a second budget. A deleted one of which nothing was ever released may
-    come back on the account of other data of its people.
+    The same content of the same tenant is the same dataset on the same account, in whatever order
+    or format it comes, and a deleted dataset leaves its account behind. With another kind, public
+    part, mode or account it is a Conflict: a second account for the same people would be a second
+    budget. A deleted one of which nothing was ever released may come back on the account of other
+    data of its people.
     """
     require(principal, "owner")
     try:
@@ -104,8 +105,8 @@ async def register(
 
 
 Store = Callable[[str | None], Awaitable[tuple[dict[str, Any], bool]]]
-"""Writes the row of a sealed content, with the name of its object or with the content itself: the row, and whether it
-is new."""
+"""Writes the row of a sealed content, with the name of its object or with the content itself: the
+row, and whether it is new."""
 
 
 async def keep(
@@ -201,8 +202,8 @@ async def sealed_content(
 
 
 def _what_to_do(name: str, known: Mapping[str, Any], value: Any) -> str:
-    """Where only public figures differ: which, and how to go on. One content has one public part, for good: were the
-    figures chosen anew, they would be chosen after answers were seen."""
+    """Where only public figures differ: which, and how to go on. One content has one public part,
+    for good: were the figures chosen anew, they would be chosen after answers were seen."""
     if name != "public":
         return ""
     before = known["public"]
@@ -235,8 +236,14 @@ async def _store(
             ):
                 if known[name] != value:
                     other = f"mode, {known['mode']}," if name == "mode" else name
-                    where = f"as {known['name']} ({known['id']}{', erased' if known['deleted_at'] else ''})"
-                    says = f"this content is registered with another {other} {where}{_what_to_do(name, known, value)}"
+                    where = (
+                        f"as {known['name']} "
+                        f"({known['id']}{', erased' if known['deleted_at'] else ''})"
+                    )
+                    says = (
+                        f"this content is registered with another {other} "
+                        f"{where}{_what_to_do(name, known, value)}"
+                    )
                     raise Conflict(says, code="content_known")
             if request.account is not None and request.account != known["account_id"]:
                 await _require_movable(connection, known)
@@ -246,7 +253,8 @@ async def _store(
             if offered and request.retention_days is None and not request.delete_after_job:
                 return known, False
             if offered or await jobs.active_of_dataset(connection, known["id"]):
-                # Its owner has it still, or will until a job ends: from now on as this request says.
+                # Its owner has it still, or will until a job ends: from now on as this request
+                # says.
                 await audit_log.note(connection, principal, "dataset.retention", known["id"])
                 return await datasets.set_retention(
                     connection, known["id"], expires_at, request.delete_after_job
@@ -314,8 +322,8 @@ def expiry(services: Services, request: Registration) -> datetime | None:
 
 
 async def open_content(services: Services, dataset_id: str) -> bytes | bytearray:
-    """The packed content, for a job. SealBroken when it is not what was stored, StorageTrouble when it does not
-    come, MasterKeyUnknown."""
+    """The packed content, for a job. SealBroken when it is not what was stored, StorageTrouble when
+    it does not come, MasterKeyUnknown."""
     async with services.database.transaction(SYSTEM) as connection:
         row = await datasets.held(connection, dataset_id)
         if row is None:
@@ -350,15 +358,20 @@ async def open_content(services: Services, dataset_id: str) -> bytes | bytearray
 
 
 async def open_contents(services: Services, versions: Sequence[str]) -> bytearray:
-    """The packed contents of blocks, each behind its length, in this order. Errors as of `open_content`."""
+    """The packed contents of blocks, each behind its length, in this order. Errors as of
+    `open_content`."""
     return framed([await open_content(services, one) for one in versions])
 
 
 async def _require_movable(connection: Any, known: Mapping[str, Any]) -> None:
-    """Conflict unless a content may move from its account to another: it was erased, nothing was spent or reserved
-    there, and no other content is there, whose people would then have two budgets."""
+    """Conflict unless a content may move from its account to another: it was erased, nothing was
+    spent or reserved there, and no other content is there, whose people would then have two
+    budgets."""
     if known["deleted_at"] is None:
-        says = f"{_elsewhere(known)}, as {known['name']} ({known['id']}): while nothing is spent there, delete it first"
+        says = (
+            f"{_elsewhere(known)}, as {known['name']} ({known['id']}): while nothing is spent "
+            "there, delete it first"
+        )
         raise Conflict(says, code="content_known")
     await require_unspent(connection, known)
     if await datasets.has_others(connection, known["account_id"], known["digest"]):
@@ -368,7 +381,8 @@ async def _require_movable(connection: Any, known: Mapping[str, Any]) -> None:
 
 
 async def require_unspent(connection: Any, known: Mapping[str, Any]) -> None:
-    """Conflict when something was spent or reserved on the account of this content, which was erased."""
+    """Conflict when something was spent or reserved on the account of this content, which was
+    erased."""
     account_id = known["account_id"]
     await datasets.lock_account(connection, account_id)
     balances = await ledger.balances(connection, [account_id])
@@ -385,7 +399,8 @@ def _elsewhere(known: Mapping[str, Any]) -> str:
 async def _check_account(
     connection: Any, principal: Principal, account_id: str, kind: str, public: dict[str, Any]
 ) -> None:
-    """Conflict unless all entries of the account then speak of the same neighbours: their prices add up."""
+    """Conflict unless all entries of the account then speak of the same neighbours: their prices
+    add up."""
     unit = public["unit"]
     found = await ledger.accounts(
         connection, principal.tenant_id, scope="data", account_id=account_id
@@ -404,7 +419,10 @@ async def _check_account(
         theirs = model.relation(model.read_public(other["public"]))
         for name in sorted(ours.keys() & theirs.keys()):
             if ours[name] != theirs[name]:
-                says = f"neighbours of datasets on this account differ: {name} is {theirs[name]}, here {ours[name]}"
+                says = (
+                    f"neighbours of datasets on this account differ: {name} is {theirs[name]}, "
+                    f"here {ours[name]}"
+                )
                 raise Conflict(says, code="unit_differs")
 
 

@@ -1,4 +1,5 @@
-"""Earlier jobs, around whose releases others are planned or rehearsed: who may read one may do so, for nothing."""
+"""Earlier jobs, around whose releases others are planned or rehearsed: who may read one may do so,
+for nothing."""
 
 from __future__ import annotations
 
@@ -35,8 +36,9 @@ async def of_accuracy(
 async def find(
     services: Services, principal: Principal, job_id: str, kind: str, pointer: str
 ) -> Around:
-    """NotFound for a job that this tenant has not, Conflict for one without a release, InvalidInput for one of another
-    kind, or whose release tells no figures. Of a job that asked others again the first of these is meant."""
+    """NotFound for a job that this tenant has not, Conflict for one without a release, InvalidInput
+    for one of another kind, or whose release tells no figures. Of a job that asked others again the
+    first of these is meant."""
     async with services.database.transaction(principal.tenant_id) as connection:
         named = (await jobs.to_ask_again(connection, principal.tenant_id, [job_id])).get(job_id)
         if named is None:

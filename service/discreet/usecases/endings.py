@@ -1,8 +1,9 @@
-"""Why a job failed and what was charged for it: every code, its sentence, and the one place that ends a failed job.
+"""Why a job failed and what was charged for it: every code, its sentence, and the one place that
+ends a failed job.
 
-A code is a promise to whoever reads it, so it is never used for anything else. Sentences are fixed: an error made from
-private data would be a release. What was charged is not guessed from the code; it is read from the ledger, in the
-transaction that settles the job, and told after the sentence.
+A code is a promise to whoever reads it, so it is never used for anything else. Sentences are fixed:
+an error made from private data would be a release. What was charged is not guessed from the code;
+it is read from the ledger, in the transaction that settles the job, and told after the sentence.
 """
 
 from __future__ import annotations
@@ -17,33 +18,52 @@ FAILURES: Mapping[str, str] = {
     # Before data are touched
     "child_not_started": "the worker's machine could not start a process for the solver",
     "not_isolated": "the worker's machine cannot shut a solver in as far as its settings ask for",
-    "content_unavailable": "the dataset's content did not come: its storage was silent, full or closed",
-    "content_unreadable": "the stored content of the dataset does not open: it was changed, or is gone",
-    "master_key_unknown": "the content, or what was released, is sealed under a master key that is not known here",
+    "content_unavailable": "the dataset's content did not come: its storage was silent, full or "
+    "closed",
+    "content_unreadable": "the stored content of the dataset does not open: it was changed, or is "
+    "gone",
+    "master_key_unknown": "the content, or what was released, is sealed under a master key that is "
+    "not known here",
     "data_erased": "the dataset was erased before the job could start",
-    "first_release_gone": "what was to be asked again is gone: it was erased, with its dataset, meanwhile",
-    "first_release_altered": "what was to be asked again, or its certificate, is not as it was published",
-    "first_signing_key_unknown": "the certificate of the job that was to be asked again is signed by no known key",
-    "job_altered": "the stored job is not as it was accepted: its rows were changed behind the service",
-    "job_outdated": "the job was accepted by another version of the service, whose requests this one does not take",
-    "object_altered": "a public object that it names, such as a network, is not what was stored, or is gone",
+    "first_release_gone": "what was to be asked again is gone: it was erased, with its dataset, "
+    "meanwhile",
+    "first_release_altered": "what was to be asked again, or its certificate, is not as it was "
+    "published",
+    "first_signing_key_unknown": "the certificate of the job that was to be asked again is signed "
+    "by no known key",
+    "job_altered": "the stored job is not as it was accepted: its rows were changed behind the "
+    "service",
+    "job_outdated": "the job was accepted by another version of the service, whose requests this "
+    "one does not take",
+    "object_altered": "a public object that it names, such as a network, is not what was stored, "
+    "or is gone",
     # The step on the data: one code, whatever happened
-    "solver_failed": "the step on the data ended without a result; only operators hear why, for it may tell of them",
+    "solver_failed": "the step on the data ended without a result; only operators hear why, for it "
+    "may tell of them",
     # Post-processing, which sees only what was released
-    "result_memory_limit": "making the result from what was released took more memory than a step may have",
-    "result_cpu_limit": "making the result from what was released took more processor time than a step may have",
-    "result_wall_limit": "making the result from what was released was not done in the time that a step may have",
-    "result_crashed": "the process that made the result from what was released was ended by a signal",
-    "result_failed": "an error in the service ended the process that made the result from what was released",
-    "release_unreadable": "what the job had released does not open any more: it was changed, or its key is gone",
+    "result_memory_limit": "making the result from what was released took more memory than a step "
+    "may have",
+    "result_cpu_limit": "making the result from what was released took more processor time than a "
+    "step may have",
+    "result_wall_limit": "making the result from what was released was not done in the time that a "
+    "step may have",
+    "result_crashed": "the process that made the result from what was released was ended by a "
+    "signal",
+    "result_failed": "an error in the service ended the process that made the result from what was "
+    "released",
+    "release_unreadable": "what the job had released does not open any more: it was changed, or "
+    "its key is gone",
     # Anywhere
-    "worker_lost": "the workers that had the job ended, or were silent for too long, as often as a job may fail",
-    "restored": "the service was restored from a backup while this job had not ended; it may have run meanwhile",
+    "worker_lost": "the workers that had the job ended, or were silent for too long, as often as a "
+    "job may fail",
+    "restored": "the service was restored from a backup while this job had not ended; it may have "
+    "run meanwhile",
     # Sessions of agents
     "roster_unsigned": "nobody signed the roster in the time that the job's terms give",
     "agents_absent": "too few agents had accepted the roster when the time to join was over",
     "agent_declined": "an agent declined to take part",
-    "agent_missing": "an agent sent nothing usable before the round's deadline, and the job's terms are `abort`",
+    "agent_missing": "an agent sent nothing usable before the round's deadline, and the job's "
+    "terms are `abort`",
     "quorum_lost": "fewer agents than the quorum sent something usable before the round's deadline",
     "session_failed": "the session did not run within its limits, as often as it may fail",
 }

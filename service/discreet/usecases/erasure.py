@@ -48,7 +48,8 @@ async def erase(services: Services, principal: Principal, dataset_id: str) -> tu
         await audit_log.note(connection, principal, "dataset.erase", dataset_id)
     faults.point("dataset.erased")
     if found["object_name"] is not None and services.objects is not None:
-        # Its key is gone with the row, so it is erased; bytes that nobody can read are swept when the storage answers.
+        # Its key is gone with the row, so it is erased; bytes that nobody can read are swept when
+        # the storage answers.
         with suppress(StorageTrouble):
             await anyio.to_thread.run_sync(services.objects.erase, found["object_name"])
     return remains(
@@ -59,7 +60,8 @@ async def erase(services: Services, principal: Principal, dataset_id: str) -> tu
 def remains(
     traces: Mapping[str, Any], expiry_seconds: float, *, in_objects: bool
 ) -> tuple[str, ...]:
-    """Where the sealed bytes of an erased content are still found, and until when. `traces` is that of the storage."""
+    """Where the sealed bytes of an erased content are still found, and until when. `traces` is that
+    of the storage."""
     vacuumed = (
         f"a worker vacuums the table within {_lasting(expiry_seconds)}"
         if traces["vacuumed"]
@@ -67,8 +69,10 @@ def remains(
     )
     checkpoints = _lasting(2 * traces["checkpoint_seconds"])
     found = [
-        f"in the database's files: until {vacuumed}, and then until other rows are written over them",
-        f"in the write-ahead log: until its segments are recycled, {checkpoints} of writing or more from now",
+        f"in the database's files: until {vacuumed}, and then until other rows are written over "
+        "them",
+        f"in the write-ahead log: until its segments are recycled, {checkpoints} of writing or "
+        "more from now",
     ]
     if traces["archived"]:
         found.append(
@@ -104,7 +108,8 @@ async def expire(services: Services) -> int:
     gone = []
     async with services.database.transaction(SYSTEM) as connection:
         for row in await datasets.expired(connection):
-            # Asked again under the row's lock: a job may have been accepted between the look and the lock.
+            # Asked again under the row's lock: a job may have been accepted between the look and
+            # the lock.
             if not await jobs.active_of_dataset(connection, row["id"]):
                 await datasets.erase(connection, row["tenant_id"], row["id"])
                 gone.append(row)

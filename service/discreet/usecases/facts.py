@@ -23,7 +23,8 @@ def no_dataset(dataset_id: str) -> NotFound:
 
 @dataclass(frozen=True)
 class DatasetFacts:
-    """What a plan needs to know of a dataset, or of blocks of a source that are read as one, and what never changes."""
+    """What a plan needs to know of a dataset, or of blocks of a source that are read as one, and
+    what never changes."""
 
     dataset_id: str | None
     """None: blocks of a source."""

@@ -109,8 +109,8 @@ async def submit(
 ) -> dict[str, Any]:
     """Accept a job: its row, its reservation and its place in the queue in one transaction.
 
-    The same key with the same request answers the same job; with another request it is refused. When the budget does
-    not allow the price nothing is written at all.
+    The same key with the same request answers the same job; with another request it is refused.
+    When the budget does not allow the price nothing is written at all.
     """
     require(principal, *SUBMITTERS)
     digest = hashlib.sha256(request).digest()
@@ -216,8 +216,8 @@ def _budget(budget: Budget) -> dict[str, str]:
 async def _tell_exhausted(
     services: Services, principal: Principal, balances: tuple[ledger.AccountBalance, ...]
 ) -> None:
-    """Webhooks hear of every account that let a request not pass, at most once an hour. The refused request itself
-    has written nothing, so this is a transaction of its own."""
+    """Webhooks hear of every account that let a request not pass, at most once an hour. The refused
+    request itself has written nothing, so this is a transaction of its own."""
     async with services.database.transaction(principal.tenant_id) as connection:
         for one in balances:
             if not one.admitted:
@@ -256,8 +256,8 @@ async def page(
 async def result(
     services: Services, principal: Principal, job_id: str
 ) -> tuple[dict[str, Any], bytes, dict[str, Any]]:
-    """The job, its result as JSON text, its certificate. Conflict until it has one, ResultAltered when what is stored
-    is not what was published."""
+    """The job, its result as JSON text, its certificate. Conflict until it has one, ResultAltered
+    when what is stored is not what was published."""
     require(principal, *SUBMITTERS)
     async with services.database.transaction(principal.tenant_id) as connection:
         row = await jobs.find(connection, job_id, principal.tenant_id)
@@ -271,7 +271,8 @@ async def result(
 
 
 async def result_table(services: Services, principal: Principal, job_id: str, name: str) -> bytes:
-    """A large field of a result as Parquet; ResultAltered when what is stored is not what was published."""
+    """A large field of a result as Parquet; ResultAltered when what is stored is not what was
+    published."""
     _, _, certificate = await result(services, principal, job_id)
     async with services.database.transaction(principal.tenant_id) as connection:
         parquet = await jobs.result_table(connection, job_id, name)
@@ -299,10 +300,10 @@ async def cancel(
 ) -> tuple[dict[str, Any], Cancellation]:
     """Cancel a job: the job as it is now, and what comes of the request.
 
-    What has not touched data is released in full; what has is charged in full. A job whose release is stored is paid
-    for and goes on to its result, unless it is a simulation, which costs nothing. What is said here holds: a worker's
-    later steps look under the same lock (`running.touch`, `keep_release`, `publish`). Conflict when the job has ended
-    otherwise than by a cancellation.
+    What has not touched data is released in full; what has is charged in full. A job whose release
+    is stored is paid for and goes on to its result, unless it is a simulation, which costs nothing.
+    What is said here holds: a worker's later steps look under the same lock (`running.touch`,
+    `keep_release`, `publish`). Conflict when the job has ended otherwise than by a cancellation.
     """
     require(principal, *SUBMITTERS)
     async with services.database.transaction(principal.tenant_id) as connection:
@@ -325,7 +326,8 @@ async def cancel(
 async def cancellation(
     services: Services, principal: Principal, job_id: str
 ) -> Cancellation | None:
-    """What has come, or will come, of a cancellation; None where nobody asked for one, or the job ended otherwise."""
+    """What has come, or will come, of a cancellation; None where nobody asked for one, or the job
+    ended otherwise."""
     require(principal, "owner", "analyst", "auditor")
     async with services.database.transaction(principal.tenant_id) as connection:
         row = await jobs.find(connection, job_id, principal.tenant_id)
@@ -356,8 +358,8 @@ async def _cancellation(connection: AsyncConnection, row: dict[str, Any]) -> Can
 
 
 def view(row: dict[str, Any], principal: Principal) -> dict[str, Any]:
-    """A job as it is published. Attempts, leases and workers are not: they could tell about the data. Its headline, and
-    that its answer is mostly noise, are for who may see answers."""
+    """A job as it is published. Attempts, leases and workers are not: they could tell about the
+    data. Its headline, and that its answer is mostly noise, are for who may see answers."""
     body = {
         "id": row["id"],
         "kind": row["kind"],
@@ -388,8 +390,8 @@ def view(row: dict[str, Any], principal: Principal) -> dict[str, Any]:
 
 
 def problem_view(row: dict[str, Any], principal: Principal) -> dict[str, Any]:
-    """What was asked. What the operator of a session holds (`operator` of a federated problem) is told to nobody but
-    to owners and to who submitted it; in a simulation it is public."""
+    """What was asked. What the operator of a session holds (`operator` of a federated problem) is
+    told to nobody but to owners and to who submitted it; in a simulation it is public."""
     problem: dict[str, Any] = row["problem"]
     own = principal.role == "owner" or principal.name == row["principal"]
     if own or not is_session(problem) or "operator" not in problem:

@@ -1,15 +1,16 @@
 """The keys and access tokens that an API process knows, and what each may still ask.
 
-A key is looked up once and then kept, so that a request needs no query for it. What is kept counts only while this
-process is sure to hear of a revocation: a trigger notifies of it, one connection listens, and a round trip on that same
-connection every BEAT_SECONDS shows that nothing is under way. Without such a proof in the last TRUST_SECONDS every
-request asks the database again. So a revoked key opens nothing after TRUST_SECONDS on any process, come what may. The
-same holds for an access token of a person who was removed; a kept token is also looked at anew after TOKEN_SECONDS, so
-that one whose key the provider has withdrawn does not count until it expires.
+A key is looked up once and then kept, so that a request needs no query for it. What is kept counts
+only while this process is sure to hear of a revocation: a trigger notifies of it, one connection
+listens, and a round trip on that same connection every BEAT_SECONDS shows that nothing is under
+way. Without such a proof in the last TRUST_SECONDS every request asks the database again. So a
+revoked key opens nothing after TRUST_SECONDS on any process, come what may. The same holds for an
+access token of a person who was removed; a kept token is also looked at anew after TOKEN_SECONDS,
+so that one whose key the provider has withdrawn does not count until it expires.
 
-The quota of a key is one for all processes: each sets aside a block of requests in the database, spends it from memory,
-and comes back for the next. They never give out more than the quota together; what is left over in a block when its
-window ends is lost, at most one block a process.
+The quota of a key is one for all processes: each sets aside a block of requests in the database,
+spends it from memory, and comes back for the next. They never give out more than the quota
+together; what is left over in a block when its window ends is lost, at most one block a process.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ class Kept:
 
 @dataclass(frozen=True)
 class Rate:
-    """What a key may still ask in this window, as far as this process knows: others may have taken of it since."""
+    """What a key may still ask in this window, as far as this process knows: others may have taken
+    of it since."""
 
     quota: int
     window_seconds: int
@@ -88,8 +90,8 @@ class Keyring:
         on_change: Callable[[], None] = lambda: None,
         provider: Provider | None = None,
     ) -> None:
-        """`on_change` is called when a key was revoked or changed, and when some of that may have been missed.
-        `provider`: whose access tokens count beside keys."""
+        """`on_change` is called when a key was revoked or changed, and when some of that may have
+        been missed. `provider`: whose access tokens count beside keys."""
         self._services = services
         self._provider = provider
         self._on_change = on_change
@@ -99,8 +101,8 @@ class Keyring:
         self._generation = 0
 
     async def principal(self, key: str) -> Principal:
-        """Who holds this key, or shows this access token; Unauthenticated as `access.authenticate` says it, or
-        `people.bearer`, which has further refusals."""
+        """Who holds this key, or shows this access token; Unauthenticated as `access.authenticate`
+        says it, or `people.bearer`, which has further refusals."""
         now = time.monotonic()
         if self._provider is not None and looks_like_one(key):
             return await self._of_token(self._provider, key)
@@ -145,12 +147,14 @@ class Keyring:
             self._kept.popitem(last=False)
 
     async def admit(self, key: str) -> tuple[Principal, Rate]:
-        """Who holds this key, with one request of it counted. Unauthenticated, or TooManyRequests."""
+        """Who holds this key, with one request of it counted. Unauthenticated, or
+        TooManyRequests."""
         principal = await self.principal(key)
         return principal, await self.count(principal)
 
     async def count(self, principal: Principal) -> Rate:
-        """One request of the principal's key, or of the person, by whatever it was let in. TooManyRequests."""
+        """One request of the principal's key, or of the person, by whatever it was let in.
+        TooManyRequests."""
         return await self._count(principal.key_id)
 
     def forget(self, key_id: str) -> None:

@@ -1,7 +1,8 @@
-"""Keeping a lease while the work under it is done: the same frame for jobs in a worker and sessions in an rpc process.
+"""Keeping a lease while the work under it is done: the same frame for jobs in a worker and sessions
+in an rpc process.
 
-Whether a lease still holds is decided by the database, by its own clock and under the fencing token; here is only the
-task that asks. What it hears ends the work, or does not.
+Whether a lease still holds is decided by the database, by its own clock and under the fencing
+token; here is only the task that asks. What it hears ends the work, or does not.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ async def kept(
 ) -> AsyncIterator[None]:
     """Renew every `pause()` seconds while the body runs.
 
-    What `renew` returns interrupts the body, which then raises it; so does LostJob. Any other error is logged and
-    nothing more: a database that does not answer for a moment is no reason to lose the work, publishing decides.
+    What `renew` returns interrupts the body, which then raises it; so does LostJob. Any other error
+    is logged and nothing more: a database that does not answer for a moment is no reason to lose
+    the work, publishing decides.
     """
     body = asyncio.current_task()
     assert body is not None

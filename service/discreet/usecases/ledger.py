@@ -26,7 +26,8 @@ PAGE = 1000
 
 
 async def head(services: Services, principal: Principal) -> Head:
-    """The tenant's signed head: what to keep elsewhere, so that nobody can take back what it names."""
+    """The tenant's signed head: what to keep elsewhere, so that nobody can take back what it
+    names."""
     require(principal, *READERS)
     async with services.database.transaction(principal.tenant_id, snapshot=True) as connection:
         last = await ledger.heads(connection, principal.tenant_id)
@@ -34,7 +35,8 @@ async def head(services: Services, principal: Principal) -> Head:
 
 
 async def export(services: Services, principal: Principal) -> AsyncIterator[bytes]:
-    """The lines of an export in the format of `ledger.verification`, all of one moment, as they are read.
+    """The lines of an export in the format of `ledger.verification`, all of one moment, as they are
+    read.
 
     The first line is made before this returns, so that a refusal comes before anything was sent.
     """
@@ -52,9 +54,10 @@ async def check_certificate(
     result: Any = None,
     tables: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Signature by a key of this service, the one in use or one before it; price from the events, guarantee, the
-    result (and SHA-256 of its tables by name) where there is one, and inclusion in the tenant's ledger; of what was
-    asked again also the first jobs' certificates, which are looked up here."""
+    """Signature by a key of this service, the one in use or one before it; price from the events,
+    guarantee, the result (and SHA-256 of its tables by name) where there is one, and inclusion in
+    the tenant's ledger; of what was asked again also the first jobs' certificates, which are looked
+    up here."""
     require(principal, "owner", "analyst", "auditor")
     secrets = services.secrets
     keys = (certificates.public_key(secrets.signer), *secrets.other_signing_keys)
@@ -88,8 +91,9 @@ def _entries(rows: Iterable[Mapping[str, Any]]) -> list[tuple[Any, str]]:
 
 
 async def _lines(services: Services, principal: Principal) -> AsyncGenerator[bytes, None]:
-    """One moment's ledger, without a transaction that lasts: what the head names never changes, so that its entries may
-    be read at any time. While the client reads, no connection is held; one that reads slowly is in nobody's way."""
+    """One moment's ledger, without a transaction that lasts: what the head names never changes, so
+    that its entries may be read at any time. While the client reads, no connection is held; one
+    that reads slowly is in nobody's way."""
     async with services.database.transaction(principal.tenant_id, snapshot=True) as connection:
         last = await ledger.heads(connection, principal.tenant_id)
     yield head_line(sign_head(principal.tenant_id, last, services.secrets.signer))

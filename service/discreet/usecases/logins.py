@@ -1,8 +1,8 @@
-"""Logging in to the dashboard: with an API key, with a link that works once, or by an identity provider
-(`oidc/login.py`).
+"""Logging in to the dashboard: with an API key, with a link that works once, or by an identity
+provider (`oidc/login.py`).
 
-The cookie and the link are 256 random bits; what is stored is an HMAC of them. A session ends after twelve hours, at
-the logout, or with the key, or the person's access, that it came from.
+The cookie and the link are 256 random bits; what is stored is an HMAC of them. A session ends after
+twelve hours, at the logout, or with the key, or the person's access, that it came from.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ async def open_session(services: Services, key: str) -> Opened:
 async def open_for_person(
     services: Services, person: Principal, *, issued_at: datetime, sid: str | None, id_token: str
 ) -> Opened:
-    """A session of a person whom an identity provider vouches for, by an ID token made at `issued_at`."""
+    """A session of a person whom an identity provider vouches for, by an ID token made at
+    `issued_at`."""
     made = _opened()
     sealed = _sealed(services, made.token, id_token)
     async with services.database.transaction(person.tenant_id) as connection:
@@ -108,7 +109,8 @@ async def use_link(services: Services, token: str) -> Opened:
 
 
 async def find(services: Services, token: str) -> Login | None:
-    """Who holds this session, looked up at every request: a revoked key and a removal end their sessions at once."""
+    """Who holds this session, looked up at every request: a revoked key and a removal end their
+    sessions at once."""
     async with services.database.transaction(SYSTEM) as connection:
         return await logins.find_session(connection, mac(services, "session", token))
 
@@ -122,7 +124,8 @@ async def end_session(services: Services, token: str, principal: Principal) -> s
 
 
 def form_token(services: Services, cookie: str) -> str:
-    """What every form of this cookie's holder must carry: another site can send the cookie, but cannot know this."""
+    """What every form of this cookie's holder must carry: another site can send the cookie, but
+    cannot know this."""
     return mac(services, "form", cookie).hex()
 
 
@@ -162,7 +165,8 @@ def _unsealed(services: Services, token: str, sealed: bytes) -> str | None:
 
 
 def mac(services: Services, use: str, token: str) -> bytes:
-    """What this installation alone can make of a token, for one use: it tells nothing of it for another."""
+    """What this installation alone can make of a token, for one use: it tells nothing of it for
+    another."""
     return hmac.digest(
         services.secrets.pepper, f"discreet/{use}/v1\0{token}".encode(), hashlib.sha256
     )

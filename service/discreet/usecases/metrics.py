@@ -1,4 +1,5 @@
-"""What operators look at: whether a process can serve, and metrics of the installation as a whole."""
+"""What operators look at: whether a process can serve, and metrics of the installation as a
+whole."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ FRESH_SECONDS = 5.0
 
 
 def checks(services: Services) -> dict[str, Check]:
-    """What every process needs: a database that answers, with a schema that this version can use."""
+    """What every process needs: a database that answers, with a schema that this version can
+    use."""
 
     async def database() -> None:
         try:
@@ -62,7 +64,8 @@ def checks(services: Services) -> dict[str, Check]:
 
 
 class InstallationMetrics(Collector):
-    """Metrics of the installation, read from its database when somebody scrapes, and of this process's connections."""
+    """Metrics of the installation, read from its database when somebody scrapes, and of this
+    process's connections."""
 
     def __init__(self, services: Services, *, installation: bool = True) -> None:
         self._services = services
@@ -81,8 +84,8 @@ class InstallationMetrics(Collector):
             REGISTRY.unregister(self)
 
     async def refresh(self) -> None:
-        """Read the figures if they are old. A database that does not answer leaves them out: no figure is better than
-        an old one."""
+        """Read the figures if they are old. A database that does not answer leaves them out: no
+        figure is better than an old one."""
         if time.monotonic() - self._read_at < FRESH_SECONDS:
             return
         self._read_at = time.monotonic()
@@ -141,17 +144,20 @@ class InstallationMetrics(Collector):
             ("discreet_workers", "Workers that were heard of within 30 s", self._figures.workers),
             (
                 "discreet_leases_over",
-                "Running jobs whose worker was silent for too long, and which no other has taken yet",
+                "Running jobs whose worker was silent for too long, and which no other has taken "
+                "yet",
                 self._figures.leases_over,
             ),
             (
                 "discreet_log_pending",
-                f"Ledger entries that the transparency log does not hold yet, up to {metrics.MOST_PENDING}",
+                "Ledger entries that the transparency log does not hold yet, up to "
+                f"{metrics.MOST_PENDING}",
                 self._figures.log_pending,
             ),
             (
                 "discreet_witnesses_behind_seconds",
-                "For how long there has been a checkpoint that too few witnesses have signed; 0: none is",
+                "For how long there has been a checkpoint that too few witnesses have signed; 0: "
+                "none is",
                 self._behind(self._figures.witnesses_behind_seconds),
             ),
         ):

@@ -1,7 +1,7 @@
 """Problems that name stored public objects: what they name, put in the place of the ids.
 
-An id is made of the content's SHA-256, so that is looked at again whenever a content is used: a row that was changed
-behind the service is no object of that id.
+An id is made of the content's SHA-256, so that is looked at again whenever a content is used: a row
+that was changed behind the service is no object of that id.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ SomeProblem = TypeVar("SomeProblem", bound=Problem)
 
 
 class ObjectAltered(ResultAltered):
-    """What is stored under this id is not what was stored first: it was changed behind the service."""
+    """What is stored under this id is not what was stored first: it was changed behind the
+    service."""
 
     code = "object_altered"
 
 
 async def filled(database: Database, tenant_id: str, problem: SomeProblem) -> SomeProblem:
-    """The problem with what it names in the place of the ids. NotFound with the field's pointer for what this tenant
-    has not, ObjectAltered for what was changed behind the service."""
+    """The problem with what it names in the place of the ids. NotFound with the field's pointer for
+    what this tenant has not, ObjectAltered for what was changed behind the service."""
     named = problem.named()
     if not named:
         return problem
@@ -68,9 +69,13 @@ async def require_there(database: Database, tenant_id: str, problem: Problem) ->
 
 
 def require_whole(problem: Problem) -> None:
-    """InvalidInput where nothing is stored that could be named: for whoever works without a database."""
+    """InvalidInput where nothing is stored that could be named: for whoever works without a
+    database."""
     for field, (name, model) in problem.named().items():
-        says = f"{name} is known to a server alone: put the {model.type} itself here, or name a registered dataset"
+        says = (
+            f"{name} is known to a server alone: put the {model.type} itself here, or name a "
+            "registered dataset"
+        )
         raise InvalidInput(says, pointer=f"/problem/{field}")
 
 
@@ -86,15 +91,19 @@ def no_object(field: str, name: str, model: type[PublicObject]) -> NotFound:
         f"there is no {model.type} {name if len(name) <= LONGEST_ID else name[:LONGEST_ID] + '…'}"
     )
     if not name.startswith(f"{model.prefix}_"):
-        says += f": an id is needed, which begins with {model.prefix}_; GET /v1/{model.type}s has those of all names"
+        says += (
+            f": an id is needed, which begins with {model.prefix}_; GET /v1/{model.type}s has "
+            "those of all names"
+        )
     return NotFound(says, pointer=f"/problem/{field}")
 
 
 async def opened(
     database: Database, tenant_id: str, problem: SomeProblem
 ) -> tuple[SomeProblem, dict[str, dict[str, str]]]:
-    """`filled` for a worker, and what a certificate says of all public objects that the problem holds then: SHA-256 by
-    field, and the id where the request named one. ObjectAltered also for what is not there."""
+    """`filled` for a worker, and what a certificate says of all public objects that the problem
+    holds then: SHA-256 by field, and the id where the request named one. ObjectAltered also for
+    what is not there."""
     named = problem.named()
     try:
         whole = await filled(database, tenant_id, problem)

@@ -1,4 +1,5 @@
-"""Public objects: store, look up, delete. The same content is the same object, whoever stores it again."""
+"""Public objects: store, look up, delete. The same content is the same object, whoever stores it
+again."""
 
 from __future__ import annotations
 
@@ -30,8 +31,9 @@ Object = TypeVar("Object", bound=PublicObject)
 async def add(
     services: Services, principal: Principal, name: str, made: PublicObject
 ) -> tuple[dict[str, Any], bool]:
-    """The stored object and whether it is new. The same content of the same tenant is the same object, and keeps the
-    name that it had. Conflict when the tenant has as many, or as much, as it may."""
+    """The stored object and whether it is new. The same content of the same tenant is the same
+    object, and keeps the name that it had. Conflict when the tenant has as many, or as much, as it
+    may."""
     require(principal, "owner")
     if issues := await anyio.to_thread.run_sync(made.own_issues):
         raise InvalidInput(issues)
@@ -96,7 +98,8 @@ async def page(
 async def remove(
     services: Services, principal: Principal, object_id: str, model: type[PublicObject]
 ) -> None:
-    """Delete an object that no job has ever named: what jobs name stays, so that their certificates can be checked."""
+    """Delete an object that no job has ever named: what jobs name stays, so that their certificates
+    can be checked."""
     require(principal, "owner")
     async with services.database.transaction(principal.tenant_id) as connection:
         # Locked first, so that no job that names it is accepted between the look and the end.
@@ -105,7 +108,10 @@ async def remove(
         if (
             job := await public_objects.is_named(connection, principal.tenant_id, object_id)
         ) is not None:
-            says = f"{job} names this {model.type}: it stays, so that what its certificate names can be looked at"
+            says = (
+                f"{job} names this {model.type}: it stays, so that what its certificate names "
+                "can be looked at"
+            )
             raise Conflict(says, code="object_in_use")
         await public_objects.remove(connection, principal.tenant_id, object_id)
         await audit_log.note(connection, principal, "object.remove", object_id, type=model.type)
@@ -138,7 +144,8 @@ def names_any(stored: Mapping[str, Any]) -> bool:
 async def filled_text(
     services: Services, principal: Principal, stored: dict[str, Any]
 ) -> dict[str, Any]:
-    """A problem as it is stored with its job, with what it names in the place of the ids: what draws it needs it so."""
+    """A problem as it is stored with its job, with what it names in the place of the ids: what
+    draws it needs it so."""
     kind = JOBS.get(stored["kind"])
     if kind is None or not names_any(stored):
         return stored

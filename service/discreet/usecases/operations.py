@@ -1,4 +1,5 @@
-"""The state of the whole installation, for operators: of tenants nothing but names and how long their jobs wait."""
+"""The state of the whole installation, for operators: of tenants nothing but names and how long
+their jobs wait."""
 
 from __future__ import annotations
 
@@ -17,13 +18,15 @@ from discreet.usecases.access import require
 from discreet.usecases.services import Services
 
 SILENT_SECONDS = 60.0
-"""A process that has not said anything for so long is taken for dead; it should every ten seconds."""
+"""A process that has not said anything for so long is taken for dead; it should every ten
+seconds."""
 MOST_PENDING = 10_000
 """Entries that the log does not hold yet are counted up to here."""
 
 
 async def state(services: Services, principal: Principal) -> dict[str, Any]:
-    """Queue, processes with their walls, log and witnesses, last backup, versions, and whose jobs wait."""
+    """Queue, processes with their walls, log and witnesses, last backup, versions, and whose jobs
+    wait."""
     require(principal, "operator")
     checks = await run_checks(metrics.checks(services))
     witnesses = [one.verifier.name for one in cosigning.addresses(services.settings)]

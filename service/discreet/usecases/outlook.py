@@ -1,4 +1,5 @@
-"""How many more jobs of a price the blocks of a source let pass, and which of them end it: an outlook for who plans."""
+"""How many more jobs of a price the blocks of a source let pass, and which of them end it: an
+outlook for who plans."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ MOST_NAMED = 20
 def passing(account: AccountBalance, price: Price, most: int = MOST_JOBS) -> int:
     """How many jobs of this price one after the other the account admits, up to `most`.
 
-    A filter that holds after k of them has held after each one before, so the largest k is found by halving.
+    A filter that holds after k of them has held after each one before, so the largest k is found by
+    halving.
     """
     low, high, cap = 0, most, cap_of(account)
     while low < high:
@@ -34,10 +36,11 @@ def passing(account: AccountBalance, price: Price, most: int = MOST_JOBS) -> int
 def until_spent(
     balances: Sequence[AccountBalance], price: Price, blocks: Mapping[str, tuple[str, str]]
 ) -> dict[str, Any] | None:
-    """How many jobs such as this one its blocks let pass in all, and which of them are spent then: the first to be.
+    """How many jobs such as this one its blocks let pass in all, and which of them are spent then:
+    the first to be.
 
-    `blocks`: the source's and the block's name of each account that is one block's. None where nothing is charged to
-    the data of a source, where none passes, and where more than MOST_JOBS do.
+    `blocks`: the source's and the block's name of each account that is one block's. None where
+    nothing is charged to the data of a source, where none passes, and where more than MOST_JOBS do.
     """
     jobs = {one.account_id: passing(one, price) for one in balances if one.scope == "data"}
     fewest = min(jobs.values(), default=0)

@@ -1,9 +1,11 @@
-"""What a request would do and cost: its plan, made of public figures alone, and kept for who asks again.
+"""What a request would do and cost: its plan, made of public figures alone, and kept for who asks
+again.
 
-A price is usually asked for before it is spent, and jobs of one dataset are often the same problem again. A plan is a
-function of the problem, the public part of its dataset and the budget, and of a dataset nothing can change but its
-retention and its end (the application may not update the rest), so a process keeps both. Whether the dataset is still
-offered is not kept: `accept_jobs` asks that of its row, in the transaction that charges.
+A price is usually asked for before it is spent, and jobs of one dataset are often the same problem
+again. A plan is a function of the problem, the public part of its dataset and the budget, and of a
+dataset nothing can change but its retention and its end (the application may not update the rest),
+so a process keeps both. Whether the dataset is still offered is not kept: `accept_jobs` asks that
+of its row, in the transaction that charges.
 """
 
 from __future__ import annotations
@@ -41,10 +43,12 @@ SMALL_CHARACTERS = 1 << 16
 """Problems, plans and public parts above this size are not kept, and made into text in a thread."""
 
 PLANS_AT_ONCE = max(2, os.cpu_count() or 1)
-"""In one process: a plan takes up to a second of processor time, and other requests need their threads too."""
+"""In one process: a plan takes up to a second of processor time, and other requests need their
+threads too."""
 
 MOST_KEPT = 256
-"""Plans and datasets kept by one process, each; the one that was not asked for longest makes room."""
+"""Plans and datasets kept by one process, each; the one that was not asked for longest makes
+room."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,8 @@ class Texts:
     """`tamper_seals.canonical`, as of the plan."""
     plan_seal: str
     release_key: bytes | None
-    """Of what a release of this fixes; None where it cannot be asked again, or asks again itself."""
+    """Of what a release of this fixes; None where it cannot be asked again, or asks again
+    itself."""
 
     @property
     def plan(self) -> Plan:
@@ -89,8 +94,8 @@ class Planned:
 
     @property
     def accounts(self) -> list[str]:
-        """The accounts that the price is charged to at once; public data cost nothing, and agents' accounts are
-        charged when the owner has signed the roster."""
+        """The accounts that the price is charged to at once; public data cost nothing, and agents'
+        accounts are charged when the owner has signed the roster."""
         return [] if self.dataset is None or self.simulation else list(self.dataset.accounts)
 
 
@@ -118,7 +123,8 @@ class _Kept(Generic[Key, Value]):
 
 @dataclass(frozen=True)
 class Planner:
-    """Makes plans and keeps them. Everything is kept under its tenant, so that no tenant's waiting tells of another."""
+    """Makes plans and keeps them. Everything is kept under its tenant, so that no tenant's waiting
+    tells of another."""
 
     content_bytes: int = 1 << 30
     """The most that is read at once: of a dataset, or of blocks of a source together."""
@@ -145,10 +151,11 @@ class Planner:
         large: bool = True,
         around: Around | None = None,
     ) -> Planned:
-        """InvalidInput with pointers into the request. Sees no private data. `around`: the job that an accuracy names.
+        """InvalidInput with pointers into the request. Sees no private data. `around`: the job that
+        an accuracy names.
 
-        With `offered` NotFound when the dataset is gone by now; without, that may be left to who charges. Unless
-        `large` the problem is made into text without a thread.
+        With `offered` NotFound when the dataset is gone by now; without, that may be left to who
+        charges. Unless `large` the problem is made into text without a thread.
         """
         if isinstance(problem, FederatedProblem) and problem.terms is not None:
             return await self._federation(database, principal, problem, privacy, seed, large)
@@ -206,7 +213,10 @@ class Planner:
         if seed is not None and getattr(problem, "mode", "private") != "simulation":
             raise InvalidInput("a seed is for simulation only", pointer="/seed")
         if privacy is not None and privacy.accuracy is not None:
-            says = "agents agree on an epsilon, and what their answers rest on is known when they have joined"
+            says = (
+                "agents agree on an epsilon, and what their answers rest on is known when they "
+                "have joined"
+            )
             raise InvalidInput(says, pointer="/privacy/accuracy")
         if privacy is not None and privacy.rho is not None:
             raise InvalidInput(
@@ -222,8 +232,8 @@ class Planner:
     async def data(
         self, database: Database, principal: Principal, problem: Problem, offered: bool = True
     ) -> tuple[Problem, DatasetFacts]:
-        """What is public of the data that a problem names, and the problem with the versions of blocks that are read.
-        NotFound for others."""
+        """What is public of the data that a problem names, and the problem with the versions of
+        blocks that are read. NotFound for others."""
         if isinstance(problem, ProblemOnBlocks) and problem.source is not None:
             return await blocks.pinned(
                 database, principal, problem, problem.source, self.content_bytes
@@ -250,7 +260,10 @@ class Planner:
         if row is None:
             raise no_dataset(dataset_id)
         if row["source_id"] is not None:
-            says = f"this is block {row['block']} of a source: name them, `source: {{id: {row['source_id']}, blocks: …}}`"
+            says = (
+                f"this is block {row['block']} of a source: name them, `source: {{id: "
+                f"{row['source_id']}, blocks: …}}`"
+            )
             raise InvalidInput(says, pointer="/problem/dataset")
         public = DATASETS[row["kind"]].read_public(row["public"])
         facts = DatasetFacts(
@@ -285,7 +298,8 @@ class Planner:
         texts = self._texts.get(key)
         if texts is None:
             searched = asked is not None and asked.accuracy is not None
-            # What a problem names is opened when it is its turn: by a hundred bytes one asks for hundreds of megabytes.
+            # What a problem names is opened when it is its turn: by a hundred bytes one asks for
+            # hundreds of megabytes.
             async with self._searches if searched else self._turns:
                 whole = await naming.filled(database, principal.tenant_id, problem)
                 texts = await anyio.to_thread.run_sync(
@@ -305,7 +319,8 @@ def _make(
     text: str,
     around: Profile | None,
 ) -> Texts:
-    """`whole` is the problem with the public objects that it names, of which the plan is made; ids are stored."""
+    """`whole` is the problem with the public objects that it names, of which the plan is made; ids
+    are stored."""
     made = budgeted(whole, None if dataset is None else dataset.public, privacy, around)
     if dataset is not None and dataset.source is not None:
         made = replace(

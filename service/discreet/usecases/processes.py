@@ -1,4 +1,5 @@
-"""Every process of the service says of itself what operators want to know: that it lives, its version, its walls."""
+"""Every process of the service says of itself what operators want to know: that it lives, its
+version, its walls."""
 
 from __future__ import annotations
 
@@ -37,8 +38,9 @@ async def present(
     places: int | None = None,
     queue_worker: Callable[[], int | None] = lambda: None,
 ) -> AsyncIterator[None]:
-    """Say so while the block runs, and say goodbye after it. `children`: whose isolation is told; of a worker `places`
-    is how many jobs it runs at once and `queue_worker` its number in the queue."""
+    """Say so while the block runs, and say goodbye after it. `children`: whose isolation is told;
+    of a worker `places` is how many jobs it runs at once and `queue_worker` its number in the
+    queue."""
     process = f"prc_{secrets.token_hex(16)}"
     about = {
         "part": part,
@@ -73,7 +75,8 @@ async def _say(
     while True:
         isolation = children.isolation
         number = queue_worker()
-        # What is tried, or known, some seconds after the start is told when it is there, not ten seconds later.
+        # What is tried, or known, some seconds after the start is told when it is there, not ten
+        # seconds later.
         if (number, isolation) != last or pause >= EVERY_SECONDS:
             walls = (
                 (None, None, None)

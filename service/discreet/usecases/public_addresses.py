@@ -1,9 +1,11 @@
-"""Which IP addresses belong to the public internet, by IANA's registries of special-purpose addresses.
+"""Which IP addresses belong to the public internet, by IANA's registries of special-purpose
+addresses.
 
-Everything in the registries is refused, also what they call globally reachable: it is reachable as a protocol's own
-(anycast relays, AS112), and nobody's web server lives there. Of IPv6 only what IANA has given out for global unicast
-(2000::/3) can be public. Python's own `is_global` follows the registries as they were when that Python was released.
-An IPv6 address that carries an IPv4 address leads there, so it is as public as that one.
+Everything in the registries is refused, also what they call globally reachable: it is reachable as
+a protocol's own (anycast relays, AS112), and nobody's web server lives there. Of IPv6 only what
+IANA has given out for global unicast (2000::/3) can be public. Python's own `is_global` follows the
+registries as they were when that Python was released. An IPv6 address that carries an IPv4 address
+leads there, so it is as public as that one.
 
     https://www.iana.org/assignments/iana-ipv4-special-registry
     https://www.iana.org/assignments/iana-ipv6-special-registry
@@ -43,7 +45,8 @@ SPECIAL_IPV6 = tuple(
     map(
         IPv6Network,
         (
-            "2001::/23",  # IETF protocol assignments: Teredo, benchmarking, AMT, AS112, ORCHID, DRIP
+            # IETF protocol assignments: Teredo, benchmarking, AMT, AS112, ORCHID, DRIP
+            "2001::/23",
             "2001:db8::/32",  # documentation
             "2002::/16",  # 6to4: leads to the IPv4 address inside
             "2620:4f:8000::/48",  # AS112, direct delegation
@@ -52,9 +55,10 @@ SPECIAL_IPV6 = tuple(
         ),
     )
 )
-"""Inside of the global unicast addresses. Outside of them, and so refused as well: ::/96 IPv4-compatible,
-::ffff:0:0:0/96 IPv4-translated, 64:ff9b:1::/48 local NAT64, 100::/64 discard, 100:0:0:1::/64 dummy, 5f00::/16 segment
-routing, fc00::/7 unique local, fe80::/10 link-local, fec0::/10 site-local, ff00::/8 multicast."""
+"""Inside of the global unicast addresses. Outside of them, and so refused as well: ::/96
+IPv4-compatible, ::ffff:0:0:0/96 IPv4-translated, 64:ff9b:1::/48 local NAT64, 100::/64 discard,
+100:0:0:1::/64 dummy, 5f00::/16 segment routing, fc00::/7 unique local, fe80::/10 link-local,
+fec0::/10 site-local, ff00::/8 multicast."""
 
 CARRIERS = (
     IPv6Network("::ffff:0:0/96"),  # IPv4-mapped: the kernel itself speaks IPv4 then (RFC 4291)
@@ -69,7 +73,8 @@ _ISATAP_MASK = 0xFCFFFFFF  # without the bits that say universal and group (RFC 
 
 
 def is_public(address: str) -> bool:
-    """Whether packets to this IP address leave for the public internet. ValueError when it is no address."""
+    """Whether packets to this IP address leave for the public internet. ValueError when it is no
+    address."""
     found = ip_address(address)
     if isinstance(found, IPv4Address):
         return not any(found in network for network in SPECIAL_IPV4)

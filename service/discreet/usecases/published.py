@@ -25,9 +25,9 @@ async def require_unaltered(
     result: bytes | None = None,
     tables: Mapping[str, bytes | None] = MappingProxyType({}),
 ) -> None:
-    """Compare what is stored with what its certificate binds, before anybody gets it. ResultAltered where they differ,
-    Unavailable for a certificate that another key has signed than those that are known here; one of an older version
-    binds no result, of which then nothing can be told."""
+    """Compare what is stored with what its certificate binds, before anybody gets it. ResultAltered
+    where they differ, Unavailable for a certificate that another key has signed than those that are
+    known here; one of an older version binds no result, of which then nothing can be told."""
     keys = {certificates.public_key(services.secrets.signer), *services.secrets.other_signing_keys}
 
     def work() -> str | None:
@@ -52,8 +52,10 @@ async def require_unaltered(
             key=certificate["public_key"],
         )
         raise Unavailable(
-            f"the certificate of this job is signed by {certificate['public_key']}, which is no key of this"
-            " installation: a rotation has not reached this machine, the key was retired (`discreet secrets trust`"
+            f"the certificate of this job is signed by {certificate['public_key']}, which is no "
+            "key of this"
+            " installation: a rotation has not reached this machine, the key was retired "
+            "(`discreet secrets trust`"
             " takes it back), or the result was exchanged",
             code="signing_key_unknown",
         )

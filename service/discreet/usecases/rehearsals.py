@@ -1,4 +1,5 @@
-"""Rehearsals: a problem on synthetic data of the public shape of its dataset, as a job without a price."""
+"""Rehearsals: a problem on synthetic data of the public shape of its dataset, as a job without a
+price."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ AROUND = "/around"
 
 
 async def rehearsal(services: Services, principal: Principal, asked: RehearsalRequest) -> Rehearsal:
-    """The rehearsal of a request. NotFound for a dataset that is not there, whose content is not looked at."""
+    """The rehearsal of a request. NotFound for a dataset that is not there, whose content is not
+    looked at."""
     require(principal, *jobs.SUBMITTERS)
     public = asked.public
     if getattr(asked.problem, "protocol", "job") != "job":
@@ -50,7 +52,8 @@ async def rehearsal(services: Services, principal: Principal, asked: RehearsalRe
 def made(
     asked: RehearsalRequest, public: dict[str, Any], around: Around | None = None
 ) -> Rehearsal:
-    """The rehearsal of a request on this public part. InvalidInput where that is none of its kind."""
+    """The rehearsal of a request on this public part. InvalidInput where that is none of its
+    kind."""
     if asked.problem.kind in DATASETS:
         try:
             DATASETS[asked.problem.kind].read_public(public)
@@ -85,7 +88,8 @@ async def submit(
     request: bytes,
     asked: RehearsalRequest,
 ) -> dict[str, Any]:
-    """Accept a rehearsal as a job: it waits its turn as others do, costs nothing and is certified as `none`."""
+    """Accept a rehearsal as a job: it waits its turn as others do, costs nothing and is certified
+    as `none`."""
     return await jobs.submit(
         services,
         principal,

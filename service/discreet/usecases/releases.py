@@ -1,8 +1,9 @@
-"""What jobs released, as it is kept: sealed under a key of its own, which opens for what was accepted and nothing else.
+"""What jobs released, as it is kept: sealed under a key of its own, which opens for what was
+accepted and nothing else.
 
-A release is opened for its own job, whose finish is not done yet, and for jobs that ask it again. These must be of the
-same tenant, and what they name must be what was certified: a row that was written behind the service, of whichever
-table, makes no answer.
+A release is opened for its own job, whose finish is not done yet, and for jobs that ask it again.
+These must be of the same tenant, and what they name must be what was certified: a row that was
+written behind the service, of whichever table, makes no answer.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ Row = Mapping[str, Any]
 
 
 class MasterKeyAbsent(DiscreetError):
-    """What was released is sealed under a master key that this machine does not know, perhaps not yet."""
+    """What was released is sealed under a master key that this machine does not know, perhaps not
+    yet."""
 
     code = "master_key_unknown"
 
@@ -57,7 +59,8 @@ def seal(
 
 
 def unseal(keys: Secrets, row: Row, terms: bytes) -> bytes:
-    """What was released for these terms. SealBroken where the row is another, MasterKeyAbsent without its key."""
+    """What was released for these terms. SealBroken where the row is another, MasterKeyAbsent
+    without its key."""
     key_id, name, sealed = row["content_key_id"], _name(row["job_id"]), bytes(row["sealed"])
     if key_id not in keys.content_keys:
         raise MasterKeyAbsent()
@@ -70,12 +73,12 @@ def unseal(keys: Secrets, row: Row, terms: bytes) -> bytes:
 async def firsts(
     services: Services, tenant_id: str, job_ids: Sequence[str]
 ) -> tuple[list[First], list[dict[str, Any]]]:
-    """The jobs that are asked again, and the data of all of them: a dataset, or blocks of a source. NotAsked or
-    MasterKeyAbsent where that cannot be.
+    """The jobs that are asked again, and the data of all of them: a dataset, or blocks of a source.
+    NotAsked or MasterKeyAbsent where that cannot be.
 
-    Not only rows are looked at: each release opens for its own job's terms alone, which name the tenant, and has the
-    digest that the job's certificate names, which this installation has signed. All are of one dataset: a simulation's
-    would make public what private ones released.
+    Not only rows are looked at: each release opens for its own job's terms alone, which name the
+    tenant, and has the digest that the job's certificate names, which this installation has signed.
+    All are of one dataset: a simulation's would make public what private ones released.
     """
     found: list[First] = []
     data: list[dict[str, Any]] = []

@@ -1,4 +1,5 @@
-"""What may be asked of the service, validated: the same for the API, the pages and `discreet solve`."""
+"""What may be asked of the service, validated: the same for the API, the pages and `discreet
+solve`."""
 
 from __future__ import annotations
 
@@ -32,12 +33,14 @@ Where = Annotated[str, StringConstraints(min_length=1, max_length=2000, strip_wh
 
 
 class PlacedDatasetRequest(DatasetSettings):
-    """A dataset to register whose content lies somewhere that the operator allows (`DISCREET_CONTENT_PLACES`)."""
+    """A dataset to register whose content lies somewhere that the operator allows
+    (`DISCREET_CONTENT_PLACES`)."""
 
     kind: Annotated[str, StringConstraints(min_length=1, max_length=100)]
     public: dict[str, Any] = Field(description="As of a dataset of this kind whose content is sent")
     content_from: Where = Field(
-        description="`file:///…`, `https://…` or `s3://bucket/…`: one file of Parquet, CSV or JSON, or a pattern with "
+        description="`file:///…`, `https://…` or `s3://bucket/…`: one file of Parquet, CSV or "
+        "JSON, or a pattern with "
         "`*` that several Parquet files of equal columns fit"
     )
 
@@ -65,7 +68,8 @@ class BlockRequest(Frozen):
 
     block: BlockName = Field(description="Its day, month or label")
     content: dict[str, Any] = Field(
-        description="As of a dataset of the source's kind; records of a day or month have a `date` beside their "
+        description="As of a dataset of the source's kind; records of a day or month have a `date` "
+        "beside their "
         "fields; `{}` of a block without records",
         json_schema_extra={"x-private": True},
     )
@@ -93,7 +97,8 @@ class RehearsalRequest(Frozen):
     problem: AnyProblem
     public: dict[str, Any] | None = Field(
         default=None,
-        description="The public part that a dataset would have; absent: that of the problem's dataset",
+        description="The public part that a dataset would have; absent: that of the problem's "
+        "dataset",
     )
     privacy: Privacy | None = Field(
         default=None, description="Of which only a `delta` counts, for all epsilons"
@@ -103,11 +108,13 @@ class RehearsalRequest(Frozen):
     )
     units: Positive | None = Field(
         default=None,
-        description="Of how many units the synthetic data are; absent: as many as are public, or as the kind says",
+        description="Of how many units the synthetic data are; absent: as many as are public, or "
+        "as the kind says",
     )
     around: JobId | None = Field(
         default=None,
-        description="A job of this kind that has released: the synthetic data are made of what it released "
+        description="A job of this kind that has released: the synthetic data are made of what it "
+        "released "
         "instead of public figures alone",
     )
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = Field(
@@ -128,7 +135,8 @@ class GrantRequest(Frozen):
     reason: Annotated[str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True)]
     request: RequestId | None = Field(
         default=None,
-        description="The request that this answers; the ledger's reason then names who asked, and why",
+        description="The request that this answers; the ledger's reason then names who asked, and "
+        "why",
     )
 
 

@@ -1,11 +1,12 @@
 """After a restore: what a backup cannot know, and what follows for privacy.
 
-A job that had not ended in the backup may have ended since: its result may have been published, under the price that it
-had reserved. To run it again with fresh noise would be a second release for one charge. So it ends here, charged in
-full, and is submitted anew by whoever still wants it. What was already released when the backup was made is finished.
+A job that had not ended in the backup may have ended since: its result may have been published,
+under the price that it had reserved. To run it again with fresh noise would be a second release for
+one charge. So it ends here, charged in full, and is submitted anew by whoever still wants it. What
+was already released when the backup was made is finished.
 
-What was submitted after the backup is not in it at all, with what it spent. Only a head of the ledger that was kept
-elsewhere shows this, which is what `check_ledger` is for.
+What was submitted after the backup is not in it at all, with what it spent. Only a head of the
+ledger that was kept elsewhere shows this, which is what `check_ledger` is for.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def require_heads(spenders: Iterable[str], kept: Sequence[Mapping[str, Any]]) ->
     unknown = sorted(set(spenders) - {str(head.get("tenant")) for head in kept})
     if unknown:
         raise SpendingUnknown(
-            f"no head was given that shows what {', '.join(unknown)} spent after the backup, which could be spent"
+            f"no head was given that shows what {', '.join(unknown)} spent after the backup, which "
+            "could be spent"
             " again: give a head that was kept elsewhere (--head), or --forget-spending"
         )
 
@@ -58,7 +60,8 @@ async def heads(services: Services) -> list[Head]:
 
 
 async def check_ledger(services: Services, kept: Sequence[Mapping[str, Any]]) -> list[Verified]:
-    """Verify every tenant's ledger from its export; it must hold, and contain each head that was kept.
+    """Verify every tenant's ledger from its export; it must hold, and contain each head that was
+    kept.
 
     Broken when it does not hold; Forgotten when it does, but lacks what a head names.
     """
@@ -82,15 +85,16 @@ async def check_ledger(services: Services, kept: Sequence[Mapping[str, Any]]) ->
                         verify(lines, head=head)
                     except Broken as broken:
                         raise Forgotten(
-                            f"the ledger is not the one whose head was kept ({head.get('seq')} entries there,"
+                            f"the ledger is not the one whose head was kept ({head.get('seq')} "
+                            "entries there,"
                             f" {found[-1].entries} here): {broken}"
                         ) from broken
     return found
 
 
 async def require_remembered(services: Services, *, forget: bool) -> None:
-    """Forgotten where the database lacks entries whose checkpoint this machine has seen; `forget`: an operator has
-    decided that they are gone, and what was seen is put aside."""
+    """Forgotten where the database lacks entries whose checkpoint this machine has seen; `forget`:
+    an operator has decided that they are gone, and what was seen is put aside."""
     memory = services.database.log_memory
     try:
         async with services.database.transaction(SYSTEM) as connection:
@@ -101,8 +105,10 @@ async def require_remembered(services: Services, *, forget: bool) -> None:
             raise
         if not forget:
             raise Forgotten(
-                f"the ledgers of this database lack entries of which a checkpoint of {memory.last.size} was seen here:"
-                " what they spent could be spent again; restore a later backup, or --forget-spending"
+                "the ledgers of this database lack entries of which a checkpoint of "
+                f"{memory.last.size} was seen here:"
+                " what they spent could be spent again; restore a later backup, or "
+                "--forget-spending"
             ) from error
         memory.forget()
 

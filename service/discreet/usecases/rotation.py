@@ -1,8 +1,9 @@
-"""Rotation of keys in a running installation: what stands under an old key is moved, then the old key can go.
+"""Rotation of keys in a running installation: what stands under an old key is moved, then the old
+key can go.
 
-Who writes under a master key does so in a `@sealing_step`, and asks `still_known` after the row was written, in the
-same transaction. `retire` waits for writers that are under way and then counts rows; those that come behind it find
-here that their key has gone, and nothing is left under it.
+Who writes under a master key does so in a `@sealing_step`, and asks `still_known` after the row was
+written, in the same transaction. `retire` waits for writers that are under way and then counts
+rows; those that come behind it find here that their key has gone, and nothing is left under it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def still_known(services: Services, keys: Secrets) -> None:
 def sealing_step(
     step: Callable[Arguments, Awaitable[Answer]],
 ) -> Callable[Arguments, Awaitable[Answer]]:
-    """The step, taken anew under the key in use where the one that it had sealed with was retired meanwhile."""
+    """The step, taken anew under the key in use where the one that it had sealed with was retired
+    meanwhile."""
 
     @wraps(step)
     async def again(*arguments: Arguments.args, **named: Arguments.kwargs) -> Answer:
@@ -62,7 +64,8 @@ async def rotate(
             going_on = await rotation.open_sessions(connection, OPEN)
         if going_on:
             raise Conflict(
-                f"{going_on} federated sessions go on, whose agents expect the old key; wait for their end, or --force"
+                f"{going_on} federated sessions go on, whose agents expect the old key; wait for "
+                "their end, or --force"
             )
     await reach(services)
     used = secrets.rotate(path, kind)
@@ -72,14 +75,17 @@ async def rotate(
             moved = await rewrap(services)
         except (DBAPIError, psycopg.OperationalError) as error:
             raise Unavailable(
-                f"the new master key {used} is used from now on, but the database did not let everything be moved to"
-                " it; `discreet secrets rewrap` goes on with that, and the old key is needed until then"
+                f"the new master key {used} is used from now on, but the database did not let "
+                "everything be moved to"
+                " it; `discreet secrets rewrap` goes on with that, and the old key is needed until "
+                "then"
             ) from error
     return {"kind": kind, "used": used, "moved": moved}
 
 
 async def reach(services: Services) -> None:
-    """Unavailable unless the database answers and takes changes: a key that it cannot be told of is not written."""
+    """Unavailable unless the database answers and takes changes: a key that it cannot be told of is
+    not written."""
     try:
         async with services.database.transaction(SYSTEM) as connection:
             read_only = await rotation.is_read_only(connection)
@@ -92,8 +98,9 @@ async def reach(services: Services) -> None:
 async def rewrap(services: Services) -> int:
     """Bring everything that another master key holds under the one in use; the number of rows.
 
-    Contents are not touched: only their data keys are wrapped again. Those of version 0001, which have none, are sealed
-    anew. Each batch is a transaction of its own, so that a rotation that was interrupted is gone on with.
+    Contents are not touched: only their data keys are wrapped again. Those of version 0001, which
+    have none, are sealed anew. Each batch is a transaction of its own, so that a rotation that was
+    interrupted is gone on with.
     """
     moved = 0
     for step in (_datasets, _releases, _sessions, _webhooks):
@@ -109,7 +116,8 @@ async def retire(
     async with services.database.transaction(SYSTEM) as connection:
         if kind == "content" and (number := await _needing(connection, key_id)):
             raise Conflict(
-                f"{number} rows cannot be read without this key; `discreet secrets rewrap` moves them"
+                f"{number} rows cannot be read without this key; `discreet secrets rewrap` moves "
+                "them"
             )
         if (
             kind == "jobs"
@@ -117,13 +125,15 @@ async def retire(
             and (number := await rotation.sealed_jobs(connection, key_id))
         ):
             raise Conflict(
-                f"{number} jobs that have not ended were sealed with this key and would fail; --force does it"
+                f"{number} jobs that have not ended were sealed with this key and would fail; "
+                "--force does it"
             )
         if kind == "pepper" and not force:
             waiting = await rotation.keys_without_pepper(connection, services.secrets.pepper_id)
             if waiting:
                 raise Conflict(
-                    f"{waiting} API keys were not used since the rotation and would stop to count; --force does it"
+                    f"{waiting} API keys were not used since the rotation and would stop to count; "
+                    "--force does it"
                 )
         if (
             kind == "signing"
@@ -131,7 +141,8 @@ async def retire(
             and (number := await rotation.signed_results(connection, key_id))
         ):
             raise Conflict(
-                f"{number} results were certified with this key and would not be given out any more; --force does it,"
+                f"{number} results were certified with this key and would not be given out any "
+                "more; --force does it,"
                 " `discreet secrets trust` takes it back"
             )
         secrets.retire(path, kind, key_id)  # while nobody can write what would need the key
@@ -158,7 +169,8 @@ async def _datasets(services: Services) -> int:
                 await _move(connection, keys, row)
             except sealing.SealBroken as error:
                 raise sealing.SealBroken(
-                    f"the content of dataset {row['id']} does not open: erase it, then `discreet secrets rewrap`"
+                    f"the content of dataset {row['id']} does not open: erase it, then `discreet "
+                    "secrets rewrap`"
                 ) from error
     return len(found)
 

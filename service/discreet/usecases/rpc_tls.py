@@ -1,4 +1,5 @@
-"""The certificate of gRPC: the one that settings name, or one that the service makes for itself and tokens pin."""
+"""The certificate of gRPC: the one that settings name, or one that the service makes for itself and
+tokens pin."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from discreet.settings import Settings
 from discreet_client.federation.links import is_loopback
 
 NAME = "discreet.rpc"
-"""The name in certificates of our own; agents that pin one ask for this name (`discreet_client.agent.connection`)."""
+"""The name in certificates of our own; agents that pin one ask for this name
+(`discreet_client.agent.connection`)."""
 
 YEARS = 10
 
@@ -49,7 +51,8 @@ def ensure(settings: Settings) -> tuple[bytes, bytes]:
 
 
 def pin(settings: Settings, host: str) -> str:
-    """What tokens say of the certificate: its SHA-256, `ca` where an authority answers for it, nothing without TLS."""
+    """What tokens say of the certificate: its SHA-256, `ca` where an authority answers for it,
+    nothing without TLS."""
     if not uses_tls(settings, host):
         return ""
     if settings.rpc_tls == "authority":

@@ -4,7 +4,8 @@
     renew                                          meanwhile: the lease, and whether the job shall be cancelled
     count_failure, hand_back, cancel                the other ends; what ends the job settles it by the one rule
 
-The rule: when any attempt has touched data the full price is committed, otherwise it is released in full.
+The rule: when any attempt has touched data the full price is committed, otherwise it is released in
+full.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ _MOSTLY_NOISE = b'"mostly_noise":true'
 
 
 async def claim(services: Services, job_id: str) -> Claim | None:
-    """Take the job, or None when there is nothing to take. KeyUnknown when this machine cannot go on with it."""
+    """Take the job, or None when there is nothing to take. KeyUnknown when this machine cannot go
+    on with it."""
     async with services.database.transaction(SYSTEM) as connection:
         row = await jobs.claim(connection, job_id, services.settings.lease_seconds)
         if row is None:
@@ -150,10 +152,12 @@ async def renew(services: Services, held: Claim) -> bool:
 
 
 async def open_content(services: Services, held: Claim) -> bytes | bytearray:
-    """The content, opened by this process, which shows nobody anything: one that does not open charges nothing.
+    """The content, opened by this process, which shows nobody anything: one that does not open
+    charges nothing.
 
-    Nothing may be done with it before `touch`. SealBroken when it is not what was stored; StorageTrouble when it does
-    not come now, MasterKeyUnknown when it is sealed for another installation. Empty without a dataset.
+    Nothing may be done with it before `touch`. SealBroken when it is not what was stored;
+    StorageTrouble when it does not come now, MasterKeyUnknown when it is sealed for another
+    installation. Empty without a dataset.
     """
     if held.block is None:
         return await datasets.open_content(services, held.data[0]) if held.data else b""
@@ -163,7 +167,8 @@ async def open_content(services: Services, held: Claim) -> bytes | bytearray:
 async def touch(services: Services, held: Claim) -> None:
     """Commit `data_touched`, before content is handed over: from then on the job is charged.
 
-    CancelRequested instead when the job shall be cancelled: who asked for that was told that nothing will be charged.
+    CancelRequested instead when the job shall be cancelled: who asked for that was told that
+    nothing will be charged.
     """
     async with services.database.transaction(SYSTEM) as connection:
         await _hold_wanted(connection, held)
@@ -176,8 +181,8 @@ async def touch(services: Services, held: Claim) -> None:
 
 @sealing_step
 async def keep_release(services: Services, held: Claim, released: bytes) -> Claim:
-    """Store what was released, sealed: from here on no attempt touches data again, and none is cancelled. The claim
-    with it.
+    """Store what was released, sealed: from here on no attempt touches data again, and none is
+    cancelled. The claim with it.
 
     CancelRequested instead when the job shall be cancelled.
     """
@@ -209,9 +214,10 @@ async def publish(
     assumptions: Sequence[str] | None = None,
     federation: Mapping[str, Any] | None = None,
 ) -> None:
-    """Result, certificate and ledger commit in one transaction; the certificate binds the very bytes of `result`,
-    canonical JSON (RFC 8785), of `tables`, Parquet, and of `headline`, which is for lists. `assumptions` stand in for a
-    `release`'s, `federation` is a session's part of the certificate. CancelRequested when it shall be cancelled."""
+    """Result, certificate and ledger commit in one transaction; the certificate binds the very
+    bytes of `result`, canonical JSON (RFC 8785), of `tables`, Parquet, and of `headline`, which is
+    for lists. `assumptions` stand in for a `release`'s, `federation` is a session's part of the
+    certificate. CancelRequested when it shall be cancelled."""
     digests = await anyio.to_thread.run_sync(_digests, result, tables)
     release_digest = await anyio.to_thread.run_sync(_release_digest, held)
     problem_digest = await anyio.to_thread.run_sync(_problem_digest, held)
@@ -281,7 +287,8 @@ async def fail(services: Services, held: Claim, code: str) -> None:
 
 
 async def count_failure(services: Services, held: Claim | KeyUnknown, code: str) -> None:
-    """This attempt ended without a result: the job waits for the next one, or fails when it was the last."""
+    """This attempt ended without a result: the job waits for the next one, or fails when it was the
+    last."""
     async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
         row = await jobs.release(connection, held.job_id, failed=True)
@@ -313,7 +320,8 @@ async def cancel(services: Services, held: Claim) -> None:
 async def repair(services: Services) -> int:
     """Put jobs back on the queue that no worker would come for; the number of them.
 
-    Reaper and reconciler in one: a running job whose lease ran out, and a queued one whose queue entry is gone.
+    Reaper and reconciler in one: a running job whose lease ran out, and a queued one whose queue
+    entry is gone.
     """
     async with services.database.transaction(SYSTEM) as connection:
         if not await jobs.hold_repair(connection):
@@ -339,7 +347,8 @@ def _one_block(kind: str, data: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def _release_digest(held: Claim) -> str | None:
-    """SHA-256, hexadecimal, of what this job released, where that is kept; of these bytes, whatever a row says."""
+    """SHA-256, hexadecimal, of what this job released, where that is kept; of these bytes, whatever
+    a row says."""
     return (
         sha256(held.released).hexdigest()
         if held.released is not None and held.keeps_release
@@ -360,8 +369,8 @@ async def _hold(connection: Any, held: Claim | KeyUnknown) -> None:
 
 
 async def _hold_wanted(connection: Any, held: Claim) -> None:
-    """The same for a step that a job which shall be cancelled takes no more: what was said to whoever cancelled it
-    holds, however the two meet."""
+    """The same for a step that a job which shall be cancelled takes no more: what was said to
+    whoever cancelled it holds, however the two meet."""
     wanted = await jobs.hold(connection, held.job_id, held.attempt)
     if wanted is None:
         raise LostJob()
@@ -375,7 +384,8 @@ async def _end_cancelled(connection: Any, job_id: str) -> None:
 
 
 def _problem_digest(held: Claim) -> str | None:
-    """SHA-256, hexadecimal, of what was asked, where that is public: of private data it would let others guess."""
+    """SHA-256, hexadecimal, of what was asked, where that is public: of private data it would let
+    others guess."""
     return None if held.asked is None else canonical.digest(held.asked)
 
 
@@ -391,7 +401,8 @@ def _release_assumptions(held: Claim) -> tuple[str, ...]:
 
 
 async def _lost_code(connection: Any, row: Mapping[str, Any]) -> str:
-    """The code of a job whose last worker was lost. While it worked on the data, what ended it may depend on them."""
+    """The code of a job whose last worker was lost. While it worked on the data, what ended it may
+    depend on them."""
     touched = any(
         entry["kind"] == "data_touched" for entry in await ledger.reservation(connection, row["id"])
     )
@@ -400,7 +411,8 @@ async def _lost_code(connection: Any, row: Mapping[str, Any]) -> str:
 
 
 async def _filters_passed(connection: Any, held: Claim) -> list[str]:
-    """Filters that held on every account of the data with this job's price counted; caps guarantee nothing more."""
+    """Filters that held on every account of the data with this job's price counted; caps guarantee
+    nothing more."""
     if held.simulation:
         return []
     accounts = [

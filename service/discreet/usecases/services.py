@@ -1,5 +1,5 @@
-"""What every use case needs: settings, secrets, the database, object storage, the reader of uploads and the
-plans that were made."""
+"""What every use case needs: settings, secrets, the database, object storage, the reader of uploads
+and the plans that were made."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class Services:
 
     @property
     def secrets(self) -> Secrets:
-        """The secrets as they are now. What needs a key and its id asks once: a rotation may come between."""
+        """The secrets as they are now. What needs a key and its id asks once: a rotation may come
+        between."""
         return self.secrets_file.current
 
 

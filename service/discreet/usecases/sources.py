@@ -1,4 +1,5 @@
-"""Sources: made once, and then given their blocks, each a dataset with an account of its own or of the source's."""
+"""Sources: made once, and then given their blocks, each a dataset with an account of its own or of
+the source's."""
 
 from __future__ import annotations
 
@@ -37,8 +38,8 @@ Row = dict[str, Any]
 async def create(
     services: Services, principal: Principal, asked: SourceRequest
 ) -> tuple[Row, bool]:
-    """The source and whether it is new: the same one again is the same, by its name. InvalidInput for data of which no
-    source can be made, Conflict for a name that another source has."""
+    """The source and whether it is new: the same one again is the same, by its name. InvalidInput
+    for data of which no source can be made, Conflict for a name that another source has."""
     require(principal, "owner")
     public = _public_part(asked)
     cap = cap_amounts(units_of(asked.cap))
@@ -63,7 +64,10 @@ async def create(
         known = await sources.called(connection, principal.tenant_id, asked.name)
         if known is not None:
             if different := sorted(name for name, value in said.items() if known[name] != value):
-                says = f"there is a source {asked.name} already ({known['id']}), with another {', '.join(different)}"
+                says = (
+                    f"there is a source {asked.name} already ({known['id']}), with another "
+                    f"{', '.join(different)}"
+                )
                 raise Conflict(
                     f"{says}: what a source says of its blocks is for good", code="name_taken"
                 )
@@ -133,7 +137,8 @@ async def page(
 async def blocks_of(
     services: Services, principal: Principal, source: Mapping[str, Any]
 ) -> list[Row]:
-    """The blocks of a source as they are published: days and months in their order, labels as they came."""
+    """The blocks of a source as they are published: days and months in their order, labels as they
+    came."""
     require(principal, *READERS)
     async with services.database.transaction(principal.tenant_id) as connection:
         rows = await sources.blocks(connection, source["id"])
@@ -148,9 +153,10 @@ async def add_block(
 ) -> tuple[Row, bool]:
     """The version of a block that has this content, and whether it is new.
 
-    A block's first version opens its account, later ones are charged to the same: late records go to the block of
-    their own date. The same content again is the same version. InvalidInput for records of other blocks,
-    PayloadTooLarge for more than a block may have, Conflict for what is another block, or an older version, already.
+    A block's first version opens its account, later ones are charged to the same: late records go
+    to the block of their own date. The same content again is the same version. InvalidInput for
+    records of other blocks, PayloadTooLarge for more than a block may have, Conflict for what is
+    another block, or an older version, already.
     """
     try:
         require(principal, "owner")
@@ -166,8 +172,8 @@ async def add_block(
             account=None,
             source=upload,
             retention_days=source["retention_days"],
-            # One content in two days is of other records, but under two labels it may be the same file twice. Of no
-            # records there is one for each block.
+            # One content in two days is of other records, but under two labels it may be the same
+            # file twice. Of no records there is one for each block.
             block={
                 "by": source["block_by"],
                 "name": block,
@@ -199,7 +205,8 @@ async def _store(
     sealed: SealedContent,
     object_name: str | None,
 ) -> tuple[Row, bool]:
-    """Account, row and content of a version in one transaction: a block is there with its account, or not at all."""
+    """Account, row and content of a version in one transaction: a block is there with its account,
+    or not at all."""
     expires_at, secrets = datasets.expiry(services, request), services.secrets
     async with services.database.transaction(principal.tenant_id) as connection:
         await sources.lock(connection, source["id"])
@@ -229,7 +236,8 @@ async def _store(
         else:
             account = None
         if known is not None and known["account_id"] != account:
-            # Erased, it had another label: on another account what was spent on it would not count any more.
+            # Erased, it had another label: on another account what was spent on it would not count
+            # any more.
             await datasets.require_unspent(connection, known)
         if account is None:
             account = await _open_account(

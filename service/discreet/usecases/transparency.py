@@ -1,4 +1,5 @@
-"""The transparency log: it takes in what ledgers write, and proves of certificates that it holds their entries."""
+"""The transparency log: it takes in what ledgers write, and proves of certificates that it holds
+their entries."""
 
 from __future__ import annotations
 
@@ -24,13 +25,15 @@ log = structlog.get_logger()
 
 SALT_BYTES = 16
 BATCH = 5000
-"""Entries that one transaction takes in: others wait for it only where they ask for a proof of their own."""
+"""Entries that one transaction takes in: others wait for it only where they ask for a proof of
+their own."""
 EVERY_SECONDS = 1.0
 AFTER_TROUBLE_SECONDS = 10.0
 
 
 async def integrate(services: Services) -> None:
-    """Take in every entry that is pending, and sign what the log is then; an empty log is signed once as well."""
+    """Take in every entry that is pending, and sign what the log is then; an empty log is signed
+    once as well."""
     while await _integrate(services):
         pass
 
@@ -41,7 +44,8 @@ async def _integrate(services: Services) -> bool:
         count = await leaves.pending(connection, BATCH)
         if not count and await leaves.newest(connection) is not None:
             return False
-        # Of a database that forgot what was signed nothing is signed again: that would be another tree.
+        # Of a database that forgot what was signed nothing is signed again: that would be another
+        # tree.
         await log_memory.require(connection, services.database.log_memory.last)
         size = await leaves.append(connection, [os.urandom(SALT_BYTES) for _ in range(count)])
         root = Tree(size, await leaves.tiles(connection, tiles_of(size), size)).root()
@@ -70,8 +74,8 @@ async def keep(services: Services) -> None:
 
 
 async def remember(services: Services) -> None:
-    """Keep the newest checkpoint in this machine's own memory; a DatabaseTrouble where the database lacks one that is
-    there already."""
+    """Keep the newest checkpoint in this machine's own memory; a DatabaseTrouble where the database
+    lacks one that is there already."""
     async with services.database.transaction(SYSTEM, snapshot=True) as connection:
         await log_memory.require(connection, services.database.log_memory.last)
         newest = await leaves.newest(connection)
@@ -95,7 +99,8 @@ async def keep_memory(services: Services) -> None:
 
 
 async def checkpoint(services: Services) -> str:
-    """The newest checkpoint with all that witnesses have signed of it: for everybody. NotFound until there is one."""
+    """The newest checkpoint with all that witnesses have signed of it: for everybody. NotFound
+    until there is one."""
     async with services.database.transaction(SYSTEM, snapshot=True) as connection:
         found = await leaves.newest(connection)
         if found is None:
@@ -106,9 +111,9 @@ async def checkpoint(services: Services) -> str:
 
 
 async def tile(services: Services, path: str) -> bytes:
-    """A tile of the log by its path (C2SP tlog-tiles): its hashes one after the other, or of a bundle of entries each
-    with its length (2 bytes); an entry is the commitment to one of a ledger. For everybody. NotFound where there is no
-    such tile, or not as wide a one yet."""
+    """A tile of the log by its path (C2SP tlog-tiles): its hashes one after the other, or of a
+    bundle of entries each with its length (2 bytes); an entry is the commitment to one of a ledger.
+    For everybody. NotFound where there is no such tile, or not as wide a one yet."""
     asked = read_tile_path(path)
     if asked is None:
         raise NotFound(
@@ -129,12 +134,13 @@ async def tile(services: Services, path: str) -> bytes:
 async def proofs(
     services: Services, tenant_id: str, certificate: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """That the log holds the ledger entries that a certificate of this tenant names: a checkpoint, and for each entry
-    its number, its salt and the path from its leaf to the checkpoint's root. None when the certificate names none, or
-    when the database takes no changes and the log does not hold them yet.
+    """That the log holds the ledger entries that a certificate of this tenant names: a checkpoint,
+    and for each entry its number, its salt and the path from its leaf to the checkpoint's root.
+    None when the certificate names none, or when the database takes no changes and the log does not
+    hold them yet.
 
-    The checkpoint is the smallest that is enough, so that the same proof comes for ever: the smallest that witnesses
-    have signed, once there is one.
+    The checkpoint is the smallest that is enough, so that the same proof comes for ever: the
+    smallest that witnesses have signed, once there is one.
     """
     named = {(entry["account"], entry["seq"]) for entry in certificate.get("ledger_entry", ())}
     if not named:

@@ -1,4 +1,5 @@
-"""Uploads on their way to a reader: sealed as they come, in a file without a name, under a key in memory only."""
+"""Uploads on their way to a reader: sealed as they come, in a file without a name, under a key in
+memory only."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ Format = Literal["parquet", "csv", "json"]
 CPU_SECONDS, WALL_SECONDS = 3600, 7200.0
 """The most that reading one upload may take."""
 ANSWER_BYTES = 1 << 28
-"""Of the reader's answer, which the API holds: the public part with what is described of the content."""
+"""Of the reader's answer, which the API holds: the public part with what is described of the
+content."""
 
 
 class NoRoom(Unavailable):
@@ -55,7 +57,8 @@ class NoRoom(Unavailable):
         )
         why = os.strerror(error.errno or 0)
         super().__init__(
-            f"the upload cannot be kept while it is read (DISCREET_SPOOL): {why}; nothing was registered"
+            f"the upload cannot be kept while it is read (DISCREET_SPOOL): {why}; nothing was "
+            "registered"
         )
 
 
@@ -66,7 +69,8 @@ class NoReader(Unavailable):
 
 
 class SealedFile:
-    """A file without a name: it is gone with its last descriptor, also when this process is killed."""
+    """A file without a name: it is gone with its last descriptor, also when this process is
+    killed."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -114,7 +118,8 @@ class Turns:
 
     @contextmanager
     def turn(self, tenant_id: str) -> Iterator[None]:
-        """One of the tenant's turns, from the first byte of a content until it is registered. TooManyUploads."""
+        """One of the tenant's turns, from the first byte of a content until it is registered.
+        TooManyUploads."""
         if self._going_on[tenant_id] >= self._at_once:
             limit = Limit("tenant_uploads", "uploads", self._at_once, self._at_once + 1)
             raise TooManyUploads(limit, self.AGAIN_SECONDS)
@@ -128,7 +133,8 @@ class Turns:
 
 
 class Upload:
-    """A file that is being received: what is written is on disk sealed only, and never in memory as a whole."""
+    """A file that is being received: what is written is on disk sealed only, and never in memory as
+    a whole."""
 
     def __init__(self, folder: Path) -> None:
         self.file = SealedFile(folder)
@@ -201,10 +207,12 @@ class Reader:
     async def read(
         self, upload: Upload, folder: Path, job: dict[str, Any], memory_bytes: int
     ) -> Read:
-        """The content of an upload. InvalidInput and PayloadTooLarge as the owner shall see them; Unavailable, with
-        the true cause or the word that it is not known, where the upload could not be read.
+        """The content of an upload. InvalidInput and PayloadTooLarge as the owner shall see them;
+        Unavailable, with the true cause or the word that it is not known, where the upload could
+        not be read.
 
-        `job` holds kind, public, tenant, name, keys and the limit of the content (see `isolation.reading`).
+        `job` holds kind, public, tenant, name, keys and the limit of the content (see
+        `isolation.reading`).
         """
         if self._slots is None:
             self._slots = asyncio.Semaphore(self._at_once)

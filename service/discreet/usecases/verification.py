@@ -1,7 +1,8 @@
 """The ledger's chains, verified as they grow, so that a page can say how far they hold.
 
-The same rules as `discreet ledger verify`, on the same lines as an export has. What was checked once is not read
-again; `again` forgets everything and begins anew. Each process keeps its own memory of it.
+The same rules as `discreet ledger verify`, on the same lines as an export has. What was checked
+once is not read again; `again` forgets everything and begins anew. Each process keeps its own
+memory of it.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ class Verifier:
     async def look(
         self, services: Services, principal: Principal, *, again: bool = False
     ) -> Verification:
-        """Check up to STEP entries more and say how far the ledger holds. `again`: everything from the first entry."""
+        """Check up to STEP entries more and say how far the ledger holds. `again`: everything from
+        the first entry."""
         require(principal, *READERS)
         if again:
             self._tenants.pop(principal.tenant_id, None)

@@ -1,7 +1,9 @@
-"""Webhooks: an owner's addresses that are told what became of jobs, signed as Standard Webhooks say.
+"""Webhooks: an owner's addresses that are told what became of jobs, signed as Standard Webhooks
+say.
 
-A message holds ids and states and nothing else. It goes to the address that was looked up and checked, not to the name
-again (a name can point somewhere else a moment later), follows no redirects, and of the answer only the status is read.
+A message holds ids and states and nothing else. It goes to the address that was looked up and
+checked, not to the name again (a name can point somewhere else a moment later), follows no
+redirects, and of the answer only the status is read.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ class Refused(DiscreetError):
     code = "address_refused"
 
 
-# What owners do -----------------------------------------------------------------------------------------------------
+# What owners do -----------------------------------------------------------------------------------
 
 
 @sealing_step
@@ -135,14 +137,14 @@ def signature(secret: str, message_id: str, timestamp: int, body: str) -> str:
     return "v1," + base64.b64encode(mac).decode()
 
 
-# Where messages may go ----------------------------------------------------------------------------------------------
+# Where messages may go ----------------------------------------------------------------------------
 
 
 async def resolve(settings: Settings, url: str) -> tuple[SplitResult, list[str]]:
     """The parts of the address and the IP addresses of its host.
 
-    Refused when its form or its port is not allowed, or when any address that its name has is not public; OSError when
-    the name is not known.
+    Refused when its form or its port is not allowed, or when any address that its name has is not
+    public; OSError when the name is not known.
     """
     try:
         parts = urlsplit(url)
@@ -160,12 +162,14 @@ async def resolve(settings: Settings, url: str) -> tuple[SplitResult, list[str]]
         raise Refused("an address with a host, without user and fragment is needed")
     if not url.isascii() or any(character.isspace() or ord(character) < 32 for character in url):
         raise Refused(
-            "an address of printable ASCII is needed; write other letters percent-encoded or as punycode"
+            "an address of printable ASCII is needed; write other letters percent-encoded or as "
+            "punycode"
         )
     port = port if port is not None else 443 if parts.scheme == "https" else 80
     if not is_allowed_port(settings.webhook_ports, port):
         raise Refused(
-            f"webhooks go to port {settings.webhook_ports} only (DISCREET_WEBHOOK_PORTS), not to {port}"
+            f"webhooks go to port {settings.webhook_ports} only (DISCREET_WEBHOOK_PORTS), not to "
+            f"{port}"
         )
     loop = asyncio.get_running_loop()
     try:
@@ -176,7 +180,8 @@ async def resolve(settings: Settings, url: str) -> tuple[SplitResult, list[str]]
     addresses = [str(entry[4][0]) for entry in found]
     if not settings.webhook_allow_private and not all(is_public(address) for address in addresses):
         raise Refused(
-            "this address leads into a network that is not the public internet: loopback, private or special"
+            "this address leads into a network that is not the public internet: loopback, private "
+            "or special"
         )
     if not addresses:
         raise OSError("no address")
@@ -189,7 +194,7 @@ def is_allowed_port(ports: str, port: int) -> bool:
     return any(int(first) <= port <= int(last or first) for first, _, last in ranges)
 
 
-# What workers do ----------------------------------------------------------------------------------------------------
+# What workers do ----------------------------------------------------------------------------------
 
 
 class Sender:
@@ -202,7 +207,8 @@ class Sender:
 
     @cached_property
     def _client(self) -> httpx.AsyncClient:
-        """Made for the first delivery: with all the world's certificate authorities it takes 10 MB."""
+        """Made for the first delivery: with all the world's certificate authorities it takes 10
+        MB."""
         # No proxy of the environment, which would look the name up again.
         seconds = self._services.settings.webhook_seconds
         return httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=seconds)

@@ -22,17 +22,20 @@ from discreet.intake.strict_json import loads, memory_of
 from discreet.settings import Settings
 
 THREAD_BYTES = 1 << 16
-"""Bodies above this size are parsed in a thread: by pieces, so the event loop has its turn between them."""
+"""Bodies above this size are parsed in a thread: by pieces, so the event loop has its turn between
+them."""
 SMALL_BYTES = 1 << 18
 """The most that a body of a few fields may hold."""
 CERTIFICATE_BYTES = 4 << 20
 ROSTER_BYTES = 9 << 20
 """A roster of 4 MiB of text, and the escapes of its quotes."""
 LARGE_AT_ONCE = 2
-"""Bodies above `THREAD_BYTES` that are parsed at once: each may take a multiple of itself in memory."""
+"""Bodies above `THREAD_BYTES` that are parsed at once: each may take a multiple of itself in
+memory."""
 
 WAIT_SECONDS = 10.0
-"""How long a large body waits for its turn: less than it may pause, so that its sender reads the true cause."""
+"""How long a large body waits for its turn: less than it may pause, so that its sender reads the
+true cause."""
 AGAIN_SECONDS = 5
 
 Model = TypeVar("Model")
@@ -80,8 +83,9 @@ async def read(request: Request, most: Limit) -> bytes:
 async def held(request: Request, most: Limit) -> AsyncIterator[bytes]:
     """The body, for the time that it is needed.
 
-    Above `THREAD_BYTES` it takes one of its tenant's turns before the rest of it is read: a hundred connections of one
-    key would otherwise hold a hundred large bodies, and what they are parsed to. Errors: TooManyBodies.
+    Above `THREAD_BYTES` it takes one of its tenant's turns before the rest of it is read: a hundred
+    connections of one key would otherwise hold a hundred large bodies, and what they are parsed to.
+    Errors: TooManyBodies.
     """
     found = bytearray()
     async with AsyncExitStack() as turn:
@@ -147,7 +151,8 @@ def value_of(body: bytes) -> Any:
 
 
 async def apart(work: Callable[[], Answer], size: int) -> Answer:
-    """What `work` on so many bytes gives: above `THREAD_BYTES` in a thread, `LARGE_AT_ONCE` of them at a time."""
+    """What `work` on so many bytes gives: above `THREAD_BYTES` in a thread, `LARGE_AT_ONCE` of them
+    at a time."""
     if size <= THREAD_BYTES:
         return work()
     try:
@@ -161,7 +166,8 @@ async def apart(work: Callable[[], Answer], size: int) -> Answer:
 def json_body(
     model: Any, most: int | None = SMALL_BYTES
 ) -> Callable[[Request], AsyncIterator[Any]]:
-    """A dependency that gives the validated JSON body of at most so many bytes; None: as many as a job may have.
+    """A dependency that gives the validated JSON body of at most so many bytes; None: as many as a
+    job may have.
 
     It stands after that on the principal, whose tenant's turn a large body takes.
     """

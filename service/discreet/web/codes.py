@@ -1,4 +1,5 @@
-"""Every code of an error: its status, what always holds of it, and an example. docs/errors and the contract read it."""
+"""Every code of an error: its status, what always holds of it, and an example. docs/errors and the
+contract read it."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ class Code:
 
 
 INTERNAL = (
-    "something went wrong; whether a change was made is not known here: look at the object, or send the same"
+    "something went wrong; whether a change was made is not known here: look at the object, or "
+    "send the same"
     " Idempotency-Key again"
 )
 
@@ -75,7 +77,8 @@ CODES: dict[str, Code] = {
     "key_malformed": Code(
         401,
         "This is no API key",
-        "this is not a discreet API key: its form or its checksum is wrong, perhaps by a typing error",
+        "this is not a discreet API key: its form or its checksum is wrong, perhaps by a typing "
+        "error",
     ),
     "key_unknown": Code(401, "The API key is unknown", "this API key is unknown"),
     "key_revoked": Code(401, "The API key was revoked", "this API key was revoked"),
@@ -132,13 +135,15 @@ CODES: dict[str, Code] = {
     "too_many_uploads": Code(
         429,
         "So many contents of this tenant are being registered already",
-        "4 contents of this tenant are being registered (tenant_uploads); send this one again when one of them is done",
+        "4 contents of this tenant are being registered (tenant_uploads); send this one again when "
+        "one of them is done",
         {"limit": {"setting": "tenant_uploads", "unit": "uploads", "allowed": 4, "came": 5}},
     ),
     "too_many_bodies": Code(
         429,
         "So many large bodies of this tenant are held already",
-        "4 large requests of this tenant are being worked on (tenant_bodies); send this one again when one of them is "
+        "4 large requests of this tenant are being worked on (tenant_bodies); send this one again "
+        "when one of them is "
         "done",
         {"limit": {"setting": "tenant_bodies", "unit": "bodies", "allowed": 4, "came": 5}},
     ),
@@ -194,17 +199,20 @@ CODES: dict[str, Code] = {
     "too_many_objects": Code(
         409,
         "The tenant stores as many public objects as it may",
-        "a tenant may store 1000 networks and the like, of 1073741824 bytes together; delete some that no job names",
+        "a tenant may store 1000 networks and the like, of 1073741824 bytes together; delete some "
+        "that no job names",
     ),
     "object_in_use": Code(
         409,
         "A job names this object",
-        "job_1DkLuJ3mW4pS names this network: it stays, so that what its certificate names can be looked at",
+        "job_1DkLuJ3mW4pS names this network: it stays, so that what its certificate names can be "
+        "looked at",
     ),
     "budget_exhausted": Code(
         409,
         "The privacy budget does not allow this",
-        "epsilon 0.5 and delta 0.0 were asked for, the largest request that passes is epsilon 0.1 at delta 0.0;"
+        "epsilon 0.5 and delta 0.0 were asked for, the largest request that passes is epsilon 0.1 "
+        "at delta 0.0;"
         " nothing was charged. An owner can raise this cap: discreet cap grant acc_1DkLuJ3mW4pS,"
         " POST /v1/budgets/acc_1DkLuJ3mW4pS/grants, or the dashboard; ask one:"
         " POST /v1/budgets/acc_1DkLuJ3mW4pS/requests",
@@ -241,7 +249,8 @@ CODES: dict[str, Code] = {
     "exposed": Code(
         409,
         "So few agents are exposed to each other",
-        'without noise 40 opened numbers need 400 agents at least; with fewer say exposure: "accepted"',
+        "without noise 40 opened numbers need 400 agents at least; with fewer say exposure: "
+        '"accepted"',
         {"errors": [{"pointer": "/problem/exposure", "detail": "3 agents, 40 opened numbers"}]},
     ),
     "no_release": Code(
@@ -253,7 +262,8 @@ CODES: dict[str, Code] = {
     "content_known": Code(
         409,
         "The content is registered otherwise",
-        "this content is registered with another mode, private, as november trips (dst_1DkLuJ3mW4pS)",
+        "this content is registered with another mode, private, as november trips "
+        "(dst_1DkLuJ3mW4pS)",
     ),
     "unit_differs": Code(
         409,
@@ -314,7 +324,8 @@ CODES: dict[str, Code] = {
     "not_isolated": Code(
         503,
         "Uploads are not read on this machine",
-        "a child is shut in to level partial here, not full: it reaches local sockets (DISCREET_LEAST_ISOLATION, "
+        "a child is shut in to level partial here, not full: it reaches local sockets "
+        "(DISCREET_LEAST_ISOLATION, "
         "docs/security.md)",
     ),
     # The service
@@ -326,7 +337,8 @@ CODES: dict[str, Code] = {
     "database_unavailable": Code(
         503,
         "The database does not answer",
-        "the database does not answer; whether a change was made is not known here: look at the object, or send the"
+        "the database does not answer; whether a change was made is not known here: look at the "
+        "object, or send the"
         " same Idempotency-Key again",
     ),
     "database_busy": Code(
@@ -342,13 +354,16 @@ CODES: dict[str, Code] = {
     "database_read_only": Code(
         503,
         "The database takes no changes",
-        "the database takes no changes now (read-only, as a standby is); what this would have changed is as it was",
+        "the database takes no changes now (read-only, as a standby is); what this would have "
+        "changed is as it was",
     ),
     "ledger_rolled_back": Code(
         503,
         "The database lacks entries of the ledger",
-        "the database lacks ledger entries that this installation has signed: it was restored, or another took over"
-        " without them; nothing is admitted until an operator has looked, and what this would have changed is as it"
+        "the database lacks ledger entries that this installation has signed: it was restored, or "
+        "another took over"
+        " without them; nothing is admitted until an operator has looked, and what this would have "
+        "changed is as it"
         " was",
     ),
     "wrong_schema": Code(
@@ -372,7 +387,8 @@ CODES: dict[str, Code] = {
     "place_refused": Code(
         422,
         "Nothing is read from this address",
-        "/content_from: no content is read from this address: the operator allows places and who may use them, and this"
+        "/content_from: no content is read from this address: the operator allows places and who "
+        "may use them, and this"
         " is in none of yours (DISCREET_CONTENT_PLACES)",
         {
             "errors": [
@@ -391,7 +407,8 @@ CODES: dict[str, Code] = {
     "spool_unavailable": Code(
         503,
         "There is no room for the upload",
-        "no room for the upload while it is read (DISCREET_SPOOL): No space left on device; nothing was registered",
+        "no room for the upload while it is read (DISCREET_SPOOL): No space left on device; "
+        "nothing was registered",
     ),
     "reader_not_started": Code(
         503,
@@ -402,24 +419,29 @@ CODES: dict[str, Code] = {
     "object_altered": Code(
         500,
         "A stored public object is not what was stored first",
-        "what is stored as net_7gk0v3m9xw2c5q8r1t4y6z0abc is not what was stored first: it was changed",
+        "what is stored as net_7gk0v3m9xw2c5q8r1t4y6z0abc is not what was stored first: it was "
+        "changed",
     ),
     "result_altered": Code(
         500,
         "The stored result is not what was published",
-        "what is stored is not what was published: the result is not the one that was certified: it was changed or"
+        "what is stored is not what was published: the result is not the one that was certified: "
+        "it was changed or"
         " exchanged",
     ),
     "signing_key_unknown": Code(
         503,
         "The certificate is signed by an unknown key",
-        "the certificate of this job is signed by 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=, which is no key of this"
-        " installation: a rotation has not reached this machine, the key was retired (`discreet secrets trust` takes it"
+        "the certificate of this job is signed by 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=, "
+        "which is no key of this"
+        " installation: a rotation has not reached this machine, the key was retired (`discreet "
+        "secrets trust` takes it"
         " back), or the result was exchanged",
     ),
     "internal": Code(500, "Internal error", INTERNAL),
 }
-"""Every code that the HTTP API answers with. A code has one status for ever, and is never used for anything else."""
+"""Every code that the HTTP API answers with. A code has one status for ever, and is never used for
+anything else."""
 
 
 NOTHING_HERE = "there is nothing at this address; /docs lists the calls"

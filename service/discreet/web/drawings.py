@@ -48,8 +48,8 @@ class Drawn:
 
 
 async def drawn(services: Services, principal: Principal, job_id: str) -> Drawn:
-    """The result of a job with its charts. NotFound for another tenant's, Forbidden for who may not see results,
-    Conflict when there is none yet."""
+    """The result of a job with its charts. NotFound for another tenant's, Forbidden for who may not
+    see results, Conflict when there is none yet."""
     row, text, _ = await jobs.result(services, principal, job_id)
     if job_id not in _kept:
         async with _asked.setdefault(job_id, anyio.Lock()):

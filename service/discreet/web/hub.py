@@ -16,7 +16,8 @@ log = structlog.get_logger()
 
 RECONNECT_SECONDS = 1.0
 ANY_JOB = "*"
-"""Who waits for this is woken by the news of every job, of all tenants: it says only that it is time to look."""
+"""Who waits for this is woken by the news of every job, of all tenants: it says only that it is
+time to look."""
 
 
 class Hub:

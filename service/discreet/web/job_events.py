@@ -39,8 +39,9 @@ async def job_events(
     after: int,
     still_allowed: Callable[[], Awaitable[bool]],
 ) -> Response:
-    """The events of a job after number `after`; the stream ends with the job, with the server, and as soon as
-    `still_allowed` says no: it is asked before each look. NotFound for a job that `principal` may not see."""
+    """The events of a job after number `after`; the stream ends with the job, with the server, and
+    as soon as `still_allowed` says no: it is asked before each look. NotFound for a job that
+    `principal` may not see."""
     services: Services = request.app.state.services
     await jobs.find(services, principal, job_id)
     hub = request.app.state.hub

@@ -1,4 +1,5 @@
-"""Around every request: how long it took, and the headers of every answer. Plain ASGI: it costs microseconds."""
+"""Around every request: how long it took, and the headers of every answer. Plain ASGI: it costs
+microseconds."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ UNTIMED = frozenset(
 UNTRACED = frozenset({"/healthz", "/readyz", "/metrics"})
 
 NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-"""The policy of an answer that says nothing else: it loads nothing, sends nothing and stands in no frame."""
+"""The policy of an answer that says nothing else: it loads nothing, sends nothing and stands in no
+frame."""
 OF_PAGES = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -37,7 +39,8 @@ _METHODS = frozenset({"GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"
 
 
 class Envelope:
-    """Measures, and completes the headers: quota, deprecation, no sniffing, no caching unless an answer says otherwise.
+    """Measures, and completes the headers: quota, deprecation, no sniffing, no caching unless an
+    answer says otherwise.
 
     A path with a NUL byte names nothing, and no database takes it: 404.
     """
@@ -81,7 +84,8 @@ class Envelope:
 
 
 def _route(scope: Scope) -> str:
-    """Only names of our own become labels: what clients make up would grow the metrics without end."""
+    """Only names of our own become labels: what clients make up would grow the metrics without
+    end."""
     return str(getattr(scope.get("route"), "path", "unknown"))
 
 
@@ -94,7 +98,8 @@ def _traced(method: str, scope: Scope) -> contextlib.AbstractContextManager[tele
 
 
 def guard(headers: MutableHeaders) -> None:
-    """What every answer carries, errors included: a page may say more of itself, and none says less."""
+    """What every answer carries, errors included: a page may say more of itself, and none says
+    less."""
     headers["X-Content-Type-Options"] = "nosniff"
     headers.setdefault("Cache-Control", "no-store")
     headers.setdefault("Content-Security-Policy", NOTHING)

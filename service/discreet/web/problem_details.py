@@ -1,4 +1,5 @@
-"""Errors as RFC 9457 problem documents: the one table from what discreet refuses to what HTTP says."""
+"""Errors as RFC 9457 problem documents: the one table from what discreet refuses to what HTTP
+says."""
 
 from __future__ import annotations
 
@@ -165,7 +166,8 @@ def of_error(error: DiscreetError) -> JSONResponse:
 
 
 def _methods(request: Request) -> str:
-    """What the address of this request can be asked for. The framework names only the first route that it finds."""
+    """What the address of this request can be asked for. The framework names only the first route
+    that it finds."""
     routes = (
         route
         for route in request.app.router.routes
@@ -193,7 +195,8 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        # Bodies are validated by `bodies`; what FastAPI itself refuses are parameters of path, query and header.
+        # Bodies are validated by `bodies`; what FastAPI itself refuses are parameters of path,
+        # query and header.
         issues = [FieldIssue(pointer(issue["loc"]), sentence(issue)) for issue in error.errors()]
         return document(
             422, "invalid_parameter", f"{issues[0].pointer}: {issues[0].detail}", issues

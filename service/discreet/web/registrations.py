@@ -1,4 +1,5 @@
-"""What stands beside an uploaded content: the settings of a dataset, or the name of a block, and where else it lies."""
+"""What stands beside an uploaded content: the settings of a dataset, or the name of a block, and
+where else it lies."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _SETTINGS: TypeAdapter[DatasetSettings] = TypeAdapter(DatasetSettings)
 _BLOCK: TypeAdapter[BlockRequest] = TypeAdapter(BlockRequest)
 
 Beside = tuple[str, Any, DatasetSettings, Located | None]
-"""Kind, public part and settings of a dataset; and where its content lies, where that is said in its place."""
+"""Kind, public part and settings of a dataset; and where its content lies, where that is said in
+its place."""
 
 
 def beside(fields: Any, content: bool | None) -> dict[str, Any]:

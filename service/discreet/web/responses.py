@@ -50,7 +50,8 @@ def joined(body: dict[str, Any], **texts: bytes) -> bytes:
 
 
 def resource(request: Request, body: Any, kind: str = "application/json") -> Response:
-    """An object with its ETag (bytes are sent as they are); 304 without a body where the client has this state."""
+    """An object with its ETag (bytes are sent as they are); 304 without a body where the client has
+    this state."""
     content = body if isinstance(body, bytes) else _text(body).encode()
     tag = f'"{hashlib.blake2b(content, digest_size=12).hexdigest()}"'
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
@@ -67,8 +68,8 @@ def _encoded(token: bytes) -> str:
 
 
 class Pages:
-    """Page tokens of one list, opaque to clients: sealed with the list's name and filters, so that none can be made up
-    and none of another list counts."""
+    """Page tokens of one list, opaque to clients: sealed with the list's name and filters, so that
+    none can be made up and none of another list counts."""
 
     def __init__(self, secrets: Secrets, tenant_id: str, *name: str | None) -> None:
         self._key = secrets.pepper
@@ -80,8 +81,8 @@ class Pages:
         return _encoded(self._mac(text) + text)
 
     def start(self, token: str | None) -> list[Any] | None:
-        """The inverse of `token`; InvalidInput for a token of another list, tenant or service, and for one that was
-        changed."""
+        """The inverse of `token`; InvalidInput for a token of another list, tenant or service, and
+        for one that was changed."""
         if token is None:
             return None
         try:
@@ -101,13 +102,14 @@ class Pages:
         return place
 
     def moment(self, token: str | None) -> tuple[datetime, str] | None:
-        """The start of a list in the order of time: moment and id of the last row that was shown."""
+        """The start of a list in the order of time: moment and id of the last row that was
+        shown."""
         place = self.start(token)
         return None if place is None else (datetime.fromisoformat(place[0]), place[1])
 
     def answer(self, field: str, rows: list[dict[str, Any]], size: int, view: Any) -> Response:
-        """Up to `size` rows of a list in the order of time; `rows` was asked for with one more, which tells whether
-        there is a next page."""
+        """Up to `size` rows of a list in the order of time; `rows` was asked for with one more,
+        which tells whether there is a next page."""
         shown = rows[:size]
         token = self.token(shown[-1]["created_at"], shown[-1]["id"]) if len(rows) > size else None
         return answer({field: [view(row) for row in shown], "next_page_token": token})

@@ -12,16 +12,16 @@ from discreet_client import canonical
 
 
 async def result_text(services: Services, principal: Principal, job_id: str) -> bytes:
-    """JSON of a job, its certificate with proofs from the transparency log, and its result, which was compared with the
-    certificate. Errors: `jobs.result`."""
+    """JSON of a job, its certificate with proofs from the transparency log, and its result, which
+    was compared with the certificate. Errors: `jobs.result`."""
     row, result, certificate = await jobs.result(services, principal, job_id)
     shown = await transparency.proven(services, principal.tenant_id, certificate)
     return joined({"job": jobs.view(row, principal), "certificate": shown}, result=result)
 
 
 async def envelope_text(services: Services, principal: Principal, job_id: str) -> bytes:
-    """JSON of the envelope of a job's certificate, with its proofs, signed by the newest key. Errors: `jobs.result`;
-    Conflict for a certificate that binds no result."""
+    """JSON of the envelope of a job's certificate, with its proofs, signed by the newest key.
+    Errors: `jobs.result`; Conflict for a certificate that binds no result."""
     _, _, certificate = await jobs.result(services, principal, job_id)
     if not {"result_digest", "tables"} <= certificate.keys():
         raise Conflict(

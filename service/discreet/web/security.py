@@ -36,9 +36,11 @@ async def services(request: Request) -> Services:
 
 
 async def principal(request: Request, _: Annotated[None, Depends(_bearer)]) -> Principal:
-    """The principal of the request's key or access token, with this request counted against its quota.
+    """The principal of the request's key or access token, with this request counted against its
+    quota.
 
-    Forbidden unless the role stands in the route's declaration; a route that declares none is for nobody.
+    Forbidden unless the role stands in the route's declaration; a route that declares none is for
+    nobody.
     """
     keyring = request.app.state.keyring
     assert isinstance(keyring, Keyring)

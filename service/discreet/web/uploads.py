@@ -1,4 +1,5 @@
-"""Dataset uploads: JSON bodies, and multipart with Parquet, CSV or JSON content that is never held as a whole."""
+"""Dataset uploads: JSON bodies, and multipart with Parquet, CSV or JSON content that is never held
+as a whole."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ from discreet.web.registrations import Beside, block_of, placed, settings_and_pl
 
 METADATA_BYTES = 1 << 20
 MOST_OF_KEY = 100
-"""Bytes of a member in which its key is looked for: `content` with all its letters in escapes has 44."""
+"""Bytes of a member in which its key is looked for: `content` with all its letters in escapes has
+44."""
 PIECE_BYTES = 1 << 20
 """Received bytes go to the parser, and to the disk, in pieces of about this size, in a thread."""
 
@@ -49,7 +51,8 @@ Settled = Callable[[bytes, bool | None], Given]
 
 
 async def register(request: Request, principal: Principal) -> tuple[dict[str, Any], bool]:
-    """Register the dataset that the request brings: its row, and whether it is new. Errors: `datasets.register`."""
+    """Register the dataset that the request brings: its row, and whether it is new. Errors:
+    `datasets.register`."""
     services: Services = request.app.state.services
     with services.turns.turn(principal.tenant_id):
         return await datasets.register(services, principal, await registration(request))
@@ -58,7 +61,8 @@ async def register(request: Request, principal: Principal) -> tuple[dict[str, An
 async def add_block(
     request: Request, principal: Principal, source_id: str
 ) -> tuple[dict[str, Any], bool]:
-    """Register the block that the request brings: its row, and whether it is new. Errors: `sources.add_block`."""
+    """Register the block that the request brings: its row, and whether it is new. Errors:
+    `sources.add_block`."""
     services: Services = request.app.state.services
     source = await sources.find(services, principal, source_id)
     access.require(principal, "owner")
@@ -74,7 +78,8 @@ async def add_block(
 
 
 async def registration(request: Request) -> Registration:
-    """What the request registers, validated up to its content's rows, which are read when registering."""
+    """What the request registers, validated up to its content's rows, which are read when
+    registering."""
     settings = request.app.state.services.settings
     if _is_form(request):
         return _registration(*await _multipart(request, settings, settings_and_place))
@@ -102,7 +107,8 @@ def _is_form(request: Request) -> bool:
 async def _large(
     settings: Settings, head: bytes, coming: AsyncIterator[bytes], settled: Settled[Given]
 ) -> tuple[Given, Upload]:
-    """What a large JSON body says, and its content, sealed to the disk as it comes and read like an upload."""
+    """What a large JSON body says, and its content, sealed to the disk as it comes and read like an
+    upload."""
     body = _Body(settings, settled)
     piece = bytearray(head)
     try:
@@ -119,10 +125,11 @@ async def _large(
 
 
 class _Body(Generic[Given]):
-    """A JSON body that comes in parts: the value of its member `content` goes sealed to the disk, the rest to memory.
+    """A JSON body that comes in parts: the value of its member `content` goes sealed to the disk,
+    the rest to memory.
 
-    Finds that member by the brackets, commas and colons that stand outside of strings. All else is for the strict
-    readers of both: here only what lies where is decided.
+    Finds that member by the brackets, commas and colons that stand outside of strings. All else is
+    for the strict readers of both: here only what lies where is decided.
     """
 
     def __init__(self, settings: Settings, settled: Settled[Given]) -> None:
@@ -240,7 +247,8 @@ async def _multipart(
 class _Form(Generic[Given]):
     """The two parts of the form as they come: `metadata` in memory, `content` sealed to the disk.
 
-    What `metadata` says is checked as soon as it has come: where it stands first, nobody sends 2 GB for nothing.
+    What `metadata` says is checked as soon as it has come: where it stands first, nobody sends 2 GB
+    for nothing.
     """
 
     def __init__(self, content_type: str, settings: Settings, settled: Settled[Given]) -> None:

@@ -59,7 +59,8 @@ class RemoteLog:
         content = self._get(f"/tile/{tile_path(place, count)}", 32 * count)
         if len(content) != 32 * count:
             raise LogUnreadable(
-                f"tile {tile_path(place, count)} has {len(content)} bytes where {32 * count} are due"
+                f"tile {tile_path(place, count)} has {len(content)} bytes where {32 * count} are "
+                "due"
             )
         return [content[at : at + 32] for at in range(0, 32 * count, 32)]
 

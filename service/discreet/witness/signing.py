@@ -1,5 +1,5 @@
-"""A witness: it keeps the last checkpoint of each log that it has signed, and signs the next one only if the log has
-only grown. What it has signed is on the disk before anybody hears of it."""
+"""A witness: it keeps the last checkpoint of each log that it has signed, and signs the next one
+only if the log has only grown. What it has signed is on the disk before anybody hears of it."""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ class Forked(Exception):
 
 
 def require_growth(log: RemoteLog, newest: Checkpoint, known: Iterable[Checkpoint]) -> None:
-    """Forked unless the tree of `newest` begins with that of every other checkpoint. LogUnreadable."""
+    """Forked unless the tree of `newest` begins with that of every other checkpoint.
+    LogUnreadable."""
     for before in known:
         if before.origin != newest.origin:
             raise Forked(
@@ -34,7 +35,8 @@ def require_growth(log: RemoteLog, newest: Checkpoint, known: Iterable[Checkpoin
         if before.size == newest.size:
             path = []
         else:
-            # The last leaf of the old tree and the first behind it: both sides of where one ends in the other.
+            # The last leaf of the old tree and the first behind it: both sides of where one ends in
+            # the other.
             path = log.tree(newest.size, [max(before.size - 1, 0), before.size]).consistency(
                 before.size
             )

@@ -1,1 +1,2 @@
-"""The worker: claims jobs, hands them to isolated child processes, publishes, repairs what others left."""
+"""The worker: claims jobs, hands them to isolated child processes, publishes, repairs what others
+left."""

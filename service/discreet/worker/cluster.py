@@ -2,14 +2,16 @@
 
     python -m discreet.worker.cluster FD ADDRESS
 
-Only `finish` comes here: it sees what was released and public figures, and nothing else ever leaves the machine by this
-way. A solver's child has no network, so this is a helper process of its own: it gets one frame on the socket FD, as a
-child does, with no database address and no secrets, gives the blocks of origins to the cluster's workers, and answers
-in the same frames. Each round of the assignment is an all-reduce of the link flows (`solvers.block_assignment`).
+Only `finish` comes here: it sees what was released and public figures, and nothing else ever leaves
+the machine by this way. A solver's child has no network, so this is a helper process of its own: it
+gets one frame on the socket FD, as a child does, with no database address and no secrets, gives the
+blocks of origins to the cluster's workers, and answers in the same frames. Each round of the
+assignment is an all-reduce of the link flows (`solvers.block_assignment`).
 
-Who runs the cluster can read what was released before it is published, and can falsify a result; the scheduler and its
-workers run code for whoever reaches them, so give them TLS (`tls://`, DASK_DISTRIBUTED__COMM__TLS__…) or a network of
-their own. When the cluster fails in any way the worker does the step itself.
+Who runs the cluster can read what was released before it is published, and can falsify a result;
+the scheduler and its workers run code for whoever reaches them, so give them TLS (`tls://`,
+DASK_DISTRIBUTED__COMM__TLS__…) or a network of their own. When the cluster fails in any way the
+worker does the step itself.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ class ClusterFinisher:
         self._address, self._least_pairs = address, least_pairs
 
     def takes(self, held: Claim) -> bool:
-        """Huge, and not a simulation: what a simulation adds to its result is not worked on in blocks."""
+        """Huge, and not a simulation: what a simulation adds to its result is not worked on in
+        blocks."""
         return (
             not held.simulation and held.problem.pairs_to_assign(held.public) >= self._least_pairs
         )
@@ -59,7 +62,8 @@ class ClusterFinisher:
         limits: Limits,
         on_progress: OnProgress | None = None,
     ) -> Output:
-        """As `Zygote.run` of a step `finish`. ChildFailed when the cluster did not bring a result."""
+        """As `Zygote.run` of a step `finish`. ChildFailed when the cluster did not bring a
+        result."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         dask = {name: value for name, value in os.environ.items() if name.startswith("DASK_")}

@@ -1,4 +1,5 @@
-"""The worker process: procrastinate's loop around the runner, and the repair of what others left behind."""
+"""The worker process: procrastinate's loop around the runner, and the repair of what others left
+behind."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ _repaired = Counter(
 )
 
 GRACE_SECONDS = 8.0
-"""Running jobs get so long to end when the worker is told to stop; then they go back on the queue."""
+"""Running jobs get so long to end when the worker is told to stop; then they go back on the
+queue."""
 
 
 def queue_app(services: Services, runner: Runner) -> App:
@@ -45,8 +47,8 @@ def queue_app(services: Services, runner: Runner) -> App:
         finally:
             placed.ended(context.job.id)
 
-    # procrastinate watches its side tasks only while a periodic task is registered: without one, a worker whose
-    # database went away for a moment stays up and deaf.
+    # procrastinate watches its side tasks only while a periodic task is registered: without one, a
+    # worker whose database went away for a moment stays up and deaf.
     @app.periodic(cron="*/10 * * * *")
     @app.task(name="discreet.tidy", queue=QUEUE)
     async def tidy(timestamp: int) -> None:
@@ -61,9 +63,11 @@ def queue_app(services: Services, runner: Runner) -> App:
 
 
 async def serve(settings: Settings, monitor: socket.socket | None = None) -> None:
-    """Work until told to stop (SIGTERM, SIGINT). Health and metrics are answered on the listening socket `monitor`.
+    """Work until told to stop (SIGTERM, SIGINT). Health and metrics are answered on the listening
+    socket `monitor`.
 
-    WrongSchema when the database is of another version: this one neither works on it nor waits for a migration.
+    WrongSchema when the database is of another version: this one neither works on it nor waits for
+    a migration.
     """
     async with open_services(settings) as services:
         zygote = Zygote(settings.least_isolation)

@@ -1,12 +1,13 @@
 """One job from claim to end.
 
-Who hears why a step failed: what ended the step on private data may depend on these, so its job says `solver_failed`
-whatever it was, and the cause stands in the worker's log and metrics, after the padding. What ended post-processing, or
-came before data were touched, depends on nothing private, and the job's error names it.
+Who hears why a step failed: what ended the step on private data may depend on these, so its job
+says `solver_failed` whatever it was, and the cause stands in the worker's log and metrics, after
+the padding. What ended post-processing, or came before data were touched, depends on nothing
+private, and the job's error names it.
 
-A database that does not answer, is full, takes no changes or has the schema of another version ends nothing: the step
-waits and is said again, which changes nothing where it had come through. Whether the job is still this worker's is the
-fencing token's to say.
+A database that does not answer, is full, takes no changes or has the schema of another version ends
+nothing: the step waits and is said again, which changes nothing where it had come through. Whether
+the job is still this worker's is the fencing token's to say.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ from discreet.worker.cluster import ClusterFinisher
 log = structlog.get_logger()
 
 STORAGE_SECONDS = 2.0
-"""Wait before the next attempt at a content whose storage does not answer, or whose key is not known yet."""
+"""Wait before the next attempt at a content whose storage does not answer, or whose key is not
+known yet."""
 
 DATABASE_SECONDS = 0.5
 """Wait before a step is said again to a database that did not take it."""
@@ -99,7 +101,8 @@ Answer = TypeVar("Answer")
 
 
 class StepFailed(Exception):
-    """A step's child brought no result. `code` is what the job may say of it, `cause` what operators hear."""
+    """A step's child brought no result. `code` is what the job may say of it, `cause` what
+    operators hear."""
 
     def __init__(self, step: str, code: str, cause: ChildFailed) -> None:
         super().__init__(code)
@@ -124,7 +127,8 @@ class Runner:
             )
 
     async def run(self, job_id: str) -> None:
-        """Attempt the job until it ends, is lost to another worker, or may not be attempted again."""
+        """Attempt the job until it ends, is lost to another worker, or may not be attempted
+        again."""
         with structlog.contextvars.bound_contextvars(job=job_id):
             await self._run(job_id)
 
@@ -174,7 +178,8 @@ class Runner:
                 log.info("job was given to another worker", attempt=held.attempt)
                 return
             except asyncio.CancelledError:
-                # This worker stops: the job goes back on the queue at once instead of waiting for its lease to end.
+                # This worker stops: the job goes back on the queue at once instead of waiting for
+                # its lease to end.
                 with contextlib.suppress(LostJob):
                     await asyncio.shield(running.hand_back(self._services, held))
                 raise
@@ -196,7 +201,8 @@ class Runner:
             await self._stubbornly(lambda: running.count_failure(self._services, held, code))
 
     async def _stubbornly(self, step: Callable[[], Awaitable[Answer]]) -> Answer:
-        """The step's answer, however long the database takes no changes. Whoever waits can be cancelled."""
+        """The step's answer, however long the database takes no changes. Whoever waits can be
+        cancelled."""
         while True:
             try:
                 return await step()
@@ -212,7 +218,8 @@ class Runner:
         if held.released is None:
             opening = Pad(held, "opening", held.plan.resources.opening_seconds)
             content = await self._stubbornly(lambda: running.open_content(self._services, held))
-            # How long that took goes with the size of the content, and the ledger shows when the next step was.
+            # How long that took goes with the size of the content, and the ledger shows when the
+            # next step was.
             await opening.wait()
             try:  # a worker that can make no child has no use for the data: nothing is charged
                 await self._zygote.start()
@@ -255,7 +262,8 @@ class Runner:
 
     @contextlib.contextmanager
     def _traced(self, held: Claim) -> Iterator[None]:
-        """One attempt in the trace of the request that submitted the job; with the first, the time it waited."""
+        """One attempt in the trace of the request that submitted the job; with the first, the time
+        it waited."""
         parent = held.traceparent or ""  # not below whatever this worker does else
         if held.attempt == 1 and held.queued_at is not None:
             queued = round(held.queued_at.timestamp() * 1e9)
@@ -273,7 +281,8 @@ class Runner:
             yield
 
     async def _finish(self, held: Claim) -> Output:
-        """Post-processing: on the cluster where there is one and the job is huge, here otherwise or when that fails."""
+        """Post-processing: on the cluster where there is one and the job is huge, here otherwise or
+        when that fails."""
         header, limits, released = self._header(held, "finish"), self._limits(held), held.released
         assert released is not None
         if self._cluster is not None and self._cluster.takes(held):
@@ -305,7 +314,8 @@ class Runner:
         }
 
     def _limits(self, held: Claim, seconds: float = 0.0) -> Limits:
-        """At least the `seconds` that a plan gives: a lower limit would end releases on large contents alone."""
+        """At least the `seconds` that a plan gives: a lower limit would end releases on large
+        contents alone."""
         settings = self._services.settings
         return Limits(
             memory_bytes=settings.job_memory_bytes,
@@ -331,7 +341,8 @@ class Runner:
         return report
 
     def _lease(self, held: Claim) -> contextlib.AbstractAsyncContextManager[None]:
-        """Keep the lease alive; the body is interrupted when the job is lost or shall be cancelled."""
+        """Keep the lease alive; the body is interrupted when the job is lost or shall be
+        cancelled."""
 
         async def renew() -> Exception | None:
             return CancelRequested() if await running.renew(self._services, held) else None
@@ -342,9 +353,9 @@ class Runner:
 
 
 class Pad:
-    """The time that work on data is given by its plan, from public figures alone: it lasts that long, or, where the
-    machine was too busy for it, that doubled until it suffices. A simulation's data are public, and it takes the time
-    that it takes.
+    """The time that work on data is given by its plan, from public figures alone: it lasts that
+    long, or, where the machine was too busy for it, that doubled until it suffices. A simulation's
+    data are public, and it takes the time that it takes.
 
     The wait is a sleep: it holds one of the worker's places for jobs, and no core.
     """
@@ -356,7 +367,8 @@ class Pad:
         self._began, self._started = time.time_ns() - round(behind * 1e9), time.monotonic() - behind
 
     async def wait(self) -> None:
-        """Until the time is over; only then traces and metrics are told, which see padded durations too."""
+        """Until the time is over; only then traces and metrics are told, which see padded durations
+        too."""
         elapsed = time.monotonic() - self._started
         padded = elapsed if self._held.simulation else padded_seconds(elapsed, self.seconds)
         kind = self._held.problem.kind
@@ -376,8 +388,8 @@ class Pad:
 def padded_seconds(elapsed: float, quantum: float) -> float:
     """The quantum, or that doubled until it is no less than `elapsed`.
 
-    Multiples of the quantum would tell the time of an overdue release to a small part of itself; of doublings there are
-    a dozen between a quantum and any limit.
+    Multiples of the quantum would tell the time of an overdue release to a small part of itself; of
+    doublings there are a dozen between a quantum and any limit.
     """
     while quantum < elapsed:
         quantum *= 2

@@ -1,7 +1,7 @@
 """The protocol as Huo & Liu print it (Paradigm 1), with `phe`: only to be attacked.
 
-Two variants beside it close one hole and open another: the operator adds c itself without obfuscating anew, and numbers
-are packed into slots that nobody checks.
+Two variants beside it close one hole and open another: the operator adds c itself without
+obfuscating anew, and numbers are packed into slots that nobody checks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class Wire:
 
 
 class Printed:
-    """n agents that share one key pair, and an operator with c; contributions are given each round."""
+    """n agents that share one key pair, and an operator with c; contributions are given each
+    round."""
 
     def __init__(self, c: Floats, seed: int, bits: int = 512) -> None:
         self.public, self.private = phe.generate_paillier_keypair(n_length=bits)
@@ -36,7 +37,8 @@ class Printed:
         self.random = np.random.default_rng(seed)
 
     def round(self, values: Floats, *, precision: float | None = 1e-9) -> Wire:
-        """Lines 4 to 7 of Paradigm 1 for `values`, float64[n, m]; the sums are not obfuscated anew (line 6)."""
+        """Lines 4 to 7 of Paradigm 1 for `values`, float64[n, m]; the sums are not obfuscated anew
+        (line 6)."""
         gamma = self.random.uniform(size=len(values))
         gamma /= gamma.sum()
         wire = Wire()

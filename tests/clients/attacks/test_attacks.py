@@ -1,8 +1,9 @@
-"""Eight attacks, on the protocol as printed (each succeeds) and on ours (each fails), by whoever can make them.
+"""Eight attacks, on the protocol as printed (each succeeds) and on ours (each fails), by whoever
+can make them.
 
-An attack on ours is not "we tried and nothing came": the attacker takes off a message every mask that the parties it
-has corrupted know, and the check bits say whether a value is left. That the tool opens what it should is asserted
-beside it: with the one secret that is missing, it does.
+An attack on ours is not "we tried and nothing came": the attacker takes off a message every mask
+that the parties it has corrupted know, and the check bits say whether a value is left. That the
+tool opens what it should is asserted beside it: with the one secret that is missing, it does.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ GRID = 2.0**-32
 
 @dataclass
 class Ours:
-    """A run of ours in which everybody has contributed to round 0, and the operator logs all it sees."""
+    """A run of ours in which everybody has contributed to round 0, and the operator logs all it
+    sees."""
 
     operator: Operator
     agents: list[Agent]
@@ -54,7 +56,8 @@ class Ours:
     def known_to(
         self, sender: int, agents: Sequence[int], operator: bool
     ) -> tuple[list[bytes], list[bytes]]:
-        """Keys of the masks in `sender`'s message that the corrupted know: added ones, subtracted ones."""
+        """Keys of the masks in `sender`'s message that the corrupted know: added ones, subtracted
+        ones."""
         plus, minus = [], []
         if operator:
             plus.append(self.operator._mask_key(OPERATOR, sender))
@@ -70,7 +73,8 @@ class Ours:
         minus: Iterable[bytes],
         key_holder: int = 0,
     ) -> Floats:
-        """The sum of these messages, decrypted with an agent's key, less the masks. NotPacked when some are left."""
+        """The sum of these messages, decrypted with an agent's key, less the masks. NotPacked when
+        some are left."""
         scheme: Any = self.agents[key_holder]._scheme
         masks = scheme.masks(plus, minus)
         messages = [scheme.accept(parse(self.contributions[sender])[4]) for sender in senders]
@@ -131,7 +135,7 @@ def ours(
         log.append(broadcast)
 
 
-# 1. The shares of c -------------------------------------------------------------------------------------------------
+# 1. The shares of c -------------------------------------------------------------------------------
 
 
 def test_shares_tell_an_agent_the_ratios_and_the_value_of_c() -> None:
@@ -154,7 +158,7 @@ def test_an_agent_learns_of_c_only_what_the_sum_tells(scheme: Scheme) -> None:
     assert len(seen[0]) == 1
 
 
-# 2. The operator with one agent -------------------------------------------------------------------------------------
+# 2. The operator with one agent -------------------------------------------------------------------
 
 
 def test_operator_and_one_agent_open_every_message() -> None:
@@ -185,20 +189,23 @@ def test_operator_and_one_agent_open_no_message(scheme: Scheme, allow_dropout: b
             )
     if allow_dropout:
         return
-    # What they do have is the sum over all honest ones, which each round opens anyway: the tool works.
+    # What they do have is the sum over all honest ones, which each round opens anyway: the tool
+    # works.
     known = [run.known_to(sender, [0], operator=True) for sender in honest]
     total = run.peeled(
         honest, [k for plus, _ in known for k in plus], [k for _, minus in known for k in minus]
     )
     np.testing.assert_allclose(total, VALUES[honest].sum(axis=0), atol=4 * GRID)
-    # And n - 1 corrupted agents with the operator open the last one, in any sum whatever: t stands in the certificate.
+    # And n - 1 corrupted agents with the operator open the last one, in any sum whatever: t stands
+    # in the certificate.
     np.testing.assert_allclose(
         run.peeled([1], *run.known_to(1, [0, 2, 3], operator=True)), VALUES[1], atol=4 * GRID
     )
 
 
 def test_the_operator_alone_has_no_key() -> None:
-    """It logs all frames and holds all its own state: no private key, no group key, no secret between agents."""
+    """It logs all frames and holds all its own state: no private key, no group key, no secret
+    between agents."""
     for scheme in SCHEMES:
         run = ours(scheme)
         state: Any = run.operator.__dict__
@@ -214,7 +221,7 @@ def test_the_operator_alone_has_no_key() -> None:
             assert run.agents[0]._group_key not in log
 
 
-# 3. A key-holder on the wire ----------------------------------------------------------------------------------------
+# 3. A key-holder on the wire ----------------------------------------------------------------------
 
 
 def test_a_key_holder_on_the_wire_reads_all() -> None:
@@ -245,7 +252,8 @@ def test_a_key_holder_on_the_wire_reads_nothing(scheme: Scheme) -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_all_agents_but_one_without_the_operator(scheme: Scheme) -> None:
-    """Agents 0, 1, 2 know every pairwise mask of agent 3; c hides its value in the sum, the link mask on the wire."""
+    """Agents 0, 1, 2 know every pairwise mask of agent 3; c hides its value in the sum, the link
+    mask on the wire."""
     run = ours(scheme)
     plus, minus = run.known_to(3, [0, 1, 2], operator=False)
     with pytest.raises(NotPacked):
@@ -254,11 +262,12 @@ def test_all_agents_but_one_without_the_operator(scheme: Scheme) -> None:
     np.testing.assert_allclose(run.peeled([3], [*plus, link], minus), VALUES[3], atol=4 * GRID)
 
 
-# 4. Sums that are not obfuscated anew -------------------------------------------------------------------------------
+# 4. Sums that are not obfuscated anew -------------------------------------------------------------
 
 
 def test_an_outsider_divides_the_sum_by_the_messages() -> None:
-    """Printed: the broadcast is the product of the messages. With c added in the clear the quotient is c itself."""
+    """Printed: the broadcast is the product of the messages. With c added in the clear the quotient
+    is c itself."""
     printed = Printed(C, seed=4)
     n, square = printed.public.n, printed.public.nsquare
     wire = printed.round(VALUES, precision=2.0**-32)
@@ -297,11 +306,12 @@ def test_an_outsider_gets_no_quotient(scheme: Scheme) -> None:
     )
 
 
-# 5. Float exponents -------------------------------------------------------------------------------------------------
+# 5. Float exponents -------------------------------------------------------------------------------
 
 
 def test_exponents_show_magnitudes() -> None:
-    """Printed, with floats as `phe` encodes them: the public exponent tells a value within a factor of 16."""
+    """Printed, with floats as `phe` encodes them: the public exponent tells a value within a factor
+    of 16."""
     printed = Printed(np.zeros(1), seed=5)
     for magnitude in (1e-6, 1e-3, 1.0, 1e3, 1e6):
         value = magnitude * np.random.default_rng(int(magnitude)).uniform(1, 2)
@@ -311,7 +321,8 @@ def test_exponents_show_magnitudes() -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_frames_of_small_and_large_values_look_the_same(scheme: Scheme) -> None:
-    """Lengths are equal and payloads as random as each other: the share of set bits, within 8 standard deviations.
+    """Lengths are equal and payloads as random as each other: the share of set bits, within 8
+    standard deviations.
 
     By Hoeffding's inequality beyond them with probability 3e-14.
     """
@@ -325,11 +336,12 @@ def test_frames_of_small_and_large_values_look_the_same(scheme: Scheme) -> None:
         assert len({*payloads}) == 4
 
 
-# 6. Slot overflow ---------------------------------------------------------------------------------------------------
+# 6. Slot overflow ---------------------------------------------------------------------------------
 
 
 def test_slots_overflow_in_silence() -> None:
-    """Printed, packed without bounds: the sum of two agents' slots is a wrong number, in two slots, and no error."""
+    """Printed, packed without bounds: the sum of two agents' slots is a wrong number, in two slots,
+    and no error."""
     one = packed([3 << 61, 5], 64)
     assert unpacked(one + one, 2, 64) == [-(1 << 62), 11]
     # Two's complement makes 3 << 62 negative, and its neighbour 11 where 10 was meant.
@@ -343,11 +355,12 @@ def test_overflow_is_an_error_before_anything_is_sent() -> None:
         run_in_process(updates, C, Parameters(3, 1, 1000.0, "masking"))
 
 
-# 7. Replays ---------------------------------------------------------------------------------------------------------
+# 7. Replays ---------------------------------------------------------------------------------------
 
 
 def test_replays_are_accepted() -> None:
-    """Printed: an old message of agent 1 in place of its new one; nobody notices and the sum is wrong."""
+    """Printed: an old message of agent 1 in place of its new one; nobody notices and the sum is
+    wrong."""
     printed = Printed(np.zeros(3), seed=7)
     old, new = printed.round(VALUES), printed.round(VALUES + 1)
     replayed = printed.combine([new.messages[0], old.messages[1], *new.messages[2:]])
@@ -377,7 +390,7 @@ def test_replays_are_refused_or_end_the_job(scheme: Scheme) -> None:
             agent.answer(broadcast)
 
 
-# 8. Two agents ------------------------------------------------------------------------------------------------------
+# 8. Two agents ------------------------------------------------------------------------------------
 
 
 def test_with_two_agents_the_sum_is_the_other() -> None:
@@ -388,14 +401,16 @@ def test_with_two_agents_the_sum_is_the_other() -> None:
         ours("masking", VALUES[:2])
 
 
-# And the door that recovery from dropouts would open ----------------------------------------------------------------
+# And the door that recovery from dropouts would open ----------------------------------------------
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_an_agent_declared_gone_falsely_stays_closed(scheme: Scheme) -> None:
-    """The operator withholds agent 3's message, has the others release their masks with it, and has agent 0's key.
+    """The operator withholds agent 3's message, has the others release their masks with it, and has
+    agent 0's key.
 
-    The own mask is left, whose seed agent 3 never gives, since it is not in the set that the others signed.
+    The own mask is left, whose seed agent 3 never gives, since it is not in the set that the others
+    signed.
     """
     run = ours(scheme, allow_dropout=True)
     for contribution in run.contributions[:3]:

@@ -1,5 +1,6 @@
-"""Attacks on agents of a federated `coupled_qp`, by an operator that may send what it likes, by other agents, and by
-files that were put back. Real machines on both sides, in this process; only the transport is left out.
+"""Attacks on agents of a federated `coupled_qp`, by an operator that may send what it likes, by
+other agents, and by files that were put back. Real machines on both sides, in this process; only
+the transport is left out.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def problem(count: int, **changes: Any) -> CoupledQp:
 
 
 class Party:
-    """One agent as its process has it: identity, data, and what lies on its disk between two answers."""
+    """One agent as its process has it: identity, data, and what lies on its disk between two
+    answers."""
 
     def __init__(
         self, seed: int, folder: Path | None = None, demands: Demands | None = None
@@ -146,20 +148,21 @@ class Together:
                 self.sums.append(machine._point.decode(scheme.open(parse(self.broadcast)[4])))
 
 
-# A start that everybody knows -----------------------------------------------------------------------------------------
+# A start that everybody knows ---------------------------------------------------------------------
 
 
 def test_the_first_sum_is_not_the_operators_own_vector() -> None:
     """From zero, which is in every box, the first sum was c and d in the clear to every agent."""
     run = Together([Party(seed) for seed in range(3)])
     run.go(4)
-    # Three entries that spread over a unit or so each: all within 1e-6 by chance with probability 1e-17.
+    # Three entries that spread over a unit or so each: all within 1e-6 by chance with probability
+    # 1e-17.
     assert np.max(np.abs(run.sums[0] - [*C, *D])) > 1e-6
 
 
 def test_a_job_run_again_without_an_agent_does_not_show_what_it_had_sent() -> None:
-    """One agent that is in both runs, and nobody else, took the second sums from one another: the others' steps are the
-    same as long as the sums are, and from zero the first ones are."""
+    """One agent that is in both runs, and nobody else, took the second sums from one another: the
+    others' steps are the same as long as the sums are, and from zero the first ones are."""
     parties = [Party(seed) for seed in range(4)]
     first = Together(parties)
     first.go()
@@ -180,7 +183,8 @@ def test_a_start_is_anywhere_in_the_box_and_the_same_after_a_restart() -> None:
     low, high = np.array([-1.0, 2.0, 3.0, -np.inf, 0.0]), np.array([1.0, 5.0, 3.0, 0.0, np.inf])
     drawn = np.array([_somewhere(Box(low, high), np.full(5, 7.0)) for _ in range(400)])
     assert np.all((low[:3] <= drawn[:, :3]) & (drawn[:, :3] <= high[:3]))
-    # Uniform: mean and deviation of 400 draws within seven standard errors, beyond which they are with 1e-11.
+    # Uniform: mean and deviation of 400 draws within seven standard errors, beyond which they are
+    # with 1e-11.
     np.testing.assert_allclose(
         drawn[:, :2].mean(axis=0), [0.0, 3.5], atol=7 * 3 / math.sqrt(12 * 400)
     )
@@ -198,16 +202,18 @@ def test_a_start_is_anywhere_in_the_box_and_the_same_after_a_restart() -> None:
     np.testing.assert_array_equal(party.run._rounds.x, begun)
 
 
-# Files that were put back ---------------------------------------------------------------------------------------------
+# Files that were put back -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("exchange", [0, 1, 3, 5])
 def test_an_answer_is_not_decided_again_from_the_files_before_it(
     tmp_path: Path, exchange: int
 ) -> None:
-    """The state is exactly one answer older than its journal: HELLO, DEAL, the first contribution, a later one.
+    """The state is exactly one answer older than its journal: HELLO, DEAL, the first contribution,
+    a later one.
 
-    Decided again, with other data or noise, an answer would differ from the first one under the very same masks.
+    Decided again, with other data or noise, an answer would differ from the first one under the
+    very same masks.
     """
     parties = [Party(seed, tmp_path) for seed in range(3)]
     run = Together(parties)
@@ -253,7 +259,7 @@ def test_agents_restart_at_every_exchange(tmp_path: Path) -> None:
     assert len(run.sums) == 5
 
 
-# What the owner was made to sign --------------------------------------------------------------------------------------
+# What the owner was made to sign ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -312,7 +318,8 @@ def test_an_agent_takes_part_beside_agents_that_it_knows() -> None:
 def test_few_agents_take_part_only_where_owner_and_agent_accept_it(
     monkeypatch: pytest.MonkeyPatch, owner: Any, agent: Any, missing: str
 ) -> None:
-    """The agent counts for itself: a server that does not refuse, of an older version say, changes nothing."""
+    """The agent counts for itself: a server that does not refuse, of an older version say, changes
+    nothing."""
     monkeypatch.setattr(
         "discreet.problems.coupled_qp.exposure.refuse_exposed", lambda *arguments: None
     )
@@ -324,7 +331,8 @@ def test_few_agents_take_part_only_where_owner_and_agent_accept_it(
 
 
 def test_parameters_of_another_version_are_refused() -> None:
-    """What an agent without the field does with `exposure`: it does not know what it would take part in."""
+    """What an agent without the field does with `exposure`: it does not know what it would take
+    part in."""
     party = Party(0)
     run = Together([party, Party(1), Party(2)])
     assert run.roster["parameters"]["sums"]["exposure"] == "accepted"
@@ -383,7 +391,8 @@ def test_plans_are_never_cheaper_than_the_agents_bound(epsilon: float, delta: fl
 
 
 def test_the_bound_is_the_gaussians_curve() -> None:
-    """Against the definition, integrated: delta = ∫ max(0, p - e^eps q), p and q normal densities mu apart."""
+    """Against the definition, integrated: delta = ∫ max(0, p - e^eps q), p and q normal densities
+    mu apart."""
     z = np.linspace(-12, 12, 400_001)
     for epsilon, mu in ((0.1, 0.3), (1.0, 1.0), (3.0, 0.9), (10.0, 2.0)):
         p, q = (np.exp(-((z - at) ** 2) / 2) / math.sqrt(2 * math.pi) for at in (mu / 2, -mu / 2))

@@ -1,4 +1,5 @@
-"""Agents of small coupled problems, and all parties of a computation on shares as processes on loopback."""
+"""Agents of small coupled problems, and all parties of a computation on shares as processes on
+loopback."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def free_port() -> int:
 
 @dataclass
 class Instance:
-    """Agents of an hourly problem: [agents, hours] each. `cost`, `limit`: c and d, None where there is none."""
+    """Agents of an hourly problem: [agents, hours] each. `cost`, `limit`: c and d, None where there
+    is none."""
 
     bend: Floats
     slope: Floats
@@ -48,7 +50,8 @@ class Instance:
     def draw(
         cls, seed: int, agents: int, hours: int, *, cost: bool = True, limit: bool = True
     ) -> Instance:
-        """Boxes with either sign, some of them a point; agents that a sum takes with a factor, some not at all."""
+        """Boxes with either sign, some of them a point; agents that a sum takes with a factor, some
+        not at all."""
         rng = np.random.default_rng(seed)
         shape = agents, hours
         lower, width = (

@@ -1,4 +1,5 @@
-"""The engine, writing what it receives to the file that the order names: for a test that reads one party's view."""
+"""The engine, writing what it receives to the file that the order names: for a test that reads one
+party's view."""
 
 from __future__ import annotations
 

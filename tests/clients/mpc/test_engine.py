@@ -42,7 +42,8 @@ def run(parties: list[Parties], instance: Instance) -> Parties:
 
 
 def test_twenty_random_instances_against_clarabel(parties: list[Parties]) -> None:
-    """Hours are problems of their own: forty of them are twenty instances of two hours, computed at once."""
+    """Hours are problems of their own: forty of them are twenty instances of two hours, computed at
+    once."""
     instance = Instance.draw(7, 3, 20 * HOURS_OF_AN_INSTANCE)
     ran = run(parties, instance)
     x = ran.x()
@@ -62,7 +63,8 @@ def test_twenty_random_instances_against_clarabel(parties: list[Parties]) -> Non
 def test_more_agents_and_thresholds(
     parties: list[Parties], agents: int, threshold: int, cost: bool, limit: bool
 ) -> None:
-    """Seven with threshold three deal their random shares to each other; the others make them of common keys."""
+    """Seven with threshold three deal their random shares to each other; the others make them of
+    common keys."""
     instance = Instance.draw(11, agents, 1, cost=cost, limit=limit)
     instance.threshold = threshold
     ran = run(parties, instance)
@@ -85,8 +87,8 @@ def test_a_limit_that_cannot_be_kept_is_one_bit_to_all(parties: list[Parties]) -
 def test_what_a_party_receives_tells_nothing_of_others_data(
     parties: list[Parties], tmp_path: Path
 ) -> None:
-    """The same agent among others with quite different data receives as many numbers, and numbers that are uniform in
-    the field both times. A false alarm once in 10^5 runs."""
+    """The same agent among others with quite different data receives as many numbers, and numbers
+    that are uniform in the field both times. A false alarm once in 10^5 runs."""
     seen = []
     for place, factor in enumerate((1.0, 0.05)):
         instance = Instance.draw(2, 3, 1)
@@ -117,7 +119,8 @@ def test_what_a_party_receives_tells_nothing_of_others_data(
 
 
 def test_a_party_that_is_not_on_the_roster_cannot_join(parties: list[Parties]) -> None:
-    """A key of its own, with a certificate that looks the same: TLS ends it, and nobody else is disturbed."""
+    """A key of its own, with a certificate that looks the same: TLS ends it, and nobody else is
+    disturbed."""
     instance = Instance.draw(2, 3, 1)
     ran = Parties(instance)
     parties.append(ran)
@@ -149,7 +152,8 @@ def test_a_member_in_anothers_place_ends_the_computation(parties: list[Parties])
 def test_a_member_that_sends_without_end_ends_the_computation(
     parties: list[Parties], size: int
 ) -> None:
-    """Whole messages that nobody asks for, in place of a computation: they filled the memory of who received them."""
+    """Whole messages that nobody asks for, in place of a computation: they filled the memory of who
+    received them."""
     ran = Parties(Instance.draw(2, 3, 1))
     parties.append(ran)
     ran.orders[2]["seconds"] = 30.0
@@ -176,7 +180,8 @@ class Touch:
 
 
 def test_nothing_that_a_party_sends_is_run(tmp_path: Path) -> None:
-    """MPyC sends arrays as pickles, whose reader runs what they say. Here they are numbers of the field, or nothing."""
+    """MPyC sends arrays as pickles, whose reader runs what they say. Here they are numbers of the
+    field, or nothing."""
     words = engine.Words(2**61 - 1)
     numbers = np.array([0, 1, 2**61 - 2], dtype=object)
     assert words.loads(words.dumps(numbers)).tolist() == numbers.tolist()
@@ -188,7 +193,8 @@ def test_nothing_that_a_party_sends_is_run(tmp_path: Path) -> None:
 
 
 def test_mpyc_itself_uses_these_words() -> None:
-    """Its module has no other `pickle` once a party is made; an MPyC that takes another way is found here."""
+    """Its module has no other `pickle` once a party is made; an MPyC that takes another way is
+    found here."""
     script = (
         "import sys, mpyc.runtime as r\n"
         "from discreet_client.mpc import engine\n"
@@ -211,7 +217,8 @@ def test_mpyc_itself_uses_these_words() -> None:
 
 
 class Tampering(threading.Thread):
-    """Between two parties; flips a bit of what passes from the one that connects, after so many bytes."""
+    """Between two parties; flips a bit of what passes from the one that connects, after so many
+    bytes."""
 
     def __init__(self, target: int, after: int) -> None:
         super().__init__(daemon=True)

@@ -1,11 +1,13 @@
-"""An agent: it keeps its data, answers rounds, and believes nobody but the keys that its token pins.
+"""An agent: it keeps its data, answers rounds, and believes nobody but the keys that its token
+pins.
 
     agent = Agent.from_token("dsc://…", identity="agent.key", limit_epsilon="1")
     outcome = agent.participate(lambda round: …)
 
-`participate` is what every kind of problem lies on: the function is given a `Round` and returns the bytes of the
-answer. What it decides is on disk before it is sent, with the state it wants to keep; a new process goes on from there
-and sends the same bytes again. Kinds that bring functions of their own register them in `kinds`.
+`participate` is what every kind of problem lies on: the function is given a `Round` and returns the
+bytes of the answer. What it decides is on disk before it is sent, with the state it wants to keep;
+a new process goes on from there and sends the same bytes again. Kinds that bring functions of their
+own register them in `kinds`.
 """
 
 from __future__ import annotations
@@ -109,11 +111,12 @@ class Agent:
     ) -> Agent:
         """An agent for the session that `token` names.
 
-        The key file is made on first use; the ledger (`<identity>.ledger`) and the folder of what must survive the
-        process (`<identity>.state`) lie beside it unless named. `limit_epsilon` and `limit_delta` bound what this
-        identity spends over all its sessions: they are announced to the server as the cap of its account, and checked
-        here. `unit` is the privacy unit of that account. `announcement` are public figures that the kind asks for.
-        `patience_seconds`: how long a silent server is waited for. `durable=False` keeps nothing on disk (benchmarks).
+        The key file is made on first use; the ledger (`<identity>.ledger`) and the folder of what
+        must survive the process (`<identity>.state`) lie beside it unless named. `limit_epsilon`
+        and `limit_delta` bound what this identity spends over all its sessions: they are announced
+        to the server as the cap of its account, and checked here. `unit` is the privacy unit of
+        that account. `announcement` are public figures that the kind asks for. `patience_seconds`:
+        how long a silent server is waited for. `durable=False` keeps nothing on disk (benchmarks).
         """
         link = Link.parse(token)
         place = Path(identity)
@@ -151,12 +154,14 @@ class Agent:
             return str(self._patiently(self._enroll))
 
     def participate(self, step: Step) -> Outcome:
-        """Answer rounds until the session ends, through breaks of the connection and restarts of either side.
+        """Answer rounds until the session ends, through breaks of the connection and restarts of
+        either side.
 
-        Refused when the server refuses for good, LimitExceeded before anything is sent when the charge would pass the
-        limit, NotTrusted when the other side is not the pinned one or contradicts itself, Lost when it stays silent,
-        AgentError when another process takes part with the same files, or what was decided cannot be written.
-        Whatever `step` raises ends the agent: run it again to go on.
+        Refused when the server refuses for good, LimitExceeded before anything is sent when the
+        charge would pass the limit, NotTrusted when the other side is not the pinned one or
+        contradicts itself, Lost when it stays silent, AgentError when another process takes part
+        with the same files, or what was decided cannot be written. Whatever `step` raises ends the
+        agent: run it again to go on.
         """
         with self._memory.alone():
             self._patiently(self._enroll)
@@ -189,18 +194,21 @@ class Agent:
         listen: str | None = None,
         address: str | None = None,
     ) -> NDArray[np.float64]:
-        """This agent's optimum of a coupled quadratic program (kind `coupled_qp`), found together with the others.
+        """This agent's optimum of a coupled quadratic program (kind `coupled_qp`), found together
+        with the others.
 
-        A_u float64[coupled, k], A_g float64[constraints, k]; `lower` and `upper`: a number or one a variable.
-        `primal`: this agent's own step size instead of the job's. `demands`: how many agents, rounds and so on this one
-        takes part with; by default what the protocol itself asks for. Nothing leaves this process but masked and
-        encrypted contributions to sums. AgentError when the session fails, or the data do not fit what the owner has
-        signed; a warning, `NotSettled`, when all agents have signed that the sums had not settled: x is no optimum.
+        A_u float64[coupled, k], A_g float64[constraints, k]; `lower` and `upper`: a number or one a
+        variable. `primal`: this agent's own step size instead of the job's. `demands`: how many
+        agents, rounds and so on this one takes part with; by default what the protocol itself asks
+        for. Nothing leaves this process but masked and encrypted contributions to sums. AgentError
+        when the session fails, or the data do not fit what the owner has signed; a warning,
+        `NotSettled`, when all agents have signed that the sums had not settled: x is no optimum.
 
-        With `listen`, host:port, it takes part in a job of `protocol: mpc`: agents compute on secret shares among
-        themselves, over TLS, and each is opened its own x and nothing else (semi-honest agents, honest majority).
-        `address`: the same as other agents reach it, where that is another. Needs `discreet-client[mpc]`. `NotSettled`
-        then says that the limit cannot be kept.
+        With `listen`, host:port, it takes part in a job of `protocol: mpc`: agents compute on
+        secret shares among themselves, over TLS, and each is opened its own x and nothing else
+        (semi-honest agents, honest majority). `address`: the same as other agents reach it, where
+        that is another. Needs `discreet-client[mpc]`. `NotSettled` then says that the limit cannot
+        be kept.
         """
         from discreet_client.agent import coupled_qp, on_shares  # noqa: PLC0415  # only this kind needs them
 
@@ -237,7 +245,7 @@ class Agent:
         """A file for what this session must never do twice; None where nothing is kept."""
         return self._memory.path.with_suffix(".journal") if self._memory.durable else None
 
-    # -- breaks -------------------------------------------------------------------------------------------------------
+    # -- breaks ------------------------------------------------------------------------------------
 
     def _patiently(self, what: Callable[[], Any]) -> Any:
         """`what()`, again after breaks, with pauses that double while nothing is heard."""
@@ -262,7 +270,7 @@ class Agent:
             pause = FIRST_PAUSE if self._heard != before else min(2 * pause, LONGEST_PAUSE)
             time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  so that agents do not come back all at once
 
-    # -- enrolment ----------------------------------------------------------------------------------------------------
+    # -- enrolment ---------------------------------------------------------------------------------
 
     def _enroll(self) -> str:
         if self._memory.account and self._memory.roster:
@@ -301,7 +309,7 @@ class Agent:
         self._memory.keep(account=enrolled.account)
         return str(enrolled.account)
 
-    # -- one stream ---------------------------------------------------------------------------------------------------
+    # -- one stream --------------------------------------------------------------------------------
 
     def _follow(self, step: Step) -> None:
         """One stream until the session ends; grpc.RpcError when the stream breaks first."""
@@ -377,7 +385,8 @@ class Agent:
             json.loads(start.parameters or b"{}")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise NotTrusted("the server's roster, charge or parameters cannot be read") from None
-        # Also the job: an ended job's charge is given back under the name that the owner has signed.
+        # Also the job: an ended job's charge is given back under the name that the owner has
+        # signed.
         if meant_for != (self.link.session, roster["job"], self.identity.fingerprint):
             raise NotTrusted("the charge is meant for somebody else, or another job")
         if not signing.is_signed(
@@ -403,7 +412,8 @@ class Agent:
         )
 
     def _check_own_entry(self, roster: dict[str, Any]) -> None:
-        """NotTrusted unless the owner has signed this agent for this session, with its own key, name and figures."""
+        """NotTrusted unless the owner has signed this agent for this session, with its own key,
+        name and figures."""
         own: dict[str, Any]
         for own in roster["agents"]:
             if own["fingerprint"] == self.identity.fingerprint:
@@ -419,7 +429,8 @@ class Agent:
         )  # 1 and 1.0 are one figure
         if own["name"] != self.name or announced != json.loads(self._announcement, parse_int=float):
             raise NotTrusted(
-                "the owner has signed another name, or other figures, than those that this agent announces"
+                "the owner has signed another name, or other figures, than those that this agent "
+                "announces"
             )
 
     def _contribute(self, message: pb.Round, step: Step) -> None:

@@ -16,7 +16,8 @@ from discreet_client.federation.links import Link
 
 MAX_MESSAGE_BYTES = 16 << 20
 PINNED_NAME = "discreet.rpc"
-"""The name in every certificate that the service makes for itself: pinned by fingerprint, it needs no host's name."""
+"""The name in every certificate that the service makes for itself: pinned by fingerprint, it needs
+no host's name."""
 
 OPTIONS: list[tuple[str, int | str]] = [
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -31,7 +32,8 @@ OPTIONS: list[tuple[str, int | str]] = [
 
 @dataclass(frozen=True)
 class Tls:
-    """Files (PEM): authorities to believe instead of the pin, and the agent's own certificate for mutual TLS."""
+    """Files (PEM): authorities to believe instead of the pin, and the agent's own certificate for
+    mutual TLS."""
 
     authorities: Path | None = None
     certificate: Path | None = None
@@ -39,8 +41,8 @@ class Tls:
 
 
 def connect(link: Link, tls: Tls = Tls()) -> Any:
-    """An open channel; the caller closes it. NotTrusted before a byte is sent when the pin does not fit; OSError when
-    there is no server."""
+    """An open channel; the caller closes it. NotTrusted before a byte is sent when the pin does not
+    fit; OSError when there is no server."""
     own = None if tls.certificate is None else tls.certificate.read_bytes()
     own_key = None if tls.key is None else tls.key.read_bytes()
     if not link.tls and tls.authorities is None:

@@ -1,13 +1,13 @@
 """Coupled quadratic programs in an agent: its own steps on sums that only the agents can open.
 
-What the machine of `discreet_client.secure_sum` and the optimizer know is saved with every answer, before it is sent: a
-new process goes on from there, and what was decided but not saved nobody has seen. The session's folder then holds keys
-and x; its files are readable by their owner alone. An older copy of what was saved is refused by the journal beside
-it.
+What the machine of `discreet_client.secure_sum` and the optimizer know is saved with every answer,
+before it is sent: a new process goes on from there, and what was decided but not saved nobody has
+seen. The session's folder then holds keys and x; its files are readable by their owner alone. An
+older copy of what was saved is refused by the journal beside it.
 
-An agent begins at a point of its box that it draws for itself. From a start that everybody knows, zero say, the first
-sum is the operator's c and d, and the same job without one of the agents shows by the difference of two sums what that
-one had contributed.
+An agent begins at a point of its box that it draws for itself. From a start that everybody knows,
+zero say, the first sum is the operator's c and d, and the same job without one of the agents shows
+by the difference of two sums what that one had contributed.
 """
 
 from __future__ import annotations
@@ -37,20 +37,24 @@ from discreet_client.updates import Box, Participant, QuadraticCost, Rounds, Ste
 Floats = NDArray[np.float64]
 
 PRICE_TOLERANCE = 1e-6
-"""Relative; the discrete curve that prices come from and the continuous one differ by less on any useful grid."""
+"""Relative; the discrete curve that prices come from and the continuous one differ by less on any
+useful grid."""
 
 WINDOW_BITS = 6
-"""Of the tables of powers: 6 MB for a key of 2048 bits, made in a tenth of a second, also after a restart."""
+"""Of the tables of powers: 6 MB for a key of 2048 bits, made in a tenth of a second, also after a
+restart."""
 
 
 @dataclass(frozen=True)
 class Optimum:
-    """x float64[k]; the multipliers of the coupling constraints, the same for all; the transcript, signed by all.
+    """x float64[k]; the multipliers of the coupling constraints, the same for all; the transcript,
+    signed by all.
 
-    `settled`: whether the sums stand still and keep the constraints within the tolerance that the owner has signed, as
-    all agents have signed it; None where the owner asks for nothing. `moving`: the longest of the last moves of a sum,
-    in parts of the longest of the run, or with `method: auto` the duality gap in parts of the largest; `violation`: of
-    the constraints, in parts of the largest entry of a sum.
+    `settled`: whether the sums stand still and keep the constraints within the tolerance that the
+    owner has signed, as all agents have signed it; None where the owner asks for nothing. `moving`:
+    the longest of the last moves of a sum, in parts of the longest of the run, or with `method:
+    auto` the duality gap in parts of the largest; `violation`: of the constraints, in parts of the
+    largest entry of a sum.
     """
 
     x: Floats
@@ -69,11 +73,12 @@ class NotSettled(UserWarning):
 
 
 class _Journal:
-    """The records of a session: those of answers that may have been sent lie in a file, those of the answer in hand in
-    the state that is saved with it, until that is done.
+    """The records of a session: those of answers that may have been sent lie in a file, those of
+    the answer in hand in the state that is saved with it, until that is done.
 
-    `settled`: how many the file held when the state was saved. Raises Reused when it holds more than the state knows:
-    then the state is an older copy; and when it holds fewer: then the file is.
+    `settled`: how many the file held when the state was saved. Raises Reused when it holds more
+    than the state knows: then the state is an older copy; and when it holds fewer: then the file
+    is.
     """
 
     def __init__(self, file: secure_sum.MemoryJournal, settled: int, pending: list[str]) -> None:
@@ -160,7 +165,8 @@ class _Run:
         self._demands.check(sums, members)
 
         def signed_by_owner(document: bytes) -> bool:
-            """Members and parameters are the owner's; job and key of the operator come signed by the pinned server."""
+            """Members and parameters are the owner's; job and key of the operator come signed by
+            the pinned server."""
             read = secure_sum.Roster.read(document)
             return list(read.members) == members and read.parameters == sums
 
@@ -198,13 +204,16 @@ class _Run:
             )
         if (A_u.shape[0], A_g.shape[0]) != rows or sum(rows) + auto != sums.dimension:
             raise AgentError(
-                f"A_u and A_g have {A_u.shape[0]} and {A_g.shape[0]} rows; the owner has signed {rows}"
+                f"A_u and A_g have {A_u.shape[0]} and {A_g.shape[0]} rows; the owner has signed "
+                f"{rows}"
             )
         reach = float(np.max(box_bound(np.vstack([A_u, A_g]), box.lower, box.upper), initial=0.0))
-        # With noise contributions are clipped to what the slots hold, and a refusal would tell about the data.
+        # With noise contributions are clipped to what the slots hold, and a refusal would tell
+        # about the data.
         if not sums.noise_sigma and not reach <= sums.bound:
             raise AgentError(
-                f"a contribution can reach {reach:g}, the slots hold {sums.bound:g}: the box is too large"
+                f"a contribution can reach {reach:g}, the slots hold {sums.bound:g}: the box is "
+                "too large"
             )
         steps = parameters["steps"]
         if auto:
@@ -264,8 +273,8 @@ def solve(
 
 
 def run(agent: on_shares.ShareParty, problem: dict[str, Any]) -> dict[str, Any]:
-    """`discreet-agent --problem agent.json`: fields A_u, A_g, A_q, a_l, lower, upper, primal, demands; with `protocol:
-    "mpc"` also listen and address."""
+    """`discreet-agent --problem agent.json`: fields A_u, A_g, A_q, a_l, lower, upper, primal,
+    demands; with `protocol: "mpc"` also listen and address."""
     try:
         a_l = np.array(problem["a_l"], dtype=np.float64)
         A_q = np.array(problem.get("A_q", []), dtype=np.float64).reshape(-1, a_l.size)
@@ -273,7 +282,8 @@ def run(agent: on_shares.ShareParty, problem: dict[str, Any]) -> dict[str, Any]:
         demands = Demands(**problem.get("demands", {}))
     except (KeyError, TypeError, ValueError) as error:
         raise AgentError(
-            f"the problem file needs A_u, A_g, a_l and upper, and of demands Demands' fields: {error}"
+            "the problem file needs A_u, A_g, a_l and upper, and of demands Demands' fields: "
+            f"{error}"
         ) from error
     data |= {
         "lower": problem.get("lower", 0.0),
@@ -315,7 +325,8 @@ def _signed_sums(parameters: dict[str, Any]) -> secure_sum.Parameters:
 
 
 def _somewhere(box: Box, otherwise: Floats) -> Floats:
-    """A uniform point of the box, from the operating system's randomness; `otherwise` where it has no two ends."""
+    """A uniform point of the box, from the operating system's randomness; `otherwise` where it has
+    no two ends."""
     low, high = (
         np.broadcast_to(np.asarray(side, dtype=np.float64), otherwise.shape)
         for side in (box.lower, box.upper)
@@ -327,11 +338,13 @@ def _somewhere(box: Box, otherwise: Floats) -> Floats:
 
 
 def check_price(sums: secure_sum.Parameters, price: Mapping[str, str]) -> None:
-    """NotTrusted when the booked price (units of the ledger) is less than what the signed noise costs.
+    """NotTrusted when the booked price (units of the ledger) is less than what the signed noise
+    costs.
 
-    The server names the price and the agent's limit rests on it; the noise is the agents' own. With sigma in each sum
-    from the honest agents, `rounds` sums and contributions of norm at most the clip: `delta >= Phi(mu/2 - eps/mu) -
-    e^eps Phi(-mu/2 - eps/mu)`, `mu = 2 clip sqrt(rounds)/sigma` (Balle & Wang 2018, Theorem 8).
+    The server names the price and the agent's limit rests on it; the noise is the agents' own. With
+    sigma in each sum from the honest agents, `rounds` sums and contributions of norm at most the
+    clip: `delta >= Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu)`, `mu = 2 clip
+    sqrt(rounds)/sigma` (Balle & Wang 2018, Theorem 8).
     """
     if not sums.noise_sigma:
         return
@@ -340,13 +353,15 @@ def check_price(sums: secure_sum.Parameters, price: Mapping[str, str]) -> None:
     least = _gaussian_delta(epsilon, mu)
     if delta < least * (1 - PRICE_TOLERANCE):
         raise NotTrusted(
-            f"the server charges epsilon {epsilon:g} and delta {delta:g}, but with the noise that the owner has signed "
+            f"the server charges epsilon {epsilon:g} and delta {delta:g}, but with the noise that "
+            "the owner has signed "
             f"delta is {least:.3g} at this epsilon"
         )
 
 
 def _gaussian_delta(epsilon: float, mu: float) -> float:
-    """delta of a Gaussian mechanism, or a bound below it where the second term is beyond a double's range."""
+    """delta of a Gaussian mechanism, or a bound below it where the second term is beyond a double's
+    range."""
     inner, outer = (epsilon / mu + side * mu / 2 for side in (-1, 1))
     tail = math.erfc(outer / math.sqrt(2))
     if tail > 0 and epsilon < 700:

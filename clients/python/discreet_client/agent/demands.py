@@ -21,15 +21,18 @@ MOST_ROUNDS = 1000
 
 @dataclass(frozen=True)
 class Demands:
-    """What this agent asks of the parameters that the owner has signed; it answers nothing where they fall short.
+    """What this agent asks of the parameters that the owner has signed; it answers nothing where
+    they fall short.
 
-    `agents`: on the roster, at least. `colluding`: agents that may pool what they know, at least. `rounds`: sums of the
-    session that this agent answers, at most, also over restarts; None for any number. `noise`: whether the sums must be
-    private in themselves. `exposure`: "accepted" where this agent takes part although the agents are few for the sums
-    that are opened, so that one of them that lies can find out its data (`discreet_client.exposure`); the owner must
-    have accepted it as well. `known`: fingerprints of agents that this one knows by another way than the server, or
-    their first 16 digits and more; `known_least` of them are on the roster at least, all where it is None. A sum hides
-    an agent among the others only where these are not all one party's. ValueError for what is no fingerprint.
+    `agents`: on the roster, at least. `colluding`: agents that may pool what they know, at least.
+    `rounds`: sums of the session that this agent answers, at most, also over restarts; None for any
+    number. `noise`: whether the sums must be private in themselves. `exposure`: "accepted" where
+    this agent takes part although the agents are few for the sums that are opened, so that one of
+    them that lies can find out its data (`discreet_client.exposure`); the owner must have accepted
+    it as well. `known`: fingerprints of agents that this one knows by another way than the server,
+    or their first 16 digits and more; `known_least` of them are on the roster at least, all where
+    it is None. A sum hides an agent among the others only where these are not all one party's.
+    ValueError for what is no fingerprint.
     """
 
     agents: int = 3
@@ -44,7 +47,8 @@ class Demands:
         for one in self.known:
             if len(one) < SHORTEST_BEGINNING or not set(one) <= set("0123456789abcdef"):
                 raise ValueError(
-                    f"{one!r} is no fingerprint: {SHORTEST_BEGINNING} to 64 of its digits 0-9a-f are needed"
+                    f"{one!r} is no fingerprint: {SHORTEST_BEGINNING} to 64 of its digits 0-9a-f "
+                    "are needed"
                 )
         if self.known_least is not None and not 0 <= self.known_least <= len(self.known):
             raise ValueError(
@@ -52,12 +56,14 @@ class Demands:
             )
 
     def check(self, sums: secure_sum.Parameters, keys: Sequence[bytes]) -> None:
-        """AgentError with the figures. `keys`: Ed25519, of the agents on the roster that the owner has signed."""
+        """AgentError with the figures. `keys`: Ed25519, of the agents on the roster that the owner
+        has signed."""
         agents = len(keys)
         self._check_roster(keys)
         if sums.colluding < self.colluding:
             raise AgentError(
-                f"the sums withstand {sums.colluding} colluding agents; this one asks for {self.colluding}"
+                f"the sums withstand {sums.colluding} colluding agents; this one asks for "
+                f"{self.colluding}"
             )
         if self.rounds is not None and sums.rounds > self.rounds:
             raise AgentError(f"{sums.rounds} sums would be opened; this agent allows {self.rounds}")
@@ -68,17 +74,21 @@ class Demands:
         if agents < sums.crowd and not self.exposure == sums.exposure == ACCEPTED:
             missing = "this agent" if sums.exposure == ACCEPTED else "the owner"
             raise AgentError(
-                f"{sums.rounds} sums of {agents} agents would be opened without noise: one agent that lies can find "
-                f"out the others' data with fewer than {sums.crowd} agents, and {missing} has not accepted "
+                f"{sums.rounds} sums of {agents} agents would be opened without noise: one agent "
+                "that lies can find "
+                f"out the others' data with fewer than {sums.crowd} agents, and {missing} has not "
+                "accepted "
                 f"that (exposure: {ACCEPTED!r})"
             )
 
     def check_shares(self, threshold: int, keys: Sequence[bytes]) -> None:
-        """The same of a computation on secret shares, of which nothing is opened that noise could be in: AgentError."""
+        """The same of a computation on secret shares, of which nothing is opened that noise could
+        be in: AgentError."""
         self._check_roster(keys)
         if threshold < self.colluding:
             raise AgentError(
-                f"the shares withstand {threshold} colluding agents; this one asks for {self.colluding}"
+                f"the shares withstand {threshold} colluding agents; this one asks for "
+                f"{self.colluding}"
             )
         if self.noise:
             raise AgentError(
@@ -89,9 +99,13 @@ class Demands:
         there = {name for name in map(fingerprint, keys) if name.startswith(tuple(self.known))}
         least = len(self.known) if self.known_least is None else self.known_least
         if len(there) < least:
-            says = f"of the {len(self.known)} agents that this one knows {len(there)} are on the roster"
+            says = (
+                f"of the {len(self.known)} agents that this one knows {len(there)} are on the "
+                "roster"
+            )
             raise AgentError(f"{says}; it asks for {least}")
         if len(keys) < self.agents:
             raise AgentError(
-                f"the owner has signed a roster of {len(keys)} agents; this one asks for {self.agents}"
+                f"the owner has signed a roster of {len(keys)} agents; this one asks for "
+                f"{self.agents}"
             )

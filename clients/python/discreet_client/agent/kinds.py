@@ -1,6 +1,8 @@
-"""What each kind of problem does in an agent: function `run` of the module here that has the kind's name.
+"""What each kind of problem does in an agent: function `run` of the module here that has the kind's
+name.
 
-It takes the agent and the parsed problem file, calls `agent.participate`, and returns what to print, as JSON.
+It takes the agent and the parsed problem file, calls `agent.participate`, and returns what to
+print, as JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ def solver(name: str) -> Solve:
             or not hasattr(import_module(module), function)
         ):
             raise AgentError(
-                f"this agent has no program for the kind {name}: --program module:function names one"
+                f"this agent has no program for the kind {name}: --program module:function names "
+                "one"
             )
     found: Solve = getattr(import_module(module), function)
     return found

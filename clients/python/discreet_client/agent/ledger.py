@@ -1,12 +1,14 @@
 """An agent's own ledger: what it let itself be charged, in a file that it alone writes.
 
-One line an entry, JSON: `body`, `previous_hash`, `hash`, `signature` of the agent. With link = SHA-256(previous hash ||
-body) the hash of a charge is SHA-256(link || seq || digest of the charge), that of a release the link itself. The body
-of a charge holds the server's own words and signature; the server keeps link, seq and signature. So each side can prove
-what the other agreed to, and the server learns nothing else of this ledger (`blind` in the body is random: what was
-spent elsewhere cannot be guessed from the link). Charges without `blind` were written before 2026-11-23: their hash is
-the link. The agent's limit is checked here, before anything is sent, whatever the server's
-caps say. Sums add epsilons and deltas (basic composition), in the integers of the ledger: 1e-9 and 1e-18.
+One line an entry, JSON: `body`, `previous_hash`, `hash`, `signature` of the agent. With link =
+SHA-256(previous hash || body) the hash of a charge is SHA-256(link || seq || digest of the charge),
+that of a release the link itself. The body of a charge holds the server's own words and signature;
+the server keeps link, seq and signature. So each side can prove what the other agreed to, and the
+server learns nothing else of this ledger (`blind` in the body is random: what was spent elsewhere
+cannot be guessed from the link). Charges without `blind` were written before 2026-11-23: their hash
+is the link. The agent's limit is checked here, before anything is sent, whatever the server's caps
+say. Sums add epsilons and deltas (basic composition), in the integers of the ledger: 1e-9 and
+1e-18.
 """
 
 from __future__ import annotations
@@ -68,10 +70,11 @@ class Ledger:
         self._limits = (_units(limit_epsilon, EPSILON_UNIT), _units(limit_delta, DELTA_UNIT))
 
     def charge(self, document: bytes, signature: bytes, server_key: bytes) -> Entry:
-        """Book a charge that the server signed, once for each job. LimitExceeded, and nothing written, over it.
+        """Book a charge that the server signed, once for each job. LimitExceeded, and nothing
+        written, over it.
 
-        NotTrusted for a document that this ledger could not read again, or that the server has not signed: booked, it
-        would break the ledger for every job.
+        NotTrusted for a document that this ledger could not read again, or that the server has not
+        signed: booked, it would break the ledger for every job.
         """
         job, price = _words(document)
         if min(price.values()) < 0:
@@ -110,7 +113,8 @@ class Ledger:
             )
 
     def release(self, job: str) -> None:
-        """Take a charge back: the server says that the job ended before anything was touched, and nothing was sent."""
+        """Take a charge back: the server says that the job ended before anything was touched, and
+        nothing was sent."""
         with self._locked() as entries:
             booked = [entry for entry in entries if entry.body["job"] == job]
             if [entry.body["kind"] for entry in booked] != ["charge"]:
@@ -121,7 +125,8 @@ class Ledger:
             self._append(entries, kind="release", job=job, spent=after)
 
     def entries(self) -> list[Entry]:
-        """All entries, checked: chain, sums, both sides' signatures. LedgerBroken names the first bad one."""
+        """All entries, checked: chain, sums, both sides' signatures. LedgerBroken names the first
+        bad one."""
         try:
             lines = self.path.read_bytes().splitlines()
         except FileNotFoundError:

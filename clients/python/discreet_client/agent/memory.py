@@ -1,6 +1,7 @@
 """What an agent knows of one session, on disk before anything that follows from it is sent.
 
-A new process goes on from here: it sends again the very bytes it had decided on, and never decides twice for one round.
+A new process goes on from here: it sends again the very bytes it had decided on, and never decides
+twice for one round.
 """
 
 from __future__ import annotations
@@ -84,9 +85,11 @@ class Memory:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Holds the session against other processes, and reads again what one of them may have written.
+        """Holds the session against other processes, and reads again what one of them may have
+        written.
 
-        Two that decide for one round each show what the difference of their answers shows. AgentError when it is held.
+        Two that decide for one round each show what the difference of their answers shows.
+        AgentError when it is held.
         """
         if not self.durable:
             yield
@@ -106,7 +109,8 @@ class Memory:
             os.close(file)
 
     def keep(self, **changes: Any) -> None:
-        """Change these fields, on disk first: what could not be written is not known here either, and never sent.
+        """Change these fields, on disk first: what could not be written is not known here either,
+        and never sent.
 
         AgentError when the disk refuses it.
         """

@@ -1,11 +1,12 @@
-"""An agent of a cloud multi-agent problem: its objective and its state stay here, the cloud sees its state alone.
+"""An agent of a cloud multi-agent problem: its objective and its state stay here, the cloud sees
+its state alone.
 
 agent = Agent.from_token(token, announcement={"lower": -10, "upper": 10, "radius": 1}, name="x1", …)
 found = minimize(agent, slope=lambda x: 2 * (x - 9) + 1)
 
-A state may be a vector: an announcement with a `dimension` has bounds for all coordinates or lists of them, and perhaps
-a `budget: {lower, upper}` of their sum or a `ball: {centre, radius}`; the slope then takes and gives a list, and
-`found.x` is one.
+A state may be a vector: an announcement with a `dimension` has bounds for all coordinates or lists
+of them, and perhaps a `budget: {lower, upper}` of their sum or a `ball: {centre, radius}`; the
+slope then takes and gives a list, and `found.x` is one.
 """
 
 from __future__ import annotations
@@ -31,12 +32,14 @@ from discreet_client.updates import agent_step, tikhonov_sizes, vector_step
 STATE = struct.Struct("!d")
 
 Slope = Callable[[Any], Any]
-"""Of an agent's own objective: of a number a number; of a state with a dimension a list, of a list."""
+"""Of an agent's own objective: of a number a number; of a state with a dimension a list, of a
+list."""
 
 
 @define(frozen=True)
 class Minimum:
-    """How a session ended for this agent: its own last state, and the multipliers that everybody has."""
+    """How a session ended for this agent: its own last state, and the multipliers that everybody
+    has."""
 
     state: str
     code: str
@@ -46,15 +49,16 @@ class Minimum:
     history: str = ""
     """Hex: how the chain of all broadcasts ends that this agent was shown; after success."""
     unsigned: tuple[str, ...] = ()
-    """Fingerprints of the agents who have not signed the same end: were there any, the cloud may have told them
-    something else."""
+    """Fingerprints of the agents who have not signed the same end: were there any, the cloud may
+    have told them something else."""
 
 
 def minimize(agent: Party, slope: Slope, *, initial: float | list[float] | None = None) -> Minimum:
     """Take part with an objective whose derivative is `slope`.
 
-    Starts at `initial`, or in the middle of the range, or at the point of its set nearest to either; the range is the
-    announced one, cut to what the constraints allow, which every agent is told. Errors as `Agent.participate`.
+    Starts at `initial`, or in the middle of the range, or at the point of its set nearest to
+    either; the range is the announced one, cut to what the constraints allow, which every agent is
+    told. Errors as `Agent.participate`.
     """
     outcome = agent.participate(step_of(slope, initial))
     kept = json.loads(outcome.final_state or "{}")
@@ -77,7 +81,8 @@ def step_of(slope: Slope, initial: float | list[float] | None = None) -> Step:
                 kept = json.loads(current.state)
                 if kept["number"] == current.number - 1 and kept["history"] != before.hex():
                     raise NotTrusted(
-                        "the cloud's broadcast does not follow from the one that this agent was shown"
+                        "the cloud's broadcast does not follow from the one that this agent was "
+                        "shown"
                     )
                 kept = _moved(kept, slope, current.number, told)
         except (struct.error, LookupError, TypeError, ValueError, StopIteration) as error:
@@ -100,8 +105,8 @@ def step_of(slope: Slope, initial: float | list[float] | None = None) -> Step:
 
 
 def _ended(agent: Party, kept: dict[str, Any], slope: Slope, outcome: Outcome) -> Minimum:
-    """After success: the last broadcast repeats the one before, which this agent may have missed, and has what the
-    others signed of it."""
+    """After success: the last broadcast repeats the one before, which this agent may have missed,
+    and has what the others signed of it."""
     try:
         length = history.DIGEST_BYTES + 8 * (kept["outputs"] + len(kept["multipliers"]))
         last, signed = outcome.broadcast[:length], history.unpacked(outcome.broadcast[length:])
@@ -129,7 +134,8 @@ def _ended(agent: Party, kept: dict[str, Any], slope: Slope, outcome: Outcome) -
 
 
 def _begun(current: Round, initial: float | list[float] | None, broadcast: bytes) -> dict[str, Any]:
-    """What is kept from round to round: state, multipliers, and the public figures that steps need."""
+    """What is kept from round to round: state, multipliers, and the public figures that steps
+    need."""
     parameters = current.parameters
     signed = next(one for one in current.roster["agents"] if one["fingerprint"] == current.agent)
     name, announced = str(signed["name"]), signed["announcement"]
@@ -144,7 +150,10 @@ def _begun(current: Round, initial: float | list[float] | None, broadcast: bytes
         raise NotTrusted("the cloud's ranges are not of this agent's coordinates")
     for place, (low, high) in enumerate(ranges):
         if not _end(announced["lower"], place) <= low <= high <= _end(announced["upper"], place):
-            says = f"the cloud's range {low:g} to {high:g} is not within the one that this agent announced"
+            says = (
+                f"the cloud's range {low:g} to {high:g} is not within the one that this agent "
+                "announced"
+            )
             raise NotTrusted(says)
     within = {part: announced[part] for part in ("budget", "ball") if announced.get(part)} or None
     middle = [(low + high) / 2 for low, high in ranges]
@@ -153,7 +162,8 @@ def _begun(current: Round, initial: float | list[float] | None, broadcast: bytes
     start = middle if initial is None else [_end(initial, place) for place in range(len(own))]
     x = _projected(np.array(start, dtype=np.float64), ranges, within)
     told = _doubles(broadcast)
-    # An agent that missed the first rounds hears the outputs of the last one before the multipliers.
+    # An agent that missed the first rounds hears the outputs of the last one before the
+    # multipliers.
     multipliers = told[len(parameters["layout"]) :] if current.number else told
     derivatives = [
         (place, constraint, of)
@@ -174,7 +184,8 @@ def _begun(current: Round, initial: float | list[float] | None, broadcast: bytes
 
 
 def _moved(kept: dict[str, Any], slope: Slope, k: int, broadcast: bytes) -> dict[str, Any]:
-    """The same after step k, from the cloud's answer: its noised outputs, then the next multipliers."""
+    """The same after step k, from the cloud's answer: its noised outputs, then the next
+    multipliers."""
     answer = _doubles(broadcast)
     if isinstance(kept["x"], list):
         return {
@@ -187,8 +198,8 @@ def _moved(kept: dict[str, Any], slope: Slope, k: int, broadcast: bytes) -> dict
         gradient[constraint] = answer[place]
     x = kept["x"]
     sizes = tikhonov_sizes(k, *kept["schedule"])
-    # Where the objective has no slope it does not pull: a state that is no number would end the job there, and show
-    # everybody where this agent stands.
+    # Where the objective has no slope it does not pull: a state that is no number would end the job
+    # there, and show everybody where this agent stands.
     pull = slope(x)
     pull = 0.0 if math.isnan(pull) else pull
     moved = agent_step(x, pull, gradient, kept["multipliers"], *sizes, *kept["range"])
@@ -226,10 +237,11 @@ def _end(given: Any, place: int) -> float:
 
 
 def run(agent: Agent, problem: dict[str, Any]) -> dict[str, Any]:
-    """`discreet-agent --problem FILE`: `{kind, name, objective, announcement: {lower, upper, radius}, initial?}`.
+    """`discreet-agent --problem FILE`: `{kind, name, objective, announcement: {lower, upper,
+    radius}, initial?}`.
 
-    The objective is an expression in the agent's own name, the one that the constraints call it by; with a `dimension`
-    in its coordinates, `name_1`, `name_2`, …
+    The objective is an expression in the agent's own name, the one that the constraints call it by;
+    with a `dimension` in its coordinates, `name_1`, `name_2`, …
     """
     name, dimension = agent.name, dict(problem.get("announcement") or {}).get("dimension")
     names = (

@@ -1,8 +1,10 @@
-"""`Agent.solve` with `listen`: a coupled quadratic program on secret shares between the agents (protocol `mpc`).
+"""`Agent.solve` with `listen`: a coupled quadratic program on secret shares between the agents
+(protocol `mpc`).
 
-One exchange with the server: it brings the operator's figures, to each agent one summand of them, sealed to its key.
-The agents compute among themselves (`discreet_client.mpc`), and each answers with its signature that it has come
-through. The last broadcast brings all signatures. What the agents are told beyond that is their own x.
+One exchange with the server: it brings the operator's figures, to each agent one summand of them,
+sealed to its key. The agents compute among themselves (`discreet_client.mpc`), and each answers
+with its signature that it has come through. The last broadcast brings all signatures. What the
+agents are told beyond that is their own x.
 """
 
 from __future__ import annotations
@@ -42,8 +44,9 @@ class ShareParty(Party, Protocol):
 
 @dataclass(frozen=True)
 class ShareOptimum:
-    """This agent's own answer. `kept`: whether all agents have signed that the limit is kept in every hour; None where
-    the owner has not asked. `threshold` of `agents` may collude; see `evidence.assumptions`."""
+    """This agent's own answer. `kept`: whether all agents have signed that the limit is kept in
+    every hour; None where the owner has not asked. `threshold` of `agents` may collude; see
+    `evidence.assumptions`."""
 
     x: Floats
     kept: bool | None
@@ -131,8 +134,9 @@ class _Run:
 
 
 def signed(roster: Mapping[str, Any]) -> tuple[Terms, list[tuple[bytes, dict[str, Any]]]]:
-    """Terms and members (key, announcement) of a roster that the owner has signed. NotTrusted where it is none of a
-    computation on shares, or names a certificate that is not of the member's key."""
+    """Terms and members (key, announcement) of a roster that the owner has signed. NotTrusted where
+    it is none of a computation on shares, or names a certificate that is not of the member's
+    key."""
     parameters = roster.get("parameters")
     if not isinstance(parameters, Mapping) or parameters.get("protocol") != PROTOCOL:
         raise NotTrusted("the owner has signed no computation on shares")
@@ -159,8 +163,8 @@ def solve(
     address: str | None = None,
     demands: Demands | None = None,
 ) -> ShareOptimum:
-    """Take part until the session ends. `listen`: host:port of this machine, open while the agents compute; `address`:
-    the same as other agents reach it, where that differs."""
+    """Take part until the session ends. `listen`: host:port of this machine, open while the agents
+    compute; `address`: the same as other agents reach it, where that differs."""
     k = np.asarray(cost.a_l).size
     matrices = [np.asarray(matrix, dtype=np.float64).reshape(-1, k) for matrix in (A_u, A_g)]
     low, high = (np.asarray(side, dtype=np.float64) for side in (lower, upper))
@@ -183,10 +187,12 @@ def solve(
 
 
 def run(agent: ShareParty, problem: Mapping[str, Any], **data: Any) -> dict[str, Any]:
-    """`discreet-agent --problem agent.json` with `protocol: "mpc"` and `listen`, and `address` where it differs."""
+    """`discreet-agent --problem agent.json` with `protocol: "mpc"` and `listen`, and `address`
+    where it differs."""
     if "listen" not in problem:
         raise AgentError(
-            "protocol mpc needs `listen`, host:port, in the problem file: agents compute among themselves"
+            "protocol mpc needs `listen`, host:port, in the problem file: agents compute among "
+            "themselves"
         )
     found = solve(agent, listen=problem["listen"], address=problem.get("address"), **data)
     return {

@@ -13,8 +13,8 @@ from discreet_client.federation.identity import Identity
 
 @define
 class Round:
-    """What a step sees of one round. `state` is its own, kept across processes: assign it, and it is saved with the
-    answer."""
+    """What a step sees of one round. `state` is its own, kept across processes: assign it, and it
+    is saved with the answer."""
 
     number: int
     rounds: int
@@ -34,7 +34,8 @@ class Round:
     identity: Identity | None = field(default=None, repr=False)
     """For kinds whose messages agents sign for each other."""
     price: dict[str, str] = field(factory=dict)
-    """What the agent's ledger has booked for this session: epsilon in units of 1e-9, delta of 1e-18."""
+    """What the agent's ledger has booked for this session: epsilon in units of 1e-9, delta of
+    1e-18."""
     on_saved: Callable[[], None] | None = field(default=None, repr=False)
     """The step may set it: called when answer and state are on disk, before the answer is sent."""
 

@@ -1,4 +1,5 @@
-"""What agents have signed of a session without noise: the section `cryptographic` of a certificate, of any protocol."""
+"""What agents have signed of a session without noise: the section `cryptographic` of a certificate,
+of any protocol."""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ from discreet_client.mpc.terms import PROTOCOL
 
 
 def unsigned(section: Mapping[str, Any]) -> list[str]:
-    """Agents (Ed25519 keys in hex) who have not signed what the section says; empty when all have. Raises
-    secure_sum.Unacceptable when it cannot be read. Whose keys they are the reader must know."""
+    """Agents (Ed25519 keys in hex) who have not signed what the section says; empty when all have.
+    Raises secure_sum.Unacceptable when it cannot be read. Whose keys they are the reader must
+    know."""
     return (
         on_shares.unsigned(section)
         if section.get("protocol") == PROTOCOL

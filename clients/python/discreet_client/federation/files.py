@@ -22,7 +22,8 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def write_all(file: int, data: bytes) -> None:
-    """All of `data`: on a full disk the first write may take a part and say so in nothing but its count."""
+    """All of `data`: on a full disk the first write may take a part and say so in nothing but its
+    count."""
     while data:
         data = data[os.write(file, data) :]
 

@@ -1,8 +1,10 @@
-"""What all agents of a session were shown, as one chain: each broadcast begins with the digest of the one before.
+"""What all agents of a session were shown, as one chain: each broadcast begins with the digest of
+the one before.
 
-Agents who sign the same last digest have seen the same broadcasts, whatever the server says: another broadcast for one
-of them would need another chain. An agent that missed a round takes the chain on from the next; it has not seen what it
-missed, and nobody can have been shown anything else under the same end.
+Agents who sign the same last digest have seen the same broadcasts, whatever the server says:
+another broadcast for one of them would need another chain. An agent that missed a round takes the
+chain on from the next; it has not seen what it missed, and nobody can have been shown anything else
+under the same end.
 """
 
 from __future__ import annotations
@@ -53,8 +55,8 @@ def unsigned(
     end: bytes,
     signatures: Mapping[str, bytes],
 ) -> list[str]:
-    """Fingerprints of the agents (of a roster, with `fingerprint` and `key` as 32 raw bytes) who have not signed that
-    the chain of this session ends so."""
+    """Fingerprints of the agents (of a roster, with `fingerprint` and `key` as 32 raw bytes) who
+    have not signed that the chain of this session ends so."""
     statement = signing.history(roster_digest, end)
     return [
         one["fingerprint"]
@@ -66,8 +68,9 @@ def unsigned(
 def unsigned_of_result(
     agreement: Mapping[str, Any], certificate: Mapping[str, Any], roster: bytes
 ) -> list[str]:
-    """The same from what was published: a result's `agreement`, its certificate, and the roster (`GET
-    /v1/sessions/{job}`), whose digest the certificate names. NotTrusted when they do not belong together."""
+    """The same from what was published: a result's `agreement`, its certificate, and the roster
+    (`GET /v1/sessions/{job}`), whose digest the certificate names. NotTrusted when they do not
+    belong together."""
     digest = signing.digest(roster)
     try:
         if certificate["federation"]["roster"] != digest.hex():

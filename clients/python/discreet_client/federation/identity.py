@@ -34,7 +34,8 @@ class Identity:
 
     @classmethod
     def open(cls, path: Path) -> Identity:
-        """The key in this file, made on first use. BadIdentity when others can read it, or it is of another kind."""
+        """The key in this file, made on first use. BadIdentity when others can read it, or it is of
+        another kind."""
         try:
             return cls._load(path)
         except FileNotFoundError:

@@ -1,9 +1,10 @@
 """The text that invites an agent: `dsc://host:port/ses_…?token=…&server=…&owner=…&tls=…`.
 
-It pins whom the agent will believe: `server`, the fingerprint of the Ed25519 key that signs for the operator; `owner`,
-that of the key which signs the roster; `tls`, the SHA-256 of the server's certificate (DER), or `ca` for one that a
-known authority signed. Without `tls` nothing is encrypted, which an agent accepts to a loopback address only. A member
-of a standing group needs no `token`.
+It pins whom the agent will believe: `server`, the fingerprint of the Ed25519 key that signs for the
+operator; `owner`, that of the key which signs the roster; `tls`, the SHA-256 of the server's
+certificate (DER), or `ca` for one that a known authority signed. Without `tls` nothing is
+encrypted, which an agent accepts to a loopback address only. A member of a standing group needs no
+`token`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""The roster: who takes part, as the owner signs it. Neither the server nor an agent can change who is on it.
+"""The roster: who takes part, as the owner signs it. Neither the server nor an agent can change who
+is on it.
 
-A roster is JSON with sorted names and no spaces; its bytes travel as they were signed and are never written anew.
+A roster is JSON with sorted names and no spaces; its bytes travel as they were signed and are never
+written anew.
 """
 
 from __future__ import annotations
@@ -15,16 +17,18 @@ from discreet_client.federation.signing import fingerprint
 
 VERSION = 1
 SHORTEST_BEGINNING = 16
-"""Hexadecimal digits of a fingerprint that name an agent: keys whose fingerprints begin with fewer can be made."""
+"""Hexadecimal digits of a fingerprint that name an agent: keys whose fingerprints begin with fewer
+can be made."""
 
 
 def chosen(
     agents: Sequence[Mapping[str, Any]], beginnings: Sequence[str] | None
 ) -> list[Mapping[str, Any]]:
-    """Of the agents that a server shows those whose fingerprints begin like this, one each; all where None is given.
+    """Of the agents that a server shows those whose fingerprints begin like this, one each; all
+    where None is given.
 
-    What the server says is not believed: NotTrusted when a key is not the one of its fingerprint, or a beginning is too
-    short, or not that of exactly one agent.
+    What the server says is not believed: NotTrusted when a key is not the one of its fingerprint,
+    or a beginning is too short, or not that of exactly one agent.
     """
     for one in agents:
         if fingerprint(base64.b64decode(one["key"])) != one["fingerprint"]:
@@ -38,7 +42,8 @@ def chosen(
         like = [one for one in agents if one["fingerprint"].startswith(beginning)]
         if len(beginning) < SHORTEST_BEGINNING:
             raise NotTrusted(
-                f"{beginning!r} is too short: give {SHORTEST_BEGINNING} digits of a fingerprint, or more"
+                f"{beginning!r} is too short: give {SHORTEST_BEGINNING} digits of a fingerprint, "
+                "or more"
             )
         if len(like) != 1:
             raise NotTrusted(f"{len(like)} agents have a fingerprint that begins with {beginning}")
@@ -47,7 +52,8 @@ def chosen(
 
 
 def told(agents: Iterable[Mapping[str, Any]], parameters: Mapping[str, Any] | None) -> list[str]:
-    """What an owner signs, line by line, to be read before. Nothing in it moves a terminal's cursor."""
+    """What an owner signs, line by line, to be read before. Nothing in it moves a terminal's
+    cursor."""
     lines = [
         f"{one['fingerprint']}  {one['name']}  {json.dumps(one['announcement'])}" for one in agents
     ]
@@ -63,8 +69,8 @@ def roster_document(
     agents: Iterable[Mapping[str, Any]],
     parameters: Mapping[str, Any] | None = None,
 ) -> bytes:
-    """The bytes to sign, from what `GET /v1/sessions/{job}` says of the agents that shall take part, and of the
-    parameters where it says any."""
+    """The bytes to sign, from what `GET /v1/sessions/{job}` says of the agents that shall take
+    part, and of the parameters where it says any."""
     listed = [
         {name: agent[name] for name in ("name", "fingerprint", "key", "announcement")}
         for agent in sorted(agents, key=lambda agent: str(agent["fingerprint"]))

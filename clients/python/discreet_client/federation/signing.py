@@ -1,7 +1,8 @@
-"""What signatures of the federation cover: one statement a purpose, its fields length-prefixed, so that no two differ
-in meaning and agree in bytes.
+"""What signatures of the federation cover: one statement a purpose, its fields length-prefixed, so
+that no two differ in meaning and agree in bytes.
 
-Ed25519 throughout (RFC 8032). A key is known by its fingerprint, the SHA-256 of its 32 raw bytes in hex.
+Ed25519 throughout (RFC 8032). A key is known by its fingerprint, the SHA-256 of its 32 raw bytes in
+hex.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 PREFIX = b"discreet/federation/v1"
 
 _TURN = struct.Struct(">LQLQLQL")
-"""Sequence, round and time of a message with their lengths, and the length of the digest that follows."""
+"""Sequence, round and time of a message with their lengths, and the length of the digest that
+follows."""
 
 
 def fingerprint(public_key: bytes) -> str:
@@ -56,16 +58,17 @@ def enrolled(session: str, content: bytes) -> bytes:
 def message(
     session: str, nonce: bytes, sequence: int, round_number: int, timestamp_ms: int, content: bytes
 ) -> bytes:
-    """By the agent, of every message of `Participate`. `nonce` is the stream's challenge: no message fits another
-    stream; `sequence` counts the messages of the stream: none fits it twice."""
+    """By the agent, of every message of `Participate`. `nonce` is the stream's challenge: no
+    message fits another stream; `sequence` counts the messages of the stream: none fits it
+    twice."""
     return _statement(
         b"Participate", session, nonce, sequence, round_number, timestamp_ms, digest(content)
     )
 
 
 def messages(session: str, nonce: bytes) -> Callable[[int, int, int, bytes], bytes]:
-    """`message` for one stream, of (sequence, round_number, timestamp_ms, content): what its statements have in common
-    is written once."""
+    """`message` for one stream, of (sequence, round_number, timestamp_ms, content): what its
+    statements have in common is written once."""
     head = _statement(b"Participate", session, nonce)
 
     def statement(sequence: int, round_number: int, timestamp_ms: int, content: bytes) -> bytes:
@@ -79,7 +82,8 @@ def messages(session: str, nonce: bytes) -> Callable[[int, int, int, bytes], byt
 
 
 def operator(session: str, content: bytes) -> bytes:
-    """By the server, of every message of `Participate`; the challenge comes before any session is named ("")."""
+    """By the server, of every message of `Participate`; the challenge comes before any session is
+    named ("")."""
     return _statement(b"Operator", session, digest(content))
 
 
@@ -96,8 +100,9 @@ def charge(document: bytes) -> bytes:
 def booked(link: bytes, seq: int, charge_digest: bytes) -> bytes:
     """Hash of the entry by which an agent's ledger holds a charge.
 
-    `link` (32 bytes) stands for the entries before and the rest of this one. Who has it, and the agent's signature on
-    the hash, can prove what was booked, and learns nothing of what else the agent has spent.
+    `link` (32 bytes) stands for the entries before and the rest of this one. Who has it, and the
+    agent's signature on the hash, can prove what was booked, and learns nothing of what else the
+    agent has spent.
     """
     return hashlib.sha256(link + seq.to_bytes(8, "big") + charge_digest).digest()
 
@@ -108,13 +113,14 @@ def ledger_entry(entry_hash: bytes) -> bytes:
 
 
 def history(roster_digest: bytes, end: bytes) -> bytes:
-    """By an agent, of how the chain of all broadcasts ends that it was shown in the session of this roster."""
+    """By an agent, of how the chain of all broadcasts ends that it was shown in the session of this
+    roster."""
     return _statement(b"History", roster_digest, end)
 
 
 def computed(context: bytes, broadcast_digest: bytes, said: str) -> bytes:
-    """By an agent, of a computation on shares that it has come through: with whom and on what terms (`context`), on
-    which parts of the operator's, and what was opened to all of them."""
+    """By an agent, of a computation on shares that it has come through: with whom and on what terms
+    (`context`), on which parts of the operator's, and what was opened to all of them."""
     return _statement(b"Computed", context, broadcast_digest, said)
 
 

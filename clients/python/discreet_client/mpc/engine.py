@@ -1,16 +1,18 @@
-"""One party of a computation on shares, in a process of its own: MPyC over TLS between the parties of a roster.
+"""One party of a computation on shares, in a process of its own: MPyC over TLS between the parties
+of a roster.
 
     python -m discreet_client.mpc.engine < order.json > answer.json
 
 `party.compute` writes the one and reads the other.
 
-MPyC keeps its runtime in module variables and reads the command line when it is imported, so that a computation has a
-process. Of MPyC the arithmetic on Shamir shares is used, and its scheduling of messages. Not used are
+MPyC keeps its runtime in module variables and reads the command line when it is imported, so that a
+computation has a process. Of MPyC the arithmetic on Shamir shares is used, and its scheduling of
+messages. Not used are
 
-- its connections: they are TLS 1.3 here, both sides with the certificate of their entry on the roster, and a party's
-  number is that of its certificate, whatever it says;
-- `pickle`, in which MPyC sends arrays of shares: whoever unpickles what a peer sends runs the peer's code. `Words`
-  stands in its place, and takes nothing but numbers of the field.
+- its connections: they are TLS 1.3 here, both sides with the certificate of their entry on the
+  roster, and a party's number is that of its certificate, whatever it says;
+- `pickle`, in which MPyC sends arrays of shares: whoever unpickles what a peer sends runs the
+  peer's code. `Words` stands in its place, and takes nothing but numbers of the field.
 
 Nothing that a party receives is written anywhere but into the memory of this process.
 """
@@ -38,7 +40,8 @@ from discreet_client.mpc.responses import ROWS
 from discreet_client.mpc.terms import STATISTICAL_BITS, Terms
 
 MOST_SUBSETS = 40
-"""Shared keys of pseudo-random shares: C(agents, threshold) of them; with more, random shares are dealt instead."""
+"""Shared keys of pseudo-random shares: C(agents, threshold) of them; with more, random shares are
+dealt instead."""
 
 PAUSE_SECONDS = 0.1
 CLOSING = -(1 << 62)
@@ -50,7 +53,8 @@ class Broken(Exception):
 
 
 class Words:
-    """Arrays of field elements as bytes, little-endian words of one length. Stands where MPyC asks for `pickle`."""
+    """Arrays of field elements as bytes, little-endian words of one length. Stands where MPyC asks
+    for `pickle`."""
 
     def __init__(self, modulus: int) -> None:
         self._modulus, self._size = modulus, (modulus.bit_length() + 7) // 8
@@ -116,8 +120,8 @@ def main() -> int:
 
 
 class _Party:
-    """This process's part of the order: `terms`, `index`, `parties` [{host, port, certificate}], `listen`, `pem`,
-    `rows`, `summands`, `seconds`."""
+    """This process's part of the order: `terms`, `index`, `parties` [{host, port, certificate}],
+    `listen`, `pem`, `rows`, `summands`, `seconds`."""
 
     def __init__(self, order: dict[str, Any]) -> None:
         self._order = order
@@ -212,10 +216,11 @@ class _Party:
         for said in waited:
             await said
 
-    # -- connections --------------------------------------------------------------------------------------------------
+    # -- connections -------------------------------------------------------------------------------
 
     async def _connect(self) -> asyncio.Server | None:
-        """A connection with every party: those before this one in the roster come here, to the others it goes."""
+        """A connection with every party: those before this one in the roster come here, to the
+        others it goes."""
         mpc, loop = self._mpc, self._mpc._loop
         mpc.parties[self.index].protocol = loop.create_future()
         link = link_class(self._certificates, self._fail, lambda: self._closing)

@@ -1,4 +1,5 @@
-"""What agents sign of a computation on shares, and what a reader of a certificate can check of it."""
+"""What agents sign of a computation on shares, and what a reader of a certificate can check of
+it."""
 
 from __future__ import annotations
 
@@ -18,11 +19,14 @@ SECURITY = "semi-honest parties, honest majority"
 def assumptions(terms: Terms) -> tuple[str, ...]:
     """What the secrecy of a computation rests on; said wherever it is spoken of."""
     return (
-        "semi-honest: every agent runs the program as it is. One that changes it can falsify the answers, and can find "
+        "semi-honest: every agent runs the program as it is. One that changes it can falsify the "
+        "answers, and can find "
         "out data of others",
-        f"honest majority: at most {terms.threshold} of the {terms.agents} agents, with or without the server, pool "
+        f"honest majority: at most {terms.threshold} of the {terms.agents} agents, with or without "
+        "the server, pool "
         f"what they see; {terms.threshold + 1} of them together can compute all agents' data",
-        f"what is opened under masks tells the secret with a chance of 2^-{STATISTICAL_BITS} each time at most",
+        f"what is opened under masks tells the secret with a chance of 2^-{STATISTICAL_BITS} each "
+        "time at most",
     )
 
 
@@ -34,7 +38,8 @@ def reveals(terms: Terms) -> dict[str, str]:
         else ""
     )
     return {
-        "agents": f"each its own x, {feasibility}who takes part and where they listen. Where an agent's own x lies "
+        "agents": f"each its own x, {feasibility}who takes part and where they listen. Where an "
+        "agent's own x lies "
         "inside its bounds it follows what the hour's price is, and with c the sum of all",
         "operator": "who takes part, where they listen, how long it took"
         + (", and whether the limit could be kept: one bit" if feasibility else ""),
@@ -53,8 +58,8 @@ def context(terms: Terms, members: Sequence[tuple[bytes, Mapping[str, Any]]]) ->
 
 
 def statement(bound: bytes, broadcast: bytes, kept: bool | None) -> bytes:
-    """By an agent, of a computation that it has come through: `bound` is its context, `broadcast` what brought the
-    operator's parts, `kept` the bit that was opened to all."""
+    """By an agent, of a computation that it has come through: `bound` is its context, `broadcast`
+    what brought the operator's parts, `kept` the bit that was opened to all."""
     return signing.computed(bound, hashlib.sha256(broadcast).digest(), _words(kept))
 
 
@@ -87,7 +92,8 @@ def evidence(
 
 
 def unsigned(section: Mapping[str, Any]) -> list[str]:
-    """Members (keys in hex) who have not signed what the evidence says. Raises Unacceptable when it cannot be read."""
+    """Members (keys in hex) who have not signed what the evidence says. Raises Unacceptable when it
+    cannot be read."""
     try:
         terms = Terms.read(section["terms"])
         members = [(bytes.fromhex(one["key"]), one["announcement"]) for one in section["members"]]

@@ -1,8 +1,10 @@
-"""What binds a computation on shares to the roster: certificates and sealed parts, by the agents' own keys.
+"""What binds a computation on shares to the roster: certificates and sealed parts, by the agents'
+own keys.
 
-An agent's TLS certificate holds the very Ed25519 key that stands on the roster, and signs itself. It is announced when
-the agent enrols, so the owner's signature over the roster covers it; and whoever reads it there checks that its key is
-the one of the entry. All parts of it follow from key and session: a new process makes the same bytes again.
+An agent's TLS certificate holds the very Ed25519 key that stands on the roster, and signs itself.
+It is announced when the agent enrols, so the owner's signature over the roster covers it; and
+whoever reads it there checks that its key is the one of the entry. All parts of it follow from key
+and session: a new process makes the same bytes again.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ ENDS = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)
 """Of every certificate: what ends a key's use is the roster, which is of one session."""
 
 SUMMAND_BITS = 192
-"""Of a random summand; an operator's figure has 64 at most, so that summands tell it with a chance of 2^-128."""
+"""Of a random summand; an operator's figure has 64 at most, so that summands tell it with a chance
+of 2^-128."""
 
 
 class NotSealed(ValueError):
@@ -89,7 +92,8 @@ def exchange_key(key: Ed25519PrivateKey, session: str) -> X25519PrivateKey:
 
 
 def summands(figures: Sequence[int], count: int) -> list[list[int]]:
-    """`figures` (below 2^63) as sums of `count` vectors; all but one of them tell nothing of the figures."""
+    """`figures` (below 2^63) as sums of `count` vectors; all but one of them tell nothing of the
+    figures."""
     drawn = [[secrets.randbits(SUMMAND_BITS) for _ in figures] for _ in range(count - 1)]
     return [
         *drawn,
@@ -101,7 +105,8 @@ def summands(figures: Sequence[int], count: int) -> list[list[int]]:
 
 
 def seal(public: bytes, context: bytes, part: Sequence[int]) -> bytes:
-    """A vector of integers to the holder of an exchange key, by a key that serves once (ChaCha20-Poly1305)."""
+    """A vector of integers to the holder of an exchange key, by a key that serves once
+    (ChaCha20-Poly1305)."""
     once = X25519PrivateKey.generate()
     mine = once.public_key().public_bytes_raw()
     key = _key(once.exchange(X25519PublicKey.from_public_bytes(public)), mine, public, context)

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 MOST_WAITING_BYTES = 1 << 26
-"""That a peer may have sent and nobody here has asked for yet, in whole messages and parts of one; more than the
-longest computation sends in all."""
+"""That a peer may have sent and nobody here has asked for yet, in whole messages and parts of one;
+more than the longest computation sends in all."""
 MOST_WAITING = 1 << 14
-"""Such messages. Parties wait for each other in every step, so that a few hundred are ahead at most."""
+"""Such messages. Parties wait for each other in every step, so that a few hundred are ahead at
+most."""
 
 
 def link_class(

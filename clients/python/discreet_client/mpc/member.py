@@ -1,4 +1,5 @@
-"""What an agent announces of itself when it enrols, and what the others believe of it on a signed roster."""
+"""What an agent announces of itself when it enrols, and what the others believe of it on a signed
+roster."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def check_announcement(announced: Any) -> None:
     """ValueError for figures that no agent announces that computes on shares."""
     if not isinstance(announced, Mapping) or set(announced) != FIELDS:
         raise ValueError(
-            "to compute on shares an agent announces address, certificate and exchange: give it an address to listen "
+            "to compute on shares an agent announces address, certificate and exchange: give it an "
+            "address to listen "
             "at (`listen`)"
         )
     if not all(isinstance(announced[name], str) for name in FIELDS):
@@ -56,8 +58,9 @@ def check_announcement(announced: Any) -> None:
 
 
 def places(members: Sequence[tuple[bytes, Mapping[str, Any]]]) -> list[Place]:
-    """Where the members (key, announcement) of a signed roster listen. ValueError where a certificate is not of the
-    member's own key: then whoever made it would take the member's part."""
+    """Where the members (key, announcement) of a signed roster listen. ValueError where a
+    certificate is not of the member's own key: then whoever made it would take the member's
+    part."""
     found = []
     for key, announced in members:
         check_announcement(announced)

@@ -58,7 +58,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Computed:
-    """What this party was opened: its own quantities, and whether the limit was kept where that is asked for."""
+    """What this party was opened: its own quantities, and whether the limit was kept where that is
+    asked for."""
 
     quantities: Floats
     kept: bool | None
@@ -83,8 +84,9 @@ def order_of(
     summands: Sequence[Sequence[int]],
     seconds: float,
 ) -> dict[str, Any]:
-    """What the engine reads: one party's part. `rows` is `responses.Response.rows`; `summands` this party's of the
-    operator's figures, in units of 2^-fraction bits of the reach, [rows of c, d][hours]."""
+    """What the engine reads: one party's part. `rows` is `responses.Response.rows`; `summands` this
+    party's of the operator's figures, in units of 2^-fraction bits of the reach, [rows of c,
+    d][hours]."""
     return {
         "terms": terms.fields,
         "index": index,
@@ -147,7 +149,7 @@ def answer(process: subprocess.Popen[bytes], seconds: float) -> Computed:
 
 
 def compute(order: dict[str, Any]) -> Computed:
-    """One party's part of a computation, from beginning to end. NotInstalled where MPyC is missing; BrokenOff when it
-    comes to nothing in its time."""
+    """One party's part of a computation, from beginning to end. NotInstalled where MPyC is missing;
+    BrokenOff when it comes to nothing in its time."""
     require_engine()
     return answer(start(order), order["seconds"] + GRACE_SECONDS)

@@ -1,15 +1,18 @@
-"""The joint optimum of agents that a sum an hour couples: one price an hour, found without iterations.
+"""The joint optimum of agents that a sum an hour couples: one price an hour, found without
+iterations.
 
-`min Σ_h w/2 (s_h + c_h)² + Σ_i f_i,h(z_i,h)`, `s_h = Σ_i z_i,h`, `s_h + d_h <= 0`, `l <= z <= u`, and f_i,h quadratic.
-At a price y of the hour an agent answers `z_i(y) = u_i` up to the price `high_i`, `l_i` from `low_i` on, and `q_i - p_i
-y` between (`high_i <= low_i`): what it wants falls with the price, and so does the sum S(y). The optimum has the least
-y with `y >= w (S(y) + c)` and `S(y) + d <= 0`; y is the multiplier of the sum, the limit's included.
+`min Σ_h w/2 (s_h + c_h)² + Σ_i f_i,h(z_i,h)`, `s_h = Σ_i z_i,h`, `s_h + d_h <= 0`, `l <= z <= u`,
+and f_i,h quadratic. At a price y of the hour an agent answers `z_i(y) = u_i` up to the price
+`high_i`, `l_i` from `low_i` on, and `q_i - p_i y` between (`high_i <= low_i`): what it wants falls
+with the price, and so does the sum S(y). The optimum has the least y with `y >= w (S(y) + c)` and
+`S(y) + d <= 0`; y is the multiplier of the sum, the limit's included.
 
-S is linear between the 2n prices at which an agent turns, so these decide. Whether the optimal price lies above each of
-them is one comparison (S there follows from comparisons of these prices with each other), says of each agent whether it
-ends at a bound, and leaves one linear equation. Everything is done for all hours and agents side by side, in the same
-order whatever the data: fit for numbers that nobody sees. The number of comparisons is `2n(n - 1)` an hour and `4n`
-more; steps of a first-order method take 2n each, and cannot stop by what they see.
+S is linear between the 2n prices at which an agent turns, so these decide. Whether the optimal
+price lies above each of them is one comparison (S there follows from comparisons of these prices
+with each other), says of each agent whether it ends at a bound, and leaves one linear equation.
+Everything is done for all hours and agents side by side, in the same order whatever the data: fit
+for numbers that nobody sees. The number of comparisons is `2n(n - 1)` an hour and `4n` more; steps
+of a first-order method take 2n each, and cannot stop by what they see.
 
 The arithmetic is an argument: NumPy's floats, or shares (`engine`).
 """
@@ -27,7 +30,8 @@ from discreet_client.mpc.terms import Terms
 
 Floats = NDArray[np.float64]
 Numbers = Any
-"""Floats, or an array of numbers on shares: they add, subtract and multiply, also by floats, and are indexed alike."""
+"""Floats, or an array of numbers on shares: they add, subtract and multiply, also by floats, and
+are indexed alike."""
 
 PRICES, QUANTITIES = 2.0, None
 """Spreads of comparisons: how far two prices lie apart at most; quantities as far as any number."""
@@ -37,7 +41,8 @@ class Arithmetic(Protocol):
     """What is done with numbers beyond adding and multiplying."""
 
     def below_zero(self, value: Numbers, spread: float | None) -> Numbers:
-        """1 where a number is negative, 0 elsewhere. `spread` bounds its absolute value; None: nothing does."""
+        """1 where a number is negative, 0 elsewhere. `spread` bounds its absolute value; None:
+        nothing does."""
         ...
 
     def stack(self, parts: list[Numbers], axis: int) -> Numbers: ...
@@ -53,7 +58,8 @@ class Arithmetic(Protocol):
 
 @dataclass(frozen=True)
 class Responses:
-    """What agents want at a price, in units of reach and price: [hours, agents] each. See the module."""
+    """What agents want at a price, in units of reach and price: [hours, agents] each. See the
+    module."""
 
     high: Numbers
     low: Numbers
@@ -66,7 +72,8 @@ class Responses:
 
 @dataclass(frozen=True)
 class Optimum:
-    """`quantities` [hours, agents]; `kept` [1]: 1 where the limit is kept in every hour, None where nobody asked."""
+    """`quantities` [hours, agents]; `kept` [1]: 1 where the limit is kept in every hour, None where
+    nobody asked."""
 
     quantities: Numbers
     kept: Numbers
@@ -102,7 +109,8 @@ def optimum(
     )  # [hours, 2n]: first the n upper turns, then the lower ones
     at_bounds = _at_bounds(turns, count, arithmetic)  # [hours, 2n, 2n]
 
-    # S at each turn: everybody's answer between its turns, corrected where the turn lies beyond one of them.
+    # S at each turn: everybody's answer between its turns, corrected where the turn lies beyond one
+    # of them.
     upper, lower = agents.upper - agents.base, agents.lower - agents.base
     corrections = arithmetic.stack(
         [
@@ -119,7 +127,8 @@ def optimum(
     below = _optimum_lies_above(terms, turns, sums, cost, limit, arithmetic)  # [hours, 2n]
     passed_high, passed_low = below[:, :count], below[:, count:]
     inside = passed_high - passed_low
-    # (1 - passed_high) u + passed_low l + inside q: whole numbers times others, no product is cut off.
+    # (1 - passed_high) u + passed_low l + inside q: whole numbers times others, no product is cut
+    # off.
     levels = agents.upper - passed_high * upper + passed_low * lower
     falls = inside * agents.fall
     price = _price(terms, levels.sum(axis=1), falls.sum(axis=1), cost, limit, arithmetic)
@@ -134,14 +143,16 @@ def optimum(
 
 
 def _at_bounds(turns: Numbers, count: int, arithmetic: Arithmetic) -> Numbers:
-    """[hours, 2n, 2n]: at the price of each turn (rows), which agents are at their upper bounds (the first n columns),
-    and which at their lower ones. At its own turn an agent is at that bound; both answers are the same there."""
+    """[hours, 2n, 2n]: at the price of each turn (rows), which agents are at their upper bounds
+    (the first n columns), and which at their lower ones. At its own turn an agent is at that bound;
+    both answers are the same there."""
     whole = 2 * count
     first, second = np.triu_indices(whole, 1)
     own = second - first == count  # an agent's two turns: their order is known
     first, second = first[~own], second[~own]
     pairs = first.size
-    # In the first `pairs` columns whether the first of a pair lies below the second, then whether it does not; 0; 1.
+    # In the first `pairs` columns whether the first of a pair lies below the second, then whether
+    # it does not; 0; 1.
     compared = arithmetic.below_zero(turns[:, first] - turns[:, second], PRICES)
     hours = turns.shape[0]
     known = arithmetic.whole(np.tile([0.0, 1.0], (hours, 1)))
@@ -153,7 +164,8 @@ def _at_bounds(turns: Numbers, count: int, arithmetic: Arithmetic) -> Numbers:
     not_below[second, first] = np.arange(pairs)
     agents = np.arange(count)
     not_below[agents, agents + count] = zero
-    # At an upper bound: its upper turn is not below the price. At a lower one: the price is not below its lower turn.
+    # At an upper bound: its upper turn is not below the price. At a lower one: the price is not
+    # below its lower turn.
     columns = np.concatenate([not_below[:count].T, not_below[:, count:]], axis=1)
     return table[:, columns.reshape(-1)].reshape(hours, whole, whole)
 
@@ -166,7 +178,8 @@ def _optimum_lies_above(
     limit: Numbers | None,
     arithmetic: Arithmetic,
 ) -> Numbers:
-    """1 where the optimal price is above a turn: there the sum passes its limit, or costs more than the price."""
+    """1 where the optimal price is above a turn: there the sum passes its limit, or costs more than
+    the price."""
     hours = terms.hours
     reasons = []
     if limit is not None:
@@ -191,8 +204,8 @@ def _price(
     limit: Numbers | None,
     arithmetic: Arithmetic,
 ) -> Numbers:
-    """The optimal price of each hour, from `S(y) = level - fall y` around it; anything within [-1, 1] where no agent is
-    between its turns, whom it would not move. [hours]"""
+    """The optimal price of each hour, from `S(y) = level - fall y` around it; anything within [-1,
+    1] where no agent is between its turns, whom it would not move. [hours]"""
     hours, most = terms.hours, terms.agents * terms.steepest
     prices = []
     if cost is not None:
@@ -221,8 +234,8 @@ def _inverse(
 ) -> tuple[Numbers, float]:
     """(x, scale) with `x scale = 1 / value` for values of [least, most], by Newton's method.
 
-    x lies as far above 1 as below, where numbers with a fixed point lose least. The error `e = 1 - x value scale` is
-    squared by each step and begins below (most - least)/(most + least).
+    x lies as far above 1 as below, where numbers with a fixed point lose least. The error `e = 1 -
+    x value scale` is squared by each step and begins below (most - least)/(most + least).
     """
     scale = 1 / math.sqrt(least * most)
     start = 2 * math.sqrt(least * most) / (least + most)

@@ -21,8 +21,8 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Response:
-    """One agent's part. `rows` float64[6, hours], in units of reach and price. `x_of` makes its optimum of the
-    quantities that it was opened."""
+    """One agent's part. `rows` float64[6, hours], in units of reach and price. `x_of` makes its
+    optimum of the quantities that it was opened."""
 
     rows: Floats
     _effect: Floats
@@ -40,8 +40,9 @@ class Response:
 
 
 def response(terms: Terms, A_u: Floats, A_g: Floats, cost: QuadraticCost, box: Box) -> Response:
-    """ValueError that says what in the data does not fit: one variable an hour, which acts on its hour alone and in the
-    same way on cost and limit, costs that know no other hour, and the bounds of the terms."""
+    """ValueError that says what in the data does not fit: one variable an hour, which acts on its
+    hour alone and in the same way on cost and limit, costs that know no other hour, and the bounds
+    of the terms."""
     hours = terms.hours
     a_l = np.asarray(cost.a_l, dtype=np.float64)
     if a_l.size != hours:
@@ -96,7 +97,8 @@ def _effect(terms: Terms, A_u: Floats, A_g: Floats) -> Floats:
             continue
         if found.shape != (terms.hours, terms.hours) or np.any(found != np.diag(np.diag(found))):
             raise ValueError(
-                f"{name} must be a diagonal matrix of {terms.hours} rows: each variable acts on its own hour"
+                f"{name} must be a diagonal matrix of {terms.hours} rows: each variable acts on "
+                "its own hour"
             )
         if not np.all(np.isfinite(found)):
             raise ValueError(f"{name} holds numbers that are not finite")
@@ -114,7 +116,8 @@ def _alone(curvature: Floats, a_l: Floats, low: Floats, high: Floats) -> Floats:
 
 
 def _turns(bend: Floats, slope: Floats, lower: Floats, upper: Floats) -> Floats:
-    """[2, hours]: the prices up to which an agent stays at its upper bound, and from which on at its lower one."""
+    """[2, hours]: the prices up to which an agent stays at its upper bound, and from which on at
+    its lower one."""
     return np.stack([-(slope + bend * upper), -(slope + bend * lower)])
 
 
@@ -131,5 +134,6 @@ def _check_bounds(terms: Terms, bend: Floats, ends: Floats, turns: Floats) -> No
     least = np.min(bend, initial=np.inf)
     if least < terms.least_curvature * (1 - ROUNDING):
         raise ValueError(
-            f"this agent's cost bends by {least:g}, below the signed least_curvature {terms.least_curvature:g}"
+            f"this agent's cost bends by {least:g}, below the signed least_curvature "
+            f"{terms.least_curvature:g}"
         )

@@ -1,4 +1,5 @@
-"""What is public of a computation on shares: signed with the roster, it fixes every number of bits and every step."""
+"""What is public of a computation on shares: signed with the roster, it fixes every number of bits
+and every step."""
 
 from __future__ import annotations
 
@@ -21,13 +22,15 @@ HEADROOM_BITS = 3
 
 @dataclass(frozen=True)
 class Terms:
-    """What all parties agree on. Quantities are an agent's part of an hour's sum, prices what one more of it costs.
+    """What all parties agree on. Quantities are an agent's part of an hour's sum, prices what one
+    more of it costs.
 
-    `agents`, `hours`: how many. `threshold`: agents that may pool what they have seen and learn nothing; fewer than
-    half of all. `coupled`: the sums have a quadratic cost; `limited`: they have a limit. Bounds that every agent keeps,
-    or it takes no part: `reach` of the absolute quantities of its box; `price` of the absolute marginal cost
-    within the box; `least_curvature` and `most_curvature` of its cost. `tolerance`: whether the limit was kept within
-    this share of the largest sum is opened to all, one bit; None where nothing is.
+    `agents`, `hours`: how many. `threshold`: agents that may pool what they have seen and learn
+    nothing; fewer than half of all. `coupled`: the sums have a quadratic cost; `limited`: they have
+    a limit. Bounds that every agent keeps, or it takes no part: `reach` of the absolute quantities
+    of its box; `price` of the absolute marginal cost within the box; `least_curvature` and
+    `most_curvature` of its cost. `tolerance`: whether the limit was kept within this share of the
+    largest sum is opened to all, one bit; None where nothing is.
     """
 
     agents: int
@@ -66,7 +69,8 @@ class Terms:
             raise ValueError("tolerance: a share between 0 and 1 is needed")
         if self.bits > MOST_BITS:
             raise ValueError(
-                f"most_curvature: these bounds need numbers of {self.bits} bits, and {MOST_BITS} are computed with; "
+                f"most_curvature: these bounds need numbers of {self.bits} bits, and {MOST_BITS} "
+                "are computed with; "
                 "bounds that are closer together, or nearer to the data, need fewer"
             )
 
@@ -115,12 +119,14 @@ class Terms:
 
     @property
     def fraction_bits(self) -> int:
-        """Of a number on shares: a price is off by a few units of the last place, a sum by `steepest` as much."""
+        """Of a number on shares: a price is off by a few units of the last place, a sum by
+        `steepest` as much."""
         return ACCURACY_BITS + math.ceil(math.log2(self.agents * max(1.0, self.steepest)))
 
     @property
     def bits(self) -> int:
-        """Of a number on shares, sign and fraction included: no value leaves them, whatever the data."""
+        """Of a number on shares, sign and fraction included: no value leaves them, whatever the
+        data."""
         agents, steepest, weight = self.agents, self.steepest, self.weight
         level = agents * (1 + 2 * steepest)  # of a sum whose answers are extrapolated to any price
         limit, cost = self.limit_bound, self.cost_bound

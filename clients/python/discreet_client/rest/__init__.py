@@ -1,4 +1,5 @@
-"""The contract of the HTTP API in types: `models` are the JSON documents, `operations` the requests. No I/O here."""
+"""The contract of the HTTP API in types: `models` are the JSON documents, `operations` the
+requests. No I/O here."""
 
 from __future__ import annotations
 

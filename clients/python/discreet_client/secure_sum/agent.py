@@ -48,15 +48,16 @@ from discreet_client.secure_sum.party import Party
 from discreet_client.secure_sum.roster import Roster, Trust
 
 Update = Callable[[Floats | None], Floats | None]
-"""An agent's optimizer: given the last sums (None at the start of an epoch) its next contribution, or None to end. All
-agents see the same sums and must decide the end by these alone."""
+"""An agent's optimizer: given the last sums (None at the start of an epoch) its next contribution,
+or None to end. All agents see the same sums and must decide the end by these alone."""
 
 MakeObfuscators = Callable[[paillier.PrivateKey], paillier.Obfuscators]
 
 
 @runtime_checkable
 class Settling(Protocol):
-    """An optimizer that can say whether the sums have settled: by these alone, so that all agents say the same."""
+    """An optimizer that can say whether the sums have settled: by these alone, so that all agents
+    say the same."""
 
     def settled(self, tolerance: float) -> bool: ...
 
@@ -64,11 +65,12 @@ class Settling(Protocol):
 class Agent(Party):
     """One agent in one epoch of one job.
 
-    `owner` is the key that signs rosters. `update` is called once an opened sum. `accept` may refuse a roster by
-    raising. A later epoch begins at `first_round` with `previous`, the `last_broadcast` of the epoch before; its first
-    contribution must differ from the last one that this agent sent, or the difference of two sums over different sets
-    would show a value. `window` trades memory for speed: 20 MB for tables of a 2048-bit key with 8 bits, 2.5 MB with 4.
-    With a `pool` of two threads decryption takes half the time on two cores.
+    `owner` is the key that signs rosters. `update` is called once an opened sum. `accept` may
+    refuse a roster by raising. A later epoch begins at `first_round` with `previous`, the
+    `last_broadcast` of the epoch before; its first contribution must differ from the last one that
+    this agent sent, or the difference of two sums over different sets would show a value. `window`
+    trades memory for speed: 20 MB for tables of a 2048-bit key with 8 bits, 2.5 MB with 4. With a
+    `pool` of two threads decryption takes half the time on two cores.
     """
 
     def __init__(
@@ -114,8 +116,8 @@ class Agent(Party):
     def answer(self, broadcast: bytes) -> bytes:
         """The answer to a broadcast; empty where the protocol wants none of this agent.
 
-        Raises Refused for a frame that is not the operator's or not due, whereupon the right one may still come; every
-        other error ends the machine.
+        Raises Refused for a frame that is not the operator's or not due, whereupon the right one
+        may still come; every other error ends the machine.
         """
         if self.ended is not None:
             raise Ended(f"this agent has ended: {self.ended}")
@@ -140,8 +142,8 @@ class Agent(Party):
             raise
 
     def state(self) -> bytes:
-        """All that `resume` needs, right after an answer and before it is sent, but for the optimizer. Secret: it holds
-        the keys.
+        """All that `resume` needs, right after an answer and before it is sent, but for the
+        optimizer. Secret: it holds the keys.
         """
         saved = {
             **self._saved(),
@@ -160,8 +162,8 @@ class Agent(Party):
     def resume(self, state: bytes) -> None:
         """Go on from `state` of a machine with the same identity and journal.
 
-        An answer that was decided but neither saved nor sent is not decided again: the journal has it, so that round
-        raises Reused.
+        An answer that was decided but neither saved nor sent is not decided again: the journal has
+        it, so that round raises Reused.
         """
         saved = json.loads(state)
         self._resume(saved)
@@ -234,7 +236,8 @@ class Agent(Party):
     def _claim_epoch(self) -> None:
         """Epochs and rounds only go up, so neither comes twice, whatever was lost in a crash.
 
-        A round that failed is not done again in the next epoch: somebody may have opened it, and it counts.
+        A round that failed is not done again in the next epoch: somebody may have opened it, and it
+        counts.
         """
         for _, epoch, round_, what, *_ in self._sent_before():
             if int(epoch) >= self.epoch:
@@ -333,7 +336,8 @@ class Agent(Party):
         return self._private.public.n.to_bytes(self._who.parameters.key_bits // 8, "big")
 
     def _take(self, secret: bytes, public: bytes) -> None:
-        """Check what the dealer has dealt: the same secret for everybody, and a key of the agreed kind."""
+        """Check what the dealer has dealt: the same secret for everybody, and a key of the agreed
+        kind."""
         parameters = self._who.parameters
         if parameters.scheme == "masking":
             if commitment(secret) != public:
@@ -415,7 +419,8 @@ class Agent(Party):
         )
 
     def _encoded(self, values: Floats) -> Integers:
-        """On the grid; with noise clipped, rounded toward zero so that no norm grows, and noised."""
+        """On the grid; with noise clipped, rounded toward zero so that no norm grows, and
+        noised."""
         parameters = self._who.parameters
         if not parameters.noise_sigma:
             return self._point.encode(values)

@@ -14,7 +14,8 @@ from discreet_client.secure_sum.roster import Parameters, Roster
 
 
 def guarantee(parameters: Parameters, agents: int, rounds: int) -> dict[str, Any]:
-    """Scheme and protocol of a run of `agents` in which `rounds` sums were opened, and what was revealed to whom."""
+    """Scheme and protocol of a run of `agents` in which `rounds` sums were opened, and what was
+    revealed to whom."""
     reveals = {
         "agents": "the sum of each round, noise included: "
         f"{rounds} vectors of {parameters.dimension} numbers; who takes part",
@@ -46,10 +47,12 @@ def guarantee(parameters: Parameters, agents: int, rounds: int) -> dict[str, Any
 
 
 def unsigned(evidence: Mapping[str, Any]) -> list[str]:
-    """Members (Ed25519 keys in hex) of the roster in `Operator.certificate()` who have not signed its transcript.
+    """Members (Ed25519 keys in hex) of the roster in `Operator.certificate()` who have not signed
+    its transcript.
 
-    Empty when all have: then all agents have seen the same broadcasts, and say of them what `settled` says, whatever
-    the operator says. Whose keys they are the reader must know. Raises Unacceptable when the evidence cannot be read.
+    Empty when all have: then all agents have seen the same broadcasts, and say of them what
+    `settled` says, whatever the operator says. Whose keys they are the reader must know. Raises
+    Unacceptable when the evidence cannot be read.
     """
     try:
         roster = Roster.read(str(evidence["roster"]).encode())

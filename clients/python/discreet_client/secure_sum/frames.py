@@ -38,7 +38,8 @@ class Kind(IntEnum):
 
 
 class Verdict(Enum):
-    """What agents say of the iteration when they sign its transcript; the signature covers these bytes behind the hash.
+    """What agents say of the iteration when they sign its transcript; the signature covers these
+    bytes behind the hash.
 
     All see the same sums and so say the same. Nothing is said where the owner has not asked for it.
     """
@@ -49,7 +50,8 @@ class Verdict(Enum):
 
 
 def parse(frame: bytes) -> tuple[Kind, int, int, int, bytes]:
-    """Kind, epoch, round, sender and payload of a frame, nothing of it verified. Raises Refused when it is none."""
+    """Kind, epoch, round, sender and payload of a frame, nothing of it verified. Raises Refused
+    when it is none."""
     if len(frame) < HEADER.size + SIGNATURE:
         raise Refused("a frame is too short")
     number, epoch, round_, sender = HEADER.unpack_from(frame)

@@ -18,7 +18,8 @@ from discreet_client.secure_sum.operator import Operator
 from discreet_client.secure_sum.roster import Parameters, Roster
 
 Wire = Callable[[Kind, int, bytes], bytes | None]
-"""Sees each frame on its way to (odd kinds) or from (even kinds) agent i; returns what arrives, None for nothing."""
+"""Sees each frame on its way to (odd kinds) or from (even kinds) agent i; returns what arrives,
+None for nothing."""
 
 
 @dataclass
@@ -93,10 +94,12 @@ def run_in_process(
     on_round: Callable[[int], None] | None = None,
     _smallest_key_bits: int = paillier.SMALLEST_KEY_BITS,
 ) -> Outcome:
-    """All agents and the operator in this process, through the code that separate machines run: job mode, simulation.
+    """All agents and the operator in this process, through the code that separate machines run: job
+    mode, simulation.
 
-    `on_round` is called with the number of sums so far. It raises the error of the machine that failed first; with a
-    `wire` it returns it in the outcome instead, since then failures are what is looked for.
+    `on_round` is called with the number of sums so far. It raises the error of the machine that
+    failed first; with a `wire` it returns it in the outcome instead, since then failures are what
+    is looked for.
     """
     operator, agents = assemble(
         updates,

@@ -36,7 +36,8 @@ class MemoryJournal:
 
 
 class FileJournal(MemoryJournal):
-    """One record a line, synced to the disk. One process at a time may hold a file; a last line cut short counts."""
+    """One record a line, synced to the disk. One process at a time may hold a file; a last line cut
+    short counts."""
 
     def __init__(self, path: Path) -> None:
         import fcntl  # noqa: PLC0415  # the rest of the client runs where this module does not exist

@@ -45,8 +45,8 @@ def deal_sizes(parameters: Parameters) -> tuple[int, int]:
 
 
 def longest_answer(parameters: Parameters, agents: int) -> int:
-    """Bytes of the longest frame that any of so many agents sends: the dealer's keys for all, a contribution, or the
-    seeds of those who are missing."""
+    """Bytes of the longest frame that any of so many agents sends: the dealer's keys for all, a
+    contribution, or the seeds of those who are missing."""
     public, secret = deal_sizes(parameters)
     if parameters.scheme == "paillier":
         words = Packing(parameters.dimension, parameters.key_bits, parameters.slot_bits).words
@@ -57,12 +57,13 @@ def longest_answer(parameters: Parameters, agents: int) -> int:
 
 
 #
-# A scheme turns integers into a payload, payloads into a payload of the sum, that into integers. Its masks are streams
-# of the given keys, added or subtracted; both sides use the same function.
+# A scheme turns integers into a payload, payloads into a payload of the sum, that into integers.
+# Its masks are streams of the given keys, added or subtracted; both sides use the same function.
 
 
 class PaillierScheme:
-    """Packed into residues modulo N, masked modulo N, encrypted. `private` is None with the operator."""
+    """Packed into residues modulo N, masked modulo N, encrypted. `private` is None with the
+    operator."""
 
     def __init__(
         self,
@@ -107,7 +108,8 @@ class PaillierScheme:
         assert self.private is not None
         words, packing = self.accept(payload), self.packing
         used = (packing.dimension - (packing.words - 1) * packing.slots) * packing.slot_bits
-        # The last plaintext is often short; what does not belong there shows in its empty slots either way.
+        # The last plaintext is often short; what does not belong there shows in its empty slots
+        # either way.
         whole = len(words) - (used < self.public.bits // 2 - paillier.STATISTICAL_BITS)
         plaintexts = self.private.decrypt(words[:whole], self.pool) + self.private.decrypt_short(
             words[whole:]
@@ -116,7 +118,8 @@ class PaillierScheme:
 
 
 class MaskingScheme:
-    """Words modulo 2^64 under a pad of each agent, two check words behind them. `pads` is None with the operator."""
+    """Words modulo 2^64 under a pad of each agent, two check words behind them. `pads` is None with
+    the operator."""
 
     CHECKS = 2
 

@@ -9,12 +9,13 @@ NOISE_TAIL = 64
 
 
 def discrete_gaussian(variance: int, count: int) -> list[int]:
-    """Exact draws with `P(z) ~ exp(-z²/(2 variance))`, from the operating system's generator, in integer arithmetic
-    only.
+    """Exact draws with `P(z) ~ exp(-z²/(2 variance))`, from the operating system's generator, in
+    integer arithmetic only.
 
-    Canonne, Kamath and Steinke (2020), Algorithms 1 to 3. The sum of shares is not a discrete Gaussian exactly; at the
-    variances here, of 2^20 grid units and more, the difference is below any floating-point number (Kairouz, Liu,
-    Steinke 2021, Lemma 10: `10 Σ exp(-2π² σ² k/(k+1))`). Raises ValueError when the variance is not positive.
+    Canonne, Kamath and Steinke (2020), Algorithms 1 to 3. The sum of shares is not a discrete
+    Gaussian exactly; at the variances here, of 2^20 grid units and more, the difference is below
+    any floating-point number (Kairouz, Liu, Steinke 2021, Lemma 10: `10 Σ exp(-2π² σ² k/(k+1))`).
+    Raises ValueError when the variance is not positive.
     """
     if variance < 1:
         raise ValueError(f"the variance of discrete noise is a positive integer, not {variance}")

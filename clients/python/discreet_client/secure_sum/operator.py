@@ -30,10 +30,11 @@ from discreet_client.secure_sum.roster import Roster, Trust
 
 
 class Operator(Party):
-    """The system operator in one epoch: it holds v_0 (`own`, float64[dimension]), never a key nor an unmasked value.
+    """The system operator in one epoch: it holds v_0 (`own`, float64[dimension]), never a key nor
+    an unmasked value.
 
-    `identity` is its Ed25519 key of the roster. Raises what `Roster.verified` raises, OutOfRange when v_0 is beyond the
-    bound, ValueError when it has another dimension.
+    `identity` is its Ed25519 key of the roster. Raises what `Roster.verified` raises, OutOfRange
+    when v_0 is beyond the bound, ValueError when it has another dimension.
     """
 
     def __init__(
@@ -93,8 +94,9 @@ class Operator(Party):
     def collect(self, answer: bytes) -> None:
         """Take an agent's answer; the same one twice and an empty one do nothing.
 
-        Raises Refused, and nothing has changed, when it is not authentic or not due, or when a different one came
-        before. An authentic answer that is wrong raises Tampered and ends the machine.
+        Raises Refused, and nothing has changed, when it is not authentic or not due, or when a
+        different one came before. An authentic answer that is wrong raises Tampered and ends the
+        machine.
         """
         if self.ended is not None:
             raise Ended(f"the operator has ended: {self.ended}")
@@ -131,7 +133,8 @@ class Operator(Party):
         self._collected[sender] = kind, payload, signature
 
     def advance(self) -> bytes | None:
-        """The next broadcast, or None at the end. Raises Missing, at the end of patience, when it cannot do without."""
+        """The next broadcast, or None at the end. Raises Missing, at the end of patience, when it
+        cannot do without."""
         if self.ended is not None:
             raise Ended(f"the operator has ended: {self.ended}")
         if self.finished:
@@ -190,7 +193,8 @@ class Operator(Party):
     def _make_scheme(self) -> PaillierScheme | MaskingScheme:
         if self._public is None:
             return MaskingScheme(self._who.parameters, None, b"")
-        # A table of 64 entries a row: the operator encrypts once a round, agents wait for nothing else.
+        # A table of 64 entries a row: the operator encrypts once a round, agents wait for nothing
+        # else.
         return PaillierScheme(
             self._who.parameters, self._public, None, paillier.Obfuscators(self._public, window=6)
         )
@@ -226,7 +230,8 @@ class Operator(Party):
         return self._broadcast(Kind.PROPOSAL, self._known, (Kind.AGREEMENT,), chosen)
 
     def _said(self, sender: int, signature: bytes) -> bytes:
-        """What the agent says of the iteration: the words that its signature covers behind the transcript."""
+        """What the agent says of the iteration: the words that its signature covers behind the
+        transcript."""
         asked = self._who.parameters.tolerance is not None
         words = [one.value for one in Verdict if (one is not Verdict.UNSAID) == asked]
         for said in words[:-1]:
@@ -277,8 +282,8 @@ class Operator(Party):
         return self._own if first is None or self.round >= first else np.zeros_like(self._own)
 
     def state(self) -> bytes:
-        """All that `resume` needs, right after a broadcast: answers that were collected since are not in it. Secret:
-        the link masks can be made of it.
+        """All that `resume` needs, right after a broadcast: answers that were collected since are
+        not in it. Secret: the link masks can be made of it.
         """
         saved = {
             **self._saved(),

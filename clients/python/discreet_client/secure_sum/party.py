@@ -19,7 +19,8 @@ from discreet_client.secure_sum.roster import Roster
 
 
 class Party:
-    """What agent and operator have in common: the roster, where the run stands, and the context of signatures."""
+    """What agent and operator have in common: the roster, where the run stands, and the context of
+    signatures."""
 
     def __init__(
         self, identity: Ed25519PrivateKey, epoch: int, first_round: int, previous: bytes | None
@@ -40,7 +41,8 @@ class Party:
 
     @property
     def transcript(self) -> bytes:
-        """Running hash of all broadcasts, 32 bytes: the same for all unless the operator told different stories."""
+        """Running hash of all broadcasts, 32 bytes: the same for all unless the operator told
+        different stories."""
         return self._transcript
 
     @property
@@ -114,13 +116,15 @@ class Party:
             raise Tampered(f"the X25519 key of {other} has small order") from None
 
     def _mask_key(self, me: int, other: int) -> bytes:
-        """HKDF with `'discreet/mask/v1' ‖ job ‖ roster hash ‖ epoch ‖ round ‖ smaller id ‖ larger id ‖ last sum`."""
+        """HKDF with `'discreet/mask/v1' ‖ job ‖ roster hash ‖ epoch ‖ round ‖ smaller id ‖ larger
+        id ‖ last sum`."""
         position = struct.pack(">IIHH", self.epoch, self.round, min(me, other), max(me, other))
         info = b"discreet/mask/v1" + self._context[len(PROTOCOL) :] + position + self.last_broadcast
         return expand(self._shared[other], info)
 
     def _sealing(self, dealer: int, recipient: int) -> tuple[ChaCha20Poly1305, bytes]:
-        """The cipher between dealer and recipient, whose key serves once, and the associated data."""
+        """The cipher between dealer and recipient, whose key serves once, and the associated
+        data."""
         other = recipient if recipient in self._shared else dealer
         info = (
             b"discreet/deal/v1" + self._context + struct.pack(">IHH", self.epoch, dealer, recipient)
@@ -132,8 +136,8 @@ class Party:
         self._transcript = hashlib.sha256(self._transcript + self._heard).digest()
 
     def _saved(self) -> dict[str, Any]:
-        """What both parties need to go on in another process, as JSON. Not for a machine that has ended, nor with
-        `allow_dropout`, where a set may be agreed on that must not be forgotten."""
+        """What both parties need to go on in another process, as JSON. Not for a machine that has
+        ended, nor with `allow_dropout`, where a set may be agreed on that must not be forgotten."""
         if self.ended is not None:
             raise Ended(f"this machine has ended: {self.ended}")
         if self.roster is None or self.roster.parameters.allow_dropout:

@@ -29,13 +29,15 @@ LATER = ("exposure", "tolerance", "operator_from")
 class Parameters:
     """What all parties agree on, signed with the roster.
 
-    `dimension`: entries of a vector. `rounds`: sums that may be opened at most, in all epochs. `bound`: the largest
-    magnitude of an entry of any v_i and of v_0, from public boxes and coefficients. `colluding`: t. `dealer`: the agent
-    that makes the key. `noise_sigma` > 0 asks for discrete Gaussian noise of at least that standard deviation in each
-    opened sum, in the unit of the values, and then `clip` is the Euclidean norm that a contribution is scaled down to.
+    `dimension`: entries of a vector. `rounds`: sums that may be opened at most, in all epochs.
+    `bound`: the largest magnitude of an entry of any v_i and of v_0, from public boxes and
+    coefficients. `colluding`: t. `dealer`: the agent that makes the key. `noise_sigma` > 0 asks for
+    discrete Gaussian noise of at least that standard deviation in each opened sum, in the unit of
+    the values, and then `clip` is the Euclidean norm that a contribution is scaled down to.
     `exposure`: "accepted" where the owner has said that the agents are few for what is opened
-    (`discreet_client.exposure`). `tolerance`: agents say at the end whether the sums have settled within it.
-    `operator_from`: the round from which on v_0 is in the sums, where it is not in all of them.
+    (`discreet_client.exposure`). `tolerance`: agents say at the end whether the sums have settled
+    within it. `operator_from`: the round from which on v_0 is in the sums, where it is not in all
+    of them.
     """
 
     dimension: int
@@ -56,8 +58,9 @@ class Parameters:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """As they are signed. Fields that came later are left out where nothing was said: such parameters are the same
-        bytes as before there were the fields. Agents of a version without them refuse parameters with them."""
+        """As they are signed. Fields that came later are left out where nothing was said: such
+        parameters are the same bytes as before there were the fields. Agents of a version without
+        them refuse parameters with them."""
         said = asdict(self)
         return {
             name: value for name, value in said.items() if value is not None or name not in LATER
@@ -71,15 +74,16 @@ class Parameters:
     def quorum(self, agents: int) -> int:
         """The least number of summands: n, or with dropout `max(t + 2, floor((n + t)/2) + 1)`.
 
-        Two honest ones remain hidden in each other, and two sets of that size share more than t agents, one of them
-        honest, who signs one set a round only.
+        Two honest ones remain hidden in each other, and two sets of that size share more than t
+        agents, one of them honest, who signs one set a round only.
         """
         if not self.allow_dropout:
             return agents
         return max(self.colluding + 2, (agents + self.colluding) // 2 + 1)
 
     def share_variance(self, agents: int) -> int:
-        """Variance of an agent's noise on the grid, rounded up: the honest ones of the smallest set make up sigma²."""
+        """Variance of an agent's noise on the grid, rounded up: the honest ones of the smallest set
+        make up sigma²."""
         if self.noise_sigma == 0:
             return 0
         honest = self.quorum(agents) - self.colluding
@@ -88,12 +92,14 @@ class Parameters:
         )
 
     def fixed_point(self, agents: int) -> FixedPoint:
-        """n contributions and the operator's, noise included, in a slot. Raises OutOfRange when they do not fit."""
+        """n contributions and the operator's, noise included, in a slot. Raises OutOfRange when
+        they do not fit."""
         tail = NOISE_TAIL * (int(self.share_variance(agents) ** 0.5) + 1) if self.noise_sigma else 0
         return FixedPoint(self.bound, agents + 1, self.fraction_bits, self.slot_bits, tail)
 
     def rounding(self, agents: int) -> float:
-        """How far the grid may move an entry of a sum of so many contributions and v_0, without noise."""
+        """How far the grid may move an entry of a sum of so many contributions and v_0, without
+        noise."""
         return (agents + 1) * 2.0 ** -(self.fraction_bits + 1)
 
     def check(self, agents: int, *, _smallest_key_bits: int = paillier.SMALLEST_KEY_BITS) -> None:
@@ -118,7 +124,8 @@ class Parameters:
             raise Unacceptable(f"exposure is {ACCEPTED} or left out")
         if self.tolerance is not None and not (0 < self.tolerance < 1 and not self.noise_sigma):
             raise Unacceptable(
-                "the tolerance lies between 0 and 1, and sums with noise have none: they never settle"
+                "the tolerance lies between 0 and 1, and sums with noise have none: they never "
+                "settle"
             )
         if self.operator_from is not None and not (
             isinstance(self.operator_from, int) and self.operator_from >= 1
@@ -142,7 +149,8 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Roster:
-    """Who takes part in a job under which parameters. `members`, `operator`: Ed25519 public keys, 32 bytes each."""
+    """Who takes part in a job under which parameters. `members`, `operator`: Ed25519 public keys,
+    32 bytes each."""
 
     job: str
     members: tuple[bytes, ...]
@@ -179,7 +187,8 @@ class Roster:
 
     @classmethod
     def read(cls, document: bytes) -> Roster:
-        """The roster that a document says, nothing of it verified. Raises Unacceptable when it says none."""
+        """The roster that a document says, nothing of it verified. Raises Unacceptable when it says
+        none."""
         try:
             fields = json.loads(document)
             roster = cls(
@@ -200,7 +209,8 @@ class Roster:
     def verified(
         cls, signed: bytes, owner: Trust, *, _smallest_key_bits: int = paillier.SMALLEST_KEY_BITS
     ) -> Roster:
-        """The roster in `signed`. Raises Refused when the owner has not signed it, Unacceptable when it is unsound."""
+        """The roster in `signed`. Raises Refused when the owner has not signed it, Unacceptable
+        when it is unsound."""
         if isinstance(owner, Ed25519PublicKey):
             document, signature = signed[:-SIGNATURE], signed[-SIGNATURE:]
             try:
@@ -222,5 +232,5 @@ class Roster:
 
 
 Trust = Ed25519PublicKey | Callable[[bytes], bool]
-"""Who says that a roster is right: the owner's key, or a function of the document, where the owner has signed members
-and parameters in another form; the document then travels without a signature."""
+"""Who says that a roster is right: the owner's key, or a function of the document, where the owner
+has signed members and parameters in another form; the document then travels without a signature."""

@@ -1,7 +1,8 @@
-"""`make protos`: the stubs of `protos/discreet/v1` (needs grpcio-tools, which users of the client do not).
+"""`make protos`: the stubs of `protos/discreet/v1` (needs grpcio-tools, which users of the client
+do not).
 
-The `.proto` is given a path inside this package, because the stubs import each other by it: as `discreet.v1` they
-would be looked for in the service's package.
+The `.proto` is given a path inside this package, because the stubs import each other by it: as
+`discreet.v1` they would be looked for in the service's package.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def generate(protos: Path, out: Path) -> None:
     if protoc.main(arguments) != 0:
         raise RuntimeError("protoc failed")
     stub = out / PACKAGE / "federation_pb2_grpc.py"
-    unimplemented = "raise NotImplementedError('Method not implemented!')"  # what protoc writes; the reason is added
+    # what protoc writes; the reason is added
+    unimplemented = "raise NotImplementedError('Method not implemented!')"
     reason = "  # generated: the base of the service in discreet.rpc, which overrides it"
     stub.write_text(stub.read_text().replace(unimplemented, unimplemented + reason))
 

@@ -40,7 +40,8 @@ QueryDelta = Annotated[
 async def list_budgets(
     services: CurrentServices, principal: CurrentPrincipal, delta: QueryDelta = Decimal(0)
 ) -> Response:
-    """All budgets of the tenant: cap, spent, reserved, remaining, and what one more request could be."""
+    """All budgets of the tenant: cap, spent, reserved, remaining, and what one more request could
+    be."""
     return answer({"budgets": await budgets.all_budgets(services, principal, delta)})
 
 
@@ -106,7 +107,8 @@ async def request_budget(
     principal: CurrentPrincipal,
     request: Annotated[BudgetRequestRequest, Depends(json_body(BudgetRequestRequest))],
 ) -> Response:
-    """Ask an owner to raise a cap. Nothing is reserved or changed; three open requests of a principal at most."""
+    """Ask an owner to raise a cap. Nothing is reserved or changed; three open requests of a
+    principal at most."""
     more = budgets.units_of(request.more)
     return answer(
         await budget_requests.ask(services, principal, account_id, more, request.reason), 201
@@ -125,8 +127,8 @@ async def request_budget(
 async def list_budget_requests(
     account_id: str, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
-    """Requests for more of a budget with their answers, newest first. Those that are open wait for an owner: a grant
-    with `request` answers one, `decline` another."""
+    """Requests for more of a budget with their answers, newest first. Those that are open wait for
+    an owner: a grant with `request` answers one, `decline` another."""
     return answer({"requests": await budget_requests.of_account(services, principal, account_id)})
 
 

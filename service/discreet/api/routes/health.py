@@ -16,7 +16,8 @@ from discreet.web.responses import answer
 from discreet.web.security import CurrentServices
 
 HUB_SECONDS = 3.0
-"""A process that has just started, or lost its connection for a moment, is not called deaf at once."""
+"""A process that has just started, or lost its connection for a moment, is not called deaf at
+once."""
 
 router = APIRouter(tags=["health"])
 
@@ -32,8 +33,8 @@ async def check_health() -> Response:
     **operation("check_readiness", roles=None, answers={200: HealthAnswer}, codes=["not_ready"]),
 )
 async def check_readiness(request: Request, services: CurrentServices) -> Response:
-    """This process can serve: its database answers, has a schema for this version, news of jobs come, and the reader
-    of uploads has not failed to start."""
+    """This process can serve: its database answers, has a schema for this version, news of jobs
+    come, and the reader of uploads has not failed to start."""
     hub = request.app.state.hub
 
     async def listening() -> None:
@@ -57,6 +58,7 @@ async def check_readiness(request: Request, services: CurrentServices) -> Respon
     **operation("read_metrics", roles=None, answers={200: "text/plain"}),
 )
 async def read_metrics(request: Request) -> Response:
-    """Prometheus metrics of this process and of the installation; nothing in them names a tenant."""
+    """Prometheus metrics of this process and of the installation; nothing in them names a
+    tenant."""
     await request.app.state.metrics.refresh()
     return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)

@@ -60,7 +60,8 @@ async def price_job(
     principal: CurrentPrincipal,
     request: Annotated[JobRequest, Depends(json_body(JobRequest, None))],
 ) -> Response:
-    """What a job would do and cost, and whether it would be admitted now. Spends nothing, touches no data."""
+    """What a job would do and cost, and whether it would be admitted now. Spends nothing, touches
+    no data."""
     return answer(
         await jobs.price(services, principal, request.problem, request.privacy, request.seed)
     )
@@ -98,8 +99,8 @@ async def submit_job(
 ) -> Response:
     """Submit a job: its price is reserved at once, on every account that it touches or on none.
 
-    Before data are touched a failure or a cancellation releases the price in full; afterwards it is charged in full,
-    whatever happens.
+    Before data are touched a failure or a cancellation releases the price in full; afterwards it is
+    charged in full, whatever happens.
     """
     key = _required(idempotency_key)
     async with bodies.held(request, bodies.of_job(services.settings)) as body:
@@ -156,9 +157,9 @@ async def rehearse_job(
         str | None, Header(description="Any string; the same key is the same job")
     ] = None,
 ) -> Response:
-    """Run a problem on synthetic data of the public shape of its dataset, over a ladder of epsilons: a job without a
-    price, whose result tells the error of each number at each epsilon. No private data are used and no budget; its
-    certificate guarantees nothing."""
+    """Run a problem on synthetic data of the public shape of its dataset, over a ladder of
+    epsilons: a job without a price, whose result tells the error of each number at each epsilon. No
+    private data are used and no budget; its certificate guarantees nothing."""
     key = _required(idempotency_key)
     async with bodies.held(request, bodies.of_job(services.settings)) as body:
         asked = await bodies.parse(_REHEARSAL_REQUEST, body)
@@ -225,8 +226,9 @@ async def get_job(
 async def get_result(
     job_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
-    """The result with its certificate, which binds it; 409 until there is one. Large fields are named in
-    `result.tables`. What is stored is compared with its certificate before it is answered."""
+    """The result with its certificate, which binds it; 409 until there is one. Large fields are
+    named in `result.tables`. What is stored is compared with its certificate before it is
+    answered."""
     return resource(request, await result_text(services, principal, job_id))
 
 
@@ -243,8 +245,9 @@ async def get_result(
 async def get_certificate(
     job_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
-    """The certificate as an in-toto statement in a signed envelope (DSSE), for tools that read these; 409 `no_result`
-    until there is one, and of results that an older version published, which it does not bind."""
+    """The certificate as an in-toto statement in a signed envelope (DSSE), for tools that read
+    these; 409 `no_result` until there is one, and of results that an older version published, which
+    it does not bind."""
     return resource(request, await envelope_text(services, principal, job_id))
 
 
@@ -282,8 +285,8 @@ async def get_result_table(
 async def get_charts(
     job_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
-    """The pictures of a result as figures of plotly, those of its page; 409 until there is one. Fields that are named
-    in `result.tables` are not drawn."""
+    """The pictures of a result as figures of plotly, those of its page; 409 until there is one.
+    Fields that are named in `result.tables` are not drawn."""
     found = await drawn(services, principal, job_id)
     return resource(request, await anyio.to_thread.run_sync(charts_text, found.charts))
 
@@ -300,8 +303,9 @@ async def get_charts(
 async def cancel_job(
     job_id: str, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
-    """Cancel a job. Its price is released if no data were touched, and charged in full otherwise; the answer says
-    which, and whether it is too late. A job that was cancelled before is answered so again."""
+    """Cancel a job. Its price is released if no data were touched, and charged in full otherwise;
+    the answer says which, and whether it is too late. A job that was cancelled before is answered
+    so again."""
     row, found = await jobs.cancel(services, principal, job_id)
     return answer({**jobs.view(row, principal), **asdict(found)}, 202, {"Retry-After": "1"})
 
@@ -322,7 +326,8 @@ async def watch_job(
     principal: CurrentPrincipal,
     last_event_id: Annotated[int, Header(ge=0)] = 0,
 ) -> Response:
-    """Server-sent events `state` and `progress`; resumes after `Last-Event-ID`, ends with the job, or with the key."""
+    """Server-sent events `state` and `progress`; resumes after `Last-Event-ID`, ends with the job,
+    or with the key."""
     keyring, key = request.app.state.keyring, bearer(request)
 
     async def still_counts() -> bool:

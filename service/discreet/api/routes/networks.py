@@ -40,8 +40,8 @@ _REQUEST: TypeAdapter[NetworkRequest] = TypeAdapter(NetworkRequest)
 async def add_network(
     request: Request, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
-    """Store a network, which is public to the whole tenant. The same network again is the same object, with 200, and
-    keeps the name that it had."""
+    """Store a network, which is public to the whole tenant. The same network again is the same
+    object, with 200, and keeps the name that it had."""
     async with bodies.held(request, bodies.of_job(services.settings)) as body:
         asked = await bodies.parse(_REQUEST, body)
         try:
@@ -102,6 +102,7 @@ async def get_network(
 async def delete_network(
     network_id: str, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
-    """Delete a network that no job has named. What a job names stays, so that its certificate can be checked."""
+    """Delete a network that no job has named. What a job names stays, so that its certificate can
+    be checked."""
     await objects.remove(services, principal, network_id, RoadNetwork)
     return Response(status_code=204)

@@ -32,7 +32,8 @@ Word = Annotated[str | None, Query(max_length=500, pattern=r"^[^\x00]*$")]
 async def list_people(
     services: CurrentServices, principal: CurrentPrincipal, subject: Word = None
 ) -> Response:
-    """Who came here by the identity provider: people of the tenant, for operators of all; the last 1000 that came."""
+    """Who came here by the identity provider: people of the tenant, for operators of all; the last
+    1000 that came."""
     return answer({"people": await people.page(services, principal, subject)})
 
 
@@ -52,8 +53,9 @@ async def set_person(
     principal: CurrentPrincipal,
     request: Annotated[PersonRequest, Depends(json_body(PersonRequest))],
 ) -> Response:
-    """Remove a person by the provider's name of them, whether they have been here or not, or let them in again. Their
-    sessions and access tokens end within a second, for good. Owners decide for their tenant, operators for all."""
+    """Remove a person by the provider's name of them, whether they have been here or not, or let
+    them in again. Their sessions and access tokens end within a second, for good. Owners decide for
+    their tenant, operators for all."""
     return answer(
         await people.set_active(
             services, principal, request.issuer, request.subject, active=request.active
@@ -91,8 +93,8 @@ async def list_changes(
     page_size: Annotated[int, Query(ge=1, le=1000)] = 100,
     page_token: str | None = None,
 ) -> Response:
-    """Who changed what, newest first: datasets, caps, keys, tenants, rosters, logins, removals; for operators, of all
-    tenants. What was spent, and by whom, is in the ledger."""
+    """Who changed what, newest first: datasets, caps, keys, tenants, rosters, logins, removals; for
+    operators, of all tenants. What was spent, and by whom, is in the ledger."""
     pages = Pages(
         services.secrets, principal.tenant_id, "audit-log", principal.role, action, by, str(since)
     )

@@ -84,7 +84,8 @@ async def get_session(
 async def remove_agent(
     job_id: str, fingerprint: str, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
-    """Send away an agent that has enrolled, before the roster is signed; its token lets nobody in again."""
+    """Send away an agent that has enrolled, before the roster is signed; its token lets nobody in
+    again."""
     await rosters.remove(services, principal, job_id, fingerprint)
     return Response(status_code=204)
 
@@ -117,8 +118,9 @@ async def approve_roster(
     principal: CurrentPrincipal,
     request: Annotated[RosterRequest, Depends(json_body(RosterRequest, ROSTER_BYTES))],
 ) -> Response:
-    """Hand in the roster that the owner signed: the price is reserved on every agent's account or on none, and the
-    session begins. 409 `budget_exhausted` when a cap does not let it pass; then another roster may be signed."""
+    """Hand in the roster that the owner signed: the price is reserved on every agent's account or
+    on none, and the session begins. 409 `budget_exhausted` when a cap does not let it pass; then
+    another roster may be signed."""
     done = await rosters.approve(
         services,
         principal,

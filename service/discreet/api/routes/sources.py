@@ -74,7 +74,8 @@ async def list_sources(
 async def get_source(
     source_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
-    """One source with its blocks: of each the newest version, and what is spent, reserved and left."""
+    """One source with its blocks: of each the newest version, and what is spent, reserved and
+    left."""
     row = await sources.find(services, principal, source_id)
     blocks = await sources.blocks_of(services, principal, row)
     return resource(request, {**sources.view(row), "blocks": blocks})
@@ -104,8 +105,8 @@ async def get_source(
     ),
 )
 async def add_block(source_id: str, request: Request, principal: CurrentPrincipal) -> Response:
-    """Register a block, or a later version of one: whole, with its late records, on the same account. The same content
-    again is the same version, with 200."""
+    """Register a block, or a later version of one: whole, with its late records, on the same
+    account. The same content again is the same version, with 200."""
     row, new = await uploads.add_block(request, principal, source_id)
     return answer(
         sources.version_view(row), 201 if new else 200, {"Location": f"/v1/datasets/{row['id']}"}

@@ -35,7 +35,8 @@ async def create_webhook(
     principal: CurrentPrincipal,
     request: Annotated[WebhookRequest, Depends(json_body(WebhookRequest))],
 ) -> Response:
-    """Have an address told of events (owners). The secret that signs the messages is shown this once."""
+    """Have an address told of events (owners). The secret that signs the messages is shown this
+    once."""
     made = await webhooks.create(
         services, principal, url=request.url, events=request.events, secret=request.secret
     )

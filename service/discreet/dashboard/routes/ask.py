@@ -1,4 +1,5 @@
-"""Other questions of what a job released, asked beside its answer: the fields that are free, and a job for each."""
+"""Other questions of what a job released, asked beside its answer: the fields that are free, and a
+job for each."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ router = APIRouter(include_in_schema=False)
 MOST_FIRST = 3
 """Fields that stand beside an answer; all others are folded below them."""
 LONGEST_VALUE = 10_000
-"""Characters of a value that is turned beside an answer; what is longer is changed in the form of a job."""
+"""Characters of a value that is turned beside an answer; what is longer is changed in the form of a
+job."""
 LONGEST_NAME = 200
 WITHOUT = "without "
 """Before the name of what a field's object shall not have: `without High St`."""
@@ -44,7 +46,8 @@ _REQUEST: TypeAdapter[JobRequest] = TypeAdapter(JobRequest)
 
 @router.get("/jobs/{job_id}/ask")
 async def show_fields(job_id: str, services: CurrentServices, viewer: Submitter) -> Response:
-    """The schema of the fields that are free of this job, their values, and the stored objects that would fit."""
+    """The schema of the fields that are free of this job, their values, and the stored objects that
+    would fit."""
     row = await jobs.find(services, viewer.principal, job_id)
     free, public = await asking.free(services.database, viewer.principal, row)
     if not free:
@@ -122,8 +125,9 @@ def _fields(
 async def ask(
     job_id: str, request: Request, services: CurrentServices, viewer: Submitter
 ) -> Response:
-    """The job that answers the question, at price 0: one that was asked the same before, or a new one. The form has
-    `changes`: a JSON object of fields with their other values, null for the default."""
+    """The job that answers the question, at price 0: one that was asked the same before, or a new
+    one. The form has `changes`: a JSON object of fields with their other values, null for the
+    default."""
     form = await forms.read(request)
     row = await jobs.find(services, viewer.principal, job_id)
     try:
@@ -196,7 +200,8 @@ async def _asked(
 
 
 def called(changes: Mapping[str, Any]) -> str | None:
-    """What a job is called that asks again with these changes: `Objective user equilibrium, discomfort weight 2`."""
+    """What a job is called that asks again with these changes: `Objective user equilibrium,
+    discomfort weight 2`."""
     said = [f"{name} {_short(value)}".strip().replace("_", " ") for name, value in changes.items()]
     text = ", ".join(said)
     return text[:1].upper() + text[1:LONGEST_NAME] if text else None

@@ -1,4 +1,5 @@
-"""The audit: the table that was made last on this installation. A run takes long and belongs on a command line."""
+"""The audit: the table that was made last on this installation. A run takes long and belongs on a
+command line."""
 
 from __future__ import annotations
 

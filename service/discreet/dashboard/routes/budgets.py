@@ -128,7 +128,8 @@ async def read_spending(account_id: str, services: CurrentServices, viewer: Read
 def binding(
     budget: dict[str, Any], caps: Sequence[dict[str, Any]], viewer: Viewer
 ) -> dict[str, Any]:
-    """Of the budget and of the caps that a request of this viewer also has to pass, the one with least left."""
+    """Of the budget and of the caps that a request of this viewer also has to pass, the one with
+    least left."""
     own = [
         one for one in caps if one["scope"] == "tenant" or one["subject"] == viewer.principal.name
     ]
@@ -196,7 +197,8 @@ def _with_cap(asked: dict[str, Any], budget: dict[str, Any]) -> dict[str, Any]:
 
 
 def _raised(budget: dict[str, Any], more: str) -> Decimal:
-    """The cap with so much more, where the address of the page says how much: what a refusal has led here for."""
+    """The cap with so much more, where the address of the page says how much: what a refusal has
+    led here for."""
     wanted = forms.number({"more": more}, "more", "0")
     known = Decimal(str(wanted)) if isinstance(wanted, int | float | Decimal) else Decimal(0)
     return Decimal(str(budget["cap"]["epsilon"])) + max(known, Decimal(0))

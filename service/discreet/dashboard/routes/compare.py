@@ -40,8 +40,8 @@ async def show_comparison(
     job: Annotated[list[str] | None, Query()] = None,
     part: str = "",
 ) -> Response:
-    """The two jobs that were chosen; with another number of them what to do; with `part=answer` what a script puts
-    beside the answer of the first. NotFound unless both may be read."""
+    """The two jobs that were chosen; with another number of them what to do; with `part=answer`
+    what a script puts beside the answer of the first. NotFound unless both may be read."""
     chosen = list(dict.fromkeys(job or []))
     if len(chosen) != 2:
         return render(request, "compare_choose.html", status=422, count=len(chosen))
@@ -77,7 +77,8 @@ def _asked(both: list[Answer]) -> list[Line]:
 
 
 def _flat(problem: Mapping[str, Any]) -> dict[str, Any]:
-    """What was asked by the names of its fields, those of objects below them; what is not set is left out."""
+    """What was asked by the names of its fields, those of objects below them; what is not set is
+    left out."""
     found: dict[str, Any] = {}
     for name, value in problem.items():
         if isinstance(value, Mapping) and value:
@@ -98,7 +99,8 @@ def _text(value: Any) -> str:
 
 
 def _headlines(one: Answer) -> dict[str, str]:
-    """What a result says in numbers and short texts, with intervals where it has them, by what it is in words."""
+    """What a result says in numbers and short texts, with intervals where it has them, by what it
+    is in words."""
     if one.result is None:
         return {}
     kind = one.row["kind"]

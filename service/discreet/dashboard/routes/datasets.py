@@ -1,7 +1,7 @@
 """Datasets: what is registered, registering in two steps, deleting.
 
-Step one describes the dataset and is all public; step two hands over the private content, alone in a body that is
-streamed to where the API's own uploads go.
+Step one describes the dataset and is all public; step two hands over the private content, alone in
+a body that is streamed to where the API's own uploads go.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from discreet.web.responses import answer
 from discreet.web.security import CurrentServices
 
 NEW_ACCOUNT = "new"
-"""Said in the form by who has other data: those of other people. A browser lets nobody go on without saying so."""
+"""Said in the form by who has other data: those of other people. A browser lets nobody go on
+without saying so."""
 router = APIRouter(include_in_schema=False)
 
 PAGE = 50
@@ -56,14 +57,15 @@ async def show_datasets(
     )
 
 
-# Registering --------------------------------------------------------------------------------------------------------
+# Registering --------------------------------------------------------------------------------------
 
 
 @router.get("/datasets/new")
 async def show_form(
     request: Request, services: CurrentServices, viewer: Owner, kind: str = "", example: str = ""
 ) -> Response:
-    """Step one: name, public part, cap; with all figures of the example for who wants to try that."""
+    """Step one: name, public part, cap; with all figures of the example for who wants to try
+    that."""
     chosen = kind if kind in DATASETS else next(iter(DATASETS))
     given = _example(chosen)
     made_up = () if example else DATASETS[chosen].MADE_UP
@@ -166,7 +168,8 @@ def _described_before(metadata: Any) -> forms.Form:
 
 
 def _metadata(kind: str, form: forms.Form) -> dict[str, Any]:
-    """What goes into the part `metadata`, checked as far as that is possible without the content."""
+    """What goes into the part `metadata`, checked as far as that is possible without the
+    content."""
     try:
         public = bodies.value_of(form.get("public", "").encode())
     except InvalidInput as error:
@@ -263,8 +266,8 @@ async def _content_page(
 
 
 def layouts_of(kind: str, public: Any) -> str:
-    """The shapes that a file for this public part may have, as JSON for the page's script; none of a public part that
-    is refused, which the upload will say."""
+    """The shapes that a file for this public part may have, as JSON for the page's script; none of
+    a public part that is refused, which the upload will say."""
     try:
         read = DATASETS[kind].read_public(public)
     except (KeyError, ValueError):
@@ -273,12 +276,14 @@ def layouts_of(kind: str, public: Any) -> str:
 
 
 def _takes_example(kind: str, public: Any) -> bool:
-    """Whether the content of the kind's example may be of this public part: it says what that was made with."""
+    """Whether the content of the kind's example may be of this public part: it says what that was
+    made with."""
     return isinstance(public, dict) and all(name in public for name in DATASETS[kind].MADE_UP)
 
 
 def hint_of(kind: str, public: Any) -> str:
-    """What to do with a file that is of another shape than these columns; empty where the kind has no advice."""
+    """What to do with a file that is of another shape than these columns; empty where the kind has
+    no advice."""
     try:
         return DATASETS[kind].other_files(DATASETS[kind].read_public(public))
     except (KeyError, ValueError):
@@ -343,7 +348,7 @@ def _type(schema: dict[str, Any], part: dict[str, Any]) -> str:
     return str(part.get("type", "value"))
 
 
-# One dataset --------------------------------------------------------------------------------------------------------
+# One dataset --------------------------------------------------------------------------------------
 
 
 @router.get("/datasets/{dataset_id}")

@@ -1,5 +1,5 @@
-"""The documentation, served by the installation itself. Nothing in it is private, and who cannot log in needs it most:
-it is open to all."""
+"""The documentation, served by the installation itself. Nothing in it is private, and who cannot
+log in needs it most: it is open to all."""
 
 from __future__ import annotations
 

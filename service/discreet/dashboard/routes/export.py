@@ -1,4 +1,5 @@
-"""A job's page as one file that needs no server: answer, pictures, numbers, certificate, to keep, print and share."""
+"""A job's page as one file that needs no server: answer, pictures, numbers, certificate, to keep,
+print and share."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ router = APIRouter(include_in_schema=False)
 
 LINK = re.compile(r'<a [^>]*href="/[^>]*>(.*?)</a>', re.DOTALL)
 ACTIONS = re.compile(r'<span class="actions">.*?</span>', re.DOTALL)
-"""What leads to the server, and is left out: templates escape all text, so that no name can look like either."""
+"""What leads to the server, and is left out: templates escape all text, so that no name can look
+like either."""
 HEAD, END = "</head>", "</body>"
 
 
@@ -45,7 +47,8 @@ async def download_page(job_id: str, services: CurrentServices, viewer: Submitte
 
 
 def whole(found: Answer) -> bytes:
-    """The page with its style, its scripts and its charts inside; its own policy lets it ask nobody for anything."""
+    """The page with its style, its scripts and its charts inside; its own policy lets it ask nobody
+    for anything."""
     page = environment.get_template("export.html").render(
         job=found.job,
         plan=found.row["plan"],
@@ -64,12 +67,16 @@ def whole(found: Answer) -> bytes:
     held = assets.assets()
     style = f"<style>{held['style.css'].data.decode()}</style>"
     charts = "".join(
-        f'<script type="application/json" data-source="/jobs/{found.job["id"]}/charts/{chart.name}.json">'
+        '<script type="application/json" '
+        f'data-source="/jobs/{found.job["id"]}/charts/{chart.name}.json">'
         f"{_inside(chart.to_json())}</script>"
         for chart in found.charts
     )
     plotly = results.plotly_text().replace("</script", "<\\/script")
-    scripts = f'{charts}<script>{plotly}</script><script type="module">{held["charts.js"].data.decode()}</script>'
+    scripts = (
+        f"{charts}<script>{plotly}</script><script "
+        f'type="module">{held["charts.js"].data.decode()}</script>'
+    )
     for place, more in ((HEAD, style), (END, scripts)):
         before, _, after = page.rpartition(place)
         page = f"{before}{more}{place}{after}"

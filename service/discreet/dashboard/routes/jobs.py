@@ -38,7 +38,7 @@ BREATH_SECONDS = 1.0
 _TOKENS: TypeAdapter[SessionTokensRequest] = TypeAdapter(SessionTokensRequest)
 
 
-# Lists --------------------------------------------------------------------------------------------------------------
+# Lists --------------------------------------------------------------------------------------------
 
 
 @router.get("/jobs")
@@ -71,7 +71,8 @@ async def show_jobs(
 async def watch_jobs(
     request: Request, services: CurrentServices, viewer: Reader, state: str = ""
 ) -> Response:
-    """The rows of the list's first page, sent again whenever one has changed: server-sent events `row` and `gone`."""
+    """The rows of the list's first page, sent again whenever one has changed: server-sent events
+    `row` and `gone`."""
     hub = request.app.state.hub
     chosen = state if state in STATES else None
 
@@ -101,7 +102,7 @@ def _row(job: dict[str, Any]) -> str:
     return environment.get_template("jobs_row.html").render(job=job)
 
 
-# One job ------------------------------------------------------------------------------------------------------------
+# One job ------------------------------------------------------------------------------------------
 
 
 @router.get("/jobs/{job_id}")
@@ -127,7 +128,8 @@ async def watch_one(
     viewer: Reader,
     last_event_id: Annotated[int, Header(ge=0)] = 0,
 ) -> Response:
-    """The events of the API's stream, for the holder of a session; ends with the job, or with the session."""
+    """The events of the API's stream, for the holder of a session; ends with the job, or with the
+    session."""
     return await job_events(
         request, viewer.principal, job_id, last_event_id, lambda: is_logged_in(request)
     )
@@ -137,7 +139,8 @@ async def watch_one(
 async def cancel(
     job_id: str, request: Request, services: CurrentServices, viewer: Submitter
 ) -> Response:
-    """Cancel: released in full before data were touched, charged in full afterwards; or it is too late, and said so."""
+    """Cancel: released in full before data were touched, charged in full afterwards; or it is too
+    late, and said so."""
     try:
         _, found = await jobs.cancel(services, viewer.principal, job_id)
     except Conflict as error:
@@ -167,7 +170,8 @@ async def show_certificate(
 async def invite(
     job_id: str, request: Request, services: CurrentServices, viewer: Owner
 ) -> Response:
-    """Links for the agents of a federated job; they are on the answer to this form and nowhere else."""
+    """Links for the agents of a federated job; they are on the answer to this form and nowhere
+    else."""
     form = await forms.read(request)
     count = form.get("count", "1").strip()
     try:

@@ -108,7 +108,8 @@ async def download_head(services: CurrentServices, viewer: Auditor) -> Response:
 async def show_entry(
     account_id: str, seq: int, request: Request, services: CurrentServices, viewer: Reader
 ) -> Response:
-    """One entry: what happened, what was published with which noise, whom it hides, and its place in the chain."""
+    """One entry: what happened, what was published with which noise, whom it hides, and its place
+    in the chain."""
     if not 0 < seq < 2**63:
         raise NotFound("there is no such entry")
     budget = await budgets.one_budget(services, viewer.principal, account_id)

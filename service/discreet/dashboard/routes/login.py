@@ -1,4 +1,5 @@
-"""Log in with a key or a link, log out, and the choice of light or dark; by an identity provider: `sign_in.py`."""
+"""Log in with a key or a link, log out, and the choice of light or dark; by an identity provider:
+`sign_in.py`."""
 
 from __future__ import annotations
 
@@ -47,14 +48,16 @@ async def log_in(request: Request, services: CurrentServices) -> Response:
 async def create_link(
     request: Request, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
-    """A link that logs the key's holder in, once: what `discreet login` prints. Takes an API key and no cookie."""
+    """A link that logs the key's holder in, once: what `discreet login` prints. Takes an API key
+    and no cookie."""
     opened = await logins.create_link(services, principal)
     return answer({"path": f"/login/{opened.token}", "expires_at": opened.expires_at}, 201)
 
 
 @router.get("/login/{token}")
 async def show_link(token: str, request: Request, services: CurrentServices) -> Response:
-    """Who this link logs in. Looking does not use it up: mail programs and scanners open links, too."""
+    """Who this link logs in. Looking does not use it up: mail programs and scanners open links,
+    too."""
     holder = await logins.link_holder(services, token)
     return _page(request, "login_link.html", token=token, holder=holder)
 
@@ -92,7 +95,8 @@ async def log_out(request: Request, services: CurrentServices, viewer: CurrentVi
 
 @router.post("/theme")
 async def choose_theme(request: Request) -> Response:
-    """Light, dark, or as the system has it. Needs no login: it is a cookie of this browser and nothing more."""
+    """Light, dark, or as the system has it. Needs no login: it is a cookie of this browser and
+    nothing more."""
     if not sessions.is_own_origin(request):
         raise Forbidden("this form was sent from another site", code="foreign_origin")
     form = await forms.read(request)

@@ -45,8 +45,9 @@ async def show_form(
     release: str | None = None,
     around: str | None = None,
 ) -> Response:
-    """The form of a job: an example of the kind on the chosen dataset or on a source's newest block, or the problem of
-    a job that is asked again, or around whose release another is planned."""
+    """The form of a job: an example of the kind on the chosen dataset or on a source's newest
+    block, or the problem of a job that is asked again, or around whose release another is
+    planned."""
     rows = await datasets.page(services, viewer.principal, None, MOST_DATASETS)
     show = partial(_form, request, services, viewer, rows=rows)
     if release is not None:
@@ -143,8 +144,9 @@ async def price_or_submit(
 
 @router.post("/jobs/new/price")
 async def price(request: Request, services: CurrentServices, viewer: Submitter) -> Response:
-    """What the text would cost as it is written: two parts of the page, and by what a submission names the text.
-    A refusal has its issues, with pointers into the text, and the part that says it."""
+    """What the text would cost as it is written: two parts of the page, and by what a submission
+    names the text. A refusal has its issues, with pointers into the text, and the part that says
+    it."""
     form = await forms.read(request)
     text = form.get("body", "")
     rows = await datasets.page(services, viewer.principal, None, MOST_DATASETS)
@@ -168,7 +170,8 @@ async def price(request: Request, services: CurrentServices, viewer: Submitter) 
 
 
 async def _sources(services: Services, viewer: Viewer, kind: str) -> list[dict[str, Any]]:
-    """The newest sources of a kind, each with the names of its blocks that can be read; none of a kind without."""
+    """The newest sources of a kind, each with the names of its blocks that can be read; none of a
+    kind without."""
     if "source" not in KINDS[kind].model_fields:
         return []
     rows = await sources.page(services, viewer.principal, None, MOST_SOURCES)

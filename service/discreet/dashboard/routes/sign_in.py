@@ -37,7 +37,8 @@ async def sign_in(
     provider: CurrentProvider,
     next: str = "/",  # noqa: A002 - the parameter's name
 ) -> Response:
-    """Lead to the provider. A link that any site may have: who follows it logs in as nobody but themselves."""
+    """Lead to the provider. A link that any site may have: who follows it logs in as nobody but
+    themselves."""
     try:
         begun = await login.begin(services, provider, local(next))
     except ProviderUnavailable as error:
@@ -56,8 +57,8 @@ async def come_back(
 ) -> Response:
     """Begin a session for who comes back from the provider.
 
-    The answer is a page that goes on by itself, and no redirect: with a redirect that another site began, browsers do
-    not send the session's cookie.
+    The answer is a page that goes on by itself, and no redirect: with a redirect that another site
+    began, browsers do not send the session's cookie.
     """
     cookie = cookies.read(request, sessions.SIGN_IN_COOKIE)
     answer = dict(request.query_params)
@@ -81,7 +82,8 @@ async def come_back(
 
 @router.post("/sign-in/ended")
 async def end(request: Request, services: CurrentServices, provider: CurrentProvider) -> Response:
-    """What the provider calls when somebody is logged out or disabled there (OpenID Connect Back-Channel Logout)."""
+    """What the provider calls when somebody is logged out or disabled there (OpenID Connect
+    Back-Channel Logout)."""
     form = await forms.read(request)
     try:
         await people.ended_by_provider(services, provider, form.get("logout_token", ""))

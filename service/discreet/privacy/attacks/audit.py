@@ -1,12 +1,13 @@
-"""Attack every mechanism as a black box; a lower bound on epsilon above the price proves the price wrong.
+"""Attack every mechanism as a black box; a lower bound on epsilon above the price proves the price
+wrong.
 
-A pass proves nothing: a failed attack is no guarantee. What makes the audit worth running is that noise which is too
-small is caught, and the faults of `planted` show that it is.
+A pass proves nothing: a failed attack is no guarantee. What makes the audit worth running is that
+noise which is too small is caught, and the faults of `planted` show that it is.
 
-One attack (after Jagielski, Ullman & Oprea 2020): draw outputs on two worst-case neighbours, choose by the first draws
-an event S that tells them apart, count S on fresh ones. S is a threshold of a score: the likelihood ratio where the
-noise is known, otherwise one that is learnt. (epsilon, delta)-DP means P(S) <= e^epsilon Q(S) + delta, so with
-one-sided Clopper-Pearson bounds
+One attack (after Jagielski, Ullman & Oprea 2020): draw outputs on two worst-case neighbours, choose
+by the first draws an event S that tells them apart, count S on fresh ones. S is a threshold of a
+score: the likelihood ratio where the noise is known, otherwise one that is learnt. (epsilon,
+delta)-DP means P(S) <= e^epsilon Q(S) + delta, so with one-sided Clopper-Pearson bounds
 
     epsilon >= ln((P(S)_low - delta)/Q(S)_high)
 
@@ -71,7 +72,8 @@ def audit_event(
     confidence: float = CONFIDENCE,
     noise: Noise | None = None,
 ) -> AuditRow:
-    """Attack `event` on its worst-case neighbours, `samples` draws a side for the verdict, as many again to learn from.
+    """Attack `event` on its worst-case neighbours, `samples` draws a side for the verdict, as many
+    again to learn from.
 
     `played` is what really runs, when that is not what is charged: how a fault is planted.
     """
@@ -106,13 +108,15 @@ def _charged(event: MechanismEvent) -> tuple[float, float]:
 def epsilon_lower_bound(
     left: Sampler, right: Sampler, delta: float, *, samples: int, confidence: float
 ) -> float:
-    """A lower bound on the epsilon at `delta` of whatever has these outputs on two neighbours; 0: none found."""
+    """A lower bound on the epsilon at `delta` of whatever has these outputs on two neighbours; 0:
+    none found."""
     return Attack.learn(left, right, samples).epsilon_lower_bound(delta, confidence)
 
 
 @dataclass(frozen=True)
 class Attack:
-    """Sorted scores of both datasets' outputs: those that the score was learnt from, and fresh ones for verdicts."""
+    """Sorted scores of both datasets' outputs: those that the score was learnt from, and fresh ones
+    for verdicts."""
 
     learnt: tuple[Floats, Floats]
     fresh: tuple[Floats, Floats]
@@ -121,8 +125,8 @@ class Attack:
     def learn(
         cls, left: Sampler, right: Sampler, samples: int, score: Score | None = None
     ) -> Attack:
-        """`samples` outputs of each dataset to learn from, as many again to judge by; where the score is known, half as
-        many to choose thresholds by."""
+        """`samples` outputs of each dataset to learn from, as many again to judge by; where the
+        score is known, half as many to choose thresholds by."""
         first = samples if score is None else samples // 2
         p, q = left(first), right(first)
         score = score or _logistic(p[:LEARNT_FROM], q[:LEARNT_FROM])
@@ -130,12 +134,14 @@ class Attack:
         return cls(learnt, (np.sort(score(left(samples))), np.sort(score(right(samples)))))
 
     def epsilon_lower_bound(self, delta: float, confidence: float) -> float:
-        """ln((P(S)_low - delta)/Q(S)_high) for the S, high scores or low ones, that the learnt scores recommend."""
+        """ln((P(S)_low - delta)/Q(S)_high) for the S, high scores or low ones, that the learnt
+        scores recommend."""
         first, samples, both = len(self.learnt[0]), len(self.fresh[0]), np.concatenate(self.learnt)
         best, chosen = -1.0, (0.0, False)
         for threshold in np.unique(np.quantile(both, _quantiles(first))).tolist():
             for low_scores in (False, True):
-                # A risk far below the verdict's: thresholds fitted to few draws disappoint on fresh ones.
+                # A risk far below the verdict's: thresholds fitted to few draws disappoint on fresh
+                # ones.
                 bound = _epsilon_of(
                     *self._counts(self.learnt, threshold, low_scores), first, delta, 1e-5
                 )
@@ -146,12 +152,14 @@ class Attack:
     def curve_lower_bound(
         self, event: MechanismEvent, confidence: float, beside: float = 0.0
     ) -> float:
-        """The least epsilon, at the charged delta, of a mechanism of this kind that the attack does not refute.
+        """The least epsilon, at the charged delta, of a mechanism of this kind that the attack does
+        not refute.
 
-        An event promises its whole curve: P(S) <= e^x Q(S) + delta(x) for every x >= 0. So one frequent S, the one that
-        tells most apart, refutes every amount of noise whose curve it passes anywhere, with far fewer draws than a rare
-        S at the charged delta needs. The bound is the epsilon of the most noise left. It speaks of the kind of noise
-        that the event names. `beside`: what else was released is pure, of so much epsilon, which shifts the curve.
+        An event promises its whole curve: P(S) <= e^x Q(S) + delta(x) for every x >= 0. So one
+        frequent S, the one that tells most apart, refutes every amount of noise whose curve it
+        passes anywhere, with far fewer draws than a rare S at the charged delta needs. The bound is
+        the epsilon of the most noise left. It speaks of the kind of noise that the event names.
+        `beside`: what else was released is pure, of so much epsilon, which shifts the curve.
         """
         samples, both = len(self.fresh[0]), np.concatenate(self.learnt)
         splits = [
@@ -181,7 +189,8 @@ class Attack:
     def _counts(
         scores: tuple[Floats, Floats], threshold: float, low_scores: bool
     ) -> tuple[int, int]:
-        """How often S occurs where it should and where it should not: S is above the threshold, or below it."""
+        """How often S occurs where it should and where it should not: S is above the threshold, or
+        below it."""
         on_left, on_right = scores
         if low_scores:
             return int(np.searchsorted(on_right, threshold, "left")), int(
@@ -226,7 +235,8 @@ def _quantiles(samples: int) -> Floats:
 
 
 def _logistic(p: NDArray[Any], q: NDArray[Any]) -> Score:
-    """Ridge logistic regression of "from p" on the features; the score is its logit (Newton's method)."""
+    """Ridge logistic regression of "from p" on the features; the score is its logit (Newton's
+    method)."""
     features = _features(p, q)
     design = features(np.concatenate([p, q]))
     target = np.concatenate([np.ones(len(p)), np.zeros(len(q))])
@@ -253,8 +263,9 @@ def _logistic(p: NDArray[Any], q: NDArray[Any]) -> Score:
 
 
 def _features(p: NDArray[Any], q: NDArray[Any]) -> Score:
-    """Standardized powers, absolute value and logarithm of each coordinate; of many coordinates their averages, and the
-    same of the projection on which the two samples lie farthest apart (Fisher 1936)."""
+    """Standardized powers, absolute value and logarithm of each coordinate; of many coordinates
+    their averages, and the same of the projection on which the two samples lie farthest apart
+    (Fisher 1936)."""
     values = np.concatenate([p, q]).astype(np.float64)
     many = values.shape[1] > FEW_COORDINATES
     direction = (

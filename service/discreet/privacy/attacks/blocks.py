@@ -1,8 +1,9 @@
 """Three wrong ways to charge blocks of a source, which the audit must catch, and the right one.
 
-Each plays all that a source released: a noisy count of each of its blocks, at epsilon each, on its own account. The
-claim is about one account: that whatever is released of one block tells at most its cap about one record of it
-(`docs/sources.md` has the proof). What makes it false is that one record moves more than the block that is charged.
+Each plays all that a source released: a noisy count of each of its blocks, at epsilon each, on its
+own account. The claim is about one account: that whatever is released of one block tells at most
+its cap about one record of it (`docs/sources.md` has the proof). What makes it false is that one
+record moves more than the block that is charged.
 """
 
 from __future__ import annotations
@@ -36,14 +37,16 @@ def _counts(noise: Noise, left: Sequence[float], right: Sequence[float]) -> tupl
 
 
 def by_date(noise: Noise) -> tuple[Sampler, Sampler]:
-    """The right one: a record is in the block of its date, so that one record more changes one count by one."""
+    """The right one: a record is in the block of its date, so that one record more changes one
+    count by one."""
     counts = [10.0] * BLOCKS
     return _counts(noise, [11.0, *counts[1:]], counts)
 
 
 def closed_by_count(noise: Noise) -> tuple[Sampler, Sampler]:
-    """Blocks of ten records each, in the order in which they come: one record more at the beginning moves the last of
-    every block to the next one. Counted are records of one sort, of which every second block had one, its last."""
+    """Blocks of ten records each, in the order in which they come: one record more at the beginning
+    moves the last of every block to the next one. Counted are records of one sort, of which every
+    second block had one, its last."""
     records = np.array([[0.0] * 9 + [1.0], [0.0] * 10] * (BLOCKS // 2)).ravel()
 
     def counts(came: NDArray[np.float64]) -> list[float]:
@@ -54,8 +57,9 @@ def closed_by_count(noise: Noise) -> tuple[Sampler, Sampler]:
 
 
 def late_to_arrival(noise: Noise) -> tuple[Sampler, Sampler]:
-    """A block is released again whenever late records have come, and each time the block of their arrival is charged:
-    one record of the first block shows in all of these releases, and its own account says that there was one."""
+    """A block is released again whenever late records have come, and each time the block of their
+    arrival is charged: one record of the first block shows in all of these releases, and its own
+    account says that there was one."""
     versions = [10.0] * 10
     return _counts(noise, [one + 1 for one in versions], versions)
 

@@ -1,4 +1,5 @@
-"""One calibrated event of each mechanism, small enough to be attacked thoroughly: what `discreet audit` runs on."""
+"""One calibrated event of each mechanism, small enough to be attacked thoroughly: what `discreet
+audit` runs on."""
 
 from __future__ import annotations
 

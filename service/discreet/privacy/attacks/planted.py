@@ -1,7 +1,8 @@
-"""Faults that the audit must catch: half the noise everywhere, the under-noised variants that the papers print, and
-wrong ways to charge blocks of a source.
+"""Faults that the audit must catch: half the noise everywhere, the under-noised variants that the
+papers print, and wrong ways to charge blocks of a source.
 
-Each plays the full transcript that the claim covers, or a function of it (post-processing only helps the mechanism).
+Each plays the full transcript that the claim covers, or a function of it (post-processing only
+helps the mechanism).
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ def half_noise(
 
 
 def per_output_calibration(noise: Noise) -> tuple[Sampler, Sampler]:
-    """Hale & Egerstedt: eight outputs, each at full sensitivity, each calibrated as if it were alone at (ln 3, .05)."""
+    """Hale & Egerstedt: eight outputs, each at full sensitivity, each calibrated as if it were
+    alone at (ln 3, .05)."""
     generator, sigma = noise.generator(), 1 / gaussian_mu(math.log(3), 0.05)
 
     def at(value: float) -> Sampler:
@@ -75,7 +77,8 @@ def per_output_calibration(noise: Noise) -> tuple[Sampler, Sampler]:
 
 
 def averaged_dirichlet(noise: Noise) -> tuple[Sampler, Sampler]:
-    """Hassan et al., eq. (29): the average of 100 draws, said to cost what one costs "by post-processing"."""
+    """Hassan et al., eq. (29): the average of 100 draws, said to cost what one costs "by
+    post-processing"."""
     event = _dirichlet_row(count=100)
     left, right = event.worst_case(noise)
 
@@ -86,7 +89,8 @@ def averaged_dirichlet(noise: Noise) -> tuple[Sampler, Sampler]:
 
 
 def raw_policy(noise: Noise) -> tuple[Sampler, Sampler]:
-    """Hassan et al., eq. (20): the Taylor policy of the raw row, deterministic and said to be private."""
+    """Hassan et al., eq. (20): the Taylor policy of the raw row, deterministic and said to be
+    private."""
     del noise
     k, values = 50.0, np.exp(-np.array([1.0, 0.5, 0.2]))
 
@@ -101,9 +105,9 @@ def raw_policy(noise: Noise) -> tuple[Sampler, Sampler]:
 def lemma_one(noise: Noise) -> tuple[Sampler, Sampler]:
     """Xie et al., Lemma 1 at N = m = 1e5: the 64 largest of the 1e5 noisy steps, for sigma = .5704.
 
-    All units at -1, or one of them at 1. Of n normal draws the order statistics from the top are Phi^-1 of e^{-t_i/n}
-    for the arrival times t_i of a Poisson process (up to O(1/n), far below what the attack sees), so only those are
-    drawn.
+    All units at -1, or one of them at 1. Of n normal draws the order statistics from the top are
+    Phi^-1 of e^{-t_i/n} for the arrival times t_i of a Poisson process (up to O(1/n), far below
+    what the attack sees), so only those are drawn.
     """
     population = steps = 100_000
     sigma = printed.lemma_one_sigma(0.1, 1e-5, population, steps)

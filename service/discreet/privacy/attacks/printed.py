@@ -1,6 +1,8 @@
-"""Noise levels as the papers print them, for simulation, reproduction and the audit. They do NOT give what they claim.
+"""Noise levels as the papers print them, for simulation, reproduction and the audit. They do NOT
+give what they claim.
 
-Each function names its claim and what is true; `docs/papers.md` tells the story. Nothing here may calibrate a release.
+Each function names its claim and what is true; `docs/papers.md` tells the story. Nothing here may
+calibrate a release.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from scipy.special import gammaln, ndtri
 
 
 def classic_gaussian_sigma(epsilon: float, delta: float) -> float:
-    """sqrt(2 ln(1.25/delta))/epsilon per unit of sensitivity (Dwork & Roth 2014, Theorem A.1), for epsilon < 1 only.
+    """sqrt(2 ln(1.25/delta))/epsilon per unit of sensitivity (Dwork & Roth 2014, Theorem A.1), for
+    epsilon < 1 only.
 
     At (.1, .1) it is 22.475 where 2.847 suffices.
     """
@@ -19,7 +22,8 @@ def classic_gaussian_sigma(epsilon: float, delta: float) -> float:
 
 
 def hale_kappa(delta: float, epsilon: float) -> float:
-    """kappa = (K + sqrt(K² + 2 eps))/(2 eps), K = Q^-1(delta): Hale & Egerstedt 2015, after Le Ny & Pappas 2014.
+    """kappa = (K + sqrt(K² + 2 eps))/(2 eps), K = Q^-1(delta): Hale & Egerstedt 2015, after Le Ny &
+    Pappas 2014.
 
     Sound, but 40 % above the analytic value: 1.7563 against 1.2559 at (.05, ln 3).
     """
@@ -30,9 +34,11 @@ def hale_kappa(delta: float, epsilon: float) -> float:
 def gohari_epsilon(
     k: float, omega: float, omega_bar: float, psi: float, entries: int, h: float
 ) -> float:
-    """Eq. (10) of Hassan et al. (Gohari et al. 2021, Theorem 1): the most loss where all outputs are >= psi.
+    """Eq. (10) of Hassan et al. (Gohari et al. 2021, Theorem 1): the most loss where all outputs
+    are >= psi.
 
-    `entries` is |W|. The set is printed with "<= psi". The exact epsilon is `Dirichlet.delta` inverted.
+    `entries` is |W|. The set is printed with "<= psi". The exact epsilon is `Dirichlet.delta`
+    inverted.
     """
 
     def log_beta(a: float, b: float) -> float:
@@ -44,10 +50,12 @@ def gohari_epsilon(
 
 
 def lemma_one_sigma(epsilon: float, delta: float, population: int, steps: int) -> float:
-    """The least sigma that Lemma 1 and Theorem 1 of Xie et al. 2019 allow: false, see `OneDrawPair`.
+    """The least sigma that Lemma 1 and Theorem 1 of Xie et al. 2019 allow: false, see
+    `OneDrawPair`.
 
-    The moments lambda(lambda+1)/(2 m²) min(4(e^{1/sigma²} - 1), 2 e^{1/sigma²}) per step, delta = min over integer
-    lambda of e^{moments - lambda epsilon}. At (.1, 1e-5), N = m = 1e5, it is .5704, which truly gives epsilon 9.78.
+    The moments lambda(lambda+1)/(2 m²) min(4(e^{1/sigma²} - 1), 2 e^{1/sigma²}) per step, delta =
+    min over integer lambda of e^{moments - lambda epsilon}. At (.1, 1e-5), N = m = 1e5, it is
+    .5704, which truly gives epsilon 9.78.
     """
 
     def excess(sigma: float) -> float:
@@ -64,5 +72,6 @@ def lemma_one_sigma(epsilon: float, delta: float, population: int, steps: int) -
 
 
 def smooth_sensitivity_scale(epsilon: float, delta: float) -> float:
-    """5 sqrt(2 ln(2/delta))/epsilon (Balle, Gomrokchi & Precup 2016): sound, six times what their guarantee needs."""
+    """5 sqrt(2 ln(2/delta))/epsilon (Balle, Gomrokchi & Precup 2016): sound, six times what their
+    guarantee needs."""
     return 5 * math.sqrt(2 * math.log(2 / delta)) / epsilon

@@ -1,7 +1,8 @@
-"""Draws from a Dirichlet distribution around a probability row (Gohari et al. 2021; Hassan et al., Definition III.4).
+"""Draws from a Dirichlet distribution around a probability row (Gohari et al. 2021; Hassan et al.,
+Definition III.4).
 
-The papers bound its privacy loss on a set of outputs and call the rest delta (`printed.gohari_epsilon`). Here delta is
-exact.
+The papers bound its privacy loss on a set of outputs and call the rest delta
+(`printed.gohari_epsilon`). Here delta is exact.
 """
 
 from __future__ import annotations
@@ -34,23 +35,29 @@ Floats = NDArray[np.float64]
 
 @register("dirichlet")
 class Dirichlet(ComposedEvent):
-    """A row p of probabilities, every entry at least `floor`, is answered by a draw from Dir(scale·p + offset).
+    """A row p of probabilities, every entry at least `floor`, is answered by a draw from
+    Dir(scale·p + offset).
 
-    Neighbours: two entries of one row move, in opposite directions, by at most h/2 each; h = `sensitivity`. `scale` is
-    the concentration: more is LESS noise. With `offset` > 0 (a prior) the floor may be 0.
+    Neighbours: two entries of one row move, in opposite directions, by at most h/2 each; h =
+    `sensitivity`. `scale` is the concentration: more is LESS noise. With `offset` > 0 (a prior) the
+    floor may be 0.
 
-    The worst pair. Only the entries i, j that move matter: of a Dirichlet vector, x_i + x_j and the others are
-    distributed alike under both rows and independent of x_i/(x_i + x_j), which is Beta(a_i, a_j) under p and Beta(a_i
-    - t, a_j + t) under p', with a = scale·p + offset and t the parameter that moved. Let b = scale·floor + offset and
-    T = scale·h/2. (1) Beta(a_i, a_j) against Beta(a_i - t, a_j + t) is the sum over parts of a Dirichlet whose entries
-    i and j are split in b + t and a_i - b - t, and b and a_j - b; of the four parts only the two with b move, so by
-    post-processing Beta(b + t, b) against Beta(b, b + t) is no less distinguishable. (2) Its loss is L_t = t
-    ln(G_{b+t}/G_b) under P, with independent Gamma variables. G_{b+T} is stochastically larger than G_{b+t}, so P(L_T
-    > y) >= P(L_t > y) for y >= 0 and every E[(1 - e^{eps - L})_+], eps >= 0, is largest at t = T. So (Beta(b+T, b),
-    Beta(b, b+T)) dominates; it is its own mirror image, which settles eps < 0 as well. Its loss is T ln(x/(1-x)).
+    The worst pair. Only the entries i, j that move matter: of a Dirichlet vector, x_i + x_j and the
+    others are distributed alike under both rows and independent of x_i/(x_i + x_j), which is
+    Beta(a_i, a_j) under p and Beta(a_i
+    - t, a_j + t) under p', with a = scale·p + offset and t the parameter that moved. Let b =
+    scale·floor + offset and T = scale·h/2. (1) Beta(a_i, a_j) against Beta(a_i - t, a_j + t) is the
+    sum over parts of a Dirichlet whose entries i and j are split in b + t and a_i - b - t, and b
+    and a_j - b; of the four parts only the two with b move, so by post-processing Beta(b + t, b)
+    against Beta(b, b + t) is no less distinguishable. (2) Its loss is L_t = t ln(G_{b+t}/G_b) under
+    P, with independent Gamma variables. G_{b+T} is stochastically larger than G_{b+t}, so P(L_T >
+    y) >= P(L_t > y) for y >= 0 and every E[(1 - e^{eps - L})_+], eps >= 0, is largest at t = T. So
+    (Beta(b+T, b), Beta(b, b+T)) dominates; it is its own mirror image, which settles eps < 0 as
+    well. Its loss is T ln(x/(1-x)).
 
-    One draw: delta = Ic_u(b+T, b) - e^eps Ic_u(b, b+T), u = 1/(1 + e^{-eps/T}), Ic the upper regularized incomplete
-    beta. More draws or rows (`count`) compose: averaging N draws costs N draws. PLD, see `pld`.
+    One draw: delta = Ic_u(b+T, b) - e^eps Ic_u(b, b+T), u = 1/(1 + e^{-eps/T}), Ic the upper
+    regularized incomplete beta. More draws or rows (`count`) compose: averaging N draws costs N
+    draws. PLD, see `pld`.
     """
 
     published: ClassVar[str] = "a random draw from a Dirichlet distribution around the true shares"
@@ -141,9 +148,11 @@ def calibrate(
     offset: float = 0.0,
     count: int = 1,
 ) -> Dirichlet:
-    """The most concentrated Dirichlet draws, `count` of them together (epsilon, delta)-DP; see `Dirichlet`.
+    """The most concentrated Dirichlet draws, `count` of them together (epsilon, delta)-DP; see
+    `Dirichlet`.
 
-    However flat, a draw's loss has a tail e^{-y 2 floor/row_change}: small epsilons cannot be met without an `offset`.
+    However flat, a draw's loss has a tail e^{-y 2 floor/row_change}: small epsilons cannot be met
+    without an `offset`.
     """
     eps, target = request(epsilon, delta)
 
@@ -201,7 +210,8 @@ def beta_delta(epsilon: float, p: tuple[float, float], q: tuple[float, float]) -
 
 
 def beta_beyond(a: float, b: float, logit: Floats) -> Floats:
-    """P(ln(x/(1-x)) > logit) for x ~ Beta(a, b), also where 1 - x has no double: there x^b/(b B(a, b)) of 1 - x."""
+    """P(ln(x/(1-x)) > logit) for x ~ Beta(a, b), also where 1 - x has no double: there x^b/(b B(a,
+    b)) of 1 - x."""
     beyond = np.empty_like(logit)
     near, farthest = logit <= 0, logit > 600
     far = ~near & ~farthest

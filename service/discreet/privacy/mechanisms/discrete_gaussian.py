@@ -1,4 +1,5 @@
-"""Discrete Gaussian noise on integer vectors: zCDP like the continuous one, with its own approximate-DP curve."""
+"""Discrete Gaussian noise on integer vectors: zCDP like the continuous one, with its own
+approximate-DP curve."""
 
 from __future__ import annotations
 
@@ -36,20 +37,25 @@ BEYOND = 1e-40
 
 @register("discrete_gaussian")
 class DiscreteGaussian(CalibratedEvent):
-    """Each integer gets independent noise with P(z) proportional to exp(-z²/(2 scale²)), z an integer.
+    """Each integer gets independent noise with P(z) proportional to exp(-z²/(2 scale²)), z an
+    integer.
 
-    Guarantee: rho-zCDP with rho = sensitivity²/(2 scale²) in any dimension (Canonne, Kamath & Steinke 2020, Theorem
-    14). The (epsilon, delta) curve is NOT that of the continuous Gaussian with this scale, whose delta it exceeds by
-    3 % at (1, 1e-5) and 38 % at (3, 1e-6), sensitivity 1. Three bounds hold, and the curve is the least:
+    Guarantee: rho-zCDP with rho = sensitivity²/(2 scale²) in any dimension (Canonne, Kamath &
+    Steinke 2020, Theorem 14). The (epsilon, delta) curve is NOT that of the continuous Gaussian
+    with this scale, whose delta it exceeds by 3 % at (1, 1e-5) and 38 % at (3, 1e-6), sensitivity
+    1. Three bounds hold, and the curve is the least:
 
-    1. The lemma of `gaussian`: mu = sensitivity/sqrt(scale² - 3), for any dimension, sensitivity and count.
-    2. scale <= 64: mu = sensitivity·`step_mu(scale)`, also for any of these: as if the variance were scale² - 1/12.
-    3. One release, sensitivity² < 10, scale <= 64: the exact curve of every integer difference v (up to order, signs
-       and zeros, which change nothing) with |v|² <= sensitivity², maximized over v; see `exact_delta`.
+    1. The lemma of `gaussian`: mu = sensitivity/sqrt(scale² - 3), for any dimension, sensitivity
+       and count.
+    2. scale <= 64: mu = sensitivity·`step_mu(scale)`, also for any of these: as if the variance
+       were scale² - 1/12.
+    3. One release, sensitivity² < 10, scale <= 64: the exact curve of every integer difference v
+       (up to order, signs and zeros, which change nothing) with |v|² <= sensitivity², maximized
+       over v; see `exact_delta`.
 
-    The second is exact to first order: for one coordinate that moves by k the true delta exceeds that of a Gaussian of
-    variance scale² by a part eps²/(24 k²), and so does the bound.
-    For little noise it asks for more than the least: 4 % at a scale of 1, 30 % at 0.5 (sensitivity 4).
+    The second is exact to first order: for one coordinate that moves by k the true delta exceeds
+    that of a Gaussian of variance scale² by a part eps²/(24 k²), and so does the bound. For little
+    noise it asks for more than the least: 4 % at a scale of 1, 30 % at 0.5 (sensitivity 4).
     """
 
     published: ClassVar[str] = "integers with discrete Gaussian noise"
@@ -60,7 +66,8 @@ class DiscreteGaussian(CalibratedEvent):
     sampling: None = None
 
     def square(self) -> Fraction:
-        """sensitivity², exact for whole squares; else of the next double, for a rounded sqrt(3) lies below the root."""
+        """sensitivity², exact for whole squares; else of the next double, for a rounded sqrt(3)
+        lies below the root."""
         square = Fraction(self.sensitivity) ** 2
         return (
             square
@@ -116,7 +123,8 @@ class DiscreteGaussian(CalibratedEvent):
 def calibrate(
     sensitivity_l2: float, epsilon: int, delta: int, *, neighbours: str, count: int = 1
 ) -> DiscreteGaussian:
-    """Integers of l2 sensitivity `sensitivity_l2`, of any dimension, `count` releases together (epsilon, delta)-DP."""
+    """Integers of l2 sensitivity `sensitivity_l2`, of any dimension, `count` releases together
+    (epsilon, delta)-DP."""
     eps, target = request(epsilon, delta)
 
     def event(scale: float) -> DiscreteGaussian:
@@ -137,7 +145,8 @@ def calibrate(
 
 
 def of_rho(sensitivity_l2: float, rho: int, delta: int, *, neighbours: str) -> DiscreteGaussian:
-    """The least noise that costs at most this rho (1e-18), charged at the least epsilon of its curve for this delta."""
+    """The least noise that costs at most this rho (1e-18), charged at the least epsilon of its
+    curve for this delta."""
     _, target = request(EPSILON_UNIT, delta)
     most = Fraction(rho, RHO_UNIT)
 
@@ -167,15 +176,17 @@ def of_rho(sensitivity_l2: float, rho: int, delta: int, *, neighbours: str) -> D
 def step_mu(scale: float) -> float:
     """The mu per unit of l2 sensitivity of discrete Gaussian noise X in any dimension, rounded up.
 
-    Let T(n) = P(X >= n) of one coordinate and g(n) = -Phi^-1(T(n)): X >= n is as likely as a normal variable >= g(n).
-    Of X + j against X, j >= 1, the likelihood ratio increases: the best tests are X >= n, with P = T(n - j), Q = T(n).
-    Where g(n) - g(n - j) <= j m they are no better than tests of N(j m, 1) against N(0, 1), and so are their
-    mixtures. So with m the largest g(n) - g(n - 1), shifts by v are no easier to tell apart than those of a Gaussian
-    with mu = m |v|_2, since coordinates and releases compose (Dong, Roth & Su 2022, Theorem 4), whatever their number.
+    Let T(n) = P(X >= n) of one coordinate and g(n) = -Phi^-1(T(n)): X >= n is as likely as a normal
+    variable >= g(n). Of X + j against X, j >= 1, the likelihood ratio increases: the best tests are
+    X >= n, with P = T(n - j), Q = T(n). Where g(n) - g(n - j) <= j m they are no better than tests
+    of N(j m, 1) against N(0, 1), and so are their mixtures. So with m the largest g(n) - g(n - 1),
+    shifts by v are no easier to tell apart than those of a Gaussian with mu = m |v|_2, since
+    coordinates and releases compose (Dong, Roth & Su 2022, Theorem 4), whatever their number.
 
-    g is odd about 1/2, so n >= 1 suffices, up to where P is below e^-660; tests beyond add less than that to delta for
-    each coordinate that moves, of which there are at most sensitivity² in each of 1e9 releases. Sums of positive terms
-    and Phi^-1 in logarithms are good to 1e-11 of a step.
+    g is odd about 1/2, so n >= 1 suffices, up to where P is below e^-660; tests beyond add less
+    than that to delta for each coordinate that moves, of which there are at most sensitivity² in
+    each of 1e9 releases. Sums of positive terms and Phi^-1 in logarithms are good to 1e-11 of a
+    step.
     """
     last = math.ceil(37 * scale) + LARGEST_SENSITIVITY + 1
     logs = -0.5 * (np.arange(last + math.ceil(40 * scale) + 2, 0, -1) / scale) ** 2
@@ -188,10 +199,11 @@ def step_mu(scale: float) -> float:
 def exact_delta(epsilon: float, largest_square: int, scale: float) -> float:
     """The largest delta over integer vectors v with |v|² <= largest_square, rounded up.
 
-    For noise X and difference v the privacy loss is (|v|² + 2<v, X>)/(2 scale²), so delta = E[(1 - e^{eps - loss})_+]
-    needs the distribution of the integer <v, X> alone, a convolution. Terms are sums of positive floats (relative error
-    below 1e-12); |X_i| beyond 14 scales has probability below 2 e^{-98} in each of at most nine coordinates (X is
-    scale²-subgaussian) and is counted in full.
+    For noise X and difference v the privacy loss is (|v|² + 2<v, X>)/(2 scale²), so delta = E[(1 -
+    e^{eps - loss})_+] needs the distribution of the integer <v, X> alone, a convolution. Terms are
+    sums of positive floats (relative error below 1e-12); |X_i| beyond 14 scales has probability
+    below 2 e^{-98} in each of at most nine coordinates (X is scale²-subgaussian) and is counted in
+    full.
     """
     reach = math.ceil(14 * scale)
     grid = np.arange(-reach, reach + 1)
@@ -210,7 +222,8 @@ def exact_delta(epsilon: float, largest_square: int, scale: float) -> float:
 
 
 def squares(largest: int) -> Iterator[tuple[int, ...]]:
-    """Non-increasing tuples of positive integers whose squares sum to at most `largest`, the empty one left out."""
+    """Non-increasing tuples of positive integers whose squares sum to at most `largest`, the empty
+    one left out."""
 
     def extend(head: tuple[int, ...], most: int, left: int) -> Iterator[tuple[int, ...]]:
         if head:

@@ -23,8 +23,10 @@ class DiscreteLaplace(MechanismEvent):
     """Each integer gets independent noise with P(z) proportional to exp(-|z|/scale).
 
     Guarantee: one release is epsilon-DP with epsilon = sensitivity/scale, because
-    |z| - |z - v| <= |v| in each coordinate and the |v| sum to the l1 sensitivity (Ghosh, Roughgarden & Sundararajan
-    2009). The quotient is taken exactly, of the stored floats; `noise` samples exactly that distribution.
+    |z| - |z - v| <= |v| in each coordinate and the |v| sum to the l1 sensitivity (Ghosh,
+    Roughgarden & Sundararajan
+    2009). The quotient is taken exactly, of the stored floats; `noise` samples exactly that
+    distribution.
     """
 
     published: ClassVar[str] = "integers with two-sided geometric (discrete Laplace) noise"
@@ -68,7 +70,8 @@ class DiscreteLaplace(MechanismEvent):
 def calibrate(
     sensitivity: float, epsilon: int, *, neighbours: str, count: int = 1
 ) -> DiscreteLaplace:
-    """Integers of l1 sensitivity `sensitivity`, `count` releases, epsilon in units of 1e-9: pure."""
+    """Integers of l1 sensitivity `sensitivity`, `count` releases, epsilon in units of 1e-9:
+    pure."""
     if epsilon <= 0:
         raise ValueError("epsilon must be positive")
     scale = drawable(float_above(Fraction(sensitivity) * count * EPSILON_UNIT / epsilon))
@@ -83,11 +86,13 @@ def pure_price(loss: Fraction, count: int) -> Price:
 def pure_delta(epsilon: float, loss: Fraction) -> float:
     """Delta at epsilon of anything that is loss-DP: (e^loss - e^epsilon)/(e^loss + 1).
 
-    Randomized response is the worst of all (Kairouz, Oh & Viswanath 2015), and discrete Laplace on integers with
-    sensitivity 1 IS randomized response in its privacy loss, so for one release of it the bound is exact.
+    Randomized response is the worst of all (Kairouz, Oh & Viswanath 2015), and discrete Laplace on
+    integers with sensitivity 1 IS randomized response in its privacy loss, so for one release of it
+    the bound is exact.
     """
     excess = float(loss - Fraction(epsilon))
     if excess <= 0:
         return 0.0
-    # (e^loss - e^epsilon)/(e^loss + 1) = (1 - e^-excess)/(1 + e^-loss); the factor covers the rounding.
+    # (e^loss - e^epsilon)/(e^loss + 1) = (1 - e^-excess)/(1 + e^-loss); the factor covers the
+    # rounding.
     return min(1.0, -math.expm1(-excess) / (1 + math.exp(-min(float(loss), 700.0))) * (1 + 1e-14))

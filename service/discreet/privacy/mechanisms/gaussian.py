@@ -25,21 +25,24 @@ SMOOTHING = 3
 
 @register("gaussian")
 class Gaussian(CalibratedEvent):
-    """A real vector is rounded to a grid and gets discrete Gaussian noise, P(z) ~ exp(-z²/(2 scale²)), on that grid.
+    """A real vector is rounded to a grid and gets discrete Gaussian noise, P(z) ~ exp(-z²/(2
+    scale²)), on that grid.
 
-    Rounding moves each coordinate of the difference of two inputs by at most `grid`, so on the grid the l2 sensitivity
-    is s' = sensitivity + grid·sqrt(dimension). The curve follows from the
+    Rounding moves each coordinate of the difference of two inputs by at most `grid`, so on the grid
+    the l2 sensitivity is s' = sensitivity + grid·sqrt(dimension). The curve follows from the
 
-    Lemma (a discrete Gaussian is a rounded Gaussian). Let sigma² = r² + tau². Add N(0, r²) to an integer q, then draw
-    an integer x with probability ~ exp(-(x-y)²/(2 tau²)) around the result y. The normalizing sum over x is
-    tau sqrt(2 pi)(1 + 2 sum_k e^{-2 pi² tau² k²} cos 2 pi k y) by Poisson summation: within a factor 1 ± eta of a
-    constant, eta <= 2.1 e^{-2 pi² tau²}. Hence x has the probability ~ exp(-(x-q)²/(2 sigma²)) of the discrete
-    Gaussian up to a factor (1 ± eta)², which for tau² = 3 is 1 ± 1e-25. So for up to 1e10 coordinates and releases
-    together the mechanism is, up to factors e^{±1e-15}, a post-processing of the continuous Gaussian mechanism with
-    variance sigma² - 3 grid², whatever the dimension and the (adaptive) differences: mu = s'/sqrt(sigma² - 3 grid²).
+    Lemma (a discrete Gaussian is a rounded Gaussian). Let sigma² = r² + tau². Add N(0, r²) to an
+    integer q, then draw an integer x with probability ~ exp(-(x-y)²/(2 tau²)) around the result y.
+    The normalizing sum over x is tau sqrt(2 pi)(1 + 2 sum_k e^{-2 pi² tau² k²} cos 2 pi k y) by
+    Poisson summation: within a factor 1 ± eta of a constant, eta <= 2.1 e^{-2 pi² tau²}. Hence x
+    has the probability ~ exp(-(x-q)²/(2 sigma²)) of the discrete Gaussian up to a factor (1 ±
+    eta)², which for tau² = 3 is 1 ± 1e-25. So for up to 1e10 coordinates and releases together the
+    mechanism is, up to factors e^{±1e-15}, a post-processing of the continuous Gaussian mechanism
+    with variance sigma² - 3 grid², whatever the dimension and the (adaptive) differences: mu =
+    s'/sqrt(sigma² - 3 grid²).
 
-    `count` releases are sqrt(count) mu-GDP (Dong, Roth & Su 2022). zCDP: rho = count s'²/(2 scale²), exactly that of
-    the discrete Gaussian (Canonne, Kamath & Steinke 2020, Theorem 14).
+    `count` releases are sqrt(count) mu-GDP (Dong, Roth & Su 2022). zCDP: rho = count s'²/(2
+    scale²), exactly that of the discrete Gaussian (Canonne, Kamath & Steinke 2020, Theorem 14).
     """
 
     published: ClassVar[str] = "numbers on a fine grid with discrete Gaussian noise"
@@ -86,9 +89,11 @@ class Gaussian(CalibratedEvent):
 def calibrate(
     sensitivity: float, epsilon: int, delta: int, *, neighbours: str, dimension: int, count: int = 1
 ) -> Gaussian:
-    """A real vector of length `dimension` and this l2 sensitivity, `count` releases together (epsilon, delta)-DP.
+    """A real vector of length `dimension` and this l2 sensitivity, `count` releases together
+    (epsilon, delta)-DP.
 
-    The grid is the power of two below sensitivity/(2^24 sqrt(dimension)): rounding costs 6e-8 of the noise at most.
+    The grid is the power of two below sensitivity/(2^24 sqrt(dimension)): rounding costs 6e-8 of
+    the noise at most.
     """
     eps, target = request(epsilon, delta)
     least = gaussian_mu(eps, target)
@@ -112,7 +117,8 @@ def calibrate(
 
 
 def gaussian_price(epsilon: int, delta: int, squared_loss: Fraction) -> Price:
-    """A Gaussian charged at (epsilon, delta) of its curve; `squared_loss` is (sensitivity/scale)² of all releases."""
+    """A Gaussian charged at (epsilon, delta) of its curve; `squared_loss` is (sensitivity/scale)²
+    of all releases."""
     return Price.rounded_up(
         epsilon=Fraction(epsilon, EPSILON_UNIT),
         delta=Fraction(delta, DELTA_UNIT),
@@ -121,7 +127,8 @@ def gaussian_price(epsilon: int, delta: int, squared_loss: Fraction) -> Price:
 
 
 def square_root_up(value: Fraction) -> float:
-    """A double just above the square root, or 1e-150 above smaller ones, where doubles of the square end."""
+    """A double just above the square root, or 1e-150 above smaller ones, where doubles of the
+    square end."""
     if value < Fraction(1, 10**300):
         return 1e-150
     root = math.sqrt(value)
@@ -133,9 +140,10 @@ def square_root_up(value: Fraction) -> float:
 def gaussian_delta(epsilon: float, mu: float) -> float:
     """Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), rounded up (Balle & Wang 2018, Theorem 8).
 
-    With a = mu/2 - eps/mu and u = -a/sqrt 2 both terms share a factor: the curve is
-    e^{-a²/2} [erfcx(u) - erfcx(u + mu/sqrt 2)]/2. For small mu the bracket is integrated instead of subtracted, so that
-    the result is good to 1e-13 relative, to which it is rounded up together with the error of the exponent.
+    With a = mu/2 - eps/mu and u = -a/sqrt 2 both terms share a factor: the curve is e^{-a²/2}
+    [erfcx(u) - erfcx(u + mu/sqrt 2)]/2. For small mu the bracket is integrated instead of
+    subtracted, so that the result is good to 1e-13 relative, to which it is rounded up together
+    with the error of the exponent.
     """
     if mu <= 0:
         return 0.0
@@ -153,7 +161,8 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """About the epsilon at which a Gaussian of this mu has this delta; 0 where it has less at epsilon 0."""
+    """About the epsilon at which a Gaussian of this mu has this delta; 0 where it has less at
+    epsilon 0."""
     low, high = 0.0, mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta))
     for _ in range(60):
         middle = (low + high) / 2
@@ -181,7 +190,8 @@ def _falling(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """The largest mu, to 1e-15 relative and from below, with gaussian_delta(epsilon, mu) <= delta, 0 < delta < 1."""
+    """The largest mu, to 1e-15 relative and from below, with gaussian_delta(epsilon, mu) <= delta,
+    0 < delta < 1."""
     low, high = 1e-300, 1.0
     while gaussian_delta(epsilon, high) <= delta:
         low, high = high, high * 2

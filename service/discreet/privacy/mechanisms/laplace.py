@@ -1,4 +1,5 @@
-"""Laplace noise on real vectors, drawn on a grid: pure differential privacy for what is released, floats and all."""
+"""Laplace noise on real vectors, drawn on a grid: pure differential privacy for what is released,
+floats and all."""
 
 from __future__ import annotations
 
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
 
 @register("laplace")
 class Laplace(MechanismEvent):
-    """A real vector is rounded to a grid and gets discrete Laplace noise, P(z) ~ exp(-|z|/scale), on that grid.
+    """A real vector is rounded to a grid and gets discrete Laplace noise, P(z) ~ exp(-|z|/scale),
+    on that grid.
 
-    Guarantee: epsilon-DP with epsilon = (sensitivity + grid·dimension)/scale, exactly: rounding moves each coordinate
-    of the difference of two inputs by at most `grid`, and on the grid this is the discrete Laplace mechanism.
+    Guarantee: epsilon-DP with epsilon = (sensitivity + grid·dimension)/scale, exactly: rounding
+    moves each coordinate of the difference of two inputs by at most `grid`, and on the grid this is
+    the discrete Laplace mechanism.
     """
 
     published: ClassVar[str] = "numbers on a fine grid with discrete Laplace noise"
@@ -63,7 +66,8 @@ class Laplace(MechanismEvent):
 def calibrate(
     sensitivity: float, epsilon: int, *, neighbours: str, dimension: int, count: int = 1
 ) -> Laplace:
-    """A real vector of length `dimension` and this l1 sensitivity, `count` releases, epsilon in units of 1e-9: pure."""
+    """A real vector of length `dimension` and this l1 sensitivity, `count` releases, epsilon in
+    units of 1e-9: pure."""
     if epsilon <= 0:
         raise ValueError("epsilon must be positive")
     grid = grid_of(sensitivity, dimension, sensitivity * count * EPSILON_UNIT / epsilon)

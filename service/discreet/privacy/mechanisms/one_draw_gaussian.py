@@ -1,4 +1,5 @@
-"""Gaussian steps that each use one uniformly drawn unit (GPOPE of Xie et al. 2019), replace-one neighbours."""
+"""Gaussian steps that each use one uniformly drawn unit (GPOPE of Xie et al. 2019), replace-one
+neighbours."""
 
 from __future__ import annotations
 
@@ -22,21 +23,26 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class OneDrawPair:
-    """The stitched curve of one step: one of m = 1/q units drawn, its vector clipped at h, noise of deviation sigma·h.
+    """The stitched curve of one step: one of m = 1/q units drawn, its vector clipped at h, noise of
+    deviation sigma·h.
 
-    Replacing a unit moves what is drawn by up to 2h, so mu = 2/sigma, with probability q. For a = e^eps >= 1, with a'
-    = (a-1+q)/q, mixtures M = (1-q)R + qA, M' = (1-q)R + qB and beta = a/a' (Balle, Barthe & Gaboardi 2018, Theorem 2):
+    Replacing a unit moves what is drawn by up to 2h, so mu = 2/sigma, with probability q. For a =
+    e^eps >= 1, with a' = (a-1+q)/q, mixtures M = (1-q)R + qA, M' = (1-q)R + qB and beta = a/a'
+    (Balle, Barthe & Gaboardi 2018, Theorem 2):
 
         H_a(M || M') = q H_a'(A || (1-beta)R + beta B) <= q H_a'(N(0) || N(mu)),
 
-    because H is convex in its second argument and A is within mu of B and of every part of R. The right side is
-    q[Phi(mu/2 - ln(a')/mu) - a' Phi(-mu/2 - ln(a')/mu)]. It is reached, when all other units lie where B does. For a <
-    1 H_a(M || M') = 1 - a + a H_{1/a}(M' || M) carries the bound over. The curve is convex at a = 1, the only place
-    where it could fail: its slope jumps from -(1 - P) to -Q, where P = q Phi(mu/2) + (1-q)Phi(-mu/2), Q = Phi(-mu/2),
-    P + Q <= 1. So it belongs to a pair, and composes (Zhu, Dong & Wang 2022). With z = mu/2 - ln(a')/mu the tails, for
-    eps >= 0, are Q(L > eps) = -H' = Phi(z - mu) and P(L > eps) = H + a Phi(z - mu) = q Phi(z) + (1-q) Phi(z - mu).
+    because H is convex in its second argument and A is within mu of B and of every part of R. The
+    right side is q[Phi(mu/2 - ln(a')/mu) - a' Phi(-mu/2 - ln(a')/mu)]. It is reached, when all
+    other units lie where B does. For a < 1 H_a(M || M') = 1 - a + a H_{1/a}(M' || M) carries the
+    bound over. The curve is convex at a = 1, the only place where it could fail: its slope jumps
+    from -(1 - P) to -Q, where P = q Phi(mu/2) + (1-q)Phi(-mu/2), Q = Phi(-mu/2), P + Q <= 1. So it
+    belongs to a pair, and composes (Zhu, Dong & Wang 2022). With z = mu/2 - ln(a')/mu the tails,
+    for eps >= 0, are Q(L > eps) = -H' = Phi(z - mu) and P(L > eps) = H + a Phi(z - mu) = q Phi(z) +
+    (1-q) Phi(z - mu).
 
-    NOT Lemma 1 of Xie et al., which uses the distance h for replace-one and drops the higher orders; `printed` has it.
+    NOT Lemma 1 of Xie et al., which uses the distance h for replace-one and drops the higher
+    orders; `printed` has it.
     """
 
     q: float
@@ -62,10 +68,11 @@ class OneDrawPair:
 class OneDrawGaussian(ComposedEvent):
     """`count` steps, each on one uniformly drawn unit.
 
-    A step draws one of `sampling.population` units, clips its vector in l2 and adds N(0, scale²) to every coordinate.
-    `sensitivity` is twice the clip: the replaced unit may be drawn.
+    A step draws one of `sampling.population` units, clips its vector in l2 and adds N(0, scale²) to
+    every coordinate. `sensitivity` is twice the clip: the replaced unit may be drawn.
 
-    Neighbours replace one unit; their number is public. Charged by PLD composition of `OneDrawPair`.
+    Neighbours replace one unit; their number is public. Charged by PLD composition of
+    `OneDrawPair`.
     """
 
     published: ClassVar[str] = "numbers with Gaussian noise"

@@ -1,4 +1,5 @@
-"""Gaussian steps on Poisson samples: the mini-batch mechanism, add/remove or replace-one neighbours."""
+"""Gaussian steps on Poisson samples: the mini-batch mechanism, add/remove or replace-one
+neighbours."""
 
 from __future__ import annotations
 
@@ -23,15 +24,16 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 LEAST_PROBABILITY = 1e-9
-"""The gaps between the members of a sample are made of 53 random bits, which do not tell smaller ones apart."""
+"""The gaps between the members of a sample are made of 53 random bits, which do not tell smaller
+ones apart."""
 
 
 @dataclass(frozen=True)
 class RemovePair:
     """P = (1-q)N(0, 1) + q N(mu, 1), Q = N(0, 1): a unit leaves, mu = clip/scale.
 
-    Dominates removal in any dimension (Zhu, Dong & Wang 2022, Theorem 11); its reverse dominates addition. At x the
-    loss is ln(1 - q + q e^{mu x - mu²/2}), increasing in x.
+    Dominates removal in any dimension (Zhu, Dong & Wang 2022, Theorem 11); its reverse dominates
+    addition. At x the loss is ln(1 - q + q e^{mu x - mu²/2}), increasing in x.
     """
 
     q: float
@@ -55,18 +57,20 @@ class RemovePair:
 
 @dataclass(frozen=True)
 class ReplacePair:
-    """P = (1-q)N(0, 1) + q N(mu, 1), Q = (1-q)N(0, 1) + q N(-mu, 1): a unit is replaced, mu = clip/scale.
+    """P = (1-q)N(0, 1) + q N(mu, 1), Q = (1-q)N(0, 1) + q N(-mu, 1): a unit is replaced, mu =
+    clip/scale.
 
-    Dominates replacement in any dimension, whatever the other units. Given which of those were drawn, and after moving
-    the origin, the outputs are (1-q)N(0) + q N(v) and (1-q)N(0) + q N(w) with |v|, |w| <= mu; H is jointly convex, so
-    the worst such case bounds the mixture. For a >= 1 and X ~ N(0, I), H is q E[(A - c - b B)_+] up to constants b, c
-    >= 0, A = e^{<v,X> - |v|²/2}, B = e^{<w,X> - |w|²/2}. With the norms given this falls in the correlation of <v,X>
-    and <w,X> (mixed second derivative <= 0: concordance order, Tchen 1980), so w points against v. On that line the
-    loss increases in x, the best test is x >= t, and P(x >= t) - a Q(x >= t) grows with |v| and |w|. a < 1 follows by
-    symmetry.
+    Dominates replacement in any dimension, whatever the other units. Given which of those were
+    drawn, and after moving the origin, the outputs are (1-q)N(0) + q N(v) and (1-q)N(0) + q N(w)
+    with |v|, |w| <= mu; H is jointly convex, so the worst such case bounds the mixture. For a >= 1
+    and X ~ N(0, I), H is q E[(A - c - b B)_+] up to constants b, c >= 0, A = e^{<v,X> - |v|²/2}, B
+    = e^{<w,X> - |w|²/2}. With the norms given this falls in the correlation of <v,X> and <w,X>
+    (mixed second derivative <= 0: concordance order, Tchen 1980), so w points against v. On that
+    line the loss increases in x, the best test is x >= t, and P(x >= t) - a Q(x >= t) grows with
+    |v| and |w|. a < 1 follows by symmetry.
 
-    The loss ln((1-q+c y)/(1-q+c/y)), y = e^{mu x}, c = q e^{-mu²/2}, is epsilon at the positive root of
-    c y² - (1-q)(e^eps - 1) y - c e^eps = 0.
+    The loss ln((1-q+c y)/(1-q+c/y)), y = e^{mu x}, c = q e^{-mu²/2}, is epsilon at the positive
+    root of c y² - (1-q)(e^eps - 1) y - c e^eps = 0.
     """
 
     q: float
@@ -93,14 +97,16 @@ class ReplacePair:
 class PoissonSubsampledGaussian(ComposedEvent):
     """`count` steps on Poisson samples of the units.
 
-    In each step every unit takes part independently with `sampling.probability` and contributes a vector clipped in l2;
-    N(0, scale²) is added to every coordinate of the sum.
+    In each step every unit takes part independently with `sampling.probability` and contributes a
+    vector clipped in l2; N(0, scale²) is added to every coordinate of the sum.
 
-    `relation` "add_remove": `sensitivity` is the clip, and the number of units is private (nothing may be divided by
-    it). "replace": `sensitivity` is twice the clip, and the number of units is public. Charged by PLD composition.
+    `relation` "add_remove": `sensitivity` is the clip, and the number of units is private (nothing
+    may be divided by it). "replace": `sensitivity` is twice the clip, and the number of units is
+    public. Charged by PLD composition.
 
-    Who is added or removed never needs more noise than who is replaced, at the same clip: an absent unit is one whose
-    vector is 0, so `ReplacePair` (whose proof lets |v|, |w| <= mu be anything, 0 among them) dominates both directions.
+    Who is added or removed never needs more noise than who is replaced, at the same clip: an absent
+    unit is one whose vector is 0, so `ReplacePair` (whose proof lets |v|, |w| <= mu be anything, 0
+    among them) dominates both directions.
     """
 
     published: ClassVar[str] = "numbers with Gaussian noise"
@@ -128,13 +134,15 @@ class PoissonSubsampledGaussian(ComposedEvent):
         yield self.composed_delta(epsilon)
 
     def replaced_delta(self, epsilon: float, effort: Effort) -> float:
-        """Delta where a unit is not added or removed but replaced, at the same clip and noise: a bound on either."""
+        """Delta where a unit is not added or removed but replaced, at the same clip and noise: a
+        bound on either."""
         clip = self.sensitivity / 2 if self.relation == "replace" else self.sensitivity
         pair = ReplacePair(self.sampling.probability, clip / self.scale)
         return self.composed_deltas(epsilon, effort, (pair,))[0]
 
     def worst_case(self, noise: Noise) -> tuple[Sampler, Sampler]:
-        """The unit alone: at its clip, and absent (add_remove) or at the opposite clip (replace)."""
+        """The unit alone: at its clip, and absent (add_remove) or at the opposite clip
+        (replace)."""
         steps, replaced = self.transcript(), self.relation == "replace"
         clip = self.sensitivity / 2 if replaced else self.sensitivity
         generator = noise.generator()
@@ -174,7 +182,8 @@ def calibrate(
     relation: Literal["add_remove", "replace"],
     neighbours: str,
 ) -> PoissonSubsampledGaussian:
-    """`steps` Poisson mini-batches, every unit's vector clipped in l2 at `clip`; the scale is the noise's deviation."""
+    """`steps` Poisson mini-batches, every unit's vector clipped in l2 at `clip`; the scale is the
+    noise's deviation."""
     if probability < LEAST_PROBABILITY:
         raise ValueError(
             f"a unit takes part in a step with a probability of at least {LEAST_PROBABILITY:g}"

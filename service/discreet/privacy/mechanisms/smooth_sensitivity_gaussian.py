@@ -1,4 +1,5 @@
-"""Gaussian noise scaled by a smooth bound on the local sensitivity: DP-LSW and DP-LSL of Balle et al. 2016."""
+"""Gaussian noise scaled by a smooth bound on the local sensitivity: DP-LSW and DP-LSL of Balle et
+al. 2016."""
 
 from __future__ import annotations
 
@@ -26,15 +27,18 @@ Floats = NDArray[np.float64]
 
 @register("smooth_sensitivity_gaussian")
 class SmoothSensitivityGaussian(ChargedRho):
-    """f(D) + scale·S(D)·N(0, I), where S is `smoothing`-smooth: |f(D) - f(D')|_2 <= S(D) and S(D) <= e^smoothing S(D').
+    """f(D) + scale·S(D)·N(0, I), where S is `smoothing`-smooth: |f(D) - f(D')|_2 <= S(D) and S(D)
+    <= e^smoothing S(D').
 
-    `sensitivity` is 1, in units of S(D). S depends on the data: it is never published, logged or shown.
+    `sensitivity` is 1, in units of S(D). S depends on the data: it is never published, logged or
+    shown.
 
-    Proof of the curve (the idea of Nissim, Raskhodnikova & Smith 2007, Lemma 2.5, with the constants computed instead
-    of bounded). Between M(D) = f + sSZ and M(D') = f' + sS'Z put f' + sSZ: it is within the Gaussian curve with mu =
-    1/scale of the first, and differs from the second by a dilation of at most e^smoothing, whose curve is
-    `dilation_delta`. So for any e1 + e2 = eps: delta <= slide(e1) + e^e1 dilate(e2), and the least over e1 counts.
-    `count` releases: count·delta(eps/count).
+    Proof of the curve (the idea of Nissim, Raskhodnikova & Smith 2007, Lemma 2.5, with the
+    constants computed instead of bounded). Between M(D) = f + sSZ and M(D') = f' + sS'Z put f' +
+    sSZ: it is within the Gaussian curve with mu = 1/scale of the first, and differs from the second
+    by a dilation of at most e^smoothing, whose curve is `dilation_delta`. So for any e1 + e2 = eps:
+    delta <= slide(e1) + e^e1 dilate(e2), and the least over e1 counts. `count` releases:
+    count·delta(eps/count).
     """
 
     published: ClassVar[str] = "numbers with Gaussian noise"
@@ -56,11 +60,13 @@ class SmoothSensitivityGaussian(ChargedRho):
         return min(1.0, self.count * single)
 
     def rho(self, slack: float = 1.0) -> float:
-        """`count` times that of one release at (epsilon/count, delta/count): rho and delta_z add up. No transform."""
+        """`count` times that of one release at (epsilon/count, delta/count): rho and delta_z add
+        up. No transform."""
         return _rho(self)
 
     def _single(self, epsilon: float, fractions: Floats) -> tuple[float, float]:
-        """Delta of one release, the least over these fractions of epsilon for the slide, and the best fraction."""
+        """Delta of one release, the least over these fractions of epsilon for the slide, and the
+        best fraction."""
         deltas = [
             gaussian_delta(epsilon * one, 1 / self.scale)
             + math.exp(min(epsilon * one, 700.0))
@@ -96,10 +102,12 @@ class SmoothSensitivityGaussian(ChargedRho):
 def calibrate(
     epsilon: int, delta: int, *, dimension: int, neighbours: str, count: int = 1
 ) -> SmoothSensitivityGaussian:
-    """The smoothing of Balle, Gomrokchi & Precup 2016 and the least scale that the event's own curve allows with it.
+    """The smoothing of Balle, Gomrokchi & Precup 2016 and the least scale that the event's own
+    curve allows with it.
 
-    For each of `count` releases at (epsilon/count, delta/count) the smoothing is (epsilon/4)/(dimension + ln(2/delta)).
-    The scale is a fraction of their 5 sqrt(2 ln(2/delta))/epsilon, see `printed.smooth_sensitivity_scale`.
+    For each of `count` releases at (epsilon/count, delta/count) the smoothing is
+    (epsilon/4)/(dimension + ln(2/delta)). The scale is a fraction of their 5 sqrt(2
+    ln(2/delta))/epsilon, see `printed.smooth_sensitivity_scale`.
     """
     eps, target = request(epsilon, delta)
     share, log = eps / count, math.log(2 * count / target)
@@ -141,11 +149,13 @@ def _rho(event: SmoothSensitivityGaussian) -> float:
 
 
 def dilation_delta(epsilon: float, log_factor: float, dimension: int) -> float:
-    """Delta between N(0, I) and its dilation by any factor within e^±log_factor, in R^dimension, rounded up.
+    """Delta between N(0, I) and its dilation by any factor within e^±log_factor, in R^dimension,
+    rounded up.
 
-    |Z|² is chi-square, its dilations have monotone likelihood ratios, so the extreme factors are worst. Narrow
-    against wide (loss n b - |z|²(1 - e^{-2b})/2) and wide against narrow (-n b + |z|²(1 - e^{-2b})/2 for |z| in units
-    of the wide).
+    |Z|² is chi-square, its dilations have monotone likelihood ratios, so the extreme factors are
+    worst. Narrow
+    against wide (loss n b - |z|²(1 - e^{-2b})/2) and wide against narrow (-n b + |z|²(1 -
+    e^{-2b})/2 for |z| in units of the wide).
     """
     half, shrink = dimension / 2, -math.expm1(-2 * log_factor)
     tilt = dimension * log_factor

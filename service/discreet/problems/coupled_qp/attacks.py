@@ -1,12 +1,15 @@
-"""What one agent that lies finds out from opened sums: the attack behind the table of docs/security.md.
+"""What one agent that lies finds out from opened sums: the attack behind the table of
+docs/security.md.
 
     python -m discreet.problems.coupled_qp.attacks [AGENTS …]
 
-Stock agents (`discreet_client.updates.Participant`) of one variable: private need, curvature and cap. The attacker is
-one of them, knows the signed steps and coefficients and sees what every agent sees, the opened sums; it may send any
-value. It drives all others to zero, where one step at a price p answers with the sum of `alpha max(g - p, 0)`, g = 2
-curvature need: a curve of straight pieces with a kink an agent. It peels that from the highest g down; a second step at
-the same price shows curvatures. Masks and encryption hide nothing of this: it reads sums that are meant to be read.
+Stock agents (`discreet_client.updates.Participant`) of one variable: private need, curvature and
+cap. The attacker is one of them, knows the signed steps and coefficients and sees what every agent
+sees, the opened sums; it may send any value. It drives all others to zero, where one step at a
+price p answers with the sum of `alpha max(g - p, 0)`, g = 2 curvature need: a curve of straight
+pieces with a kink an agent. It peels that from the highest g down; a second step at the same price
+shows curvatures. Masks and encryption hide nothing of this: it reads sums that are meant to be
+read.
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ Floats = NDArray[np.float64]
 Found = list[tuple[float, float]]
 GRID = 2.0**-32
 FAR = np.array([1e6, -1e6])
-"""A contribution that drives everybody to the lower end of its box, and keeps the multiplier of the limit at zero."""
+"""A contribution that drives everybody to the lower end of its box, and keeps the multiplier of the
+limit at zero."""
 NEEDS, CURVATURES, CAPS = (4.0, 9.0), (0.5, 1.5), (3.7, 7.4)
 HIGHEST_PRICE = 2 * NEEDS[1] * CURVATURES[1]
 """Above it nobody answers: 2 curvature need."""
@@ -33,7 +37,8 @@ SAME = 1e-5
 
 
 class Others:
-    """The honest agents: `count` of them, seeded, stacked into one participant, whose steps are then theirs."""
+    """The honest agents: `count` of them, seeded, stacked into one participant, whose steps are
+    then theirs."""
 
     def __init__(self, count: int, seed: int, primal: float = 0.1) -> None:
         random = np.random.RandomState(seed)
@@ -61,7 +66,8 @@ class Others:
         return opened
 
     def true_of(self, found: Found) -> int:
-        """How many of these (g, curvature) are an agent's: its need within 1 %, its curvature within 5 %."""
+        """How many of these (g, curvature) are an agent's: its need within 1 %, its curvature
+        within 5 %."""
         pairs = [(g / (2 * curvature), curvature) for g, curvature in found if curvature > 0]
         return sum(
             bool(
@@ -78,7 +84,8 @@ class OutOfRounds(Exception):
 
 
 class Peeler:
-    """The attacker. It uses nothing of `others` but rounds and what is public: steps and coefficients."""
+    """The attacker. It uses nothing of `others` but rounds and what is public: steps and
+    coefficients."""
 
     def __init__(self, others: Others, rounds: int) -> None:
         self._others, self._left = others, rounds
@@ -103,7 +110,8 @@ class Peeler:
         return self._others.play(own) - own
 
     def _probe(self, price: float, twice: bool) -> None:
-        """The others' answers to a price, from zero: their sum after one step, and with `twice` after another one."""
+        """The others' answers to a price, from zero: their sum after one step, and with `twice`
+        after another one."""
         weight = self._others.weight
         if self._left < 2 + twice:
             raise OutOfRounds
@@ -144,7 +152,8 @@ class Peeler:
                 self._found.append(low + rest)
 
     def _curvatures(self) -> Floats:
-        """By least squares from second steps, which are linear in curvatures where all that answer are known."""
+        """By least squares from second steps, which are linear in curvatures where all that answer
+        are known."""
         g, primal = np.array(self._found), self._others.primal
         if not g.size:
             return g
@@ -167,7 +176,8 @@ class Peeler:
 
 
 def figures(agents: int, rounds: int, seeds: int) -> tuple[float, float]:
-    """Over so many seeds: how often somebody is found, and the mean share of the other agents that are."""
+    """Over so many seeds: how often somebody is found, and the mean share of the other agents that
+    are."""
     counts = []
     for seed in range(seeds):
         others = Others(agents - 1, seed)

@@ -21,7 +21,8 @@ MAX_REPEATED_UPDATES = 20_000
 
 
 def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
-    """Nothing of a federated run: the result has nothing of the agents; `session_chart` tells who was there."""
+    """Nothing of a federated run: the result has nothing of the agents; `session_chart` tells who
+    was there."""
     if "x" not in result:
         return []
     read = CoupledQp.model_validate(problem)
@@ -59,7 +60,8 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
         Chart(
             name="agents",
             title="What each agent does (simulation)",
-            caption="The variables of each agent at the end. In a federated run only the agent itself knows its own; "
+            caption="The variables of each agent at the end. In a federated run only the agent "
+            "itself knows its own; "
             f"here all data stood at the server, declared public.{few}",
             figure=drawn,
             table=Table.of(
@@ -85,8 +87,10 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
                 convergence(
                     *path,
                     [""] * excess.size,
-                    "The multipliers of the coupling constraints, step by step: the plaintext twin of the encrypted "
-                    "run, done again on the public data of this simulation; the encrypted run rounds to 2^-"
+                    "The multipliers of the coupling constraints, step by step: the plaintext twin "
+                    "of the encrypted "
+                    "run, done again on the public data of this simulation; the encrypted run "
+                    "rounds to 2^-"
                     f"{read.encryption.fraction_bits}.",
                 )
             )
@@ -94,8 +98,8 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
 
 
 def _repeated(problem: CoupledQp, parts: Sequence[spds.Part]) -> tuple[list[int], Floats] | None:
-    """Steps and multipliers of the same run without encryption; None where that takes long, where sums have noise, of
-    method auto, whose agents draw a haze, and where nothing was summed."""
+    """Steps and multipliers of the same run without encryption; None where that takes long, where
+    sums have noise, of method auto, whose agents draw a haze, and where nothing was summed."""
     if problem.protocol == "mpc":
         return None
     way = problem.way

@@ -1,4 +1,5 @@
-"""What a coupled problem must be before it is planned: counts, shapes, steps, and a point that satisfies it."""
+"""What a coupled problem must be before it is planned: counts, shapes, steps, and a point that
+satisfies it."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ MAX_SECONDS = 600
 
 
 def refuse_few(count: int) -> None:
-    """Between three agents, of whose sum nobody knows the other's part, and the most that a job takes."""
+    """Between three agents, of whose sum nobody knows the other's part, and the most that a job
+    takes."""
     if count < FEWEST_AGENTS:
         raise InvalidInput(
             f"{count} agents: with fewer than three a sum shows the other's value",
@@ -122,7 +124,8 @@ def check_steps(steps: QpSteps, count: int) -> None:
 def check_feasible(
     operator: OperatorData, parts: Sequence[Part], agents: Sequence[AgentData]
 ) -> None:
-    """`min t, Σ A_g x + d <= t` over the boxes (a linear program): t > 0 says that no x satisfies the coupling."""
+    """`min t, Σ A_g x + d <= t` over the boxes (a linear program): t > 0 says that no x satisfies
+    the coupling."""
     rows = len(operator.d)
     if rows == 0:
         return
@@ -139,7 +142,8 @@ def check_feasible(
     excess = 0.0 if answer.x is None else float(answer.x[-1])
     if excess > FEASIBILITY_TOLERANCE * max(1.0, float(np.max(np.abs(operator.d)))):
         raise InvalidInput(
-            f"no x in the agents' boxes satisfies all coupling constraints: one is violated by at least {excess:.3g}",
+            "no x in the agents' boxes satisfies all coupling constraints: one is violated by at "
+            f"least {excess:.3g}",
             pointer="/problem/operator/d",
         )
 
@@ -177,7 +181,8 @@ def check_time(
     seconds = _seconds_of(encryption, agents, dimension, coefficients, iterations)
     if seconds > MAX_SECONDS:
         raise InvalidInput(
-            f"this takes about {seconds:.0f} s in one process, and at most {MAX_SECONDS} are given: fewer "
+            f"this takes about {seconds:.0f} s in one process, and at most {MAX_SECONDS} are "
+            "given: fewer "
             "iterations or agents, a smaller key, or scheme masking",
             pointer="/problem/steps/iterations",
         )

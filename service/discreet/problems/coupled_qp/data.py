@@ -26,22 +26,26 @@ Tolerance = Annotated[
     Field(
         gt=0,
         lt=1,
-        description="At the end agents say whether the sums have settled: the last moves no longer than this share of "
-        "the longest, the constraints kept within this share of the largest entry. Null: they say nothing. Sums with "
+        description="At the end agents say whether the sums have settled: the last moves no longer "
+        "than this share of "
+        "the longest, the constraints kept within this share of the largest entry. Null: they say "
+        "nothing. Sums with "
         "noise never settle, and nothing is said of them",
     ),
 ]
 
 
 class OperatorData(Frozen):
-    """What the operator holds: c of the coupled objective, d of the constraints. Not published, nor told to agents."""
+    """What the operator holds: c of the coupled objective, d of the constraints. Not published, nor
+    told to agents."""
 
     c: Vector
     d: Vector
 
 
 class AgentData(Frozen):
-    """One agent's part, k variables. A_u: rows of c by k; A_g: rows of d by k; A_q: any rows by k; a_l: k."""
+    """One agent's part, k variables. A_u: rows of c by k; A_g: rows of d by k; A_q: any rows by k;
+    a_l: k."""
 
     A_u: Matrix
     A_g: Matrix
@@ -101,7 +105,8 @@ class SumNoise(Frozen):
     delta: Annotated[Delta, Field(gt=0)]
     clip: Annotated[Real, Field(gt=0), CLIP] | None = Field(
         default=None,
-        description="Public bound on the l2 norm of a contribution, longer ones are scaled down; from the boxes when "
+        description="Public bound on the l2 norm of a contribution, longer ones are scaled down; "
+        "from the boxes when "
         "not given, which a federated job cannot",
     )
 

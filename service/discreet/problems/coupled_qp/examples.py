@@ -1,4 +1,5 @@
-"""The example of the kind, which is small and really runs, and what else its code is rehearsed and attacked with."""
+"""The example of the kind, which is small and really runs, and what else its code is rehearsed and
+attacked with."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ def example() -> dict[str, Any]:
 
 
 def rehearse_session(kind: type[FederatedProblem]) -> None:
-    """Three agents and two rounds; masks alone, for keys take time and need no other code. Then a session on shares."""
+    """Three agents and two rounds; masks alone, for keys take time and need no other code. Then a
+    session on shares."""
     shares_session.rehearse()
     problem = kind.model_validate(
         {

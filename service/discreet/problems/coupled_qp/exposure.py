@@ -1,4 +1,5 @@
-"""What agents can find out of each other by the sums that all of them are told: said, and refused among few.
+"""What agents can find out of each other by the sums that all of them are told: said, and refused
+among few.
 
 The figures rest on the attacks in `attacks`, whose table is in docs/security.md.
 """
@@ -17,26 +18,33 @@ from discreet_client.exposure import ACCEPTED
 
 HIDDEN = "each agent's data, by cryptography: what agents see are the sums of all rounds"
 FROM_THE_SERVER = (
-    "each agent's data from the server alone, by cryptography; agents see the sums of all rounds, and one agent that "
+    "each agent's data from the server alone, by cryptography; agents see the sums of all rounds, "
+    "and one agent that "
     "lies can find out the others' data from them"
 )
 MEANING = (
-    "`accepted`: the owner knows that the agents are few for the sums that are opened to them; each agent says the "
+    "`accepted`: the owner knows that the agents are few for the sums that are opened to them; "
+    "each agent says the "
     "same in its demands"
 )
 AGAIN = "a job run again without one agent shows that agent"
 AGAIN_WITH_PRICES = (
-    "a job run again without one agent shows what that agent takes in the end, and eight such pairs of jobs with "
-    "other c or d show what it takes at every price, within 3 % of its cap; what it would take where nothing has a "
-    "price, and how steep its cost is within a factor of two, lie in a haze that repeated pairs of the same agents and "
-    "data do not lift, while with a new agent's key in each, or other data, ten pairs tell as much as a guess and a "
+    "a job run again without one agent shows what that agent takes in the end, and eight such "
+    "pairs of jobs with "
+    "other c or d show what it takes at every price, within 3 % of its cap; what it would take "
+    "where nothing has a "
+    "price, and how steep its cost is within a factor of two, lie in a haze that repeated pairs of "
+    "the same agents and "
+    "data do not lift, while with a new agent's key in each, or other data, ten pairs tell as much "
+    "as a guess and a "
     "hundred come within 15 %; the first sum tells how steep all costs are together"
 )
-"""Of method auto, whose sums are exact answers to prices in the end and hazy ones at first: `run_again.by_prices` and
-`run_again.repeated`."""
+"""Of method auto, whose sums are exact answers to prices in the end and hazy ones at first:
+`run_again.by_prices` and `run_again.repeated`."""
 
 FIGURES_OF_AN_AGENT = 2
-"""What it needs and how much it minds: with so many numbers opened that act on it, it can be worked out."""
+"""What it needs and how much it minds: with so many numbers opened that act on it, it can be worked
+out."""
 
 USEFUL_NOISE = 0.25
 """Noise longer (in l2) than this share of the longest sum hides the sum from the solver as well."""
@@ -45,8 +53,8 @@ USUAL = Privacy(epsilon=Decimal(1), delta=Decimal("1e-6"))
 
 
 def noise_agents(rounds: int, dimension: int) -> int | None:
-    """From how many agents on sums are useful with noise at epsilon 1 and delta 1e-6, whatever the clip; None where no
-    noise can be calibrated for so many rounds."""
+    """From how many agents on sums are useful with noise at epsilon 1 and delta 1e-6, whatever the
+    clip; None where no noise can be calibrated for so many rounds."""
     try:
         event = calibration.discrete_gaussian(
             2 * 2.0**32,
@@ -72,8 +80,10 @@ def of_sums(sums: secure_sum.Parameters, agents: int) -> Exposure:
     again = AGAIN if sums.operator_from is None else AGAIN_WITH_PRICES
     if sums.noise_sigma:
         says = (
-            f"{opened} that are opened to every agent have noise inside: what anybody finds out of an agent, also by "
-            "lies and by a job run again without it, is bounded by the epsilon and delta of this job; they add up over "
+            f"{opened} that are opened to every agent have noise inside: what anybody finds out of "
+            "an agent, also by "
+            "lies and by a job run again without it, is bounded by the epsilon and delta of this "
+            "job; they add up over "
             "jobs"
         )
     elif agents < sums.crowd:
@@ -84,17 +94,21 @@ def of_sums(sums: secure_sum.Parameters, agents: int) -> Exposure:
             else f"as many as {found} of the {others} others"
         )
         says = (
-            f"one agent that lies can find out what others need and what it is worth to them from {opened} opened to "
-            f"every agent: of {whom}; one that only listens finds how steep their costs are; {again}"
+            "one agent that lies can find out what others need and what it is worth to them from "
+            f"{opened} opened to "
+            f"every agent: of {whom}; one that only listens finds how steep their costs are; "
+            f"{again}"
         )
         if (needed := noise_agents(rounds, sums.dimension)) is not None:
             says += (
-                f"; noise in the sums (problem.noise) bounds this, from about {needed} agents on at epsilon "
+                f"; noise in the sums (problem.noise) bounds this, from about {needed} agents on "
+                "at epsilon "
                 f"{USUAL.epsilon:g} and delta {float(USUAL.delta or 0):g}"
             )
     else:
         says = (
-            f"one agent that lies finds out about one in eighty of the {others} others from {opened} opened to "
+            f"one agent that lies finds out about one in eighty of the {others} others from "
+            f"{opened} opened to "
             f"every agent, those first who stand out most, whom no number of agents hides; {again}"
         )
     return Exposure(agents=agents, rounds=rounds, sums=rounds * sums.dimension, sentence=says)
@@ -105,8 +119,10 @@ def refuse_exposed(sums: secure_sum.Parameters, agents: int) -> None:
     if sums.exposure == ACCEPTED or agents >= sums.crowd:
         return
     raise Exposed(
-        f"{of_sums(sums, agents).sentence}. Without noise {sums.rounds * sums.dimension} opened numbers need "
-        f'{sums.crowd} agents at least; with fewer say exposure: "{ACCEPTED}", and each agent says so in its '
+        f"{of_sums(sums, agents).sentence}. Without noise {sums.rounds * sums.dimension} opened "
+        "numbers need "
+        f'{sums.crowd} agents at least; with fewer say exposure: "{ACCEPTED}", and each agent says '
+        "so in its "
         "own demands",
         pointer="/problem/exposure",
     )

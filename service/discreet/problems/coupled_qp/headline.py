@@ -1,4 +1,5 @@
-"""What a coupled quadratic program answers: whether the agents have found their joint optimum, and what it costs."""
+"""What a coupled quadratic program answers: whether the agents have found their joint optimum, and
+what it costs."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from discreet_client import intervals
 
 
 def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
-    """The joint cost where the server knows it; else whether what each agent holds is the optimum."""
+    """The joint cost where the server knows it; else whether what each agent holds is the
+    optimum."""
     if problem.get("protocol") == "mpc":
         return [_on_shares(result)]
     if "objective" in result:

@@ -1,7 +1,9 @@
-"""The two methods by which agents of a coupled quadratic program come to their optimum over opened sums.
+"""The two methods by which agents of a coupled quadratic program come to their optimum over opened
+sums.
 
-`spds` is the paper's: short steps, as many as the owner says. `auto` has none to set: agents answer prices exactly
-(`discreet_client.best_responses`), and a quasi-Newton method finds the prices (`discreet_client.prices`).
+`spds` is the paper's: short steps, as many as the owner says. `auto` has none to set: agents answer
+prices exactly (`discreet_client.best_responses`), and a quasi-Newton method finds the prices
+(`discreet_client.prices`).
 """
 
 from __future__ import annotations
@@ -25,8 +27,10 @@ from discreet_client.updates import Box, Participant, Rounds
 
 Name = Literal["spds", "auto"]
 MEANING = (
-    "`spds`: the paper's shrunken primal-dual subgradient method, with `steps`. `auto`: prices by a quasi-Newton "
-    "method and exact answers of the agents, with no steps to choose; ends by itself, often after 10 to 20 rounds. "
+    "`spds`: the paper's shrunken primal-dual subgradient method, with `steps`. `auto`: prices by "
+    "a quasi-Newton "
+    "method and exact answers of the agents, with no steps to choose; ends by itself, often after "
+    "10 to 20 rounds. "
     "Without it `spds` where there are steps or noise, else `auto`"
 )
 FEWEST_ROUNDS = 3
@@ -64,7 +68,8 @@ class Method(ABC):
         """InvalidInput for data that it cannot take."""
 
     def bound(self, reach: float, slots: float) -> float:
-        """The largest entry of a contribution, whose couplings reach so far, in slots that hold so much."""
+        """The largest entry of a contribution, whose couplings reach so far, in slots that hold so
+        much."""
         return reach
 
     @abstractmethod
@@ -94,7 +99,10 @@ class Spds(Method):
 
     def check_federated(self, count: int, couplings: int) -> None:
         if self.steps.primal is None or self.steps.dual is None:
-            says = "primal and dual are needed: nobody sees all data to derive them from; method auto needs no steps"
+            says = (
+                "primal and dual are needed: nobody sees all data to derive them from; method "
+                "auto needs no steps"
+            )
             raise InvalidInput(says, pointer="/problem/steps")
         checks.check_steps(self.steps, count)
         if isinstance(self.steps.primal, tuple):
@@ -125,7 +133,8 @@ class Auto(Method):
     def check(self, count: int, couplings: int) -> None:
         if couplings > MOST_COUPLINGS:
             raise InvalidInput(
-                f"method auto keeps a matrix of the couplings, at most {MOST_COUPLINGS} of them, not {couplings}: name "
+                f"method auto keeps a matrix of the couplings, at most {MOST_COUPLINGS} of them, "
+                f"not {couplings}: name "
                 "method spds and its steps",
                 pointer="/problem/method",
             )
@@ -158,7 +167,8 @@ def _responder(part: Part, bound: float) -> Responder:
 
 
 def method_of(name: Name | None, steps: QpSteps | None, *, noise: bool) -> Method:
-    """The method of a request: as it is named, else by what it gives. Raises FieldError where these disagree."""
+    """The method of a request: as it is named, else by what it gives. Raises FieldError where these
+    disagree."""
     if name is None:
         name = "spds" if steps is not None or noise else "auto"
     if name == "spds":

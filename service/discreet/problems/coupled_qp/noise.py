@@ -1,4 +1,5 @@
-"""Noise inside the sums: how much of it a budget asks for, and from how many agents on that leaves an answer."""
+"""Noise inside the sums: how much of it a budget asks for, and from how many agents on that leaves
+an answer."""
 
 from __future__ import annotations
 
@@ -14,9 +15,10 @@ from discreet.problems.numbers import Budget
 def noise_event(
     budget: Budget, *, agents: int, rounds: int, dimension: int, clip: float, fraction_bits: int
 ) -> DiscreteGaussian:
-    """The noise of all rounds together. Contributions of one agent are vectors of l2 norm at most the clip, on the grid
-    (rounded toward zero): another agent's instead moves a sum by at most twice that. What an agent sends depends on its
-    data and on sums that were opened, noise included, so the rounds compose adaptively.
+    """The noise of all rounds together. Contributions of one agent are vectors of l2 norm at most
+    the clip, on the grid (rounded toward zero): another agent's instead moves a sum by at most
+    twice that. What an agent sends depends on its data and on sums that were opened, noise
+    included, so the rounds compose adaptively.
     """
     if clip == 0:
         raise InvalidInput(
@@ -27,7 +29,8 @@ def noise_event(
             2 * math.ldexp(clip, fraction_bits) * (1 + 1e-12),
             budget.epsilon,
             budget.delta,
-            neighbours="one agent's data replaced by any other, and with them its contributions to all rounds",
+            neighbours="one agent's data replaced by any other, and with them its contributions to "
+            "all rounds",
             count=rounds,
         )
     except ValueError as error:
@@ -37,9 +40,12 @@ def noise_event(
     needed = math.ceil(length / (exposure.USEFUL_NOISE * clip))
     if agents < needed:
         raise InvalidInput(
-            f"with {agents} agents the answer would be noise: over {rounds} rounds each of the {dimension} entries of "
-            f"a sum gets noise of standard deviation {deviation:.3g}, and {agents} contributions of norm at most "
-            f"{clip:.3g} sum to at most {agents * clip:.3g}; at least {needed} agents are needed, or fewer iterations, "
+            f"with {agents} agents the answer would be noise: over {rounds} rounds each of the "
+            f"{dimension} entries of "
+            f"a sum gets noise of standard deviation {deviation:.3g}, and {agents} contributions "
+            "of norm at most "
+            f"{clip:.3g} sum to at most {agents * clip:.3g}; at least {needed} agents are needed, "
+            "or fewer iterations, "
             "or a larger epsilon",
             pointer="/problem/noise",
         )

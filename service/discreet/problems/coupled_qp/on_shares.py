@@ -1,10 +1,12 @@
-"""`protocol: mpc`: the agents compute on secret shares among themselves, and each is opened its own x.
+"""`protocol: mpc`: the agents compute on secret shares among themselves, and each is opened its own
+x.
 
-Nothing is summed in the open, so that no sum shows the others' data to an agent, however few they are. The server takes
-no part in the computation: it says who is there, brings the operator's c and d (one summand to each agent, sealed to
-its key; of all n summands n - 1 tell nothing), and keeps what the agents sign. What is computed and how is
-`discreet_client.mpc`; problems are those of hours that agents share: one variable an hour, costs that are a sum over
-hours, the same sum under the joint cost and the limit.
+Nothing is summed in the open, so that no sum shows the others' data to an agent, however few they
+are. The server takes no part in the computation: it says who is there, brings the operator's c and
+d (one summand to each agent, sealed to its key; of all n summands n - 1 tell nothing), and keeps
+what the agents sign. What is computed and how is `discreet_client.mpc`; problems are those of hours
+that agents share: one variable an hour, costs that are a sum over hours, the same sum under the
+joint cost and the limit.
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ S = TypeVar("S")
 
 PROTOCOL_NAME = "mpc"
 FAILURES = {
-    "computation_broken": "the agents' computation on shares broke off: one could not be reached, left, or was not who "
+    "computation_broken": "the agents' computation on shares broke off: one could not be reached, "
+    "left, or was not who "
     "the roster says; nothing was opened to anybody, or to some agents their own x alone",
 }
 ANSWER_BYTES = 4096
@@ -59,7 +62,8 @@ Bound = Annotated[Real, Field(gt=0)]
 
 
 class ShareBounds(Frozen):
-    """Public bounds that the number of bits follows from. An agent whose data pass one takes no part."""
+    """Public bounds that the number of bits follows from. An agent whose data pass one takes no
+    part."""
 
     reach: Bound = Field(
         description="Of an agent's part of an hour's sum, in absolute value, anywhere in its box"
@@ -124,7 +128,8 @@ def instead(
 
 
 def check_fields(problem: Shared) -> bool:
-    """Whether a problem is of this protocol. FieldError for a field that it does not know, or needs."""
+    """Whether a problem is of this protocol. FieldError for a field that it does not know, or
+    needs."""
     if problem.protocol != PROTOCOL_NAME:
         if problem.mpc is not None:
             raise FieldError("mpc", "only protocol `mpc` has these bounds")
@@ -156,7 +161,8 @@ def plan(problem: Shared, public: None, budget: Budget) -> Plan:
         )
     if problem.mode != "simulation":
         raise InvalidInput(
-            "with the agents' data in the request all of them lie at the server: declare them public with mode "
+            "with the agents' data in the request all of them lie at the server: declare them "
+            "public with mode "
             "`simulation`, or give {count, coupled, constraints} and `federation`",
             pointer="/problem/mode",
         )
@@ -175,7 +181,10 @@ def plan_federation(problem: Shared, agents: Sequence[Member], budget: Budget) -
         says = "with `federation` agents keep their data: give {count, coupled, constraints}"
         raise InvalidInput(says, pointer="/problem/agents")
     if terms_of_session.agents != public.count or terms_of_session.least != public.count:
-        says = f"all {public.count} agents compute: federation.agents is that number, without a smaller quorum"
+        says = (
+            f"all {public.count} agents compute: federation.agents is that number, without a "
+            "smaller quorum"
+        )
         raise InvalidInput(says, pointer="/problem/federation/agents")
     if terms_of_session.on_missing != "abort":
         raise InvalidInput(
@@ -187,7 +196,10 @@ def plan_federation(problem: Shared, agents: Sequence[Member], budget: Budget) -
     made = _plan(problem, terms)
     needed = 2 * seconds_of(terms)
     if terms_of_session.round_seconds < needed:
-        says = f"the computation takes about {needed / 2:.0f} s on a slow machine: give {needed:.0f} at least"
+        says = (
+            f"the computation takes about {needed / 2:.0f} s on a slow machine: give "
+            f"{needed:.0f} at least"
+        )
         raise InvalidInput(says, pointer="/problem/federation/round_seconds")
     if agents:
         try:
@@ -203,7 +215,8 @@ def _terms(problem: Shared, count: int, coupled: int, limited: int) -> Terms:
     assert bounds is not None
     if coupled and limited and coupled != limited:
         raise InvalidInput(
-            f"cost and limit must be of the same sums, one an hour; there are {coupled} and {limited}",
+            f"cost and limit must be of the same sums, one an hour; there are {coupled} and "
+            f"{limited}",
             pointer="/problem/operator/d",
         )
     terms = Terms(
@@ -234,8 +247,9 @@ def comparisons(terms: Terms) -> int:
 
 
 def seconds_of(terms: Terms) -> float:
-    """About what the computation takes where all parties share two slow cores, and twice what they take on quiet ones:
-    3, 5 and 10 agents of 24 hours were measured (docs/problems/coupled_qp.md)."""
+    """About what the computation takes where all parties share two slow cores, and twice what they
+    take on quiet ones: 3, 5 and 10 agents of 24 hours were measured
+    (docs/problems/coupled_qp.md)."""
     subsets = min(math.comb(terms.agents, terms.threshold), MOST_SUBSETS)
     return (
         START_SECONDS
@@ -259,7 +273,8 @@ COMPARISON_SECONDS = 2.5e-4
 WORDS_A_BIT = 3.0
 """That an agent sends of a comparison, for each bit of it and each of threshold + 1."""
 MESSAGE_ROUNDS = 80
-"""Of messages that wait for each other, as measured by delaying them; each costs the network's delay once."""
+"""Of messages that wait for each other, as measured by delaying them; each costs the network's
+delay once."""
 
 
 def _plan(problem: Shared, terms: Terms) -> Plan:
@@ -268,7 +283,8 @@ def _plan(problem: Shared, terms: Terms) -> Plan:
     seconds, sent = seconds_of(terms), bytes_of(terms)
     opened = evidence.reveals(terms)["agents"]
     protects = (
-        f"each agent's data from the server and from up to {terms.threshold} colluding agents, by secret shares "
+        f"each agent's data from the server and from up to {terms.threshold} colluding agents, by "
+        "secret shares "
         f"({evidence.SECURITY}); what is opened to an agent is its own x"
     )
     return Plan.priced(
@@ -282,7 +298,8 @@ def _plan(problem: Shared, terms: Terms) -> Plan:
             agents=count,
             rounds=0,
             sums=0,
-            sentence=f"no sum is opened; opened is to {opened}; {terms.threshold + 1} agents that pool their shares "
+            sentence=f"no sum is opened; opened is to {opened}; {terms.threshold + 1} agents that "
+            "pool their shares "
             "find out everything, and one that changes its program may",
         )
         if session
@@ -297,9 +314,12 @@ def _plan(problem: Shared, terms: Terms) -> Plan:
             ),
         ),
         advice=(
-            f"threshold {terms.threshold} of {count}; {terms.bits} bits a number, {terms.fraction_bits} of them behind "
-            f"the point; {comparisons(terms)} comparisons in about {MESSAGE_ROUNDS} rounds of messages between agents",
-            f"about {seconds:.0f} s where all agents share two slow cores, and as many network delays as rounds; each "
+            f"threshold {terms.threshold} of {count}; {terms.bits} bits a number, "
+            f"{terms.fraction_bits} of them behind "
+            f"the point; {comparisons(terms)} comparisons in about {MESSAGE_ROUNDS} rounds of "
+            "messages between agents",
+            f"about {seconds:.0f} s where all agents share two slow cores, and as many network "
+            "delays as rounds; each "
             f"agent sends about {sent / 1e6:.1f} MB",
             f"opened: to {opened}",
         ),
@@ -314,7 +334,8 @@ def _plan(problem: Shared, terms: Terms) -> Plan:
 
 
 def check_announcement(announced: Any) -> None:
-    """InvalidInput for an agent that has not said where it listens, with a certificate of its own."""
+    """InvalidInput for an agent that has not said where it listens, with a certificate of its
+    own."""
     try:
         member.check_announcement(announced)
     except ValueError as error:
@@ -360,7 +381,8 @@ def _response(terms: Terms, part: Part) -> Response:
 
 
 def release(problem: Shared, public: None, plan: Plan, content: Content, noise: Noise) -> Released:
-    """In the clear, on data that are declared public, with c and d as the shares would hold them."""
+    """In the clear, on data that are declared public, with c and d as the shares would hold
+    them."""
     agents = problem.agents
     assert not isinstance(agents, FederatedAgents)
     terms = Terms.read(plan.parameters["shares"])
@@ -423,7 +445,8 @@ def status_of(kept: bool | None) -> dict[str, str]:
 
 
 def evidence_of(problem: Shared, plan: Plan, result: bytes) -> dict[str, Any] | None:
-    """The section `cryptographic`; of a simulation what a session would have, with nobody's signature."""
+    """The section `cryptographic`; of a simulation what a session would have, with nobody's
+    signature."""
     if problem.terms is not None:
         return dict(json.loads(result)["evidence"])
     terms = Terms.read(plan.parameters["shares"])

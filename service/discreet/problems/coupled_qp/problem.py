@@ -1,9 +1,11 @@
-"""Coupled quadratic programs: agents that share a feeder, a link, a budget, and show each other nothing but sums.
+"""Coupled quadratic programs: agents that share a feeder, a link, a budget, and show each other
+nothing but sums.
 
-`min ½|Σ A_u,i x_i + c|² + Σ (|A_q,i x_i|² + a_l,i·x_i)`, `lower_i <= x_i <= upper_i`, `Σ A_g,i x_i + d <= 0` (Huo &
-Liu, eqs 1 and 22 without the constants). What couples the agents are the two sums; in each round every agent
-learns these and nothing else, the operator nothing at all: `discreet_client.secure_sum`. The guarantee is
-cryptographic, so a job has no privacy budget, unless `noise` asks for sums that are private in themselves.
+`min ½|Σ A_u,i x_i + c|² + Σ (|A_q,i x_i|² + a_l,i·x_i)`, `lower_i <= x_i <= upper_i`, `Σ A_g,i x_i
++ d <= 0` (Huo & Liu, eqs 1 and 22 without the constants). What couples the agents are the two sums;
+in each round every agent learns these and nothing else, the operator nothing at all:
+`discreet_client.secure_sum`. The guarantee is cryptographic, so a job has no privacy budget, unless
+`noise` asks for sums that are private in themselves.
 """
 
 from __future__ import annotations
@@ -50,16 +52,19 @@ from discreet_client.paillier import SMALLEST_KEY_BITS
 
 MAX_KEY_BITS = 8192
 LEAST_SHARE_VARIANCE = 100
-"""Of an agent's noise on the grid: shares sum to a discrete Gaussian but for e^-900 (Kairouz et al. 2021, Lemma 10)."""
+"""Of an agent's noise on the grid: shares sum to a discrete Gaussian but for e^-900 (Kairouz et al.
+2021, Lemma 10)."""
 
 SETUP_EXCHANGES = 4
 """Of a session, beside one a round: HELLO, DEAL, ACK, and TRANSCRIPT at the end."""
 
 
 class CoupledQp(FederatedProblem):
-    """Agents minimize a joint quadratic cost under joint constraints, over sums that only they can open.
+    """Agents minimize a joint quadratic cost under joint constraints, over sums that only they can
+    open.
 
-    `protocol: job` runs operator and agents in one process, with all data at the server: for `mode: simulation` alone.
+    `protocol: job` runs operator and agents in one process, with all data at the server: for `mode:
+    simulation` alone.
     """
 
     title: ClassVar[str] = "Coupled quadratic program"
@@ -91,7 +96,8 @@ class CoupledQp(FederatedProblem):
     )
     signs_parameters: ClassVar[bool] = True
     failures: ClassVar[dict[str, str]] = {
-        "protocol_broken": "a message did not follow the protocol of the sums; nothing was opened of that round",
+        "protocol_broken": "a message did not follow the protocol of the sums; nothing was opened "
+        "of that round",
         **on_shares.FAILURES,
     }
 
@@ -107,14 +113,16 @@ class CoupledQp(FederatedProblem):
 
     @classmethod
     def worst_cases(cls) -> tuple[Neighbours, ...]:
-        """None: nothing is released by a mechanism. What the sums show is attacked in tests/clients/attacks."""
+        """None: nothing is released by a mechanism. What the sums show is attacked in
+        tests/clients/attacks."""
         return ()
 
     def budget(self, privacy: Privacy | None) -> Budget:
         """The budget of the noise; a request has no `privacy`."""
         if privacy is not None:
             raise InvalidInput(
-                "the guarantee of coupled_qp is cryptographic: leave privacy out; for sums with noise give "
+                "the guarantee of coupled_qp is cryptographic: leave privacy out; for sums with "
+                "noise give "
                 "problem.noise its epsilon and delta",
                 pointer="/privacy",
             )
@@ -139,7 +147,8 @@ class CoupledQp(FederatedProblem):
         agents = self._data()
         if self.mode != "simulation":
             raise InvalidInput(
-                "with protocol `job` all data lie at the server: declare them public with mode `simulation`, or use "
+                "with protocol `job` all data lie at the server: declare them public with mode "
+                "`simulation`, or use "
                 "protocol `federated`",
                 pointer="/problem/mode",
             )
@@ -172,7 +181,8 @@ class CoupledQp(FederatedProblem):
         return plan
 
     def _plan(self, count: int, bound: float, clip: float, budget: Budget) -> Plan:
-        """The plan of `count` agents whose contributions have entries up to `bound` and norms up to `clip`."""
+        """The plan of `count` agents whose contributions have entries up to `bound` and norms up to
+        `clip`."""
         event = None
         if self.noise is not None:
             event = noise_event(
@@ -207,7 +217,8 @@ class CoupledQp(FederatedProblem):
             neighbours=neighbours,
             exposure=shown,
             assumptions=(
-                f"at least two agents are honest and at most {self.encryption.colluding} pool what they know, with or "
+                f"at least two agents are honest and at most {self.encryption.colluding} pool what "
+                "they know, with or "
                 "without the operator",
                 "the owner signs the right roster",
                 "the sum of every round is seen by every agent",
@@ -242,7 +253,8 @@ class CoupledQp(FederatedProblem):
             bits = encryption.key_bits
             if not SMALLEST_KEY_BITS <= bits <= MAX_KEY_BITS or bits % 16:
                 raise InvalidInput(
-                    f"a Paillier key has {SMALLEST_KEY_BITS} to {MAX_KEY_BITS} bits, a multiple of 16; found {bits}",
+                    f"a Paillier key has {SMALLEST_KEY_BITS} to {MAX_KEY_BITS} bits, a multiple of "
+                    f"16; found {bits}",
                     pointer="/problem/encryption/key_bits",
                 )
         parameters = secure_sum.Parameters(
@@ -281,19 +293,27 @@ class CoupledQp(FederatedProblem):
 
     @on_shares.instead(on_shares.plan_federation)
     def plan_federation(self, agents: Sequence[Member], budget: Budget) -> Plan:
-        """The same plan with and without the roster: what is summed is fixed with the job, agents announce nothing."""
+        """The same plan with and without the roster: what is summed is fixed with the job, agents
+        announce nothing."""
         terms, public = self.terms, self.agents
         assert terms is not None
         if not isinstance(public, FederatedAgents):
-            says = "with protocol `federated` agents keep their data: give {count, coupled, constraints}"
+            says = (
+                "with protocol `federated` agents keep their data: give {count, coupled, "
+                "constraints}"
+            )
             raise InvalidInput(says, pointer="/problem/agents")
         checks.refuse_few(public.count)
         if terms.agents != public.count or terms.least != public.count:
-            says = f"a sum is over all {public.count} agents: federation.agents is that number, without a smaller quorum"
+            says = (
+                f"a sum is over all {public.count} agents: federation.agents is that number, "
+                "without a smaller quorum"
+            )
             raise InvalidInput(says, pointer="/problem/federation/agents")
         if terms.on_missing != "abort":
             raise InvalidInput(
-                "an agent that is missing ends the job: the sum with it less the next one without it would nearly be "
+                "an agent that is missing ends the job: the sum with it less the next one without "
+                "it would nearly be "
                 "its value",
                 pointer="/problem/federation/on_missing",
             )
@@ -307,12 +327,17 @@ class CoupledQp(FederatedProblem):
         for name in ("c", "d"):
             for place, value in enumerate(getattr(self.operator, name)):
                 if abs(value) > bound:
-                    says = f"{value:g} is beyond {bound:g}, which the slots hold of {public.count} agents"
+                    says = (
+                        f"{value:g} is beyond {bound:g}, which the slots hold of "
+                        f"{public.count} "
+                        "agents"
+                    )
                     raise InvalidInput(says, pointer=f"/problem/operator/{name}/{place}")
         clip = 0.0 if self.noise is None or self.noise.clip is None else self.noise.clip
         if (
             clip > bound
-        ):  # an agent with a longer contribution would have to give up, which would tell about its data
+            # an agent with a longer contribution would have to give up, which would tell about its data
+        ):
             says = f"{clip:g} is beyond {bound:g}, which the slots hold of {public.count} agents"
             raise InvalidInput(says, pointer="/problem/noise/clip")
         plan = self._plan(public.count, bound, clip, budget)
@@ -370,8 +395,8 @@ class CoupledQp(FederatedProblem):
 
     @on_shares.instead(on_shares.release)
     def release(self, public: None, plan: Plan, content: Content, noise: Noise) -> Released:
-        """The protocol itself, operator and agents in this process; keys, masks and noise are drawn from the operating
-        system, never from `noise`.
+        """The protocol itself, operator and agents in this process; keys, masks and noise are drawn
+        from the operating system, never from `noise`.
         """
         sums = secure_sum.Parameters(**plan.parameters["sums"])
         agents = self.way.updates(self.plain_parts(), sums)

@@ -30,8 +30,10 @@ class CoupledQpResult(ResultFields, total=False):
     status: Annotated[
         Literal["converged", "iteration_limit", "infeasible"],
         shown(
-            "Whether the sums stood still at the end and kept the constraints, both within `tolerance`; of agents "
-            "apart all of them have signed it. `iteration_limit`: they did not, and x is no optimum. `infeasible`: of "
+            "Whether the sums stood still at the end and kept the constraints, both within "
+            "`tolerance`; of agents "
+            "apart all of them have signed it. `iteration_limit`: they did not, and x is no "
+            "optimum. `infeasible`: of "
             "protocol mpc, nothing that the agents can do keeps the limit in every hour",
             title="Status",
         ),

@@ -1,16 +1,17 @@
-"""What the same job run again without one agent shows of that agent, with `method: auto`: behind a table of
-docs/security.md.
+"""What the same job run again without one agent shows of that agent, with `method: auto`: behind a
+table of docs/security.md.
 
     python -m discreet.problems.coupled_qp.run_again [AGENTS …]
 
-An attacker sees the sums of two jobs: one of all agents, one of all but the last. It only listens: prices, sums and
-slopes are opened to every agent. From the differences it estimates what the last agent would take if nothing had a
-price (its wish), how steep its cost is, and what it took in the end. Masks and encryption hide nothing of this. The
-agents are the stock ones, with their haze or, to show what that is for, without.
+An attacker sees the sums of two jobs: one of all agents, one of all but the last. It only listens:
+prices, sums and slopes are opened to every agent. From the differences it estimates what the last
+agent would take if nothing had a price (its wish), how steep its cost is, and what it took in the
+end. Masks and encryption hide nothing of this. The agents are the stock ones, with their haze or,
+to show what that is for, without.
 
-Two more tables say what many such pairs show: of the same jobs (`repeated`), where the part of the haze that is the
-agents' own stays, and of jobs in which the operator has chosen other figures each time (`by_prices`), where nothing
-hides what an agent takes in the end.
+Two more tables say what many such pairs show: of the same jobs (`repeated`), where the part of the
+haze that is the agents' own stays, and of jobs in which the operator has chosen other figures each
+time (`by_prices`), where nothing hides what an agent takes in the end.
 """
 
 from __future__ import annotations
@@ -89,7 +90,8 @@ class Opened(NamedTuple):
 
 
 def kept_draws(agents: Sequence[Private]) -> list[Own]:
-    """The part of each agent's haze that stays the same over jobs of these agents. Keys are their places."""
+    """The part of each agent's haze that stays the same over jobs of these agents. Keys are their
+    places."""
     keys = [place.to_bytes(32, "big") for place in range(len(agents))]
     return [own_haze(key, one.cost, one.box, keys) for key, one in zip(keys, agents, strict=True)]
 
@@ -115,7 +117,8 @@ def play(agents: Sequence[Private], own: Floats, seed: int, *, haze: bool) -> Op
 
 
 class Errors(NamedTuple):
-    """Relative errors of what is estimated of the agent that is left out, in what it adds to the sums."""
+    """Relative errors of what is estimated of the agent that is left out, in what it adds to the
+    sums."""
 
     wish: float
     """From the first sums of both jobs."""
@@ -126,7 +129,8 @@ class Errors(NamedTuple):
     steepness: float
     """From the first, opened slopes."""
     use: float
-    """What it would take at the last prices: from the last sums, corrected by what was learned of the slopes."""
+    """What it would take at the last prices: from the last sums, corrected by what was learned of
+    the slopes."""
 
 
 def errors(count: int, hours: int, seed: int, *, haze: bool) -> Errors:
@@ -158,8 +162,9 @@ def figures(count: int, hours: int, seeds: int, *, haze: bool) -> Errors:
 
 
 def repeated(count: int, hours: int, seed: int, pairs: int, *, kept: bool) -> float:
-    """Relative error of the wish by the mean of the first sums of so many pairs of jobs, each of the same agents and
-    data, where the attacker knows the box; with the agents' own part of the haze or, to show what that is for, without.
+    """Relative error of the wish by the mean of the first sums of so many pairs of jobs, each of
+    the same agents and data, where the attacker knows the box; with the agents' own part of the
+    haze or, to show what that is for, without.
     """
     agents, own = crowd(count, hours, seed)
     left, nothing, random = agents[-1], np.zeros(own.size), np.random.default_rng(seed)
@@ -184,15 +189,17 @@ def repeated(count: int, hours: int, seed: int, pairs: int, *, kept: bool) -> fl
 
 
 class Taken(NamedTuple):
-    """How far estimates of what an agent takes are off, in parts of its cap, over the prices of the jobs."""
+    """How far estimates of what an agent takes are off, in parts of its cap, over the prices of the
+    jobs."""
 
     worst: float
     median: float
 
 
 def by_prices(count: int, seed: int, pairs: int) -> Taken:
-    """Of pairs of jobs of one hour, whose operator chooses c anew each time, so that they end at prices from zero to
-    where nobody takes anything. Only last sums are used, which no haze is in."""
+    """Of pairs of jobs of one hour, whose operator chooses c anew each time, so that they end at
+    prices from zero to where nobody takes anything. Only last sums are used, which no haze is
+    in."""
     agents, _ = crowd(count, 1, seed)
     left, weight = agents[-1], float(agents[-1].A[0, 0])
 

@@ -20,8 +20,9 @@ from discreet_client import secure_sum
 class SumSession(Session):
     """The operator's machine as a session: one exchange is one of its phases.
 
-    Its Ed25519 key is made here. What makes it the operator's is the signature of the server, which the agents' tokens
-    pin, on the broadcast that brings it. `state` holds that key and the link masks; it is sealed where it is stored.
+    Its Ed25519 key is made here. What makes it the operator's is the signature of the server, which
+    the agents' tokens pin, on the broadcast that brings it. `state` holds that key and the link
+    masks; it is sealed where it is stored.
     """
 
     def __init__(self, plan: Plan, agents: Sequence[Member], own: Floats) -> None:

@@ -1,5 +1,5 @@
-"""The operator's side of a computation on shares: it brings each agent its summand of c and d, and keeps what they
-sign. It takes no part in the computation, and sees nothing of it."""
+"""The operator's side of a computation on shares: it brings each agent its summand of c and d, and
+keeps what they sign. It takes no part in the computation, and sees nothing of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from discreet_client.mpc.terms import Terms
 
 
 class SharesSession(Session):
-    """One exchange: sealed summands to the agents, their signatures back. `figures`: c and d as integers."""
+    """One exchange: sealed summands to the agents, their signatures back. `figures`: c and d as
+    integers."""
 
     rounds = 1
 
@@ -58,7 +59,8 @@ class SharesSession(Session):
             return False
 
     def step(self, number: int, messages: Mapping[str, bytes], noise: Noise) -> bytes:
-        """All signatures, for everybody: SessionFailed where somebody broke off, or agents say different things."""
+        """All signatures, for everybody: SessionFailed where somebody broke off, or agents say
+        different things."""
         said = {agent: json.loads(message) for agent, message in messages.items()}
         if any("broken" in one for one in said.values()):
             raise SessionFailed("computation_broken")

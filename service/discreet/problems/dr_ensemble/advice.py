@@ -1,9 +1,10 @@
 """What a plan expects of a demand response and advises, from public figures alone.
 
-Their model of the loads is public too: they stay where they are half of the time, where the support allows it, and move
-evenly to the other states that it allows. Noise of the plan is drawn around what that counts, with one seed, and each
-draw is asked what the request asks. How wide intervals will be depends on the loads: mostly half to twice what is told
-here, and much more where a state is hardly ever visited.
+Their model of the loads is public too: they stay where they are half of the time, where the support
+allows it, and move evenly to the other states that it allows. Noise of the plan is drawn around
+what that counts, with one seed, and each draw is asked what the request asks. How wide intervals
+will be depends on the loads: mostly half to twice what is told here, and much more where a state is
+hardly ever visited.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from discreet_client.intervals import percent, plain
 
 DRAWS, LEAST_DRAWS = 64, 8
 MOST_WORK = 5_000_000
-"""Transitions of all steps and draws together; larger problems get fewer draws, and from `LEAST_DRAWS` on nothing is
-told."""
+"""Transitions of all steps and draws together; larger problems get fewer draws, and from
+`LEAST_DRAWS` on nothing is told."""
 SEED = 18
 MOST_RECORDS = 1_000_000
 STAYING = 0.5
@@ -39,16 +40,17 @@ LOADS = 128
 STICKY = (0.2, 0.5, 0.8, 0.95)
 """How often loads stay, of the records that clips are chosen by."""
 MODEL = (
-    "these figures are of loads that stay in their state half of the time and move evenly to the others; for other "
+    "these figures are of loads that stay in their state half of the time and move evenly to the "
+    "others; for other "
     "loads they are mostly half to twice as large"
 )
 WIDER = {"saving": 1.35, "cost_to_go": 1.35}
-"""Times the model's width: intervals of other chains than it were so much wider in the middle (`make bench
-ARGS=advice`), as hardly any chain is as evenly spread as it."""
+"""Times the model's width: intervals of other chains than it were so much wider in the middle
+(`make bench ARGS=advice`), as hardly any chain is as evenly spread as it."""
 MARGIN = {"saving": 2.0, "cost_to_go": 1.5}
-"""Times what is told for an accuracy from public figures: of one load in five, those hardly ever in some state,
-answers move twice as far and more. With it accuracies are kept as often as is asked, over the loads of `make bench
-ARGS=inverse`."""
+"""Times what is told for an accuracy from public figures: of one load in five, those hardly ever in
+some state, answers move twice as far and more. With it accuracies are kept as often as is asked,
+over the loads of `make bench ARGS=inverse`."""
 TOOK = {
     False: {
         "transitions": (0.71, 2.41),
@@ -72,7 +74,8 @@ NEARLY = 1.25
 WIDE = 0.05
 """Half of a bin's width, of the largest power, from which on its middle is said to be far off."""
 NO_TIME = 1e-100
-"""Participants in a row that the model never visits: a square of their part of the noise is still a number."""
+"""Participants in a row that the model never visits: a square of their part of the noise is still a
+number."""
 COROLLARIES = {"taylor": 1, "digamma": 2, "average": 3}
 """Of the paper, each of the cost of privacy of one of its policies."""
 CLIPS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08)
@@ -85,7 +88,8 @@ class Clip(NamedTuple):
     kept: float
     """Of the weight of records of the public model, what it leaves."""
     error: float
-    """Expected of a transition: root of the mean square of noise and bias, over the model's time in each row."""
+    """Expected of a transition: root of the mean square of noise and bias, over the model's time in
+    each row."""
 
 
 def moves(public: DrEnsemblePublic, staying: float = STAYING) -> Floats:
@@ -99,7 +103,8 @@ def moves(public: DrEnsemblePublic, staying: float = STAYING) -> Floats:
 
 
 def time(matrix: Floats, start: Floats | None, steps: int | None) -> Floats:
-    """float64[n]: how the time of records of so many steps is spread over the states by the model, from `start`."""
+    """float64[n]: how the time of records of so many steps is spread over the states by the model,
+    from `start`."""
     shares = np.full(len(matrix), 1 / len(matrix)) if start is None else start
     spread = np.zeros(len(matrix))
     for _ in range(min(MODEL_STEPS, (steps or USUAL_STEPS) - 1)):
@@ -117,8 +122,9 @@ def expectations(
     confidence: float,
     around: Profile | None = None,
 ) -> Iterator[Expected]:
-    """Transitions, load, saving and costs, in this order; nothing where their size is neither public nor released.
-    `around`: what an earlier release says of such loads stands for them, in place of the model."""
+    """Transitions, load, saving and costs, in this order; nothing where their size is neither
+    public nor released. `around`: what an earlier release says of such loads stands for them, in
+    place of the model."""
     event: Any
     (event,), counts = plan.events, plan.parameters["method"] == "counts"
     model = moves(public) if around is None else around["transitions"]
@@ -209,8 +215,9 @@ def _relies_on_noise(
     sums: Floats,
     deviation: float,
 ) -> bool:
-    """Whether by the model too many loads begin in states whose rows are noise, or pass their time there; as of a
-    result (`intervals`). sums: of the rows of each block, in participants, were all moves in it."""
+    """Whether by the model too many loads begin in states whose rows are noise, or pass their time
+    there; as of a result (`intervals`). sums: of the rows of each block, in participants, were all
+    moves in it."""
     width = public.widths()
     found = (public.shares[:, None] * sums.reshape(public.blocks, -1)).ravel()
     noise = (width > 1) & (deviation * np.sqrt(width) >= found)
@@ -221,8 +228,8 @@ def _relies_on_noise(
 def _noisy(
     public: DrEnsemblePublic, true: Floats, deviation: float, draws: int, rng: np.random.Generator
 ) -> Floats:
-    """Counts float64[draws, cells] about the true ones, as far as a posterior is from them: a normal one, of a prior as
-    wide as the mean count, and with flow balance."""
+    """Counts float64[draws, cells] about the true ones, as far as a posterior is from them: a
+    normal one, of a prior as wide as the mean count, and with flow balance."""
     prior = true.mean()
     variance = np.full(true.size, deviation**2 * prior**2 / (deviation**2 + prior**2))
     moved = np.sqrt(variance) * rng.standard_normal((draws, true.size))
@@ -238,11 +245,13 @@ def _noisy(
 
 
 def clips(public: DrEnsemblePublic, unclipped: float, gaussian: float) -> list[Clip]:
-    """Bounds on the norm of a participant's histogram, the best first, by the expected error of a transition.
+    """Bounds on the norm of a participant's histogram, the best first, by the expected error of a
+    transition.
 
-    unclipped: deviation of a count's noise, in participants, that needs no bound; gaussian: of that for a bound of 1.
-    Of records of the public model, some of which move much more than others, each bound keeps a part, and so moves the
-    matrix towards those that move more: the bias. NOT looked at: the data.
+    unclipped: deviation of a count's noise, in participants, that needs no bound; gaussian: of that
+    for a bound of 1. Of records of the public model, some of which move much more than others, each
+    bound keeps a part, and so moves the matrix towards those that move more: the bias. NOT looked
+    at: the data.
     """
     if public.participants is None or public.blocks * public.states**2 * LOADS > MOST_RECORDS:
         return []
@@ -274,7 +283,10 @@ def clips(public: DrEnsemblePublic, unclipped: float, gaussian: float) -> list[C
 def clip_advice(found: list[Clip], asked: bool) -> tuple[str, ...]:
     """Why that bound, or that one would help."""
     if not found:
-        says = "clip (auto) is none: bounds help with a delta above 0, a public number of participants and few states"
+        says = (
+            "clip (auto) is none: bounds help with a delta above 0, a public number of "
+            "participants and few states"
+        )
         return (says,) if asked else ()
     best, after = found[0], found[1]
     none = next(one for one in found if one.bound is None)
@@ -291,7 +303,8 @@ def clip_advice(found: list[Clip], asked: bool) -> tuple[str, ...]:
     if best.bound is None or best.error > 0.8 * none.error:
         return ()
     return (
-        f'"clip": "auto" would take {best.bound:g}: an {error} of {plain(best.error)}, not {plain(none.error)}',
+        f'"clip": "auto" would take {best.bound:g}: an {error} of {plain(best.error)}, not '
+        f"{plain(none.error)}",
     )
 
 
@@ -325,12 +338,17 @@ def row_advice(public: DrEnsemblePublic, deviation: float) -> str:
     least = deviation * math.sqrt(width) / float(public.shares[public.shares > 0].min())
     among = "" if public.participants is None else f"of {public.participants} "
     where = "a state" if public.day is None else "in the shortest block a state"
-    says = f"{where} in which fewer than {plain(least)} {among}participants are on average has a row of mostly noise"
+    says = (
+        f"{where} in which fewer than {plain(least)} {among}participants are on average has a "
+        "row of mostly noise"
+    )
     if public.participants is not None and least > public.participants:
         return f"{says}: that is every state"
     return (
-        f"{says}; where more than {percent(MOST_RELIED)} of the loads begin in such states or pass their time there,"
-        " saving and load are mostly noise. Public figures cannot tell that: `discreet rehearse` tries this job on"
+        f"{says}; where more than {percent(MOST_RELIED)} of the loads begin in such states or pass "
+        "their time there,"
+        " saving and load are mostly noise. Public figures cannot tell that: `discreet rehearse` "
+        "tries this job on"
         " made-up loads first, for nothing"
     )
 
@@ -343,8 +361,10 @@ def bins_advice(public: DrEnsemblePublic) -> tuple[str, ...]:
     if half < WIDE * float(np.abs(edges).max()):
         return ()
     return (
-        f"each state counts as the middle of its bin, so a load may be up to {plain(half)} kW off at any epsilon, which"
-        " intervals do not tell: narrower `edges` mend that, or a `power` for each state that everybody may know",
+        f"each state counts as the middle of its bin, so a load may be up to {plain(half)} kW off "
+        "at any epsilon, which"
+        " intervals do not tell: narrower `edges` mend that, or a `power` for each state that "
+        "everybody may know",
     )
 
 
@@ -359,8 +379,9 @@ def price_advice(price: tuple[float, ...] | None, public: DrEnsemblePublic) -> t
 def policy_advice(
     public: DrEnsemblePublic, control: Control, initial: Floats | None
 ) -> tuple[str, ...]:
-    """What the policy costs more than the exact one of the same matrix, by the public model: the paper's cost of
-    privacy (its Corollaries 1 to 3), which can be told before, as it is a function of the matrix alone."""
+    """What the policy costs more than the exact one of the same matrix, by the public model: the
+    paper's cost of privacy (its Corollaries 1 to 3), which can be told before, as it is a function
+    of the matrix alone."""
     horizon, states = control.utility.shape
     if control.policy == "exact" or control.samples or horizon * states**2 > MOST_WORK:
         return ()
@@ -371,8 +392,10 @@ def policy_advice(
     )
     k, number = plain(control.concentration or math.nan, 4), COROLLARIES[control.policy]
     return (
-        f"the {control.policy} policy at k = {k} costs a load {plain(float(start @ cost[0]), 3)} more than the exact"
-        f" one would, in {MONEY}, of loads as the model has them (Corollary {number} of the paper). It protects nobody"
+        f"the {control.policy} policy at k = {k} costs a load {plain(float(start @ cost[0]), 3)} "
+        "more than the exact"
+        f" one would, in {MONEY}, of loads as the model has them (Corollary {number} of the "
+        "paper). It protects nobody"
         " more: all policies are made of the same release",
     )
 
@@ -381,7 +404,9 @@ def day_advice(public: DrEnsemblePublic) -> str:
     """What blocks of hours cost."""
     least = percent(float(public.shares.min()))
     return (
-        f"the {public.blocks} blocks of the day cost no more than one matrix would, but each has the noise of the "
-        f"whole for its part of the moves, {least} in the shortest: fewer blocks are less noisy, more follow the day "
+        f"the {public.blocks} blocks of the day cost no more than one matrix would, but each has "
+        "the noise of the "
+        f"whole for its part of the moves, {least} in the shortest: fewer blocks are less noisy, "
+        "more follow the day "
         "nearer"
     )

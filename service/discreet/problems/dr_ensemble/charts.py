@@ -26,7 +26,10 @@ from discreet.figures.traces import (
 from discreet.problems.dr_ensemble.clock import across, block_names, clock, step_name, windows
 from discreet.solvers.saddle.saddle_point import thinned
 
-SHOWN = "load with and without control, transitions, policy by period, cost by first state; simulation: cost of privacy"
+SHOWN = (
+    "load with and without control, transitions, policy by period, cost by first state; "
+    "simulation: cost of privacy"
+)
 MAX_PERIODS = 96
 MOST_TICKS = 12
 
@@ -53,7 +56,8 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
             Chart(
                 name="privacy",
                 title="Cost of privacy (simulation)",
-                caption="What the released policy costs more than the best one, by the true transitions. Only shown "
+                caption="What the released policy costs more than the best one, by the true "
+                "transitions. Only shown "
                 "because this dataset is declared public.",
                 figure=figure(
                     [
@@ -74,7 +78,8 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
 
 
 def row_names(problem: dict[str, Any], result: dict[str, Any], field: str) -> list[str] | None:
-    """How people call the rows of a field: states by their power, in blocks of the day by their hours."""
+    """How people call the rows of a field: states by their power, in blocks of the day by their
+    hours."""
     names = (
         _state_names(result)
         if field in ("transitions", "block_transitions", "cost_to_go")
@@ -143,13 +148,17 @@ def _cost(result: dict[str, Any]) -> Chart:
         columns += [("lower", ends[0]), ("upper", ends[1])]
     if noise.any():
         drawn["marker"]["color"] = [QUIET if one else drawn["marker"]["color"] for one in noise]
-        says += " Grey: how loads leave the state is mostly noise, so how far this is off cannot be told."
+        says += (
+            " Grey: how loads leave the state is mostly noise, so how far this is off cannot "
+            "be told."
+        )
         columns.append(("noise", np.where(noise, "mostly noise", "").tolist()))
     axis = counting(len(cost)) if names is None else {"type": "category", "automargin": True}
     return Chart(
         name="cost",
         title="Expected cost by first state",
-        caption="Power and discomfort over all steps under the policy, for a load that begins in each state; "
+        caption="Power and discomfort over all steps under the policy, for a load that begins in "
+        "each state; "
         f"by the released transitions.{says}",
         figure=figure([drawn], x="state", y="expected cost", height=300, xaxis=axis),
         table=Table.of(
@@ -198,7 +207,8 @@ def _transitions(plan: dict[str, Any], result: dict[str, Any]) -> Chart:
     return Chart(
         name="transitions",
         title="Transitions without control",
-        caption="How likely a load moves from one state (row) to another (column) in a step, as released. "
+        caption="How likely a load moves from one state (row) to another (column) in a step, as "
+        "released. "
         f"Faint cells may be noise alone.{says}{noise_of(plan)}{blocks.says}",
         figure=figure(
             [drawn], x="to state", y="from state", height=440, shapes=veils, **matrix_axes()
@@ -225,7 +235,8 @@ def _block_transitions(plan: dict[str, Any], result: dict[str, Any]) -> Chart:
     return Chart(
         name="transitions",
         title="Transitions without control, by block of the day",
-        caption="How likely a load moves from one state (row) to another (column) in a step that begins in the chosen "
+        caption="How likely a load moves from one state (row) to another (column) in a step that "
+        "begins in the chosen "
         f"hours, as released. Faint cells may be noise alone.{says}{noise_of(plan)}{blocks.says}",
         figure=drawn,
         table=Table.of(("block", "from", "to", "probability", "row"), rows),
@@ -352,13 +363,16 @@ def _load(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any])
     of_day = (
         "Each block of the day has its own transitions."
         if "block_transitions" in result
-        else "These transitions are those of all hours together and know no time of day: without control a load goes "
-        "to its mean, and stays there (a public `day` of the dataset gives blocks of hours their own)."
+        else "These transitions are those of all hours together and know no time of day: without "
+        "control a load goes "
+        "to its mean, and stays there (a public `day` of the dataset gives blocks of hours their "
+        "own)."
     )
     return Chart(
         name="load",
         title="Load with and without control",
-        caption="Expected power of one load in each step. Both curves follow from the same released transitions: what "
+        caption="Expected power of one load in each step. Both curves follow from the same "
+        "released transitions: what "
         f"noise moves, it moves in both.{_of_all(result)} {of_day}{says}{noise_of(plan)}",
         figure=figure(
             traces,
@@ -395,9 +409,12 @@ def _policy(policy: Floats, names: list[str] | None, step: str) -> Chart:
     return Chart(
         name="policy",
         title="Control policy by period",
-        caption="The probability with which the control moves a load from a state (row) to another (column) in the "
-        f"chosen period. A load stays where it is with probability {min(stays):.2f} to {max(stays):.2f} in the mean "
-        f"over states. The policy follows from the released transitions and the tariff. A period is a {step}."
+        caption="The probability with which the control moves a load from a state (row) to another "
+        "(column) in the "
+        f"chosen period. A load stays where it is with probability {min(stays):.2f} to "
+        f"{max(stays):.2f} in the mean "
+        "over states. The policy follows from the released transitions and the tariff. A period "
+        f"is a {step}."
         f"{blocks.says}",
         figure=drawn,
         table=Table.of(("period", "from", "most likely to", "probability"), rows),

@@ -23,9 +23,9 @@ def step_name(result: Mapping[str, Any]) -> str:
 
 
 def clock(states: Mapping[str, Any], step: int) -> str | None:
-    """What a clock shows at a step of the day, where that is known; of blocks that begin again after several days, on
-    which of them: `Mon 06:00` of weeks, else `day 3, 06:00`. Where they begin again at another time of the day no clock
-    tells blocks apart."""
+    """What a clock shows at a step of the day, where that is known; of blocks that begin again
+    after several days, on which of them: `Mon 06:00` of weeks, else `day 3, 06:00`. Where they
+    begin again at another time of the day no clock tells blocks apart."""
     if not {"day_begins", "step_seconds"} <= states.keys():
         return None
     days, rest = divmod(states["day_steps"] * states["step_seconds"], DAY_SECONDS)

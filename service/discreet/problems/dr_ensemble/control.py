@@ -1,5 +1,6 @@
-"""What is asked about an ensemble: where power is dear, what discomfort weighs, by which policy; answered for any
-transition matrix, that of a release, one that may lie behind it, or one made of public figures."""
+"""What is asked about an ensemble: where power is dear, what discomfort weighs, by which policy;
+answered for any transition matrix, that of a release, one that may lie behind it, or one made of
+public figures."""
 
 from __future__ import annotations
 
@@ -16,19 +17,21 @@ from discreet.solvers.control.ensemble_outcomes import outcomes
 from discreet.solvers.control.limited_load import Limits, priced
 
 SAMPLE_SEED = 20_201_114
-"""Of the draws of a sampled average policy: post-processing, public, and the same for the same release."""
+"""Of the draws of a sampled average policy: post-processing, public, and the same for the same
+release."""
 
 
 ENERGIES = ("event_saving", "rebound")
-"""Fields of an answer that compare what is drawn with and without control, in the steps of an event and outside."""
+"""Fields of an answer that compare what is drawn with and without control, in the steps of an event
+and outside."""
 
 
 @dataclass(frozen=True, eq=False)
 class Control:
     """utility: float64[T, n], money; power: float64[n]; discomfort_weight: gamma, in money.
 
-    Transitions are float64[n, n]; with `at`, int64[T - 1], float64[blocks, n, n], of which step t has that of block
-    `at[t]`. Policies other than the exact one know no blocks and no limits.
+    Transitions are float64[n, n]; with `at`, int64[T - 1], float64[blocks, n, n], of which step t
+    has that of block `at[t]`. Policies other than the exact one know no blocks and no limits.
     """
 
     utility: Floats
@@ -49,13 +52,15 @@ class Control:
     """Of a step, so that power becomes energy."""
 
     def start(self, visits: Floats) -> Floats:
-        """Where loads are at step 0, of how the time is spread over the states, in each block where there are any."""
+        """Where loads are at step 0, of how the time is spread over the states, in each block where
+        there are any."""
         first: Floats = visits if self.at is None else visits[..., self.at[0], :]
         return first
 
     def price(self, transitions: Floats, start: Floats) -> tuple[Floats | None, Floats | None]:
-        """What power is priced at in each step so that loads from `start` keep the limits, float64[T] in money per unit
-        of power, and the multipliers that it is made of; None where nothing is limited."""
+        """What power is priced at in each step so that loads from `start` keep the limits,
+        float64[T] in money per unit of power, and the multipliers that it is made of; None where
+        nothing is limited."""
         if self.limits is None:
             return None, None
         gamma, limits = self.discomfort_weight, self.limits
@@ -73,7 +78,8 @@ class Control:
     def solve(
         self, transitions: Floats, progress: Progress | None = None, *, price: Floats | None = None
     ) -> lsmdp.Policy:
-        """The policy of these transitions, where power has a price of `limits` in each step beside what it costs."""
+        """The policy of these transitions, where power has a price of `limits` in each step beside
+        what it costs."""
         gamma, k = self.discomfort_weight, self.concentration
         if self.policy == "exact":
             utility = self.utility if price is None else self.utility - np.outer(price, self.power)
@@ -96,11 +102,13 @@ class Control:
         )
 
     def load(self, moves: lsmdp.Policy | Floats, start: Floats) -> Floats:
-        """Expected power float64[T] of a load that moves by a policy, or transitions, from the distribution `start`."""
+        """Expected power float64[T] of a load that moves by a policy, or transitions, from the
+        distribution `start`."""
         return lsmdp.expected_power(self.spread(moves, start), self.power)
 
     def time(self, moves: lsmdp.Policy | Floats, start: Floats) -> Floats:
-        """float64[rows]: of the steps that loads move in, the part that begins in each state, block by block."""
+        """float64[rows]: of the steps that loads move in, the part that begins in each state, block
+        by block."""
         spread = self.spread(moves, start)[:-1]
         if self.at is None:
             shares: Floats = spread.mean(axis=0)
@@ -126,7 +134,8 @@ class Control:
         return float(-(alone * self.utility).sum() - start @ cost_to_go)
 
     def answer(self, transitions: Floats, policy: lsmdp.Policy, start: Floats) -> dict[str, Any]:
-        """The figures of a result: `expected_power`, `default_power`, `cost_to_go`, `saving`, `ENERGIES`."""
+        """The figures of a result: `expected_power`, `default_power`, `cost_to_go`, `saving`,
+        `ENERGIES`."""
         cost = self.cost_to_go(policy, transitions)
         return self._with_energies(
             {
@@ -138,7 +147,8 @@ class Control:
         )
 
     def answers(self, matrices: Floats, start: Floats) -> dict[str, Floats]:
-        """The same of many transitions, from `start` float64[n] or [B, n]: an axis more in front."""
+        """The same of many transitions, from `start` float64[n] or [B, n]: an axis more in
+        front."""
         starts = np.broadcast_to(start, (len(matrices), matrices.shape[-1]))
         if self.policy == "exact":
             U, gamma, prices = self.utility, self.discomfort_weight, None
@@ -155,7 +165,8 @@ class Control:
         return {name: np.array([one[name] for one in each]) for name in each[0]}
 
     def _with_energies(self, answer: dict[str, Any]) -> dict[str, Any]:
-        """What control takes from a load in the steps of the event, and what a load draws more outside of them."""
+        """What control takes from a load in the steps of the event, and what a load draws more
+        outside of them."""
         if self.event is None:
             return answer
         less = self.hours * (answer["default_power"] - answer["expected_power"])

@@ -48,7 +48,8 @@ NO_RULE = "power becomes states by public `edges` and `meters`, which this datas
 
 
 class DrEnsemblePublic(Frozen):
-    """What is published of an ensemble. With `row_change` its content is a transition matrix, else trajectories."""
+    """What is published of an ensemble. With `row_change` its content is a transition matrix, else
+    trajectories."""
 
     unit: Literal["participant", "row"] = Field(description="Whom a neighbouring dataset changes")
     states: Annotated[int, Field(strict=True, ge=2, le=MAX_STATES)]
@@ -74,13 +75,16 @@ class DrEnsemblePublic(Frozen):
 
     max_rows: Positive | None = Field(
         default=None,
-        description="Public bound on the states of all trajectories together, chosen without looking at them: releases "
-        f"take the time of so many. Absent: the larger of {UNDECLARED_ROWS:,} and ten for each public participant",
+        description="Public bound on the states of all trajectories together, chosen without "
+        "looking at them: releases "
+        f"take the time of so many. Absent: the larger of {UNDECLARED_ROWS:,} and ten for each "
+        "public participant",
     )
     edges: Annotated[tuple[Real, ...], InPieces(min_length=3, max_length=MAX_STATES + 1)] | None = (
         Field(
             default=None,
-            description="Increasing power in kW, chosen without looking at the data: state s is edges[s] <= kW < "
+            description="Increasing power in kW, chosen without looking at the data: state s is "
+            "edges[s] <= kW < "
             "edges[s + 1], and its power is the middle where a problem says none",
         )
     )
@@ -90,7 +94,8 @@ class DrEnsemblePublic(Frozen):
     )
     day: Day | None = Field(
         default=None,
-        description="Hours of the day that move by transition matrices of their own, from the same noise. Absent: one "
+        description="Hours of the day that move by transition matrices of their own, from the same "
+        "noise. Absent: one "
         "matrix for all hours, by which a load that is left alone goes to its mean and stays there",
     )
 
@@ -107,7 +112,10 @@ class DrEnsemblePublic(Frozen):
             if self.row_change >= 2 * self.min_probability:
                 raise FieldError("row_change", "must be less than twice min_probability")
             if self.participants is not None or self.steps is not None or self.max_rows is not None:
-                says = "is of a transition matrix; participants, steps and max_rows are of trajectories"
+                says = (
+                    "is of a transition matrix; participants, steps and max_rows are of "
+                    "trajectories"
+                )
                 raise FieldError("row_change", says)
         if self.day is not None:
             self.day.check(
@@ -133,7 +141,10 @@ class DrEnsemblePublic(Frozen):
             if self.edges is None:
                 raise FieldError("edges", "needed with meters: they make states of power")
             if self.meters.gaps == "end" and self.steps is not None:
-                says = "a trajectory that ends before a gap has not public.steps states: leave_out, or no steps"
+                says = (
+                    "a trajectory that ends before a gap has not public.steps states: "
+                    "leave_out, or no steps"
+                )
                 raise FieldError("meters/gaps", says)
         if isinstance(self.support, list):
             if any(state >= self.states for pair in self.support for state in pair):
@@ -157,7 +168,8 @@ class DrEnsemblePublic(Frozen):
 
     @property
     def middles(self) -> Floats | None:
-        """float64[n]: the power in the middle of each state's bin; None where states are no bins."""
+        """float64[n]: the power in the middle of each state's bin; None where states are no
+        bins."""
         return (
             None
             if self.edges is None
@@ -207,7 +219,8 @@ Row = Annotated[list[Annotated[Real, Field(ge=0, le=1)]], Field(fail_fast=True)]
 
 
 class DrEnsembleContent(Frozen):
-    """The private content: state sequences, one a participant, or a transition matrix, or readings of meters."""
+    """The private content: state sequences, one a participant, or a transition matrix, or readings
+    of meters."""
 
     model_config = arrays(
         {"axes": ["participant", "step"], "value": "state", "integers": True},
@@ -336,8 +349,8 @@ class DrEnsembleDataset(DatasetOfRows):
 
     @classmethod
     def read_table(cls, public: DrEnsemblePublic, table: pa.Table) -> Content:
-        """Columns `participant, step, state` for trajectories; `from, to, probability` for a transition matrix;
-        `participant, time, kw` for readings of meters."""
+        """Columns `participant, step, state` for trajectories; `from, to, probability` for a
+        transition matrix; `participant, time, kw` for readings of meters."""
         if public.row_change is not None:
             return matrix_table(public.mask(), public.min_probability or 0.0, table)
         if {"time", "kw"} & set(table.column_names):
@@ -410,7 +423,10 @@ def _trajectory_content(
         )
     if not found:
         for place in np.flatnonzero(_outside(public, states, start))[:MAX_ISSUES].tolist():
-            says = f"the transition {states[place]} to {states[place + 1]} is not in the public support"
+            says = (
+                f"the transition {states[place]} to {states[place + 1]} is not in the public "
+                "support"
+            )
             found.append(FieldIssue(where(place + 1), says))
     if found:
         raise InvalidInput(found)
@@ -437,20 +453,29 @@ def _canonical(states: NDArray[np.integer[Any]], start: Ints) -> Content:
 def _meter_content(
     public: DrEnsemblePublic, found: Sequences, participants: int, prefix: str
 ) -> Content:
-    """Trajectories of readings; of public `participants` some may have none, and count for nothing."""
+    """Trajectories of readings; of public `participants` some may have none, and count for
+    nothing."""
     if public.participants is not None and participants != public.participants:
         says = (
-            f"readings of {participants} participants of {public.participants} public ones. A home under two names (a"
-            " meter that was replaced) counts as two and is protected half as well: have it under one. Totals and"
+            f"readings of {participants} participants of {public.participants} public ones. A home "
+            "under two names (a"
+            " meter that was replaced) counts as two and is protected half as well: have it under "
+            "one. Totals and"
             " weather are no participants. The public number is what is known without the readings"
         )
         raise InvalidInput(says, pointer=prefix)
     if found.start.size < 3:
-        says = f"of {participants} participants {found.start.size - 1} have a trajectory, and at least two are needed: "
+        says = (
+            f"of {participants} participants {found.start.size - 1} have a trajectory, and at "
+            "least two are needed: "
+        )
         raise InvalidInput(says + "one cannot hide among itself", pointer=prefix)
     issues = []
     for place in np.flatnonzero(_outside(public, found.states, found.start))[:MAX_ISSUES].tolist():
-        says = f"the transition {found.states[place]} to {found.states[place + 1]} is not in the public support"
+        says = (
+            f"the transition {found.states[place]} to {found.states[place + 1]} is not in the "
+            "public support"
+        )
         issues.append(FieldIssue(f"{prefix}/{found.row[place + 1]}/kw", says))
     if issues:
         raise InvalidInput(issues)

@@ -1,8 +1,9 @@
-"""Blocks of hours, each with a transition matrix of its own: loads that are left alone then follow the day.
+"""Blocks of hours, each with a transition matrix of its own: loads that are left alone then follow
+the day.
 
-A participant's histogram is spread over the transitions of all blocks and still sums to 1, so what one participant
-moves, the noise and the price are those of a single matrix; each block has that noise for the part of the moves that
-fall into it.
+A participant's histogram is spread over the transitions of all blocks and still sums to 1, so what
+one participant moves, the noise and the price are those of a single matrix; each block has that
+noise for the part of the moves that fall into it.
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ MOST_BLOCKS = 96
 
 
 class Day(Frozen):
-    """When blocks begin, chosen without looking at the data. The first state of every trajectory is of step 0."""
+    """When blocks begin, chosen without looking at the data. The first state of every trajectory is
+    of step 0."""
 
     steps: Annotated[int, Field(strict=True, ge=2, le=10**6)] = Field(
         description="After how many steps the blocks begin again: those of a day, or of a week"
     )
     blocks: Annotated[tuple[Count, ...], InPieces(min_length=2, max_length=MOST_BLOCKS)] = Field(
-        description="At which step of the day each block begins, the first at 0: of 48 steps [0, 12, 34] are night, "
+        description="At which step of the day each block begins, the first at 0: of 48 steps [0, "
+        "12, 34] are night, "
         "day and evening. A transition belongs to the block of the step that it leaves"
     )
 
@@ -52,7 +55,10 @@ class Day(Frozen):
         if of_matrix:
             raise FieldError("day", "is of trajectories; row_change is of a transition matrix")
         if of_meters and steps is None:
-            says = "needed with day and meters: without it a trajectory begins at the participant's first reading"
+            says = (
+                "needed with day and meters: without it a trajectory begins at the "
+                "participant's first reading"
+            )
             raise FieldError("steps", says)
         if len(self.blocks) * states > most:
             raise FieldError(
@@ -61,8 +67,8 @@ class Day(Frozen):
             )
 
     def shares(self, steps: int | None) -> Floats:
-        """float64[blocks]: the part of the moves that falls into each block, of records of so many steps, else of whole
-        days."""
+        """float64[blocks]: the part of the moves that falls into each block, of records of so many
+        steps, else of whole days."""
         moves = self.steps if steps is None else steps - 1
         days, left = divmod(moves, self.steps)
         begin = np.array(self.blocks)

@@ -1,8 +1,9 @@
-"""From what was released to transition matrices: the answer, and what else may lie behind the same release.
+"""From what was released to transition matrices: the answer, and what else may lie behind the same
+release.
 
-Counts are answered by the mean of their posterior (`solvers.estimation`), which half a dozen families of chains showed
-nearer to the truth than counts shrunk by a threshold, at every price; so were the loads, savings and policies made of
-it. The release of a Dirichlet draw is its own answer.
+Counts are answered by the mean of their posterior (`solvers.estimation`), which half a dozen
+families of chains showed nearer to the truth than counts shrunk by a threshold, at every price; so
+were the loads, savings and policies made of it. The release of a Dirichlet draw is its own answer.
 """
 
 from __future__ import annotations
@@ -30,19 +31,22 @@ LEAST_DRAWS = 50
 MOST_OPERATIONS = 4_000_000_000
 """Of meeting the balance in all draws; larger supports get fewer draws."""
 NEAR, LEAST_GROUP = 2, 50
-"""States are bins of power in order: moves by more than two are another kind of cells, where there are enough."""
+"""States are bins of power in order: moves by more than two are another kind of cells, where there
+are enough."""
 LARGEST_SHARE = 0.7
 """Above, the answer is mostly noise: intervals do not hold what they should any more."""
 HOPELESS = 7.0
-"""Above, nearly all that was counted may be noise to a posterior: the counts are shrunk, which errs less then."""
+"""Above, nearly all that was counted may be noise to a posterior: the counts are shrunk, which errs
+less then."""
 LAZY_STEPS = 1000
 
 
 class Estimate(ABC):
-    """What a release says of the transition matrix; of a dataset with a `day` of the matrices of its blocks.
+    """What a release says of the transition matrix; of a dataset with a `day` of the matrices of
+    its blocks.
 
-    Matrices are float64[n, n] and visits float64[n] then, or float64[blocks, n, n] and float64[blocks, n]; rows are
-    counted block by block.
+    Matrices are float64[n, n] and visits float64[n] then, or float64[blocks, n, n] and
+    float64[blocks, n]; rows are counted block by block.
     """
 
     public: DrEnsemblePublic
@@ -59,8 +63,8 @@ class Estimate(ABC):
 
     @abstractmethod
     def draw(self, draws: int) -> tuple[Floats, Floats] | None:
-        """As many matrices and visits that may lie behind the release, an axis more in front, the same for the same
-        release. None where none can be had."""
+        """As many matrices and visits that may lie behind the release, an axis more in front, the
+        same for the same release. None where none can be had."""
 
     def bare(self) -> tuple[Floats, Floats]:
         """The answer and its visits if no load ever made the moves that may be noise alone."""
@@ -77,7 +81,8 @@ class Estimate(ABC):
     @property
     @abstractmethod
     def share(self) -> float:
-        """Of the noise in what the answer is made of: its mean size, of all numbers together, over their sum."""
+        """Of the noise in what the answer is made of: its mean size, of all numbers together, over
+        their sum."""
 
     @property
     def participants(self) -> float | None:
@@ -102,7 +107,8 @@ class NoisyCounts(Estimate):
     posterior: GroupedPosterior | None = None
     known: Known | None = None
     seed: int = 0
-    """Of draws, from the release: the same of one version of NumPy, which certificates name (NEP 19)."""
+    """Of draws, from the release: the same of one version of NumPy, which certificates name (NEP
+    19)."""
 
     @classmethod
     def of(cls, public: DrEnsemblePublic, plan: Plan, released: Released) -> NoisyCounts:
@@ -151,7 +157,8 @@ class NoisyCounts(Estimate):
         return floored(self.public, cells), self._visits(cells)
 
     def noise_dominates(self) -> NDArray[np.bool_]:
-        """Where the deviation of a row's noise is at least its sum. A row of one transition is known."""
+        """Where the deviation of a row's noise is at least its sum. A row of one transition is
+        known."""
         dominates: NDArray[np.bool_] = self.row_noise() >= 1
         return dominates
 
@@ -185,8 +192,9 @@ class NoisyCounts(Estimate):
 class DrawnRows(Estimate):
     """Released Dirichlet draws of the rows.
 
-    No matrices are drawn that may lie behind them: a draw says about as much of a row as `concentration` observed
-    moves, and where these are not many times its entries, an interval would tell the prior that one chose for rows.
+    No matrices are drawn that may lie behind them: a draw says about as much of a row as
+    `concentration` observed moves, and where these are not many times its entries, an interval
+    would tell the prior that one chose for rows.
     """
 
     public: DrEnsemblePublic
@@ -213,7 +221,8 @@ class DrawnRows(Estimate):
         return None
 
     def noise_dominates(self) -> NDArray[np.bool_]:
-        """Where a draw is worth fewer moves than the row has entries, or weighs less than the prior."""
+        """Where a draw is worth fewer moves than the row has entries, or weighs less than the
+        prior."""
         width = self.public.mask().sum(axis=1)
         dominates: NDArray[np.bool_] = (
             np.maximum(width - 1, width * self.prior) > self.concentration
@@ -241,19 +250,21 @@ def unnoised(public: DrEnsemblePublic, plan: Plan, released: Released) -> Estima
 
 
 def distance_groups(public: DrEnsemblePublic) -> Ints:
-    """int64[cells]: 1 for moves between states that are no neighbours, which may hardly ever be made, else 0; all are 0
-    where they are few, as two priors would fit what is noise."""
+    """int64[cells]: 1 for moves between states that are no neighbours, which may hardly ever be
+    made, else 0; all are 0 where they are few, as two priors would fit what is noise."""
     origin, to = np.nonzero(public.mask())
     far = np.tile((np.abs(to - origin) > NEAR).astype(np.int64), public.blocks)
     return far if min(far.sum(), (1 - far).sum()) >= LEAST_GROUP else np.zeros_like(far)
 
 
 def balance(public: DrEnsemblePublic, participants: float) -> Known | None:
-    """A load leaves a state as often as it comes there, but for where it began and ended: at most 1 of steps - 1.
+    """A load leaves a state as often as it comes there, but for where it began and ended: at most 1
+    of steps - 1.
 
-    Where all records are of one public length the difference of a state's row and column is that of the participants
-    who began and who ended there, over steps - 1. Thought of as normal about 0, the largest that can be is 1.4 of its
-    deviations: vehicles all begin empty and end full. With sqrt(states) of them their costs were covered .07 times.
+    Where all records are of one public length the difference of a state's row and column is that of
+    the participants who began and who ended there, over steps - 1. Thought of as normal about 0,
+    the largest that can be is 1.4 of its deviations: vehicles all begin empty and end full. With
+    sqrt(states) of them their costs were covered .07 times.
     """
     if public.steps is None:
         return None
@@ -270,9 +281,10 @@ def balance(public: DrEnsemblePublic, participants: float) -> Known | None:
 
 
 def floored(public: DrEnsemblePublic, cells: Floats) -> Floats:
-    """Transition matrices float64[..., n, n], with a `day` float64[..., blocks, n, n], of nonnegative cells
-    float64[..., cells]: rows sum to 1, and no entry of the support is below the floor (`min_probability`, else 0.001
-    and at most a tenth of the row in all); a row without mass is uniform."""
+    """Transition matrices float64[..., n, n], with a `day` float64[..., blocks, n, n], of
+    nonnegative cells float64[..., cells]: rows sum to 1, and no entry of the support is below the
+    floor (`min_probability`, else 0.001 and at most a tenth of the row in all); a row without mass
+    is uniform."""
     mask, floor = public.mask(), floors(public)
     shape = (*cells.shape[:-1], *(() if public.day is None else (public.blocks,)))
     matrix = np.zeros((*shape, *mask.shape))
@@ -295,8 +307,9 @@ def floors(public: DrEnsemblePublic) -> Floats:
 
 
 def single_moves(public: DrEnsemblePublic, transitions: Floats, rows: Ints) -> Floats:
-    """Transitions as those given, but that loads make one single move from one of the `rows`, as far as the floor lets
-    them: each move of the support in turn, an axis more in front. Rows are counted block by block."""
+    """Transitions as those given, but that loads make one single move from one of the `rows`, as
+    far as the floor lets them: each move of the support in turn, an axis more in front. Rows are
+    counted block by block."""
     mask, floor = np.tile(public.mask(), (public.blocks, 1)), np.tile(floors(public), public.blocks)
     place, to = np.nonzero(mask[rows])
     row, each = rows[place], np.arange(place.size)
@@ -307,7 +320,8 @@ def single_moves(public: DrEnsemblePublic, transitions: Floats, rows: Ints) -> F
 
 
 def stationary(matrix: Floats) -> Floats:
-    """The distribution float64[n] that loads, evenly spread at first, tend to by matrices float64[n, n]."""
+    """The distribution float64[n] that loads, evenly spread at first, tend to by matrices
+    float64[n, n]."""
     spread = np.full(len(matrix), 1 / len(matrix))
     for _ in range(LAZY_STEPS):  # staying with probability 1/2 makes no other limit, and no cycle
         spread = 0.5 * (spread + spread @ matrix)

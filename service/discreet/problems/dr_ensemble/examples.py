@@ -1,4 +1,5 @@
-"""The example of the kind, which is small and really runs, and what else its code is rehearsed and attacked with."""
+"""The example of the kind, which is small and really runs, and what else its code is rehearsed and
+attacked with."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ def example() -> dict[str, Any]:
 
 
 def example_for(kind: type[Problem], public: DrEnsemblePublic) -> dict[str, Any]:
-    """Power by the public edges, else by the state's number; dear at midday; a prior where draws of rows need one."""
+    """Power by the public edges, else by the state's number; dear at midday; a prior where draws of
+    rows need one."""
     day = _steps_a_day(public)
     horizon = max(2, min(public.steps or day, day, 1 + MOST_CELLS // int(public.mask().sum())))
     dear = range(horizon // 3, horizon - horizon // 3)
@@ -80,7 +82,8 @@ def example_for(kind: type[Problem], public: DrEnsemblePublic) -> dict[str, Any]
 
 
 def _steps_a_day(public: DrEnsemblePublic) -> int:
-    """By its blocks or by how often meters are read, as far as that goes up in a day; else hours."""
+    """By its blocks or by how often meters are read, as far as that goes up in a day; else
+    hours."""
     if public.day is not None:
         steps = public.day.steps
     elif public.meters is not None and SECONDS_A_DAY % public.meters.interval_seconds == 0:
@@ -91,7 +94,8 @@ def _steps_a_day(public: DrEnsemblePublic) -> int:
 
 
 def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
-    """One participant more, in blocks of the day too, replaced, or beyond the clip; two entries of one row moved."""
+    """One participant more, in blocks of the day too, replaced, or beyond the clip; two entries of
+    one row moved."""
     fields = {**kind.example()["problem"], "dataset": "example"}
     still, moving = [0] * 5, [1] * 5
     others = [[0, 1, 1, 1, 0], [1, 1, 1, 1, 1]]

@@ -81,7 +81,10 @@ def issues(problem: Any, public: DrEnsemblePublic, method: str) -> list[FieldIss
             says = f"a day of the dataset has the steps 0 to {public.day.steps - 1}"
             found.append(FieldIssue("/problem/first_step", says))
         if problem.policy != "exact":
-            says = "exact is needed where the dataset has a `day`: the other policies are of one matrix"
+            says = (
+                "exact is needed where the dataset has a `day`: the other policies are of one "
+                "matrix"
+            )
             found.append(FieldIssue("/problem/policy", says))
     if problem.limits is not None:
         found += limits.issues(
@@ -89,11 +92,18 @@ def issues(problem: Any, public: DrEnsemblePublic, method: str) -> list[FieldIss
         )
     for place, (first, end) in enumerate(problem.event or ()):
         if not first < end <= problem.horizon:
-            says = f"[first, end] of a problem of {problem.horizon} steps: first is below end, end at most that"
+            says = (
+                f"[first, end] of a problem of {problem.horizon} steps: first is below end, "
+                "end "
+                "at most that"
+            )
             found.append(FieldIssue(f"/problem/event/{place}", says))
     size = (problem.horizon - 1) * int(public.mask().sum())
     if size > MAX_POLICY_CELLS:
-        says = f"a policy of {size} transitions; at most {MAX_POLICY_CELLS}: fewer steps or a smaller support"
+        says = (
+            f"a policy of {size} transitions; at most {MAX_POLICY_CELLS}: fewer steps or a "
+            "smaller support"
+        )
         found.append(
             FieldIssue("/problem/price" if problem.utility is None else "/problem/utility", says)
         )

@@ -24,13 +24,15 @@ from discreet_client import intervals
 from discreet_client.intervals import percent, plain
 
 UNKNOWN = (NO_SIGN, NOT_FROM_ZERO)
-"""Said of a saving of which it is not known whether there is one: then nothing is said of how much energy it takes."""
+"""Said of a saving of which it is not known whether there is one: then nothing is said of how much
+energy it takes."""
 LESS = 0.95
 """Of the energy without control: where it is less, control sheds load more than it moves it."""
 
 
 def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
-    """The saving of one load, states whose moves are only noise, and of simulations what it saves in truth."""
+    """The saving of one load, states whose moves are only noise, and of simulations what it saves
+    in truth."""
     found = []
     limits = result.get("limits")
     if limits and not limits["kept"]:
@@ -45,7 +47,10 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
             if people and not lost
             else ""
         )
-        after = f" for each load against no control{every}, in the money of the price, discomfort deducted"
+        after = (
+            f" for each load against no control{every}, in the money of the price, discomfort "
+            "deducted"
+        )
         one = headline(
             DrEnsembleResult, result, "saving", "Following the released policy saves ", after
         )
@@ -88,7 +93,8 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
 
 
 def _money(problem: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    """What the price was taken for, where steps have a known length: nobody can see that of a number."""
+    """What the price was taken for, where steps have a known length: nobody can see that of a
+    number."""
     seconds, price = result.get("states", {}).get("step_seconds"), problem.get("price")
     return f"{MONEY}, {price_in_words(price, seconds)}" if seconds and price else MONEY
 
@@ -109,7 +115,8 @@ def _together(result: Mapping[str, Any], people: int) -> Headline:
 def _times(
     result: Mapping[str, Any], people: int, name: str, step: int | None = None
 ) -> dict[str, Any]:
-    """A number of one load, or that of one step, as one of all loads, with its interval where it has one."""
+    """A number of one load, or that of one step, as one of all loads, with its interval where it
+    has one."""
     said = result.get("uncertainty") or {}
     value, ends = result[name], said.get("values", {}).get(name) or {}
     if step is not None:
@@ -137,7 +144,10 @@ def _event(problem: Mapping[str, Any], result: Mapping[str, Any]) -> Headline:
     people = states.get("participants")
     every = ""
     if people and not intervals.is_mostly_noise(result):
-        every = f"; of all {people:,} that is {plain(people * abs(less), 3)} and {plain(people * abs(back), 3)}"
+        every = (
+            f"; of all {people:,} that is {plain(people * abs(less), 3)} and "
+            f"{plain(people * abs(back), 3)}"
+        )
     when = hours_of(problem, states, result["event"])
     after = f"{unit} {'less' if less >= 0 else 'more'} than without control, and {outside}{every}"
     one = headline(
@@ -160,6 +170,7 @@ def _turned(result: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _energy(result: Mapping[str, Any]) -> float:
-    """What a load draws with control, over all steps, in parts of what it draws without; 0 where that is not told."""
+    """What a load draws with control, over all steps, in parts of what it draws without; 0 where
+    that is not told."""
     drawn, before = (sum(result.get(name, ())) for name in ("expected_power", "default_power"))
     return 0.0 if intervals.is_mostly_noise(result) or before <= 0 else max(drawn, 0.0) / before

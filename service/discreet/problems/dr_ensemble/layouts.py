@@ -1,4 +1,5 @@
-"""What files of an ensemble look like: states or readings, one a row, or a column for each meter."""
+"""What files of an ensemble look like: states or readings, one a row, or a column for each
+meter."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ TIME = Column(
     words=("timestamp", "date", "datetime", "when", "zeit", "zeitstempel"),
 )
 OTHER_FILES = (
-    "Your file has kW at times? Change the public part: `edges` are the kW between states, `meters` says when readings"
+    "Your file has kW at times? Change the public part: `edges` are the kW between states, "
+    "`meters` says when readings"
     " begin and how many seconds they are apart. Then time and kW are asked for here."
 )
 """Said where a dataset takes states and not readings."""

@@ -1,8 +1,10 @@
-"""What a feeder bears and how fast its load may change: limits that the policy of a release is found within.
+"""What a feeder bears and how fast its load may change: limits that the policy of a release is
+found within.
 
-They are public and post-processing: the released transitions stay what they are, and another policy is found for them
-(`solvers.control.limited_load`), so limits are asked again for nothing. A policy sets every move, so loads that follow
-it keep them whatever the noise; what noise moves is what that costs.
+They are public and post-processing: the released transitions stay what they are, and another policy
+is found for them (`solvers.control.limited_load`), so limits are asked again for nothing. A policy
+sets every move, so loads that follow it keep them whatever the noise; what noise moves is what that
+costs.
 """
 
 from __future__ import annotations
@@ -36,12 +38,14 @@ class LoadLimits(Frozen):
     """Bounds on the expected load, in the unit of `power`."""
 
     of: Literal["all", "each"] = Field(
-        description="Whose load is meant: that of all public `participants` together, as a feeder's, or of each"
+        description="Whose load is meant: that of all public `participants` together, as a "
+        "feeder's, or of each"
     )
     feeder: Real | Annotated[tuple[Real | None, ...], InPieces(max_length=MOST_STEPS)] | None = (
         Field(
             default=None,
-            description="The load is at most that: in each step, or a number for each step, null where there is none",
+            description="The load is at most that: in each step, or a number for each step, null "
+            "where there is none",
         )
     )
     ramp: Annotated[Real, Field(ge=0)] | None = Field(
@@ -93,7 +97,8 @@ class LimitsTold(TypedDict):
     price: Annotated[
         list[float],
         Field(
-            description="Of a unit of power in each step, what the limits are worth there, in the money of the price"
+            description="Of a unit of power in each step, what the limits are worth there, in the "
+            "money of the price"
         ),
     ]
     cost: Annotated[
@@ -105,7 +110,8 @@ class LimitsTold(TypedDict):
     strays: Annotated[
         float,
         Field(
-            description="The largest standard deviation in any step of the load that is limited, of all or of each, "
+            description="The largest standard deviation in any step of the load that is limited, "
+            "of all or of each, "
             "about its expectation, where loads move by themselves"
         ),
     ]
@@ -117,7 +123,10 @@ def issues(
     """What keeps limits from being those of a problem."""
     found = []
     if asked.of == "all" and public.participants is None:
-        says = "the dataset does not publish how many `participants` it has: limits can be of `each` load"
+        says = (
+            "the dataset does not publish how many `participants` it has: limits can be of "
+            "`each` load"
+        )
         found.append(FieldIssue(f"{pointer}/of", says))
     if isinstance(asked.feeder, tuple) and len(asked.feeder) != horizon:
         says = f"the problem has {horizon} steps; found {len(asked.feeder)} limits"
@@ -127,7 +136,10 @@ def issues(
     if policy != "exact":
         found.append(FieldIssue(pointer, "the exact policy is needed: the others know no limits"))
     if horizon > MOST_STEPS or horizon * int(public.mask().sum()) > MOST_CELLS:
-        says = f"at most {MOST_STEPS:,} steps, and {MOST_CELLS:,} transitions of all steps, where the load is limited"
+        says = (
+            f"at most {MOST_STEPS:,} steps, and {MOST_CELLS:,} transitions of all steps, where "
+            "the load is limited"
+        )
         found.append(FieldIssue(pointer, says))
     return found
 
@@ -142,7 +154,8 @@ def told(
     price: Floats | None,
     answer: Mapping[str, Any],
 ) -> LimitsTold:
-    """Of the policy of these transitions, what its limits are worth float64[T], and the figures that follow from it."""
+    """Of the policy of these transitions, what its limits are worth float64[T], and the figures
+    that follow from it."""
     limits, power, load = control.limits, control.power, answer["expected_power"]
     assert limits is not None
     assert price is not None
@@ -170,7 +183,8 @@ def told(
 def advice(
     asked: LoadLimits, public: DrEnsemblePublic, limits: Limits, power: Floats, start: Floats | None
 ) -> tuple[str, ...]:
-    """What public figures tell of the limits before anything is released: which of them no policy keeps."""
+    """What public figures tell of the limits before anything is released: which of them no policy
+    keeps."""
     said = ["these figures are without `limits`, which cost saving: the answer says how much"]
     if start is not None:
         mask, horizon = public.mask(), limits.feeder.size
@@ -193,7 +207,10 @@ def _unreachable(
             _written(loads * one, public)
             for one in (limits.feeder[step] + over[step], limits.feeder[step])
         )
-        return f"no policy keeps the limits: at step {step} {_whose(asked, public)} is at least {least}, of at most {most}"
+        return (
+            f"no policy keeps the limits: at step {step} {_whose(asked, public)} is at least "
+            f"{least}, of at most {most}"
+        )
     step = int(np.argmax(faster > 0))
     least, most = (
         _written(loads * one, public)
@@ -212,7 +229,10 @@ def _kept(asked: LoadLimits, public: DrEnsemblePublic, cost: float) -> str:
     if asked.ramp is not None:
         parts.append(f"changes by at most {_written(asked.ramp, public)} from step to step")
     takes = "takes nothing" if cost < 1e-12 else f"takes {plain(cost, 3)}"
-    return f"{_whose(asked, public).capitalize()} {' and '.join(parts)}, which {takes} from what each saves"
+    return (
+        f"{_whose(asked, public).capitalize()} {' and '.join(parts)}, which {takes} from what "
+        "each saves"
+    )
 
 
 def _not_kept(
@@ -240,15 +260,24 @@ def _not_kept(
     else:
         most, reached = limits.ramp[step], abs(load[step + 1] - load[step])
         least = float(least_changes(mask, start, power, horizon)[step])
-        what = f"from step {step} to {step + 1} {_whose(asked, public)} changes by {_written(loads * reached, public)}"
+        what = (
+            f"from step {step} to {step + 1} {_whose(asked, public)} changes by "
+            f"{_written(loads * reached, public)}"
+        )
     why = f"the least that any policy reaches there is {_written(loads * least, public)}"
     if least < most:
-        why = f"{_written(loads * least, public)} could be reached there, but not with the other limits and steps"
+        why = (
+            f"{_written(loads * least, public)} could be reached there, but not with the other "
+            "limits and steps"
+        )
     elif feeder and step == 0:
         why = "that is where `initial` has them, which no policy changes"
     more = f" (and at {steps - 1} more)" if steps > 1 else ""
     excess = plain(loads * (reached - most), 3)
-    return f"The limits cannot be kept: {what} of at most {_written(loads * most, public)}, {excess} too much{more}; {why}"
+    return (
+        f"The limits cannot be kept: {what} of at most {_written(loads * most, public)}, "
+        f"{excess} too much{more}; {why}"
+    )
 
 
 def _written(power: float, public: DrEnsemblePublic) -> str:
@@ -263,8 +292,8 @@ def _whose(asked: LoadLimits, public: DrEnsemblePublic) -> str:
 def event_steps(
     event: tuple[tuple[int, int], ...] | None, price: tuple[float, ...] | None, horizon: int
 ) -> Any:
-    """bool[T]: the steps of the event; as asked, else those that are dear where a price has two levels, the dear ones
-    in fewer than half of the steps. None where there is no event."""
+    """bool[T]: the steps of the event; as asked, else those that are dear where a price has two
+    levels, the dear ones in fewer than half of the steps. None where there is no event."""
     steps: NDArray[np.bool_] = np.zeros(horizon, dtype=bool)
     for first, end in event or ():
         steps[first:end] = True

@@ -18,7 +18,8 @@ SUM_TOLERANCE = 1e-9
 def matrix_content(
     mask: NDArray[np.bool_], floor: float, rows: Sequence[Sequence[float] | NDArray[np.float64]]
 ) -> Content:
-    """Of rows as JSON has them. mask: bool[n, n], the support; floor: the least that an entry of it may be."""
+    """Of rows as JSON has them. mask: bool[n, n], the support; floor: the least that an entry of it
+    may be."""
     prefix = "/content/transitions"
     n = len(mask)
     if len(rows) != n:

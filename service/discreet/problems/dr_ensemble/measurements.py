@@ -17,8 +17,9 @@ LENGTHS = ((86_400, "day"), (HOUR, "hour"), (60, "minute"), (1, "second"))
 def state_sequences(power: ArrayLike, edges: ArrayLike) -> list[list[int]]:
     """State sequences of power series, `content.trajectories` of a dataset.
 
-    power: float[participants, steps], any unit; edges: float[states + 1], increasing, in the same unit, public. State s
-    is edges[s] <= power < edges[s + 1]; power below the first or above the last edge counts to the outer states.
+    power: float[participants, steps], any unit; edges: float[states + 1], increasing, in the same
+    unit, public. State s is edges[s] <= power < edges[s + 1]; power below the first or above the
+    last edge counts to the outer states.
     """
     series, bins = np.asarray(power, dtype=np.float64), np.asarray(edges, dtype=np.float64)
     if series.ndim != 2 or not np.isfinite(series).all():
@@ -37,12 +38,20 @@ def step_length(seconds: int) -> str:
 
 
 def price_in_words(price: ArrayLike, seconds: int) -> str:
-    """What a price of steps of so many seconds is by the kWh, for who has a tariff: prices have no unit that shows."""
+    """What a price of steps of so many seconds is by the kWh, for who has a tariff: prices have no
+    unit that shows."""
     highest = float(np.max(price))
     if seconds == HOUR:
-        return f"taken per kW and step of an hour, which is a kWh: the highest is {plain(highest, 3)} a kWh"
+        return (
+            "taken per kW and step of an hour, which is a kWh: the highest is "
+            f"{plain(highest, 3)} a kWh"
+        )
     kwh = plain(highest * HOUR / seconds, 3)
-    return f"taken per kW and step of {step_length(seconds)}: the highest, {plain(highest, 3)}, is {kwh} a kWh"
+    return (
+        f"taken per kW and step of {step_length(seconds)}: the highest, {plain(highest, 3)}, "
+        "is "
+        f"{kwh} a kWh"
+    )
 
 
 def tariff_utility(price: ArrayLike, power: ArrayLike) -> Floats:

@@ -1,7 +1,9 @@
-"""Readings of meters as a private content: (participant, time, kW) to trajectories of states, by public rules.
+"""Readings of meters as a private content: (participant, time, kW) to trajectories of states, by
+public rules.
 
-What readings become is `discreet_client.meters`, the same for who converts before sending. A participant becomes one
-trajectory or none, whatever others sent: contents of neighbours differ by one trajectory here too.
+What readings become is `discreet_client.meters`, the same for who converts before sending. A
+participant becomes one trajectory or none, whatever others sent: contents of neighbours differ by
+one trajectory here too.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ YEAR = 366 * 86_400
 COLUMNS = ("participant", "time", "kw")
 TIME = "a time such as 2026-11-21T15:00:00+01:00 is needed"
 OF_START = "start_of_meters"
-"""A name that pydantic's own errors do not have: refusals say these in general words, without what helps here."""
+"""A name that pydantic's own errors do not have: refusals say these in general words, without what
+helps here."""
 START = f"{TIME}; with utc_offset beside it also 2026-11-21 15:00 or 21.11.2026 15:00"
 UNITS = {"s": 1, "ms": 1000, "us": SECOND, "ns": 1000 * SECOND}
 """Of Arrow's timestamps: how many a second has."""
@@ -63,7 +66,8 @@ def _text(value: Any) -> Any:
 
 
 def _zoned(value: Any) -> Any:
-    """A start stands in a zone, its own or that of `utc_offset`, which `start_of` has put behind it."""
+    """A start stands in a zone, its own or that of `utc_offset`, which `start_of` has put behind
+    it."""
     try:
         text = _text(value)
         local = isinstance(text, str) and datetime.fromisoformat(text).tzinfo is None
@@ -79,7 +83,8 @@ _TEXTS = TypeAdapter(Moment)
 
 
 class Meters(Frozen):
-    """How readings become states, chosen without looking at the data. With it a content may be meter series."""
+    """How readings become states, chosen without looking at the data. With it a content may be
+    meter series."""
 
     @model_validator(mode="before")
     @classmethod
@@ -89,19 +94,22 @@ class Meters(Frozen):
         return {**given, "start": start_of(given["start"], given.get("utc_offset"))}
 
     start: Annotated[AwareDatetime, BeforeValidator(_zoned)] = Field(
-        description="When the first period begins. A reading belongs to the period that its time lies in"
+        description="When the first period begins. A reading belongs to the period that its time "
+        "lies in"
     )
     interval_seconds: Annotated[int, Field(strict=True, ge=1, le=YEAR)] = Field(
         description="Length of a period. Its power is the mean of the participant's readings in it"
     )
     gaps: Literal["refuse", "leave_out", "end"] = Field(
         default="refuse",
-        description="Of a participant who lacks a period: the content is refused, or the participant is left out, or "
+        description="Of a participant who lacks a period: the content is refused, or the "
+        "participant is left out, or "
         "the trajectory ends before the gap (not with `steps`)",
     )
     carry: Annotated[int, Field(strict=True, ge=0, le=MOST_CARRIED)] = Field(
         default=0,
-        description="At most so many periods in a row take the state of the one before, and are no gap",
+        description="At most so many periods in a row take the state of the one before, and are no "
+        "gap",
     )
     outside: Literal["clamp", "refuse"] = Field(
         default="clamp",
@@ -126,7 +134,8 @@ def packed_readings(items: Sequence[Any]) -> Packed:
     times = [row["time"] for row in items]
     zoned = [time.tzinfo is not None for time in times]
     return {
-        # As objects: an array of fixed-width text drops zero characters, and two participants would be one.
+        # As objects: an array of fixed-width text drops zero characters, and two participants would
+        # be one.
         "participant": np.fromiter(
             (str(row["participant"]) for row in items), dtype=object, count=len(items)
         ),
@@ -165,12 +174,18 @@ def _states(
     try:
         found = rule.states(owner, time, kw, max(most, time.size))
     except OverflowError as error:
-        says = f"with what is carried over, {time.size} readings make {error}, of at most {most}: carry less"
+        says = (
+            f"with what is carried over, {time.size} readings make {error}, of at most {most}: "
+            "carry less"
+        )
         raise InvalidInput(says, pointer="/public/meters/carry") from None
     if rule.gaps == "refuse" and found.left_out.size:
         lacking = np.zeros(time.size, dtype=bool)
         lacking[found.left_out] = True
-        rules = "`carry`: 2 fills two with the state before, `gaps`: leave_out leaves such participants out"
+        rules = (
+            "`carry`: 2 fills two with the state before, `gaps`: leave_out leaves such "
+            "participants out"
+        )
         says = f"{rule.gap(found)}; public.meters says what becomes of gaps ({rules})"
         issues.where(lacking, "participant", says)
         issues.check()
@@ -228,7 +243,8 @@ def _times(rule: MeterRule, column: pa.ChunkedArray) -> Ints:
 
 
 def _scaled(count: Ints, parts: int, seconds: int) -> Ints:
-    """Microseconds of so many `seconds` / `parts`; those that no number holds are after the last time."""
+    """Microseconds of so many `seconds` / `parts`; those that no number holds are after the last
+    time."""
     most = (LAST_TIME // SECOND + 1) * parts // seconds
     inside = np.clip(count, -1, most)
     return inside // (parts // SECOND) if parts > SECOND else inside * (SECOND // parts) * seconds

@@ -1,4 +1,5 @@
-"""The noise of the two mechanisms: what a participant or a row moves, and the event of least noise for a budget."""
+"""The noise of the two mechanisms: what a participant or a row moves, and the event of least noise
+for a budget."""
 
 from __future__ import annotations
 
@@ -13,17 +14,19 @@ from discreet.problems.numbers import Budget
 
 
 def grid_of(public: DrEnsemblePublic, clip: float | None) -> int:
-    """What a participant counts in all: records of one public length need no rounding, unless they are clipped."""
+    """What a participant counts in all: records of one public length need no rounding, unless they
+    are clipped."""
     return GRID if public.steps is None or clip is not None else public.steps - 1
 
 
 def counts_event(
     public: DrEnsemblePublic, budget: Budget, cells: int, clip: float | None
 ) -> tuple[Any, str, tuple[str, ...]]:
-    """A participant adds a point of the simplex, times the grid: l1 at most grid, l2 at most clip · grid.
+    """A participant adds a point of the simplex, times the grid: l1 at most grid, l2 at most clip ·
+    grid.
 
-    Replacing one moves the sum by a difference of two such vectors without negative entries: l1 at most twice that,
-    l2 at most sqrt 2 times.
+    Replacing one moves the sum by a difference of two such vectors without negative entries: l1 at
+    most twice that, l2 at most sqrt 2 times.
     """
     grid = grid_of(public, clip)
     replaced = public.participants is not None
@@ -52,7 +55,8 @@ def counts_event(
 def dirichlet_event(
     public: DrEnsemblePublic, budget: Budget, prior: float
 ) -> tuple[Any, str, tuple[str, ...]]:
-    """Rows compose: a person may be in all of them. A row with one possible transition says nothing."""
+    """Rows compose: a person may be in all of them. A row with one possible transition says
+    nothing."""
     mask = public.mask()
     assert public.row_change is not None
     assert public.min_probability is not None
@@ -61,7 +65,10 @@ def dirichlet_event(
         raise InvalidInput(
             "every state has one transition: nothing is private", pointer="/problem/dataset"
         )
-    entries = f"two entries of a row of the transition matrix move by at most {public.row_change / 2:g} each"
+    entries = (
+        "two entries of a row of the transition matrix move by at most "
+        f"{public.row_change / 2:g} each"
+    )
     one = public.unit == "row"
     event = calibration.dirichlet(
         public.row_change,

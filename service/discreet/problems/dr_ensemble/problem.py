@@ -1,9 +1,11 @@
-"""Demand response: how an ensemble of loads should be steered, without telling how anybody uses power.
+"""Demand response: how an ensemble of loads should be steered, without telling how anybody uses
+power.
 
-Loads move between the states of a public partition of power; how likely each move is by default is private. One of two
-mechanisms releases a transition matrix; the control policy of the linearly-solvable Markov decision process, whichever
-of the paper's four, and the load it leads to are post-processing of that matrix. The paper (Hassan et al. 2020) calls
-policies private that are functions of the private matrix; see `docs/problems/dr_ensemble.md`.
+Loads move between the states of a public partition of power; how likely each move is by default is
+private. One of two mechanisms releases a transition matrix; the control policy of the
+linearly-solvable Markov decision process, whichever of the paper's four, and the load it leads to
+are post-processing of that matrix. The paper (Hassan et al. 2020) calls policies private that are
+functions of the private matrix; see `docs/problems/dr_ensemble.md`.
 """
 
 from __future__ import annotations
@@ -66,9 +68,9 @@ ONE_MATRIX = ("policy", "concentration", "samples")
 class DrEnsemble(ProblemOnData):
     """Steer a load ensemble through T steps.
 
-    `counts`: every participant's transitions, normalized by their number, are summed and released with noise; a
-    participant is a point of the simplex, whatever the record's length. `dirichlet`: every row of a transition matrix
-    is answered by one Dirichlet draw.
+    `counts`: every participant's transitions, normalized by their number, are summed and released
+    with noise; a participant is a point of the simplex, whatever the record's length. `dirichlet`:
+    every row of a transition matrix is answered by one Dirichlet draw.
     """
 
     title: ClassVar[str] = "Demand response"
@@ -80,7 +82,8 @@ class DrEnsemble(ProblemOnData):
     matters: ClassVar[tuple[str, ...]] = ("saving",)
     synthesis: ClassVar[Synthesis | None] = SYNTHESIS
     made_up: ClassVar[str] = (
-        "The power of each state, the price of power in each step and the weight of discomfort are made up: put your "
+        "The power of each state, the price of power in each step and the weight of discomfort are "
+        "made up: put your "
         "own in their place."
     )
     made_up_fields: ClassVar[tuple[str, ...]] = ("power", "price")
@@ -100,13 +103,16 @@ class DrEnsemble(ProblemOnData):
     power: Annotated[tuple[Real, ...], InPieces(min_length=2, max_length=MAX_STATES)] | None = (
         Field(
             default=None,
-            description="Power of each state. Absent: the middles of the bins between the public `edges` of the dataset",
+            description="Power of each state. Absent: the middles of the bins between the public "
+            "`edges` of the dataset",
         )
     )
     price: Annotated[tuple[Real, ...], InPieces(min_length=2, max_length=100_000)] | None = Field(
         default=None,
-        description="Money per unit of power in each step; the utility is then minus price times power. Of a price per "
-        "kWh that times the hours of a step: 0.30 a kWh is 0.075 a kW in steps of a quarter of an hour",
+        description="Money per unit of power in each step; the utility is then minus price times "
+        "power. Of a price per "
+        "kWh that times the hours of a step: 0.30 a kWh is 0.075 a kW in steps of a quarter of an "
+        "hour",
     )
     utility: Annotated[tuple[Numbers, ...], InPieces(min_length=2, max_length=100_000)] | None = (
         Field(default=None, description="Money by step and state, instead of `price`")
@@ -116,17 +122,20 @@ class DrEnsemble(ProblemOnData):
         Field(
             gt=0,
             le=1e12,
-            description="What it costs to move loads against their habits, in the money of `price` or `utility`: the "
+            description="What it costs to move loads against their habits, in the money of `price` "
+            "or `utility`: the "
             "larger, the less they are moved",
         ),
     ]
     initial: Spread | Literal["released"] = Field(
-        description="How the loads are spread over the states at step 0, chosen without looking at the data; or as the "
+        description="How the loads are spread over the states at step 0, chosen without looking at "
+        "the data; or as the "
         "release says that their time is"
     )
     first_step: Count = Field(
         default=0,
-        description="Which step of the day step 0 is, where the dataset has a `day`: of 48 a day 36 is six in the "
+        description="Which step of the day step 0 is, where the dataset has a `day`: of 48 a day "
+        "36 is six in the "
         "evening",
     )
     limits: LoadLimits | None = Field(
@@ -135,7 +144,8 @@ class DrEnsemble(ProblemOnData):
     )
     event: Annotated[tuple[tuple[Count, Count], ...], InPieces(max_length=1000)] | None = Field(
         default=None,
-        description="Steps that the answer compares with all others, with and without control: [[first, end], …], each "
+        description="Steps that the answer compares with all others, with and without control: "
+        "[[first, end], …], each "
         "from `first` to before `end`. Absent: those that are dear, where the price has two levels",
     )
     method: Literal["auto", "counts", "dirichlet"] = "auto"
@@ -149,7 +159,8 @@ class DrEnsemble(ProblemOnData):
     )
     clip: Annotated[Real, Field(gt=0, le=1), CLIP] | Literal["auto"] | None = Field(
         default=None,
-        description="Public bound on the l2 norm of a participant's histogram; less noise, some bias. `auto` takes "
+        description="Public bound on the l2 norm of a participant's histogram; less noise, some "
+        "bias. `auto` takes "
         "that of least expected error, by public figures",
     )
     prior: Annotated[Real, Field(ge=0, le=1e6)] = Field(
@@ -222,7 +233,11 @@ class DrEnsemble(ProblemOnData):
                 f"{error}" if budget.delta == 0 else f"{error}; a larger epsilon or delta is needed"
             )
             if method == "dirichlet":
-                says += ", or a `prior`: without one, a row's draw loses more than epsilon however much noise it has"
+                says += (
+                    ", or a `prior`: without one, a row's draw loses more than epsilon "
+                    "however "
+                    "much noise it has"
+                )
             raise InvalidInput(says, pointer=pointer) from None
         horizon, grid = self.horizon, grid_of(public, clip)
         return Plan.priced(
@@ -270,7 +285,8 @@ class DrEnsemble(ProblemOnData):
         )
 
     def profile(self, public: DrEnsemblePublic, plan: Plan, released: Released) -> Profile | None:
-        """Transitions, how the time is spread over the states, and of counts how many participants there are."""
+        """Transitions, how the time is spread over the states, and of counts how many participants
+        there are."""
         estimate = estimates.estimated(public, plan, released)
         if estimate.mostly_noise:
             return None
@@ -282,7 +298,10 @@ class DrEnsemble(ProblemOnData):
     def untold(cls, public: DrEnsemblePublic) -> str:
         if public.participants is not None or public.unit != "participant":
             return ""
-        return "the dataset does not publish how many `participants` it has. Ask for an epsilon, or around a release"
+        return (
+            "the dataset does not publish how many `participants` it has. Ask for an epsilon, "
+            "or around a release"
+        )
 
     def expected(
         self, public: DrEnsemblePublic, plan: Plan, confidence: float, around: Profile | None = None
@@ -294,7 +313,8 @@ class DrEnsemble(ProblemOnData):
     def _clip(
         self, public: DrEnsemblePublic, budget: Budget, cells: int
     ) -> tuple[float | None, list[Clip]]:
-        """The bound on the norm of a histogram, and what was expected of others: nothing without a delta."""
+        """The bound on the norm of a histogram, and what was expected of others: nothing without a
+        delta."""
         least, _, _ = counts_event(public, budget, cells, CLIPS[-1])
         if isinstance(self.clip, float) or least.norm == "l1":
             return (None if self.clip == "auto" else self.clip), []
@@ -309,10 +329,12 @@ class DrEnsemble(ProblemOnData):
     def release(
         self, public: DrEnsemblePublic, plan: Plan, content: Content, noise: Noise
     ) -> Released:
-        """Noisy counts int64[cells] of transitions, in 1/grid participants, or drawn rows float64[cells].
+        """Noisy counts int64[cells] of transitions, in 1/grid participants, or drawn rows
+        float64[cells].
 
-        Counts: neighbours add, remove or replace one participant, who adds a vector of l1 norm at most grid and l2 norm
-        at most clip · grid, see `noise`. Draws: neighbours move two entries of one row, or of each.
+        Counts: neighbours add, remove or replace one participant, who adds a vector of l1 norm at
+        most grid and l2 norm at most clip · grid, see `noise`. Draws: neighbours move two entries
+        of one row, or of each.
         """
         (event,) = plan.events
         mask = public.mask()

@@ -50,7 +50,8 @@ class States(TypedDict):
         Annotated[
             str,
             Field(
-                description="On which day of the week, where the blocks begin again after weeks: `Monday`"
+                description="On which day of the week, where the blocks begin again after weeks: "
+                "`Monday`"
             ),
         ]
     ]
@@ -58,7 +59,8 @@ class States(TypedDict):
         Annotated[
             int,
             Field(
-                description="How many loads there are, where that is public: all take so many times one"
+                description="How many loads there are, where that is public: all take so many "
+                "times one"
             ),
         ]
     ]
@@ -140,7 +142,8 @@ class DrEnsembleResult(SummedFields, total=False):
     cost_of_privacy: Annotated[
         list[list[float]],
         shown(
-            "What the released policy costs more than the best one where the true matrix holds; of simulations",
+            "What the released policy costs more than the best one where the true matrix holds; of "
+            "simulations",
             unit=MONEY,
             table=("step", "state", "cost"),
         ),
@@ -171,7 +174,8 @@ class DrEnsembleResult(SummedFields, total=False):
     achieved_power: Annotated[
         list[float],
         shown(
-            "Under the released policy where the true matrix holds: `expected_power`, as a policy sets every move, "
+            "Under the released policy where the true matrix holds: `expected_power`, as a policy "
+            "sets every move, "
             "but from the true start where `initial` is that of the release; of simulations",
             unit=POWER,
             table=("step", "power"),

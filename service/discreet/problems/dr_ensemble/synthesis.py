@@ -1,4 +1,5 @@
-"""Made-up loads of a public shape: a sticky transition matrix within the support, and trajectories drawn from it."""
+"""Made-up loads of a public shape: a sticky transition matrix within the support, and trajectories
+drawn from it."""
 
 from __future__ import annotations
 

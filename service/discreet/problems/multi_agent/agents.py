@@ -1,4 +1,5 @@
-"""What is public of an agent: its state's coordinates, the set that they are in, and the radius of its protection."""
+"""What is public of an agent: its state's coordinates, the set that they are in, and the radius of
+its protection."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ class Announcement(Frozen):
     dimension: Annotated[int, Field(strict=True, ge=1, le=MAX_DIMENSION)] | None = Field(
         default=None,
         exclude_if=_absent,
-        description="Of a state that is a vector: an agent `ev` has the coordinates `ev_1`, `ev_2`, …; absent: one "
+        description="Of a state that is a vector: an agent `ev` has the coordinates `ev_1`, "
+        "`ev_2`, …; absent: one "
         "number, by the agent's own name",
     )
     lower: Bound | Vector = Field(
@@ -69,7 +71,8 @@ class Announcement(Frozen):
         default=None, exclude_if=_absent, description="In which the coordinates lie, in the box"
     )
     radius: Annotated[Real, Field(gt=0, le=1e9)] = Field(
-        description="Neighbouring trajectories of this agent's state differ by at most this in l2, over all steps"
+        description="Neighbouring trajectories of this agent's state differ by at most this in l2, "
+        "over all steps"
     )
 
     @model_validator(mode="after")

@@ -10,7 +10,11 @@ from discreet.figures.charts import Chart, Table, noise_of
 from discreet.figures.series import MAX_CURVES, convergence, mean_noise, slack
 from discreet.figures.traces import bars, curve, figure, plain
 
-SHOWN = "multipliers step by step, slack of the constraints with its noise, gradients; simulation: states"
+SHOWN = (
+    "multipliers step by step, slack of the constraints with its noise, gradients; "
+    "simulation: "
+    "states"
+)
 MAX_BARS = 200
 
 
@@ -25,8 +29,10 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
                 steps,
                 path,
                 constraints,
-                "The price that each constraint puts on the agents, step by step. It follows from the noised outputs "
-                f"of the cloud, which every agent sees: the unrest that stays is noise.{noise_of(plan)}",
+                "The price that each constraint puts on the agents, step by step. It follows from "
+                "the noised outputs "
+                "of the cloud, which every agent sees: the unrest that stays is "
+                f"noise.{noise_of(plan)}",
             )
         )
     if "noisy_values" in result:
@@ -42,8 +48,10 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
             Chart(
                 name="gradients",
                 title="Gradients of the constraints",
-                caption="Means of the noised derivatives over the second half of the steps: how much each agent moves "
-                "each constraint where the agents stand. A derivative that is constant has no noise."
+                caption="Means of the noised derivatives over the second half of the steps: how "
+                "much each agent moves "
+                "each constraint where the agents stand. A derivative that is constant has no "
+                "noise."
                 + (
                     ""
                     if len(steepest) == len(rows)
@@ -73,7 +81,8 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
             Chart(
                 name="states",
                 title="States of the agents, true (simulation)",
-                caption="Where the agents stood. Only shown because this dataset is declared public: in a private job "
+                caption="Where the agents stood. Only shown because this dataset is declared "
+                "public: in a private job "
                 "states are the protected data.",
                 figure=figure(
                     [

@@ -25,11 +25,13 @@ from discreet.solvers.saddle.saddle_point import saddle_problem
 from discreet_client.expressions import FUNCTIONS, Expression, ExpressionError, parse
 
 MAX_COUPLINGS = 10_000
-"""Constraints times agents squared, up to which ranges are tightened by a conic solver and every pair is looked at."""
+"""Constraints times agents squared, up to which ranges are tightened by a conic solver and every
+pair is looked at."""
 
 
 def term_by_term(constraints: Sequence[Any], public: MultiAgentPublic) -> bool:
-    """Whether a problem is planned term by term: where states are vectors, or agents too many to look at all pairs."""
+    """Whether a problem is planned term by term: where states are vectors, or agents too many to
+    look at all pairs."""
     return not public.plain or len(constraints) * len(public.agents) ** 2 > MAX_COUPLINGS
 
 

@@ -28,12 +28,14 @@ Floats = NDArray[np.float64]
 
 MAX_AGENTS = 2000
 FEW_AGENTS = 200
-"""Up to which what a content takes is counted as it was before there were more: in operations of derivatives alone."""
+"""Up to which what a content takes is counted as it was before there were more: in operations of
+derivatives alone."""
 MAX_COORDINATES = 5000
 """Of all agents together."""
 MAX_CONSTRAINTS = 100
 UNDECLARED_OPERATIONS = 50
-"""Of an agent's objective, on average, at most, where no bound is declared: releases take the time of so many."""
+"""Of an agent's objective, on average, at most, where no bound is declared: releases take the time
+of so many."""
 NEAR = 1e-6
 """Beside its size, how far an initial state may be from its set: sums of decimals are rounded."""
 MAX_PROGRAM = MAX_INSTRUCTIONS // 2
@@ -55,8 +57,10 @@ class MultiAgentPublic(Frozen):
 
     max_operations: Annotated[int, Field(strict=True, ge=1, le=MAX_PROGRAM)] | None = Field(
         default=None,
-        description="Public bound on the operations that derivatives of all objectives take, chosen without looking "
-        f"at them: releases take the time of so many. Absent: {UNDECLARED_OPERATIONS} for each coordinate",
+        description="Public bound on the operations that derivatives of all objectives take, "
+        "chosen without looking "
+        f"at them: releases take the time of so many. Absent: {UNDECLARED_OPERATIONS} for each "
+        "coordinate",
     )
 
     @model_validator(mode="after")
@@ -97,8 +101,8 @@ class MultiAgentPublic(Frozen):
 
     @property
     def most_operations(self) -> int:
-        """How many operations the derivatives of all objectives may take, from public figures; with `many`, together
-        with the nodes of the objectives."""
+        """How many operations the derivatives of all objectives may take, from public figures; with
+        `many`, together with the nodes of the objectives."""
         return self.max_operations or UNDECLARED_OPERATIONS * sum(
             agent.count for agent in self.agents
         )
@@ -113,7 +117,8 @@ class MultiAgentContent(Frozen):
     objectives: dict[Name, Text]
     initial: dict[Name, Real | Annotated[list[Real], Field(fail_fast=True)]] | None = Field(
         default=None,
-        description="By agent; of a vector a number for all coordinates, or a list. Absent: the middle",
+        description="By agent; of a vector a number for all coordinates, or a list. Absent: the "
+        "middle",
     )
 
 
@@ -257,8 +262,13 @@ def _start(
 def protection(public: MultiAgentPublic, steps: int) -> str:
     """What a radius protects: a whole trajectory only where it spans the range in every step."""
     if all(hides_all(agent, steps) for agent in public.agents):
-        return "the radii are as large as any two trajectories of the ranges are apart: all of a trajectory is hidden"
+        return (
+            "the radii are as large as any two trajectories of the ranges are apart: all of a "
+            "trajectory is hidden"
+        )
     return (
-        "trajectories that differ by more than a radius are told apart better than the guarantee says: "
-        f"hiding any trajectory of a range over {steps} steps needs its width times {math.sqrt(steps):.4g}"
+        "trajectories that differ by more than a radius are told apart better than the guarantee "
+        "says: "
+        f"hiding any trajectory of a range over {steps} steps needs its width times "
+        f"{math.sqrt(steps):.4g}"
     )

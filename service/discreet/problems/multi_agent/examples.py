@@ -1,4 +1,5 @@
-"""The example of the kind, which is small and really runs, and what else its code is rehearsed and attacked with."""
+"""The example of the kind, which is small and really runs, and what else its code is rehearsed and
+attacked with."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from discreet.problems.plans import Plan
 from discreet_client.federation import history, signing
 
 MADE_UP = (
-    "The constraints are made up: put those that your agents share in their place, each an expression that is to be at "
+    "The constraints are made up: put those that your agents share in their place, each an "
+    "expression that is to be at "
     "most 0, and step sizes that fit."
 )
 MOST_IN_A_SUM = 100
@@ -56,7 +58,8 @@ def example() -> dict[str, Any]:
 
 
 def example_for(public: MultiAgentPublic) -> dict[str, Any]:
-    """Agents together stay below three quarters of their ranges, in groups that a constraint has room for."""
+    """Agents together stay below three quarters of their ranges, in groups that a constraint has
+    room for."""
     body = example()
     del body["problem"]["dataset"]
     constraints = []
@@ -72,7 +75,8 @@ def example_for(public: MultiAgentPublic) -> dict[str, Any]:
 
 
 def _ends(public: MultiAgentPublic) -> list[dict[str, float]]:
-    """Of every coordinate its value in the state nearest to the lower ends, and to the upper ones."""
+    """Of every coordinate its value in the state nearest to the lower ends, and to the upper
+    ones."""
     found: list[dict[str, float]] = [{}, {}]
     for agent in public.agents:
         for place, end in enumerate((agent.lowers(), agent.uppers())):
@@ -81,8 +85,8 @@ def _ends(public: MultiAgentPublic) -> list[dict[str, float]]:
 
 
 def worst_cases(kind: type[FederatedProblem]) -> tuple[Neighbours, ...]:
-    """One agent that stands elsewhere in the one step there is, by its radius; outputs are as far apart, one of them or
-    many."""
+    """One agent that stands elsewhere in the one step there is, by its radius; outputs are as far
+    apart, one of them or many."""
     body = kind.example()
     public = MultiAgentPublic.model_validate(body["problem"]["dataset"]["public"])
     cases = []
@@ -119,8 +123,8 @@ def worst_cases(kind: type[FederatedProblem]) -> tuple[Neighbours, ...]:
 
 
 def _worst_vector(kind: type[FederatedProblem]) -> Neighbours:
-    """An agent of four coordinates within a budget that moves all of them alike, by its radius in l2: their sum moves
-    by twice that, and the sum of their squares by as much as it can."""
+    """An agent of four coordinates within a budget that moves all of them alike, by its radius in
+    l2: their sum moves by twice that, and the sum of their squares by as much as it can."""
     agents = [
         {
             "name": "left",

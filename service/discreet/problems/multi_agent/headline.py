@@ -1,4 +1,5 @@
-"""What a multi-agent coordination answers: which shared constraints hold, and what the dearest of them costs."""
+"""What a multi-agent coordination answers: which shared constraints hold, and what the dearest of
+them costs."""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
 
 
 def _kept(result: Mapping[str, Any]) -> Headline:
-    """Of the constraints' mean values over the second half of the steps: a constraint is kept where that is not above
-    0."""
+    """Of the constraints' mean values over the second half of the steps: a constraint is kept where
+    that is not above 0."""
     values = result["noisy_values"]
     ends = (result.get("uncertainty") or {}).get("values", {}).get("noisy_values")
     all_of_them = counted(len(values), "shared constraint")

@@ -1,8 +1,9 @@
-"""Scales of the noise of all outputs of a step, for a joint distance of 1, and how they stand in a plan.
+"""Scales of the noise of all outputs of a step, for a joint distance of 1, and how they stand in a
+plan.
 
-Two forms: `units` of every value and every derivative, dense, as plans of states of one number have them; and of the
-outputs that there are, in the order of `layout`, where states are vectors or agents are many. The second names
-`agents` too, each with its dimension and its set.
+Two forms: `units` of every value and every derivative, dense, as plans of states of one number have
+them; and of the outputs that there are, in the order of `layout`, where states are vectors or
+agents are many. The second names `agents` too, each with its dimension and its set.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ MAX_ROUNDING = 0.1
 
 @dataclass(frozen=True)
 class JointNoise:
-    """`layout`: constraint and coordinate of each output of a step; no coordinate: the constraint's value. `units`: see
-    the module. `width`: outputs that have noise. `operations`: of constraints and their derivatives, in a step.
-    `quantities`: what has noise, in words, and its unit."""
+    """`layout`: constraint and coordinate of each output of a step; no coordinate: the constraint's
+    value. `units`: see the module. `width`: outputs that have noise. `operations`: of constraints
+    and their derivatives, in a step. `quantities`: what has noise, in words, and its unit."""
 
     layout: list[list[Any]]
     units: Floats
@@ -58,13 +59,15 @@ class JointNoise:
 def joint_noise(
     constraints: list[Expression], public: MultiAgentPublic, box: Box, steps: int
 ) -> JointNoise:
-    """The scales whose noise hides, over all steps, that one agent's trajectory moved by its radius.
+    """The scales whose noise hides, over all steps, that one agent's trajectory moved by its
+    radius.
 
-    Sensitivity, for states that are vectors. Neighbours differ in the trajectory of one agent j alone, by d(t) in step
-    t, sum_t ||d(t)||_2² <= B_j². An output o moves in step t by at most K_oj ||d(t)||_2, K_oj a bound of the l2 norm of
-    its partial derivatives in j's coordinates over the box (`many_agents.moved_by`). Divided by its unit u_o the whole
-    transcript moves by at most sqrt(sum_t sum_o K_oj² ||d(t)||² / u_o²) <= B_j sqrt(sum_o K_oj² / u_o²), which
-    `noise_split` makes 1 for the agent of whom it is most. Projecting on a set moves no two states further apart.
+    Sensitivity, for states that are vectors. Neighbours differ in the trajectory of one agent j
+    alone, by d(t) in step t, sum_t ||d(t)||_2² <= B_j². An output o moves in step t by at most K_oj
+    ||d(t)||_2, K_oj a bound of the l2 norm of its partial derivatives in j's coordinates over the
+    box (`many_agents.moved_by`). Divided by its unit u_o the whole transcript moves by at most
+    sqrt(sum_t sum_o K_oj² ||d(t)||² / u_o²) <= B_j sqrt(sum_o K_oj² / u_o²), which `noise_split`
+    makes 1 for the agent of whom it is most. Projecting on a set moves no two states further apart.
     """
     names = public.names
     groups = [agent.group() for agent in public.agents]
@@ -130,10 +133,12 @@ def _rounding(
     units: Floats,
     steps: int,
 ) -> float:
-    """How much further than 1, in l2, the whole transcript may move because outputs are computed in floating point.
+    """How much further than 1, in l2, the whole transcript may move because outputs are computed in
+    floating point.
 
-    Sensitivities are of the exact constraints. What is computed of them is off by up to `rounding_errors`, on both
-    neighbours, in every step, and dividing by the step of the noise's grid rounds once more. `units`: by output.
+    Sensitivities are of the exact constraints. What is computed of them is off by up to
+    `rounding_errors`, on both neighbours, in every step, and dividing by the step of the noise's
+    grid rounds once more. `units`: by output.
     """
     if problem.program.code.size > MAX_PROGRAM:
         raise InvalidInput(
@@ -154,7 +159,8 @@ def _rounding(
         square += steps * further * further
         if not square <= MAX_ROUNDING**2:
             raise InvalidInput(
-                f"'{str(constraints[k])[:200]}' cannot be computed exactly enough for its noise: terms are too large "
+                f"'{str(constraints[k])[:200]}' cannot be computed exactly enough for its noise: "
+                "terms are too large "
                 "for what agents change in it",
                 pointer=f"/problem/constraints/{k}",
             )

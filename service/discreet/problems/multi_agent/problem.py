@@ -1,10 +1,11 @@
-"""Cloud multi-agent problems: agents share constraints, a trusted cloud coordinates them, and none learns where another
-one stands.
+"""Cloud multi-agent problems: agents share constraints, a trusted cloud coordinates them, and none
+learns where another one stands.
 
-Agents minimize objectives of their own states under common constraints. What is released are the cloud's outputs with
-noise, step by step: values and gradients of the constraints. Multipliers are functions of them. The states are the
-protected data and in no private result. The paper (Hale & Egerstedt 2015) calibrates each output for itself, though
-every agent sees them all; see `docs/problems/multi_agent.md`.
+Agents minimize objectives of their own states under common constraints. What is released are the
+cloud's outputs with noise, step by step: values and gradients of the constraints. Multipliers are
+functions of them. The states are the protected data and in no private result. The paper (Hale &
+Egerstedt 2015) calibrates each output for itself, though every agent sees them all; see
+`docs/problems/multi_agent.md`.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ NEIGHBOURS = (
 
 
 class StepSchedule(Frozen):
-    """gamma_k = gamma k^-c1, alpha_k = alpha k^-c2, 0 < c2 < c1, c1 + c2 < 1 (eqs 7 and 8), and how many steps."""
+    """gamma_k = gamma k^-c1, alpha_k = alpha k^-c2, 0 < c2 < c1, c1 + c2 < 1 (eqs 7 and 8), and how
+    many steps."""
 
     gamma: Annotated[Real, Field(gt=0, le=1e6)]
     alpha: Annotated[Real, Field(gt=0, le=1e6)]
@@ -84,10 +86,12 @@ class StepSchedule(Frozen):
 
 
 class MultiAgent(FederatedProblem, ProblemOnData):
-    """Minimize the sum of the agents' objectives subject to `constraints` <= 0, by a noised primal-dual iteration.
+    """Minimize the sum of the agents' objectives subject to `constraints` <= 0, by a noised
+    primal-dual iteration.
 
-    All entries of the constraints' values and gradients that any state moves get Gaussian noise in every step, their
-    scales split at least cost, such that the whole transcript moves by one unit of the one event that is charged.
+    All entries of the constraints' values and gradients that any state moves get Gaussian noise in
+    every step, their scales split at least cost, such that the whole transcript moves by one unit
+    of the one event that is charged.
     """
 
     title: ClassVar[str] = "Multi-agent coordination"
@@ -159,7 +163,10 @@ class MultiAgent(FederatedProblem, ProblemOnData):
         width, coordinates = joint.width, len(public.names)
         event = _event(budget, width * steps)
         if width * steps > LONGEST_SECONDS * DRAWS_A_SECOND:
-            says = f"{width} outputs in each of {steps} steps are more noise than is drawn in {LONGEST_SECONDS} s"
+            says = (
+                f"{width} outputs in each of {steps} steps are more noise than is drawn in "
+                f"{LONGEST_SECONDS} s"
+            )
             raise InvalidInput(says, pointer="/problem/schedule/iterations")
         most, reading = public.most_operations, 0.0
         if joint.agents is not None:  # else reading, and the constraints, lie within the margin
@@ -176,7 +183,10 @@ class MultiAgent(FederatedProblem, ProblemOnData):
             else steps + 1,  # the agents sign at last what they saw
         )
         if resources.release_quantum_seconds > LONGEST_SECONDS:
-            says = f"{steps} steps could take {resources.release_quantum_seconds:.3g} s, at most {LONGEST_SECONDS}"
+            says = (
+                f"{steps} steps could take {resources.release_quantum_seconds:.3g} s, at most "
+                f"{LONGEST_SECONDS}"
+            )
             raise InvalidInput(says, pointer="/problem/schedule/iterations")
         operations = f"{public.most_operations} operations of all objectives"
         plan = Plan.priced(
@@ -201,7 +211,8 @@ class MultiAgent(FederatedProblem, ProblemOnData):
                 sized(operations) if self.protocol == "job" else ROUNDS_ARE_SEEN,
             ),
             parameters={
-                # A list: where plans are stored the keys of an object have no order, and units go by position.
+                # A list: where plans are stored the keys of an object have no order, and units go
+                # by position.
                 "box": [[name, *ends] for name, ends in box.items()],
                 **joint.parameters,
                 "schedule": self.schedule.model_dump(),
@@ -224,7 +235,8 @@ class MultiAgent(FederatedProblem, ProblemOnData):
     def solver_form(
         self, plan: Plan, objectives: Mapping[str, Expression]
     ) -> tuple[saddle_point.SaddleProblem, Outputs]:
-        """The iteration of a plan. Agents without an objective here have it elsewhere, or have 0."""
+        """The iteration of a plan. Agents without an objective here have it elsewhere, or have
+        0."""
         box: Box = {name: (low, high) for name, low, high in plan.parameters["box"]}
         names = tuple(box)
         constraints = [read(text, names) for text in self.constraints]
@@ -237,7 +249,8 @@ class MultiAgent(FederatedProblem, ProblemOnData):
         (event,) = plan.events
         assert isinstance(event, Gaussian)
         values, gradients = scales_of(problem, plan.parameters)
-        # Values are rounded to the event's grid in its units; the noise is in steps of the same grid.
+        # Values are rounded to the event's grid in its units; the noise is in steps of the same
+        # grid.
         grid = event.grid / event.scale
         return saddle_point.noised_outputs(
             problem, event.scale * values, event.scale * gradients, grid=grid
@@ -269,12 +282,13 @@ class MultiAgent(FederatedProblem, ProblemOnData):
     def release(
         self, public: MultiAgentPublic, plan: Plan, content: Content, noise: Noise
     ) -> Released:
-        """Noised outputs at public steps, and multipliers, which are functions of the noised outputs of all steps.
+        """Noised outputs at public steps, and multipliers, which are functions of the noised
+        outputs of all steps.
 
-        Neighbours: one agent's trajectory, of a number or a vector, moves by at most its radius B_j in l2. Every output
-        is divided by its unit; then the whole transcript moves by at most max_j B_j sqrt(sum_o K_oj²/u_o²) = 1 in l2
-        (`joint_noise`), in closed loop as well: given what was released before, the difference of a step is that of
-        agent j's state. The states stay here.
+        Neighbours: one agent's trajectory, of a number or a vector, moves by at most its radius B_j
+        in l2. Every output is divided by its unit; then the whole transcript moves by at most max_j
+        B_j sqrt(sum_o K_oj²/u_o²) = 1 in l2 (`joint_noise`), in closed loop as well: given what was
+        released before, the difference of a step is that of agent j's state. The states stay here.
         """
         path = self._run(public, plan, content, noise)
         return {
@@ -337,7 +351,7 @@ class MultiAgent(FederatedProblem, ProblemOnData):
         progress(1, 1)
         return Result.of(self.Fields, values)
 
-    # Federated: every agent keeps its objective and its state --------------------------------------------------------
+    # Federated: every agent keeps its objective and its state -------------------------------------
 
     def check_announcement(self, announcement: Any) -> None:
         try:
@@ -346,7 +360,8 @@ class MultiAgent(FederatedProblem, ProblemOnData):
             raise InvalidInput(issues_of(error.errors(include_url=False), announcement)) from None
 
     def plan_federation(self, agents: Sequence[Member], budget: Budget) -> Plan:
-        """With no agents yet, what is known without their ranges: the price, and that constraints are expressions."""
+        """With no agents yet, what is known without their ranges: the price, and that constraints
+        are expressions."""
         if agents:
             return self.plan(self._public_of(agents), budget)
         names = names_in(self.constraints)
@@ -355,7 +370,10 @@ class MultiAgent(FederatedProblem, ProblemOnData):
             {re.sub(r"_[1-9][0-9]*$", "", name) for name in names}
         )  # ev_1, ev_2: perhaps of one agent
         if least > self.federation.agents:
-            says = f"{least} agents are named ({', '.join(names)[:80]}); federation.agents allows fewer"
+            says = (
+                f"{least} agents are named ({', '.join(names)[:80]}); federation.agents allows "
+                "fewer"
+            )
             raise InvalidInput(says, pointer="/problem/constraints")
         steps, m = self.schedule.iterations, len(self.constraints)
         return Plan.priced(
@@ -367,7 +385,8 @@ class MultiAgent(FederatedProblem, ProblemOnData):
             neighbours=NEIGHBOURS,
             assumptions=(ROUNDS_ARE_SEEN,),
             advice=(
-                "how much noise there is follows from ranges and radii, which agents give when they enrol",
+                "how much noise there is follows from ranges and radii, which agents give when "
+                "they enrol",
             ),
         )
 

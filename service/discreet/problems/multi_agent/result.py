@@ -25,7 +25,8 @@ class NoisyGradient(TypedDict):
 
 
 class Agreement(TypedDict):
-    """What agents signed of all that was broadcast: `discreet_client.federation.history.unsigned_of_result`."""
+    """What agents signed of all that was broadcast:
+    `discreet_client.federation.history.unsigned_of_result`."""
 
     history: str
     signatures: dict[str, str]

@@ -25,22 +25,24 @@ PATH_POINTS = 100
 
 
 STATE = struct.Struct("!d")
-"""An agent's message: its state, such a double for each coordinate; after the last step its signature on how all
-broadcasts ended."""
+"""An agent's message: its state, such a double for each coordinate; after the last step its
+signature on how all broadcasts ended."""
 
 
 class CloudSession(Session):
-    """The cloud of a federated run: it sees the states, and answers with noised outputs and multipliers.
+    """The cloud of a federated run: it sees the states, and answers with noised outputs and
+    multipliers.
 
-    Round k - 1 brings the states x_k; its answer are the noised outputs at x_k and the multipliers of the next step, as
-    big-endian doubles. The opening has the first multipliers alone. Every broadcast begins with the digest of the one
-    before (`discreet_client.federation.history`). The round after the last step collects the agents' signatures on the
-    end of this chain; the last broadcast repeats the one before and has all of them, for all.
+    Round k - 1 brings the states x_k; its answer are the noised outputs at x_k and the multipliers
+    of the next step, as big-endian doubles. The opening has the first multipliers alone. Every
+    broadcast begins with the digest of the one before (`discreet_client.federation.history`). The
+    round after the last step collects the agents' signatures on the end of this chain; the last
+    broadcast repeats the one before and has all of them, for all.
 
-    Where rounds may lack agents, one that is missing is taken to stand in the middle of its range, or at the
-    point of its set nearest to that, which is public.
-    (Where it stood last is its secret: every round that showed it again would add to what neighbours differ by, while
-    the price is that of a state shown once.)
+    Where rounds may lack agents, one that is missing is taken to stand in the middle of its range,
+    or at the point of its set nearest to that, which is public. (Where it stood last is its secret:
+    every round that showed it again would add to what neighbours differ by, while the price is that
+    of a state shown once.)
     """
 
     def __init__(
@@ -86,8 +88,8 @@ class CloudSession(Session):
         )
 
     def step(self, number: int, messages: Mapping[str, bytes], noise: Noise) -> bytes:
-        """Neighbours and sensitivity: see `MultiAgent.release`. A state outside of its set counts as the nearest
-        one in it."""
+        """Neighbours and sensitivity: see `MultiAgent.release`. A state outside of its set counts
+        as the nearest one in it."""
         now, k = self._now, number + 1
         if k > self._steps:
             signatures = {agent: message.hex() for agent, message in messages.items()}

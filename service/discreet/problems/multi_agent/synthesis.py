@@ -22,7 +22,8 @@ def columns(
     units: int | None,
     around: Profile | None = None,
 ) -> dict[str, Any]:
-    """Columns of an upload: quadratic costs of weight 0.5 to 2 around a place within the agent's bounds."""
+    """Columns of an upload: quadratic costs of weight 0.5 to 2 around a place within the agent's
+    bounds."""
     objectives = []
     for agent in public.agents:
         terms = []

@@ -1,4 +1,5 @@
-"""What a method answers from what it released: weights, and how far its noise may have moved them."""
+"""What a method answers from what it released: weights, and how far its noise may have moved
+them."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ class Spread(Protocol):
     """What the unnoised weights may be."""
 
     def of(self, directions: Floats) -> tuple[Floats, Floats]:
-        """The ends of the intervals of `directions` float64[k, d] times the weights: float64[k] each."""
+        """The ends of the intervals of `directions` float64[k, d] times the weights: float64[k]
+        each."""
         ...
 
     def mean(self, start: Floats) -> tuple[Floats, Floats]:
@@ -33,20 +35,23 @@ class Spread(Protocol):
 
 @dataclass(frozen=True)
 class Drawn:
-    """Draws float64[draws, d] of a posterior, beside the answer float64[d]: in a chain of many rarely visited states
-    each draw takes some of them for traps, and the values of all draws fall together, where those of the mean counts do
-    not. The interval holds what the draws say, and the same about the answer in the place of their median; where a
-    value may be exactly 0 the answer is beside it, and only the former does.
+    """Draws float64[draws, d] of a posterior, beside the answer float64[d]: in a chain of many
+    rarely visited states each draw takes some of them for traps, and the values of all draws fall
+    together, where those of the mean counts do not. The interval holds what the draws say, and the
+    same about the answer in the place of their median; where a value may be exactly 0 the answer is
+    beside it, and only the former does.
 
-    bare: the answer float64[d] if nobody was ever in the states that are noise. Such a state is worth 0, which no draw
-    says of many of them at once: the interval is by as much longer as this moves the answer.
+    bare: the answer float64[d] if nobody was ever in the states that are noise. Such a state is
+    worth 0, which no draw says of many of them at once: the interval is by as much longer as this
+    moves the answer.
     """
 
     weights: Floats
     draws: Floats
     bare: Floats
     visits: Floats | None = None
-    """Where the policy begins as the data do: draws float64[draws, d] of how often each state was visited."""
+    """Where the policy begins as the data do: draws float64[draws, d] of how often each state was
+    visited."""
 
     def of(self, directions: Floats) -> tuple[Floats, Floats]:
         return self._ends(self.draws @ directions.T, directions)
@@ -66,8 +71,8 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Normal:
-    """Normal errors: `root` float64[d, j] times its transpose is at least their covariance. `quantile`: deviations on
-    either side."""
+    """Normal errors: `root` float64[d, j] times its transpose is at least their covariance.
+    `quantile`: deviations on either side."""
 
     middle: Floats
     root: Floats
@@ -88,7 +93,8 @@ class Answer:
 
     weights: Floats
     start: Floats | None
-    """Mean features float64[d] of where the policy begins: their product with the weights is its value."""
+    """Mean features float64[d] of where the policy begins: their product with the weights is its
+    value."""
     noise: Marks | None = None
     """Of each weight: whether noise is most of it. None: not known one by one."""
     mostly_noise: bool = False
@@ -100,7 +106,8 @@ class Answer:
         return td.policy_value(self.weights, self.start)
 
     def uncertainty(self, *, tabular: bool, valued: bool) -> Uncertainty:
-        """What the result says. `tabular`: weights are values; `valued`: the result has a policy value."""
+        """What the result says. `tabular`: weights are values; `valued`: the result has a policy
+        value."""
         dimension = self.weights.size
         names = ("weights", "values") if tabular else ("weights",)
         if self.spread is None and self.noise is None and not self.mostly_noise:
@@ -141,7 +148,8 @@ def _known(numbers: Floats, noise: Marks) -> list[Any]:
 def seeded(released: Released) -> np.random.Generator:
     """Draws that are the same whenever the same release is finished, for they follow from it.
 
-    Of one version of NumPy, which certificates name: another may draw differently from the same seed (NEP 19).
+    Of one version of NumPy, which certificates name: another may draw differently from the same
+    seed (NEP 19).
     """
     digest = hashlib.sha256()
     for name in sorted(name for name in released if not name.startswith("true_")):

@@ -1,4 +1,5 @@
-"""What an earlier release says of trajectories: where states lead, how often each is visited, what it brings."""
+"""What an earlier release says of trajectories: where states lead, how often each is visited, what
+it brings."""
 
 from __future__ import annotations
 
@@ -14,15 +15,17 @@ from discreet.solvers.estimation.count_posterior import MAX_CELLS, CountPosterio
 from discreet.solvers.evaluation.value_draws import mean_rewards
 
 SELDOM = 0.1
-"""Of the likelihood of each transition of a row, were all as likely: below, it stands for one that does not occur."""
+"""Of the likelihood of each transition of a row, were all as likely: below, it stands for one that
+does not occur."""
 
 
 def profile_of(
     public: OffPolicyPublic, event: Event, released: Released, unit: float
 ) -> Profile | None:
-    """`transitions` float64[n, n + 1], of which the last ends an episode; `visits` float64[n], in parts of all;
-    `rewards` float64[n], of a visit in the mean; `trajectories`. Means of the posteriors that answers are made of; None
-    where the release is mostly noise, or of more cells than these are made of."""
+    """`transitions` float64[n, n + 1], of which the last ends an episode; `visits` float64[n], in
+    parts of all; `rewards` float64[n], of a visit in the mean; `trajectories`. Means of the
+    posteriors that answers are made of; None where the release is mostly noise, or of more cells
+    than these are made of."""
     cells, states = public.cells(), public.states or 0
     sums, size = released["sums"] / unit, len(cells)
     deviation = event.deviation() / unit
@@ -62,7 +65,8 @@ def model_around(
     profile: Profile,
     size: float,
 ) -> Model:
-    """The model of what was released in place of that of public figures. size: the largest modulus of a value."""
+    """The model of what was released in place of that of public figures. size: the largest modulus
+    of a value."""
     P: Floats = profile["transitions"]
     visits = np.maximum(profile["visits"], 1e-12)
     origin, target = public.cells().T

@@ -13,11 +13,13 @@ from discreet.problems.contents import Content
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
 
 REPLACED = (
-    "with a public number of trajectories every block would have to have as many: neighbours add_remove are needed, so "
+    "with a public number of trajectories every block would have to have as many: neighbours "
+    "add_remove are needed, so "
     "leave `trajectories` out (`max_trajectories` bounds how many there may be)"
 )
 UNSAID = (
-    "say `off_policy`: whether rows have behaviour and target. It otherwise follows from the content, and a block may "
+    "say `off_policy`: whether rows have behaviour and target. It otherwise follows from the "
+    "content, and a block may "
     "have no records"
 )
 MOST_ROWS = 10**9
@@ -47,18 +49,22 @@ def nothing(public: OffPolicyPublic) -> Content:
 
 
 def combined(public: OffPolicyPublic, blocks: int) -> dict[str, Any]:
-    """The public part of so many blocks: as many times the trajectories and transitions that one may have."""
+    """The public part of so many blocks: as many times the trajectories and transitions that one
+    may have."""
     rows = public.most_rows * blocks
     if rows > MOST_ROWS:
-        says = f"{blocks} blocks may have {rows} transitions together, by public bounds; at most {MOST_ROWS} are read"
+        says = (
+            f"{blocks} blocks may have {rows} transitions together, by public bounds; at most "
+            f"{MOST_ROWS} are read"
+        )
         raise InvalidInput(says, pointer="/problem/source")
     given = public.model_dump(mode="json", exclude_none=True)
     return {**given, "max_trajectories": public.most_trajectories * blocks, "max_rows": rows}
 
 
 def joined(contents: Sequence[Content]) -> Content:
-    """Trajectories of all blocks in the one order that depends on nothing but what stands in them: which block one is
-    of does not show."""
+    """Trajectories of all blocks in the one order that depends on nothing but what stands in them:
+    which block one is of does not show."""
     full = [content for content in contents if content["start"][-1]]
     if len(full) < 2:
         return full[0] if full else contents[0]

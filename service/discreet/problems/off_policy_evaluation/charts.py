@@ -15,7 +15,8 @@ from discreet.figures.traces import WHISKERS, bars, counting, curve, figure, hea
 from discreet.solvers.evaluation.value_features import Fourier
 
 SHOWN = (
-    "both policies' values; or the value of each state, or the value function of Fourier features in one or two "
+    "both policies' values; or the value of each state, or the value function of Fourier features "
+    "in one or two "
     "coordinates; weights"
 )
 GRID = 41
@@ -25,8 +26,10 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
     charts = []
     features = problem.get("features") or {"type": "tabular"}
     told = (
-        f"Expected discounted return (discount {problem['discount']:g}) under the evaluated policy, from noised "
-        f"statistics alone. Noise moves neighbouring values together, most where people rarely came.{noise_of(plan)}"
+        f"Expected discounted return (discount {problem['discount']:g}) under the evaluated "
+        "policy, from noised "
+        "statistics alone. Noise moves neighbouring values together, most where people rarely "
+        f"came.{noise_of(plan)}"
     )
     if "behaviour_value" in result:
         return [_policies(result, noise_of(plan))]
@@ -83,7 +86,11 @@ def _values(result: dict[str, Any], values: Floats, told: str) -> Chart:
         traces.append(
             {**drowned, "mode": "markers", "marker": {"symbol": "x", "size": 7, "color": QUIET}}
         )
-        told += f" The {'grey state is' if noise.sum() == 1 else f'{int(noise.sum())} grey states are'} mostly noise."
+        told += (
+            " The "
+            f"{'grey state is' if noise.sum() == 1 else f'{int(noise.sum())} grey states are'} "
+            "mostly noise."
+        )
         columns.append(("noise", np.where(noise, "mostly noise", "").tolist()))
     table = Table.of(
         [name for name, _ in columns], list(zip(*(column for _, column in columns), strict=True))
@@ -125,7 +132,8 @@ def _policies(result: dict[str, Any], noise: str) -> Chart:
 
 
 def _three(result: dict[str, Any]) -> dict[str, tuple[float, float, float]]:
-    """Value and ends, by field; without intervals all three are the value. Of the true value the middle of its ends."""
+    """Value and ends, by field; without intervals all three are the value. Of the true value the
+    middle of its ends."""
     said = result.get("uncertainty", {}).get("values", {})
     found = {}
     for name in ("behaviour_value", "policy_value", "difference"):
@@ -174,7 +182,8 @@ def draw(
     *,
     coordinates: ArrayLike | None = None,
 ) -> None:
-    """The value of each state, or the weight of each feature; or both policies' values, with intervals."""
+    """The value of each state, or the weight of each feature; or both policies' values, with
+    intervals."""
     if "behaviour_value" in result:
         _draw_policies(result, path)
         return

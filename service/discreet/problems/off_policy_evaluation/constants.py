@@ -1,12 +1,14 @@
 """The mean reward, and the constant value that follows from it where no episode ends.
 
-Where no transition is terminal each row of A times the constant 1 is 1 - discount times the mean features, up to where
-trajectories begin and are cut. Then of all constants the one of least MSPBE is
+Where no transition is terminal each row of A times the constant 1 is 1 - discount times the mean
+features, up to where trajectories begin and are cut. Then of all constants the one of least MSPBE
+is
 
     c = r / (1 - discount),   r = E[1/tau sum rho_t R_t],
 
-and it is never worse than 0, whatever C is: with 1 among the features C^-1 takes the mean features back to it. Where
-episodes end nothing of the kind holds: the same figure can be many times worse than predicting 0.
+and it is never worse than 0, whatever C is: with 1 among the features C^-1 takes the mean features
+back to it. Where episodes end nothing of the kind holds: the same figure can be many times worse
+than predicting 0.
 """
 
 from __future__ import annotations
@@ -41,16 +43,16 @@ COUNTED = "the number of trajectories"
 
 
 def event_of(public: OffPolicyPublic, epsilon: int, neighbours: str) -> DiscreteLaplace:
-    """The noise of the sum of `sum_of`: a trajectory adds an integer of modulus at most UNIT, and another in its place
-    may have the other sign."""
+    """The noise of the sum of `sum_of`: a trajectory adds an integer of modulus at most UNIT, and
+    another in its place may have the other sign."""
     return calibration.discrete_laplace(
         UNIT * (2 if public.replaced else 1), epsilon, neighbours=neighbours
     )
 
 
 def sum_of(moved: td.Transitions, bound: float) -> Ints:
-    """int64[1]: the sum over trajectories of 1/tau sum rho_t R_t, each cut off at `bound` and in UNIT parts of it. Each
-    of them is a function of one record, to the last bit."""
+    """int64[1]: the sum over trajectories of 1/tau sum rho_t R_t, each cut off at `bound` and in
+    UNIT parts of it. Each of them is a function of one record, to the last bit."""
     weighed = moved.reward if moved.on_policy else moved.reward * moved.ratio
     owner = np.repeat(np.arange(moved.trajectories), moved.lengths)
     mean = np.bincount(owner, weighed, minlength=moved.trajectories) / moved.lengths
@@ -58,7 +60,8 @@ def sum_of(moved: td.Transitions, bound: float) -> Ints:
 
 
 def mean_of(noised: float, deviation: float, number: float, bound: float) -> tuple[float, float]:
-    """The mean reward of a noised sum in counts, and its noise's deviation; `number`: of trajectories."""
+    """The mean reward of a noised sum in counts, and its noise's deviation; `number`: of
+    trajectories."""
     part = bound / UNIT / max(number, 1.0)
     return float(np.clip(noised * part, -bound, bound)), deviation * part
 
@@ -66,7 +69,8 @@ def mean_of(noised: float, deviation: float, number: float, bound: float) -> tup
 def shrunk(mean: float, deviation: float, bound: float) -> float:
     """The mean reward as it is used: towards 0 where noise is as large as mean rewards usually are.
 
-    In expectation that is no worse than 0 for any mean of at least USUAL/sqrt(2) of the bound, however large the noise.
+    In expectation that is no worse than 0 for any mean of at least USUAL/sqrt(2) of the bound,
+    however large the noise.
     """
     usual = (USUAL * bound) ** 2
     return mean * usual / (usual + deviation**2)
@@ -85,7 +89,8 @@ class Constant(Method):
         found = super().issues(asked, public)
         if not public.continuing:
             says = (
-                "the mean reward says what a constant value is where no episode ends: register the data with "
+                "the mean reward says what a constant value is where no episode ends: register the "
+                "data with "
                 "public.continuing, or use moments or minibatch"
             )
             found.append(FieldIssue("/problem/method", says))
@@ -132,7 +137,8 @@ class Constant(Method):
                 name,
                 half,
                 f"in {REWARD}",
-                f"{what}, one for all states, within about ± {plain(half)} with {confidence:.0%} of what it would be "
+                f"{what}, one for all states, within about ± {plain(half)} with {confidence:.0%} "
+                "of what it would be "
                 f"without noise, of at most {plain(size, 3)} in {REWARD}",
                 size,
             )
@@ -151,7 +157,8 @@ class Constant(Method):
     def answer(
         self, event: Event, released: Released, start: Floats | None, progress: Progress
     ) -> Answer:
-        """The interval is of the noised mean before it was shrunk, and as much wider as that moved it."""
+        """The interval is of the noised mean before it was shrunk, and as much wider as that moved
+        it."""
         bound, deviation = self.public.reward_bound, event.deviation()
         number = float(self.public.trajectories or released["trajectories"][0])
         raw, noise = mean_of(float(released["mean_reward"][0]), deviation, number, bound)

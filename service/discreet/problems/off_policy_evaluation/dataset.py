@@ -1,4 +1,5 @@
-"""Trajectories of people under a behaviour policy: what is published of them, and their canonical form."""
+"""Trajectories of people under a behaviour policy: what is published of them, and their canonical
+form."""
 
 from __future__ import annotations
 
@@ -44,8 +45,8 @@ ROWS_AT_ONCE = 1 << 16
 
 @with_config(ConfigDict(extra="forbid"))
 class TransitionRow(TypedDict):
-    """One transition; `state, next_state` (of one state neither) or `x, x_next`; both probabilities of the action or
-    none."""
+    """One transition; `state, next_state` (of one state neither) or `x, x_next`; both probabilities
+    of the action or none."""
 
     trajectory: str | int
     step: Count
@@ -109,7 +110,8 @@ class OffPolicyDataset(DatasetInBlocks):
 
     @classmethod
     def pack(cls, name: str, items: Sequence[Any]) -> Packed:
-        """`has_NAME` of a column that rows may lack; vectors one behind the other, with their sizes."""
+        """`has_NAME` of a column that rows may lack; vectors one behind the other, with their
+        sizes."""
         columns: Packed = {
             "trajectory": np.fromiter(
                 (row["trajectory"] for row in items), dtype=object, count=len(items)
@@ -163,7 +165,8 @@ class OffPolicyDataset(DatasetInBlocks):
         for name in needed:
             vector = name in _VECTORS
             columns[name] = rows[name].reshape(-1, public.features or 1) if vector else rows[name]
-        # As objects: an array of fixed-width text drops zero characters, and two trajectories would be one.
+        # As objects: an array of fixed-width text drops zero characters, and two trajectories would
+        # be one.
         names = np.fromiter(
             map(str, rows["trajectory"]), dtype=object, count=rows["trajectory"].size
         )
@@ -221,8 +224,8 @@ class OffPolicyDataset(DatasetInBlocks):
 
     @classmethod
     def read_table(cls, public: OffPolicyPublic, table: pa.Table) -> Content:
-        """Columns as in JSON; `x` and `x_next` as lists, or as columns `x_0, x_1, …, x_next_0, …`. Of one state neither
-        `state` nor `next_state` need be there."""
+        """Columns as in JSON; `x` and `x_next` as lists, or as columns `x_0, x_1, …, x_next_0, …`.
+        Of one state neither `state` nor `next_state` need be there."""
         prefix = "/content"
         given = set(table.column_names)
         off_policy = bool(given & {"behaviour", "target"})
@@ -243,7 +246,8 @@ class OffPolicyDataset(DatasetInBlocks):
         columns: dict[str, NDArray[Any]] = {}
         for name in ("state", "next_state") if alike else ():
             columns[name] = np.zeros(table.num_rows, dtype=np.int32)
-        # One after the other, narrow, and gone from the table: a column of 20 million rows is 160 MB in 64 bits.
+        # One after the other, narrow, and gone from the table: a column of 20 million rows is 160
+        # MB in 64 bits.
         for name, bounds in integers.items():
             columns |= integer_columns(table.select([name]), {name: bounds}, prefix, dtype=np.int32)
             table = table.drop_columns([name])
@@ -341,7 +345,8 @@ def _canonical(
     def refuse(
         bad: NDArray[np.bool_], name: str, says: str, values: NDArray[Any], first: int
     ) -> None:
-        """`bad`, of the rows from `first` on, and `values` are in the sorted order; rows are named as they came."""
+        """`bad`, of the rows from `first` on, and `values` are in the sorted order; rows are named
+        as they came."""
         if bad.any():
             places = np.flatnonzero(bad)[:20] + first
             rows = places if order is None else order[places]

@@ -1,4 +1,5 @@
-"""The example of the kind, which is small and really runs, and what else its code is rehearsed and attacked with."""
+"""The example of the kind, which is small and really runs, and what else its code is rehearsed and
+attacked with."""
 
 from __future__ import annotations
 
@@ -59,8 +60,9 @@ def example() -> dict[str, Any]:
 
 
 def example_for(kind: Any, public: OffPolicyPublic) -> dict[str, Any]:
-    """Where the probabilities of actions are there both policies' values, of which nothing is made up. Else features
-    that fit the states: tabular; of few coordinates, between 0 and 1, Fourier; else they themselves."""
+    """Where the probabilities of actions are there both policies' values, of which nothing is made
+    up. Else features that fit the states: tabular; of few coordinates, between 0 and 1, Fourier;
+    else they themselves."""
     problem: dict[str, Any]
     if public.off_policy:
         problem = {
@@ -157,7 +159,8 @@ def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
         ("dp_lsl, replaced", one, lsl, ([alone[0]], [alone[1]]), 6, delta),
     ]
     found = [_neighbours(kind, *case) for case in cases]
-    # What dp_lsl says of replacing is twice what adding does: a sum of returns moves by one of them.
+    # What dp_lsl says of replacing is twice what adding does: a sum of returns moves by one of
+    # them.
     return tuple(
         replace(one, slack=2.0) if one.name.endswith("dp_lsl, added") else one for one in found
     )
@@ -166,7 +169,8 @@ def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
 def _weighted_cases() -> list[
     tuple[str, dict[str, Any], dict[str, Any], tuple[Any, Any], int, int]
 ]:
-    """A trajectory of full weight and the largest return; instead of it one of no weight and the least."""
+    """A trajectory of full weight and the largest return; instead of it one of no weight and the
+    least."""
     stay: dict[str, Any] = {"state": 0, "next_state": 0, "terminal": False, "behaviour": 0.5}
 
     def walk(target: float, *rewards: float) -> list[dict[str, Any]]:
@@ -202,9 +206,10 @@ _OFF = {"terminal": False, "behaviour": 0.1, "target": 1.0, "reward": 0.0}
 def _gradient_cases() -> list[
     tuple[str, dict[str, Any], dict[str, Any], tuple[Any, Any], int, int]
 ]:
-    """Steps on a saddle, of which theta alone is released. The others' rewards, which are far beyond the clip, drive
-    the dual weights up in each step and leave theta alone (`x` is worth as much as what follows). Then all of one's own
-    gradient, which has no reward, is in theta, and is clipped: in one direction, or in the other."""
+    """Steps on a saddle, of which theta alone is released. The others' rewards, which are far
+    beyond the clip, drive the dual weights up in each step and leave theta alone (`x` is worth as
+    much as what follows). Then all of one's own gradient, which has no reward, is in theta, and is
+    clipped: in one direction, or in the other."""
     on = {**_OFF, "behaviour": 1.0}
     columns = {
         "others": [{**on, "x": [0.9], "x_next": [1.0], "reward": 1.0}],
@@ -241,8 +246,8 @@ def _gradient_cases() -> list[
             if method == "minibatch":
                 cases.append((f"{method}, {name}, added", part, asked, (most, pair[0]), 6, 10**13))
             if method == "minibatch" and name == "tabular":
-                # The mean reward is most of the price among few, and told apart by the last one's: the steps' noise is
-                # attacked above.
+                # The mean reward is most of the price among few, and told apart by the last one's:
+                # the steps' noise is attacked above.
                 few: list[Any] = [rows["others"]] * 10
                 ends = [{**rows["up"][0], "reward": 1.0}, {**rows["down"][0], "reward": -1.0}]
                 pair = ([*few, ends[:1]], [*few, ends[1:]])

@@ -1,12 +1,14 @@
 """How far noise is expected to move values of numbered states, from public figures alone.
 
-A model stands for the data: each state is visited as often as the others, its possible transitions are as likely as one
-another, and rewards that are not public are uniform within their bound. To first order noise of a deviation in the row
-of state s moves its balance by e_s, of variance
+A model stands for the data: each state is visited as often as the others, its possible transitions
+are as likely as one another, and rewards that are not public are uniform within their bound. To
+first order noise of a deviation in the row of state s moves its balance by e_s, of variance
 
-    deviation² (sum over s' of (r + discount v(s') - v(s))² + reward_bound² where rewards have noise)
+    deviation² (sum over s' of (r + discount v(s') - v(s))² + reward_bound² where rewards have
+    noise)
 
-and the values by (I - discount P)^-1 (e / visits). With importance ratios of mean 1, cut off at W, a visit counts 1/W.
+and the values by (I - discount P)^-1 (e / visits). With importance ratios of mean 1, cut off at W,
+a visit counts 1/W.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ from discreet_client.intervals import percent, plain
 MOST_STATES = 400
 """More are not looked at: a plan takes milliseconds."""
 FEW = 3
-"""Of transitions that nobody declared a state has so many in the model, and the end: noise of those that never occur is
-told from counts."""
+"""Of transitions that nobody declared a state has so many in the model, and the end: noise of those
+that never occur is told from counts."""
 MODELS = 16
 """Draws of rewards that are not public."""
 TOOK = {
@@ -44,16 +46,19 @@ NEARLY = 0.9
 MOSTLY_NOISE = 0.7
 """The share of all noise beyond which an answer is called noise."""
 UNEVEN = 1.3
-"""Some states are visited more often than others: the median state's value has so much more noise than in the model."""
+"""Some states are visited more often than others: the median state's value has so much more noise
+than in the model."""
 NARROWER = 0.7
-"""Times the first-order width where the topology is public and rewards are not: a sum of rewards is held within its
-count, and counts are not negative, so intervals were .5 to .8 of it (`make bench ARGS=advice`)."""
+"""Times the first-order width where the topology is public and rewards are not: a sum of rewards is
+held within its count, and counts are not negative, so intervals were .5 to .8 of it (`make bench
+ARGS=advice`)."""
 GOOD, POOR = 0.05, 0.25
 """Parts of its size: within the one a value is worth having, beyond the other it is useless."""
 
 
 class Model(NamedTuple):
-    """What noise of deviation 1 on the counts of one trajectory would do, and how large a value may be."""
+    """What noise of deviation 1 on the counts of one trajectory would do, and how large a value may
+    be."""
 
     value: float
     """Deviation of the value of a state, the median of all."""
@@ -123,7 +128,8 @@ def _model(
 def noise_of(
     public: OffPolicyPublic, possible: Floats, rewards: Floats, values: Floats, discount: float
 ) -> Floats:
-    """float64[n]: the variance that noise of deviation 1 on each possible cell brings to the balance of its state."""
+    """float64[n]: the variance that noise of deviation 1 on each possible cell brings to the
+    balance of its state."""
     return _noise(
         possible, rewards, values, discount, public.reward_bound if public.rewards is None else 0.0
     )
@@ -168,11 +174,13 @@ class Outlook:
     """1 where the visits of each state are known."""
 
     def noise(self, cap: float) -> float:
-        """The noise on a count against all trajectories; of one trajectory where their number is private."""
+        """The noise on a count against all trajectories; of one trajectory where their number is
+        private."""
         return self.deviation * cap / (self.trajectories or 1)
 
     def expected(self, valued: bool, confidence: float) -> tuple[Expected, ...]:
-        """Of the values and, where `valued`, of the policy's value; nothing without a public number of trajectories."""
+        """Of the values and, where `valued`, of the policy's value; nothing without a public number
+        of trajectories."""
         if self.trajectories is None:
             return ()
         share, row = (
@@ -197,18 +205,21 @@ class Outlook:
             return tuple(one.sentence for one in self.expected(valued, LEVEL))
         good = GOOD * self.model.size
         return tuple(
-            f"{what} within about ± {plain(good)} with {percent(LEVEL)}, of at most {plain(self.model.size, 3)}, takes "
+            f"{what} within about ± {plain(good)} with {percent(LEVEL)}, of at most "
+            f"{plain(self.model.size, 3)}, takes "
             f"some {rounded(self._half(unit, LEVEL) / good):,.0f} trajectories at this epsilon"
             for _, what, unit in self._quantities(valued)[:1]
         )
 
     def best_cap(self) -> tuple[float, str]:
-        """The cap on ratios of least expected error: the noise it multiplies, and what it cuts off from the ratios of
-        the model; with the reason."""
+        """The cap on ratios of least expected error: the noise it multiplies, and what it cuts off
+        from the ratios of the model; with the reason."""
         best, other = sorted(CAPS, key=self._error)[:2]
         return best, (
-            f"max_importance (auto) is {best:g}: values within about ± {plain(self._error(best))} by noise and by what "
-            f"is cut off, if the mean square of ratios is {RATIO_SQUARE:g}; the next best, {other:g}, gives "
+            f"max_importance (auto) is {best:g}: values within about ± {plain(self._error(best))} "
+            "by noise and by what "
+            f"is cut off, if the mean square of ratios is {RATIO_SQUARE:g}; the next best, "
+            f"{other:g}, gives "
             f"± {plain(self._error(other))}"
         )
 
@@ -221,15 +232,18 @@ class Outlook:
         if self._error(best) > self.model.size:
             return (
                 says
-                + f"the error is {plain(self._error(cap) / self._error(best))} times smaller then, and too large"
+                + f"the error is {plain(self._error(cap) / self._error(best))} times smaller then, "
+                "and too large"
             )
         return says + (
-            f"values within about ± {plain(self._error(best))} instead of ± {plain(self._error(cap))}, by noise and by "
+            f"values within about ± {plain(self._error(best))} instead of ± "
+            f"{plain(self._error(cap))}, by noise and by "
             f"what is cut off, if the mean square of ratios is {RATIO_SQUARE:g}"
         )
 
     def _error(self, cap: float) -> float:
-        """Of a value: the noise, which a cap multiplies, and what it cuts off from the ratios of the model."""
+        """Of a value: the noise, which a cap multiplies, and what it cuts off from the ratios of
+        the model."""
         return math.hypot(self._at(cap), cut_off(cap) * self.model.size)
 
     def _at(self, cap: float) -> float:
@@ -252,7 +266,10 @@ class Outlook:
         factor = usual / (GOOD * size)
         says = ": useless" if half > POOR * size else ""
         people, epsilon = rounded(factor * (self.trajectories or 1)), rounded(factor * self.epsilon)
-        return f"{says}; with {people:,.0f} trajectories or epsilon {epsilon:g}, about ± {plain(GOOD * size)}"
+        return (
+            f"{says}; with {people:,.0f} trajectories or epsilon {epsilon:g}, about ± "
+            f"{plain(GOOD * size)}"
+        )
 
 
 def cut_off(cap: float) -> float:

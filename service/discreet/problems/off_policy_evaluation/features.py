@@ -28,11 +28,13 @@ class _Features(Frozen):
         """The features as functions of states."""
 
     def issues(self, public: OffPolicyPublic) -> list[FieldIssue]:
-        """What keeps these features from fitting the dataset, beside numbered states or coordinates."""
+        """What keeps these features from fitting the dataset, beside numbered states or
+        coordinates."""
         return []
 
     def initial_issues(self, states: Sequence[tuple[float, ...]]) -> list[FieldIssue]:
-        """What keeps initial states of the right number of coordinates from being taken as they are."""
+        """What keeps initial states of the right number of coordinates from being taken as they
+        are."""
         return []
 
     def advice(self) -> tuple[str, ...]:
@@ -50,7 +52,8 @@ class TabularFeatures(_Features):
 
 
 class FourierFeatures(_Features):
-    """cos(pi c·x), c in {0, …, order}^k, x scaled from [low, high] (Konidaris, Osentoski & Thomas 2011)."""
+    """cos(pi c·x), c in {0, …, order}^k, x scaled from [low, high] (Konidaris, Osentoski & Thomas
+    2011)."""
 
     type: Literal["fourier"]
     order: Annotated[int, Field(strict=True, ge=0, le=20)]
@@ -100,8 +103,10 @@ class IdentityFeatures(_Features):
         return [
             FieldIssue(
                 f"/problem/initial/{row}",
-                f"this state has the length {length:.6g}, and identity features shorten all that is longer "
-                f"than features.bound {self.bound:g}, here and in the columns x and x_next: divide each "
+                f"this state has the length {length:.6g}, and identity features shorten all that "
+                "is longer "
+                f"than features.bound {self.bound:g}, here and in the columns x and x_next: divide "
+                "each "
                 "coordinate by a public limit of it, or raise the bound",
             )
             for row, length in enumerate(math.hypot(*state) for state in states)
@@ -109,11 +114,15 @@ class IdentityFeatures(_Features):
         ][:MAX_ISSUES]
 
     def advice(self) -> tuple[str, ...]:
-        """What they do to coordinates of raw size: whether there are any, no public figure tells."""
+        """What they do to coordinates of raw size: whether there are any, no public figure
+        tells."""
         return (
-            f"identity features take x (columns x and x_next) as it is: a row longer than features.bound "
-            f"{self.bound:g} (the root of the sum of squares) is shortened to it, so values of raw size, as an age of "
-            "63, lose their size; divide each coordinate by a public limit of it, raise the bound, or use fourier "
+            "identity features take x (columns x and x_next) as it is: a row longer than "
+            "features.bound "
+            f"{self.bound:g} (the root of the sum of squares) is shortened to it, so values of raw "
+            "size, as an age of "
+            "63, lose their size; divide each coordinate by a public limit of it, raise the bound, "
+            "or use fourier "
             "with low and high",
         )
 

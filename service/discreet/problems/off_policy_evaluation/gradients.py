@@ -26,12 +26,16 @@ from discreet_client.intervals import plain
 MAX_STEPS = 10_000_000
 """Of the noisy methods; `gradient` takes one a trajectory, up to so many."""
 COUNT_SHARE = 20
-"""Of a minibatch job whose number of trajectories is private, 1/20 of epsilon is for that number."""
+"""Of a minibatch job whose number of trajectories is private, 1/20 of epsilon is for that
+number."""
 CENTRE_ERROR = 0.03
-"""Of the bound of rewards: nearer the mean reward need not be known where steps begin at the value that it gives."""
+"""Of the bound of rewards: nearer the mean reward need not be known where steps begin at the value
+that it gives."""
 CENTRED_CLIP = 0.3
-"""Of the usual clip, where steps begin at the constant value: less is left to learn, and noise is by as much less."""
-# Defaults, all of them public: tried on synthetic data that stand for no dataset (`discreet.reproduce.simulators`).
+"""Of the usual clip, where steps begin at the constant value: less is left to learn, and noise is
+by as much less."""
+# Defaults, all of them public: tried on synthetic data that stand for no dataset
+# (`discreet.reproduce.simulators`).
 BATCH_STEPS, BATCH_SAMPLING = 20_000, 1e-3
 TABULAR_STEP, TABULAR_CLIP = 30.0, 0.002
 DENSE_STEP, DENSE_CLIP = 3.0, 0.01
@@ -58,8 +62,8 @@ def _step_seconds(method: Method, chosen: Chosen) -> float:
 
 
 class Minibatch(Method):
-    """Clipped gradients of Poisson samples of the trajectories, with noise in every step; weights are post-processing
-    of the noised steps."""
+    """Clipped gradients of Poisson samples of the trajectories, with noise in every step; weights
+    are post-processing of the noised steps."""
 
     name = "minibatch"
     takes = frozenset({"clip", "steps", "step_size", "sampling"})
@@ -110,18 +114,21 @@ class Minibatch(Method):
         coordinates = 2 * self.features.dimension
         return (
             event,
-            f"each of {coordinates} coordinates of the gradient sum, in each of {chosen['steps']} steps",
+            f"each of {coordinates} coordinates of the gradient sum, in each of {chosen['steps']} "
+            "steps",
             tuple(beside),
         )
 
     @property
     def _centred(self) -> bool:
-        """Whether steps begin at the constant value of the mean reward, which is bought beside them."""
+        """Whether steps begin at the constant value of the mean reward, which is bought beside
+        them."""
         return bool(self.public.continuing) and self.features.constant() is not None
 
     def _centre_share(self, epsilon: int) -> int:
-        """Of epsilon, for the mean reward: what it takes to know it within CENTRE_ERROR of its bound, but not all, and
-        not less than a small part; half where the number of trajectories is private."""
+        """Of epsilon, for the mean reward: what it takes to know it within CENTRE_ERROR of its
+        bound, but not all, and not less than a small part; half where the number of trajectories is
+        private."""
         if (m := self.public.trajectories) is None:
             return epsilon // 2
         needed = round(2 * math.sqrt(2) / (CENTRE_ERROR * m) * EPSILON_UNIT)
@@ -143,8 +150,9 @@ class Minibatch(Method):
         return self._told(chosen, event.scale)
 
     def foretold(self, budget: Budget) -> str:
-        """By the central limit of the steps' privacy losses (Bu, Dong, Long & Su 2020), which takes no composition: all
-        steps are like one Gaussian of mu = q sqrt(T (e^(1/s²) - 1)), where the noise has s clips."""
+        """By the central limit of the steps' privacy losses (Bu, Dong, Long & Su 2020), which takes
+        no composition: all steps are like one Gaussian of mu = q sqrt(T (e^(1/s²) - 1)), where the
+        noise has s clips."""
         if budget.delta == 0:
             return "it needs a delta"
         chosen = self.parameters()
@@ -168,7 +176,10 @@ class Minibatch(Method):
         if (m := self.public.trajectories) is None:
             return (UNCOUNTED,)
         ratio = scale / (chosen["sampling"] * m * chosen["clip"])
-        says = f"the noise of a step is {about}{plain(ratio)} times the largest gradient that {m:,} trajectories can give"
+        says = (
+            f"the noise of a step is {about}{plain(ratio)} times the largest gradient that "
+            f"{m:,} trajectories can give"
+        )
         if (
             self.asked.step_size is None
             and max(self.features.dimension, FEW) * ratio > 4 * self._most_noise
@@ -226,8 +237,9 @@ class Minibatch(Method):
         return DENSE_NOISE if self.public.states is None else TABULAR_NOISE
 
     def _scale(self) -> Floats:
-        """What each coordinate is measured in where gradients are clipped and noised, (2d,): smooth values first; and
-        values of coordinates are sums of some 1/(1 - discount) rewards, the dual weights single errors."""
+        """What each coordinate is measured in where gradients are clipped and noised, (2d,): smooth
+        values first; and values of coordinates are sums of some 1/(1 - discount) rewards, the dual
+        weights single errors."""
         smooth = self.features.scales()
         between = 1.0 if self.public.states is not None else (1 - self.asked.discount) ** -0.25
         return np.concatenate([between * smooth, smooth])
@@ -237,9 +249,9 @@ class Minibatch(Method):
     ) -> Answer:
         """Weights of the steps, and of the constant value that they began at.
 
-        No interval: what noise adds to a step changes which gradients are clipped in all that follow, so how far it
-        moves the last ones follows from the data, and the data alone. Only so much noise that default steps come to
-        nothing shows."""
+        No interval: what noise adds to a step changes which gradients are clipped in all that
+        follow, so how far it moves the last ones follows from the data, and the data alone. Only so
+        much noise that default steps come to nothing shows."""
         drawn = self.parameters()["sampling"] * max(int(released["trajectories"][0]), 1)
         weights, mostly = released["weights"], self._noise(event, drawn) > 4 * self._most_noise
         if self._centred:
@@ -251,19 +263,20 @@ class Minibatch(Method):
         return Answer(weights, start, mostly_noise=mostly)
 
     def _noise(self, event: Any, drawn: float) -> float:
-        """Of all coordinates of a step together, in largest gradients that `drawn` trajectories can give."""
+        """Of all coordinates of a step together, in largest gradients that `drawn` trajectories can
+        give."""
         return float(
             max(self.features.dimension, FEW) * event.scale / (drawn * self.parameters()["clip"])
         )
 
 
 def shorter(noise: float, most: float) -> float:
-    """The part of the default step that suits so much noise: of all coordinates of a step together, in largest
-    gradients that the sample can give. Of public and released figures alone.
+    """The part of the default step that suits so much noise: of all coordinates of a step together,
+    in largest gradients that the sample can give. Of public and released figures alone.
 
-    What noise adds to the error goes with the square of step times noise; the rest of the error falls to that of
-    predicting 0 as steps get short. So from some noise on steps fall faster than noise grows, and the answer is that
-    of predicting 0 in the limit, not worse.
+    What noise adds to the error goes with the square of step times noise; the rest of the error
+    falls to that of predicting 0 as steps get short. So from some noise on steps fall faster than
+    noise grows, and the answer is that of predicting 0 in the limit, not worse.
     """
     return min(1.0, (most / noise) ** 2) if noise > 0 else 1.0
 
@@ -298,7 +311,8 @@ class Gradient(Method):
         coordinates = 2 * self.features.dimension
         return (
             event,
-            f"each of {coordinates} coordinates of the gradient, in each of {chosen['steps']} steps",
+            f"each of {coordinates} coordinates of the gradient, in each of {chosen['steps']} "
+            "steps",
             (),
         )
 
@@ -313,7 +327,8 @@ class Gradient(Method):
 
     def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
         return (
-            "this method takes one trajectory a step: below epsilon 1 a constant often predicts better",
+            "this method takes one trajectory a step: below epsilon 1 a constant often predicts "
+            "better",
         )
 
     def _released(

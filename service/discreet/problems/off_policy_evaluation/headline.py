@@ -19,11 +19,13 @@ from discreet.problems.off_policy_evaluation.result import OffPolicyEvaluationRe
 from discreet_client import intervals
 
 MORE_HIDDEN = 2
-"""Width of the ends without clips, in widths of the interval with them, from which on the first sentence has both."""
+"""Width of the ends without clips, in widths of the interval with them, from which on the first
+sentence has both."""
 
 
 def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
-    """Both policies' values and their difference; or the value from the given start; or how far values of states go."""
+    """Both policies' values and their difference; or the value from the given start; or how far
+    values of states go."""
     if "behaviour_value" in result:
         return _of_people(problem, result)
     found = []
@@ -90,8 +92,9 @@ def _of_people(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[He
 
 
 def _hides_more(result: Mapping[str, Any]) -> bool:
-    """Whether clips may hide more than noise and chance do together: the first sentence stands alone in lists and in
-    certificates, and must not give an interval there that the value without clips may lie far outside of."""
+    """Whether clips may hide more than noise and chance do together: the first sentence stands
+    alone in lists and in certificates, and must not give an interval there that the value without
+    clips may lie far outside of."""
     told = result.get("uncertainty", {}).get("values", {}).get("policy_value")
     truth = result["true_value"]
     if not told or told["lower"] is None or told["upper"] is None:
@@ -100,8 +103,9 @@ def _hides_more(result: Mapping[str, Any]) -> bool:
 
 
 def _difference(result: Mapping[str, Any]) -> tuple[float, float] | None:
-    """Between what the difference of both policies lies without clips: each end of the one value less the other's far
-    end, so that it is rather too long than too short. None where the followed policy's value has no interval."""
+    """Between what the difference of both policies lies without clips: each end of the one value
+    less the other's far end, so that it is rather too long than too short. None where the followed
+    policy's value has no interval."""
     followed = result.get("uncertainty", {}).get("values", {}).get("behaviour_value")
     if not followed or followed["lower"] is None or followed["upper"] is None:
         return None
@@ -112,8 +116,9 @@ def _difference(result: Mapping[str, Any]) -> tuple[float, float] | None:
 def _without_clips(
     result: Mapping[str, Any], found: list[Headline], difference: tuple[float, float] | None
 ) -> list[Headline]:
-    """The first two sentences, which say what they are good for of the values without clips. Their own intervals hold
-    values with clipped weights, and of those alone they would promise too much: a sign that may be the other one."""
+    """The first two sentences, which say what they are good for of the values without clips. Their
+    own intervals hold values with clipped weights, and of those alone they would promise too much:
+    a sign that may be the other one."""
     truth = result["true_value"]
     value = good_for_ends(result["policy_value"], truth["lower"], truth["upper"])
     if difference is None:
@@ -127,7 +132,8 @@ def _without_clips(
 
 
 def _cut(result: Mapping[str, Any]) -> str:
-    """How much of the weights the clips cut off, as far as that can be told; empty where it is nothing."""
+    """How much of the weights the clips cut off, as far as that can be told; empty where it is
+    nothing."""
     cut = result.get("clipped_mass", 0)
     ends = result.get("uncertainty", {}).get("values", {}).get("clipped_mass")
     if ends is None:
@@ -136,4 +142,7 @@ def _cut(result: Mapping[str, Any]) -> str:
         return ""
     if ends["lower"] <= 0:
         return f"which cut off at most {intervals.percent(ends['upper'])} of the weights"
-    return f"which cut off {intervals.percent(ends['lower'])} to {intervals.percent(ends['upper'])} of the weights"
+    return (
+        f"which cut off {intervals.percent(ends['lower'])} to "
+        f"{intervals.percent(ends['upper'])} of the weights"
+    )

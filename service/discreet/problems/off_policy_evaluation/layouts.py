@@ -1,4 +1,5 @@
-"""What files of trajectories look like: steps, as they are sent, or visits, of which a page makes steps."""
+"""What files of trajectories look like: steps, as they are sent, or visits, of which a page makes
+steps."""
 
 from __future__ import annotations
 
@@ -8,12 +9,15 @@ from discreet.problems.off_policy_evaluation.public import MAX_STATES, OffPolicy
 WHO = ("patient", "person", "subject", "episode", "id")
 REWARD = ("r", "outcome", "score")
 ASSUMES = (
-    "What another policy would have been worth follows only from the known probabilities with which treatments were"
-    " chosen: those of an experiment, or of a documented rule. Where 0.5 and 0.5 are written and it was otherwise,"
+    "What another policy would have been worth follows only from the known probabilities with "
+    "which treatments were"
+    " chosen: those of an experiment, or of a documented rule. Where 0.5 and 0.5 are written and "
+    "it was otherwise,"
     " values come out wrong, without any error."
 )
 OTHER_FILES = (
-    "Your file has one visit a row, and its date? Change the public part: `ranges` say what features are"
+    "Your file has one visit a row, and its date? Change the public part: `ranges` say what "
+    "features are"
     " called and between what they lie. Then visits are read here."
 )
 """Said where states are coordinates and nothing says of what."""

@@ -1,7 +1,7 @@
 """What a method of off-policy evaluation is.
 
-Neighbours add or remove one trajectory, or replace one of a public number. What a method releases is total: it never
-fails on content that registration accepted.
+Neighbours add or remove one trajectory, or replace one of a public number. What a method releases
+is total: it never fails on content that registration accepted.
 """
 
 from __future__ import annotations
@@ -28,10 +28,14 @@ from discreet.solvers.evaluation import temporal_difference as td
 from discreet.solvers.evaluation.value_features import Features, Fourier
 
 Chosen = dict[str, Any]
-"""Public constants of a method: clip, steps, step_size, sampling, each None where it means nothing."""
+"""Public constants of a method: clip, steps, step_size, sampling, each None where it means
+nothing."""
 
 DEFAULT_MAX_IMPORTANCE = 10.0
-UNCOUNTED = "how large the noise is beside the data cannot be told: the number of trajectories is not public"
+UNCOUNTED = (
+    "how large the noise is beside the data cannot be told: the number of trajectories is "
+    "not public"
+)
 COARSE_BITS = 22
 DRAW_SECONDS = 1.7e-6
 """Of one number by the exact samplers, at most."""
@@ -89,11 +93,15 @@ class Method(ABC):
         """What keeps a request that names this method from being answered by it."""
         found = []
         if public.off_policy and not cls.off_policy:
-            says = "Monte Carlo returns are those of the policy that was followed, and this dataset is off-policy"
+            says = (
+                "Monte Carlo returns are those of the policy that was followed, and this "
+                "dataset is off-policy"
+            )
             found.append(FieldIssue("/problem/method", f"{says}; use moments"))
         if cls.needs_population and not public.replaced:
             says = (
-                "one uniform draw a step needs a public number of trajectories: register the data with "
+                "one uniform draw a step needs a public number of trajectories: register the data "
+                "with "
                 "public.trajectories, or use moments or minibatch"
             )
             found.append(FieldIssue("/problem/method", says))
@@ -107,12 +115,13 @@ class Method(ABC):
     def events(
         self, chosen: Chosen, budget: Budget, neighbours: str
     ) -> tuple[Event, str, tuple[tuple[Event, NoiseSummary], ...]]:
-        """The main mechanism, what its noise is on, and what else is noised, each with its words: the number of
-        trajectories, the mean reward. ValueError where the budget is too small."""
+        """The main mechanism, what its noise is on, and what else is noised, each with its words:
+        the number of trajectories, the mean reward. ValueError where the budget is too small."""
 
     @abstractmethod
     def seconds(self, chosen: Chosen) -> float:
-        """Of work on the largest content that the public bounds allow, on one core; `benchmarks.timing` measures it."""
+        """Of work on the largest content that the public bounds allow, on one core;
+        `benchmarks.timing` measures it."""
 
     def drawing_seconds(self, chosen: Chosen, event: Event) -> float:
         """Of what else a release does, whatever the content."""
@@ -159,9 +168,11 @@ class Method(ABC):
         return self.max_ratio
 
     def best_cap(self, event: Event, epsilon: float) -> tuple[float | None, str]:
-        """The cap on importance ratios that `auto` stands for, and why; None where it follows from the release."""
+        """The cap on importance ratios that `auto` stands for, and why; None where it follows from
+        the release."""
         return DEFAULT_MAX_IMPORTANCE, (
-            f"max_importance (auto) is {DEFAULT_MAX_IMPORTANCE:g}: no public figure tells a better one here"
+            f"max_importance (auto) is {DEFAULT_MAX_IMPORTANCE:g}: no public figure tells a better "
+            "one here"
         )
 
     def better_cap(self, event: Event, epsilon: float) -> str:
@@ -207,8 +218,8 @@ class Method(ABC):
     def answer(
         self, event: Event, released: Released, start: Floats | None, progress: Progress
     ) -> Answer:
-        """Weights of what was released, and what may be said of them. `start`: the mean features of where the policy's
-        value is asked for, if it is."""
+        """Weights of what was released, and what may be said of them. `start`: the mean features of
+        where the policy's value is asked for, if it is."""
         return Answer(released["weights"], start)
 
     def steps(self) -> int:
@@ -218,7 +229,8 @@ class Method(ABC):
     def _judged(self, ratio: float, says: str) -> tuple[str, ...]:
         if ratio > 0.1:
             return (
-                f"{says}: too few trajectories for this budget, expect the answer to be mostly noise",
+                f"{says}: too few trajectories for this budget, expect the answer to be mostly "
+                "noise",
             )
         return (says,)
 
@@ -226,7 +238,8 @@ class Method(ABC):
 def coarse(weights: Floats, unit: float) -> Floats:
     """`weights` as multiples of about 2^-22 of the public `unit`, and in 24 significant bits.
 
-    Noise in floating point has gaps in its last bits, by which what it was added to could be told; these bits go.
+    Noise in floating point has gaps in its last bits, by which what it was added to could be told;
+    these bits go.
     """
     grid = math.ldexp(1.0, math.frexp(unit)[1] - 1 - COARSE_BITS)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -41,7 +41,8 @@ from discreet.solvers.evaluation.noised_solution import error_of_solution
 from discreet.solvers.evaluation.value_draws import batches, draw_rewards, draw_values, mean_rewards
 from discreet_client.intervals import plain
 
-# Defaults, all of them public: tried on synthetic data that stand for no dataset (`discreet.reproduce.simulators`).
+# Defaults, all of them public: tried on synthetic data that stand for no dataset
+# (`discreet.reproduce.simulators`).
 STACKED_CLIP = 0.1  # of the largest norm that a trajectory can have
 STACKED_RIDGE = 0.03  # of the noise matrix's norm
 STACKED_NOISE = (
@@ -49,9 +50,11 @@ STACKED_NOISE = (
 )
 PSEUDO_COUNT = 0.1  # of the noise's deviation
 DROWNED = 3.0
-"""Beyond this share of noise the prior of counts would be all that is seen, and thresholds are nearer."""
+"""Beyond this share of noise the prior of counts would be all that is seen, and thresholds are
+nearer."""
 DRAWS, WORK, NUMBERS = (50, 200), 1.6e10, 2.5e6
-"""Draws, fewer where there are so many states or cells that the work on them would take a minute."""
+"""Draws, fewer where there are so many states or cells that the work on them would take a
+minute."""
 
 
 class _Moments(Method):
@@ -65,8 +68,8 @@ class _Moments(Method):
 
 
 class TabularMoments(_Moments):
-    """Visits of transitions and, where these are not public, rewards of states; `visit_counts.histograms` says what
-    each trajectory moves them by."""
+    """Visits of transitions and, where these are not public, rewards of states;
+    `visit_counts.histograms` says what each trajectory moves them by."""
 
     asked_again = frozenset({"discount"})
     visits = True
@@ -84,7 +87,8 @@ class TabularMoments(_Moments):
     ) -> tuple[Event, str, tuple[tuple[Event, NoiseSummary], ...]]:
         public = self.public
         blocks = 1 if public.rewards is not None else 2
-        # Replacing: visits are differences of nonnegative vectors (l2 sqrt 2), rewards may point anywhere (l2 2).
+        # Replacing: visits are differences of nonnegative vectors (l2 sqrt 2), rewards may point
+        # anywhere (l2 2).
         squares = (2 + 4 * (blocks - 1)) if public.replaced else blocks
         event = calibration.least_variance(
             sensitivity_l1=visit_counts.UNIT * blocks * (2 if public.replaced else 1),
@@ -170,12 +174,13 @@ class TabularMoments(_Moments):
     def answer(
         self, event: Event, released: Released, start: Floats | None, progress: Progress
     ) -> Answer:
-        """Values of the mean of what the histograms may have been, given the noised ones; where these are too many, or
-        noise drowns them, of the noised histograms with thresholds. Draws of them are finished for the interval.
+        """Values of the mean of what the histograms may have been, given the noised ones; where
+        these are too many, or noise drowns them, of the noised histograms with thresholds. Draws of
+        them are finished for the interval.
 
-        What is noise follows from released counts and public figures alone: of a state the deviation of its row's noise
-        against the row, of the answer that of all cells. What was measured on either side of the limits is in
-        `docs/problems/off_policy_evaluation.md`.
+        What is noise follows from released counts and public figures alone: of a state the
+        deviation of its row's noise against the row, of the answer that of all cells. What was
+        measured on either side of the limits is in `docs/problems/off_policy_evaluation.md`.
         """
         public, sums, cells = self.public, released["sums"] / self.unit, self.public.cells()
         assert public.states is not None
@@ -343,12 +348,16 @@ class StackedMoments(_Moments):
     def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
         if (m := self.public.trajectories) is None:
             return (UNCOUNTED,)
-        # Ratios have a mean of 1: however large they may be, the sums are not longer than without them.
+        # Ratios have a mean of 1: however large they may be, the sums are not longer than without
+        # them.
         longest = min(
             chosen["clip"], lstd.stacked_bound(self.features.norm_bound, self.asked.discount, 1.0)
         )
         ratio = event.deviation() * math.sqrt(self.numbers()) / (longest * m)
-        says = f"the noise of all {self.numbers()} sums is {plain(ratio)} times what {m:,} trajectories can add up to"
+        says = (
+            f"the noise of all {self.numbers()} sums is {plain(ratio)} times what {m:,} "
+            "trajectories can add up to"
+        )
         return self._judged(ratio, says)
 
     def _sums(self) -> int:

@@ -1,8 +1,10 @@
-"""Off-policy evaluation: what would another policy have been worth, without exposing any one person.
+"""Off-policy evaluation: what would another policy have been worth, without exposing any one
+person.
 
-Trajectories of people under a behaviour policy are private; features, discount and bounds are public. What is released
-are weights of a linear value function: of noised sums over trajectories (`moments`), or of iterations that are noised
-themselves. The paper (Xie et al. 2019) has the last; see `docs/problems/off_policy_evaluation.md` for its true price.
+Trajectories of people under a behaviour policy are private; features, discount and bounds are
+public. What is released are weights of a linear value function: of noised sums over trajectories
+(`moments`), or of iterations that are noised themselves. The paper (Xie et al. 2019) has the last;
+see `docs/problems/off_policy_evaluation.md` for its true price.
 """
 
 from __future__ import annotations
@@ -52,13 +54,15 @@ Reals = Annotated[tuple[Real, ...], InPieces()]
 
 
 class OffPolicyEvaluation(ProblemOnBlocks):
-    """Weights of a linear value function of the target policy, or its value over the people in the data.
+    """Weights of a linear value function of the target policy, or its value over the people in the
+    data.
 
-    `importance_sampling` releases the value, by clipped weights of whole trajectories. Of a value function `moments`
-    releases noised sums over trajectories and solves in closed form; `minibatch` noises Poisson-sampled gradient
-    steps; `gradient` is GPOPE, one trajectory a step; `dp_lsw` and `dp_lsl` are Monte Carlo regressions with smooth
-    sensitivity. `auto` is importance_sampling where the data have the probabilities of actions and the request names
-    nothing of a value function, such as `initial`; else moments where the topology is public or features are few, else
+    `importance_sampling` releases the value, by clipped weights of whole trajectories. Of a value
+    function `moments` releases noised sums over trajectories and solves in closed form; `minibatch`
+    noises Poisson-sampled gradient steps; `gradient` is GPOPE, one trajectory a step; `dp_lsw` and
+    `dp_lsl` are Monte Carlo regressions with smooth sensitivity. `auto` is importance_sampling
+    where the data have the probabilities of actions and the request names nothing of a value
+    function, such as `initial`; else moments where the topology is public or features are few, else
     minibatch.
     """
 
@@ -70,8 +74,10 @@ class OffPolicyEvaluation(ProblemOnBlocks):
     matters: ClassVar[tuple[str, ...]] = ("policy_value", "difference")
     synthesis: ClassVar[Synthesis | None] = SYNTHESIS
     made_up: ClassVar[str] = (
-        "Discount and bounds of returns are made up, and where a value function is asked for its features (of "
-        "coordinates from 0 to 1) and where people begin (`initial`): put what holds of your own in their place."
+        "Discount and bounds of returns are made up, and where a value function is asked for its "
+        "features (of "
+        "coordinates from 0 to 1) and where people begin (`initial`): put what holds of your own "
+        "in their place."
     )
     shape: ClassVar[tuple[str, ...]] = ("states", "topology")
     asked_again: ClassVar[Mapping[str, str]] = {
@@ -90,7 +96,8 @@ class OffPolicyEvaluation(ProblemOnBlocks):
         description="Of the value function, tabular when not given; importance_sampling reads none",
     )
     discount: Annotated[Real, Field(ge=0, le=1)] = Field(
-        description="What a reward one step later counts against one now; 1 where it is all the same when it comes "
+        description="What a reward one step later counts against one now; 1 where it is all the "
+        "same when it comes "
         "(importance_sampling alone: methods that fit a value function need less)"
     )
     method: Literal[
@@ -105,7 +112,8 @@ class OffPolicyEvaluation(ProblemOnBlocks):
     ] = "auto"
     clip: Annotated[Real, Field(gt=0, le=1e9), CLIP] | Literal["auto"] | None = Field(
         default=None,
-        description="Public bound on the l2 norm of what one trajectory adds; not given or `auto`: by public bounds",
+        description="Public bound on the l2 norm of what one trajectory adds; not given or `auto`: "
+        "by public bounds",
     )
     steps: Annotated[int, Field(strict=True, ge=1, le=MAX_STEPS)] | None = None
     step_size: Annotated[Real, Field(gt=0, le=1e6)] | None = None
@@ -122,19 +130,25 @@ class OffPolicyEvaluation(ProblemOnBlocks):
     )
     max_importance: Annotated[Real, Field(gt=0, le=1e6)] | Literal["auto"] | None = Field(
         default=None,
-        description=f"Public cap on importance ratios; {DEFAULT_MAX_IMPORTANCE:g} when not given; `auto`: of least "
-        "expected error by public figures, shown in the plan's advice. Of importance_sampling on the weights of whole "
+        description=f"Public cap on importance ratios; {DEFAULT_MAX_IMPORTANCE:g} when not given; "
+        "`auto`: of least "
+        "expected error by public figures, shown in the plan's advice. Of importance_sampling on "
+        "the weights of whole "
         "trajectories, `auto` when not given",
     )
     return_bounds: tuple[Real, Real] | None = Field(
         default=None,
-        description="What all rewards of one person add up to at least and at most, known without the data: 0 and 1 "
-        "where somebody is well at the end or not. Noise is in proportion to the range; what is beyond counts as the "
-        "nearer end. Not given: what the bound on a reward allows, up and down (importance_sampling)",
+        description="What all rewards of one person add up to at least and at most, known without "
+        "the data: 0 and 1 "
+        "where somebody is well at the end or not. Noise is in proportion to the range; what is "
+        "beyond counts as the "
+        "nearer end. Not given: what the bound on a reward allows, up and down "
+        "(importance_sampling)",
     )
     regularization: Annotated[Real, Field(ge=0, le=1e12)] | None = Field(
         default=None,
-        description="Ridge of `moments` in units of one trajectory; `dp_lsl`'s penalty, the public number of them",
+        description="Ridge of `moments` in units of one trajectory; `dp_lsl`'s penalty, the public "
+        "number of them",
     )
     initial: (
         Literal["released"]
@@ -142,8 +156,10 @@ class OffPolicyEvaluation(ProblemOnBlocks):
         | None
     ) = Field(
         default=None,
-        description="An assumption, which must not come from the data: a distribution over the states, or initial "
-        "states x that are equally likely; `released`: the states as often as the release says that they were visited",
+        description="An assumption, which must not come from the data: a distribution over the "
+        "states, or initial "
+        "states x that are equally likely; `released`: the states as often as the release says "
+        "that they were visited",
     )
     uncertainty: Flag = INTERVALS
 
@@ -204,8 +220,10 @@ class OffPolicyEvaluation(ProblemOnBlocks):
         )
         if resources.release_quantum_seconds > LONGEST_SECONDS:
             raise InvalidInput(
-                f"on the largest content this could take {resources.release_quantum_seconds:.3g} s, at most "
-                f"{LONGEST_SECONDS} are given whatever the content: fewer features or steps, less sampling, or a "
+                f"on the largest content this could take {resources.release_quantum_seconds:.3g} "
+                "s, at most "
+                f"{LONGEST_SECONDS} are given whatever the content: fewer features or steps, less "
+                "sampling, or a "
                 "dataset with smaller public bounds (max_rows, max_trajectories)",
                 pointer="/problem/features" if chosen["steps"] is None else "/problem/steps",
             )
@@ -221,12 +239,13 @@ class OffPolicyEvaluation(ProblemOnBlocks):
             method = self._method(public, method.name, cap)
         elif self.max_importance is None and public.off_policy:
             told.append(
-                f"max_importance is {method.max_ratio:g}, as the request names none: larger ratios count as that; "
-                + method.better_cap(event, epsilon)
+                f"max_importance is {method.max_ratio:g}, as the request names none: larger ratios "
+                "count as that; " + method.better_cap(event, epsilon)
             )
         if self.clip == AUTO:
             told.append(
-                f"clip (auto) is {plain(chosen['clip'], 3)}, tried on synthetic data with features of this norm; half "
+                f"clip (auto) is {plain(chosen['clip'], 3)}, tried on synthetic data with features "
+                "of this norm; half "
                 "of it would halve the noise of a sum, and cut off more"
             )
         steps = chosen["steps"] or 0
@@ -250,7 +269,8 @@ class OffPolicyEvaluation(ProblemOnBlocks):
                 ),
                 "whose trajectory a row belongs to, is recorded truly",
                 sized(
-                    f"{public.most_rows} transitions of at most {public.most_trajectories} trajectories"
+                    f"{public.most_rows} transitions of at most {public.most_trajectories} "
+                    "trajectories"
                 ),
                 *(
                     ["the behaviour probabilities in the data do not depend on other people's"]
@@ -273,7 +293,8 @@ class OffPolicyEvaluation(ProblemOnBlocks):
         if self._weighs(public):
             return WEIGHING
         if self._tabular:
-            # Where nothing says which transitions occur, noise on all n² of them outweighs what occurs.
+            # Where nothing says which transitions occur, noise on all n² of them outweighs what
+            # occurs.
             few = public.topology is not None or (public.states or 0) <= FEW_STATES
         else:  # ratios make a trajectory's clipped statistics mostly clip
             few = (
@@ -300,15 +321,20 @@ class OffPolicyEvaluation(ProblemOnBlocks):
         """Why `auto` stands for this method, and what the next best would do."""
         if method.name == WEIGHING:
             return (
-                "method (auto) is importance_sampling, since the data have the probabilities of the actions: it tells "
-                "what the target policy is worth for the people in the data. A value function is what `initial` or "
+                "method (auto) is importance_sampling, since the data have the probabilities of "
+                "the actions: it tells "
+                "what the target policy is worth for the people in the data. A value function is "
+                "what `initial` or "
                 "another method asks for"
             )
         name = "minibatch"
         if method.name == "moments":
             why = f"noise is on {method.numbers()} numbers once, and with minibatch in each step"
             if public.topology is not None:
-                why = f"the topology is public, so noise is on its {len(public.topology)} transitions only"
+                why = (
+                    f"the topology is public, so noise is on its {len(public.topology)} "
+                    "transitions only"
+                )
         else:
             why = (
                 f"moments would have noise on {self._method(public, 'moments').numbers():,} numbers"
@@ -336,7 +362,8 @@ class OffPolicyEvaluation(ProblemOnBlocks):
         return method(self._asked(), features, (cap or asked) if public.off_policy else 1.0, public)
 
     def tells_visits(self, public: OffPolicyPublic) -> bool:
-        """Whether what is released tells how often each state was visited, so that `initial` may be `released`."""
+        """Whether what is released tells how often each state was visited, so that `initial` may be
+        `released`."""
         return self._method(public, self._name(public)).visits
 
     def _asked(self) -> Asked:
@@ -366,7 +393,8 @@ class OffPolicyEvaluation(ProblemOnBlocks):
         if public.trajectories is not None:
             return ""
         return (
-            "the dataset does not publish how many trajectories it has (`trajectories`). Ask for an epsilon: the plan "
+            "the dataset does not publish how many trajectories it has (`trajectories`). Ask for "
+            "an epsilon: the plan "
             "says how many it takes for a value that is near"
         )
 
@@ -384,11 +412,15 @@ class OffPolicyEvaluation(ProblemOnBlocks):
             says = (
                 f"the dataset has {public.states} numbered states: use tabular"
                 if public.states is not None
-                else f"a state of the dataset has {public.features} coordinates: use fourier or identity"
+                else f"a state of the dataset has {public.features} coordinates: use fourier or "
+                "identity"
             )
             found.append(FieldIssue("/problem/features/type", says))
         if fitted and self.discount == 1:
-            says = "less than 1 with methods that fit a value function; only importance_sampling takes 1"
+            says = (
+                "less than 1 with methods that fit a value function; only importance_sampling "
+                "takes 1"
+            )
             found.append(FieldIssue("/problem/discount", says))
         found += self._fitted_features.issues(public) if fitted else []
         if self.method != "auto":
@@ -421,7 +453,10 @@ class OffPolicyEvaluation(ProblemOnBlocks):
             found.append(FieldIssue("/problem/initial", says))
         elif self.initial == RELEASED:
             if not method.visits:
-                says = f"the method {method.name} releases no visits of states here: give a distribution"
+                says = (
+                    f"the method {method.name} releases no visits of states here: give a "
+                    "distribution"
+                )
                 found.append(FieldIssue("/problem/initial", says))
         elif isinstance(self.initial, tuple):
             found += initial_issues(self._fitted_features, self.initial, public)

@@ -60,7 +60,8 @@ class OffPolicyPublic(Frozen):
     )
     states: Annotated[int, Field(strict=True, ge=1, le=MAX_STATES)] | None = Field(
         default=None,
-        description="Number of states of a tabular problem; 1 where nothing is said of states, which is enough for "
+        description="Number of states of a tabular problem; 1 where nothing is said of states, "
+        "which is enough for "
         "importance_sampling",
     )
     features: Annotated[int, Field(strict=True, ge=1, le=MAX_COLUMNS)] | None = Field(
@@ -68,8 +69,10 @@ class OffPolicyPublic(Frozen):
     )
     ranges: Annotated[list[FeatureRange], InPieces(max_length=MAX_COLUMNS)] | None = Field(
         default=None,
-        description="What the coordinates of `x` are, one range each, in their order: a coordinate is "
-        "(value - low) / (high - low), cut off at 0 and 1. Readers of tables of visits go by it. As all that is public "
+        description="What the coordinates of `x` are, one range each, in their order: a coordinate "
+        "is "
+        "(value - low) / (high - low), cut off at 0 and 1. Readers of tables of visits go by it. "
+        "As all that is public "
         "it is not chosen by looking at the data",
     )
     trajectories: Positive | None = Field(
@@ -77,12 +80,14 @@ class OffPolicyPublic(Frozen):
     )
     max_trajectories: Positive | None = Field(
         default=None,
-        description="Public bound on the number of trajectories, chosen without looking at them: releases take the "
+        description="Public bound on the number of trajectories, chosen without looking at them: "
+        "releases take the "
         f"time of so many. Absent: the public number, or {UNDECLARED_TRAJECTORIES:,}",
     )
     max_rows: Positive | None = Field(
         default=None,
-        description="Public bound on the number of transitions, like max_trajectories. Absent: the larger of "
+        description="Public bound on the number of transitions, like max_trajectories. Absent: the "
+        "larger of "
         f"{UNDECLARED_ROWS:,} and ten for each of the trajectories that are declared",
     )
     reward_bound: Annotated[
@@ -90,44 +95,52 @@ class OffPolicyPublic(Frozen):
     ]
     least_reward: Real | None = Field(
         default=None,
-        description="No reward is below this, by what rewards are: 0 where they count good outcomes. Absent: "
-        "-reward_bound. Where returns cannot be negative their range is half as wide, and so is the noise in it",
+        description="No reward is below this, by what rewards are: 0 where they count good "
+        "outcomes. Absent: "
+        "-reward_bound. Where returns cannot be negative their range is half as wide, and so is "
+        "the noise in it",
     )
     horizon: Annotated[
         int, Field(strict=True, ge=1, le=10**6, description="Most transitions of a trajectory")
     ]
     max_ratio: Annotated[Real, Field(gt=0, le=1e12)] | None = Field(
         default=None,
-        description="Public bound on target / behaviour of one step, by the rules that both policies are. A trajectory "
-        "then weighs at most this to the power of the horizon, and where that is not clipped nothing is cut off",
+        description="Public bound on target / behaviour of one step, by the rules that both "
+        "policies are. A trajectory "
+        "then weighs at most this to the power of the horizon, and where that is not clipped "
+        "nothing is cut off",
     )
     target_policy: PolicyName | None = Field(
         default=None,
-        description="What the target policy does, in words, for answers to say it: `treat when lactate > 2`. Readers "
+        description="What the target policy does, in words, for answers to say it: `treat when "
+        "lactate > 2`. Readers "
         "of tables of visits say it where it is a rule of the actions",
     )
     topology: Annotated[list[tuple[Count, Count]], InPieces()] | None = Field(
         default=None,
-        description="Possible transitions [state, next state]; a next state of `states` is the end of the episode",
+        description="Possible transitions [state, next state]; a next state of `states` is the end "
+        "of the episode",
     )
     rewards: Annotated[list[Real], InPieces()] | None = Field(
         default=None, description="Reward of each transition of the topology, where that is public"
     )
     off_policy: Flag | None = Field(
         default=None,
-        description="Whether rows have `behaviour` and `target`; follows from the content's columns",
+        description="Whether rows have `behaviour` and `target`; follows from the content's "
+        "columns",
     )
     continuing: Flag | None = Field(
         default=None,
-        description="True: by what the data are of, no episode ever ends, and no transition is terminal. Then what all "
+        description="True: by what the data are of, no episode ever ends, and no transition is "
+        "terminal. Then what all "
         "states have in common is the mean reward / (1 - discount), which `minibatch` begins at",
     )
 
     @model_validator(mode="before")
     @classmethod
     def _counted(cls, given: Any) -> Any:
-        """Ranges say how many features there are. Where nothing is said of states they are all the same: what two
-        policies are worth for people does not rest on them."""
+        """Ranges say how many features there are. Where nothing is said of states they are all the
+        same: what two policies are worth for people does not rest on them."""
         if not isinstance(given, dict) or any(
             given.get(name) is not None for name in ("states", "features")
         ):
@@ -172,7 +185,10 @@ class OffPolicyPublic(Frozen):
             if not self.topology or any(
                 origin >= states or to > states for origin, to in self.topology
             ):
-                says = f"pairs of states 0 to {states - 1} are needed; as the next state {states} ends an episode"
+                says = (
+                    f"pairs of states 0 to {states - 1} are needed; as the next state {states} "
+                    "ends an episode"
+                )
                 raise FieldError("topology", says)
             if len(set(self.topology)) != len(self.topology):
                 raise FieldError("topology", "a transition stands twice")
@@ -222,7 +238,8 @@ class OffPolicyPublic(Frozen):
         return self.most_rows * (row + (16 if self.off_policy else 0)) + 8 * self.most_trajectories
 
     def largest_value(self, discount: float) -> float:
-        """No trajectory's return is larger in modulus: reward_bound (1 + discount + …), as often as the horizon."""
+        """No trajectory's return is larger in modulus: reward_bound (1 + discount + …), as often as
+        the horizon."""
         return self.reward_bound * self._steps(discount)
 
     def _steps(self, discount: float) -> float:
@@ -242,7 +259,8 @@ class OffPolicyPublic(Frozen):
         return math.exp(power) if power < math.log(sys.float_info.max) else math.inf
 
     def returns(self, discount: float) -> tuple[float, float]:
-        """Between what every discounted return lies: by public rewards and transitions, or by the bounds on rewards."""
+        """Between what every discounted return lies: by public rewards and transitions, or by the
+        bounds on rewards."""
         largest = self.largest_value(discount)
         if self.rewards is None:  # an episode may end after its first step
             one, every = self.lowest_reward, self.lowest_reward * self._steps(discount)
@@ -251,7 +269,8 @@ class OffPolicyPublic(Frozen):
         return max(low, -largest), min(high, largest)
 
     def _best_return(self, side: float, discount: float) -> float:
-        """The largest return of any walk of 1 to `horizon` steps through the topology, rewards times `side`."""
+        """The largest return of any walk of 1 to `horizon` steps through the topology, rewards
+        times `side`."""
         assert self.rewards is not None
         origin, target = self.cells().T
         rewards, best = side * np.array(self.rewards), np.zeros((self.states or 0) + 1)

@@ -26,14 +26,17 @@ from discreet.solvers.evaluation import temporal_difference as td
 from discreet_client.intervals import percent, plain
 
 LEAST_PENALTY = 1e-6
-"""Of dp_lsl: a penalty that vanishes beside rounding would let it fail where a state is never visited."""
+"""Of dp_lsl: a penalty that vanishes beside rounding would let it fail where a state is never
+visited."""
 LEAST_SMOOTHING = 1e-7
-"""Of the regressions' sensitivity: below it the search for the largest takes long and finds about the global one."""
+"""Of the regressions' sensitivity: below it the search for the largest takes long and finds about
+the global one."""
 DOUBT = 0.02
 """Of the intervals' error, for a deviation that is judged by the released weights."""
 QUANTILE = float(ndtri((1 + LEVEL + DOUBT) / 2))
 COARSE_VALUES = 256
-"""Weights of the regressions are multiples of some 2^-30 of the reward bound: far below their noise."""
+"""Weights of the regressions are multiples of some 2^-30 of the reward bound: far below their
+noise."""
 
 
 class _Regression(Method):
@@ -53,7 +56,10 @@ class _Regression(Method):
             raise InvalidInput(
                 f"{self.name} needs a larger epsilon for so many states", pointer="/privacy/epsilon"
             )
-        what = f"{dimension} weights, times a smooth sensitivity that depends on the data and is not published"
+        what = (
+            f"{dimension} weights, times a smooth sensitivity that depends on the data and is "
+            "not published"
+        )
         return event, what, ()
 
     def seconds(self, chosen: Chosen) -> float:
@@ -67,7 +73,8 @@ class _Regression(Method):
         told = tuple(one.sentence for one in self.expected(event, epsilon, LEVEL))
         return (
             *told,
-            "the error of this method depends on the data; that of `moments` is usually smaller by orders of magnitude",
+            "the error of this method depends on the data; that of `moments` is usually smaller by "
+            "orders of magnitude",
         )
 
     def _released(
@@ -89,10 +96,10 @@ class _Regression(Method):
     def answer(
         self, event: Event, released: Released, start: Floats | None, progress: Progress
     ) -> Answer:
-        """The noise is normal and added once, so it passes through as it is; its deviation is not known, but bounded:
-        by public figures, or by the released weights themselves. Their squares sum to more than those of the noise
-        alone would (a chi-square of as many degrees of freedom, or a larger, non-central one), so that too large a
-        deviation would show."""
+        """The noise is normal and added once, so it passes through as it is; its deviation is not
+        known, but bounded: by public figures, or by the released weights themselves. Their squares
+        sum to more than those of the noise alone would (a chi-square of as many degrees of freedom,
+        or a larger, non-central one), so that too large a deviation would show."""
         weights = released["weights"]
         seen = float(np.linalg.norm(weights)) / math.sqrt(chdtri(weights.size, 1 - DOUBT))
         deviation = min(event.scale * self._most_sensitive(), seen)
@@ -132,7 +139,8 @@ class DpLsw(_Regression):
     name = "dp_lsw"
 
     def seconds(self, chosen: Chosen) -> float:
-        # The search for the largest sensitivity ends at the visits of the state that most trajectories visit.
+        # The search for the largest sensitivity ends at the visits of the state that most
+        # trajectories visit.
         return (
             super().seconds(chosen)
             + 10e-9 * self.features.dimension * self.public.most_trajectories
@@ -165,7 +173,10 @@ class DpLsl(_Regression):
                 )
             )
         if penalty is None and not public.replaced:
-            says = "needed: the penalty of dp_lsl is about the number of trajectories, which is private here"
+            says = (
+                "needed: the penalty of dp_lsl is about the number of trajectories, which is "
+                "private here"
+            )
             found.append(FieldIssue("/problem/regularization", says))
         return found
 
@@ -173,7 +184,8 @@ class DpLsl(_Regression):
         return self.asked.regularization or float(self.public.trajectories or 1)
 
     def _most_sensitive(self) -> float:
-        """Each state visited by each of a public number of trajectories: no nearer than `regression.dp_lsl` says."""
+        """Each state visited by each of a public number of trajectories: no nearer than
+        `regression.dp_lsl` says."""
         states, largest = self.features.dimension, self.public.largest_value(self.asked.discount)
         if self.public.trajectories is None:
             return math.inf

@@ -19,7 +19,8 @@ class Range(TypedDict):
 
 
 class OffPolicyEvaluationResult(SummedFields, total=False):
-    """The values of two policies over the people in the data, or a linear value function of the target policy."""
+    """The values of two policies over the people in the data, or a linear value function of the
+    target policy."""
 
     weights: Annotated[
         list[float], shown("Theta, one number a feature", unit=REWARD, table=("feature", "weight"))
@@ -36,7 +37,8 @@ class OffPolicyEvaluationResult(SummedFields, total=False):
     policy_value: Annotated[
         float,
         shown(
-            "Of the target policy: over the people in the data, with clipped weights (importance_sampling), or the "
+            "Of the target policy: over the people in the data, with clipped weights "
+            "(importance_sampling), or the "
             "mean of the value function over `initial`, where it is given",
             unit=REWARD,
             title="Value of the policy",
@@ -67,7 +69,8 @@ class OffPolicyEvaluationResult(SummedFields, total=False):
     true_value: Annotated[
         Range,
         shown(
-            "Between what the value of the target policy without clips lies with 90 %, whatever was cut off "
+            "Between what the value of the target policy without clips lies with 90 %, whatever "
+            "was cut off "
             "(importance_sampling)",
             unit=REWARD,
         ),
@@ -75,7 +78,8 @@ class OffPolicyEvaluationResult(SummedFields, total=False):
     doubt: Annotated[
         str,
         shown(
-            "Where the mean of the weights cannot be that of true probabilities: which it is (importance_sampling)"
+            "Where the mean of the weights cannot be that of true probabilities: which it is "
+            "(importance_sampling)"
         ),
     ]
     covers: Annotated[

@@ -1,4 +1,5 @@
-"""Made-up trajectories of a public shape: states that wander, rewards of the state, an even behaviour policy."""
+"""Made-up trajectories of a public shape: states that wander, rewards of the state, an even
+behaviour policy."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ MEAN_STEPS = 20
 FEWEST = 1e-3
 """Of all visits, that must be beginnings for these to be told."""
 TARGET = 0.7
-"""Probability with which the target policy takes the action that the behaviour policy takes for one of two."""
+"""Probability with which the target policy takes the action that the behaviour policy takes for one
+of two."""
 
 
 def rows(public: OffPolicyPublic, units: int | None) -> int:
@@ -29,9 +31,10 @@ def columns(
     units: int | None,
     around: Profile | None = None,
 ) -> dict[str, Any]:
-    """Columns of an upload. Rewards lie between a half and the whole of the public bound in one state, lower in others:
-    each state's mean is drawn evenly, each reward is that or 0. Around a release walks begin where more
-    of them leave than come, move as it says, and rewards have its means."""
+    """Columns of an upload. Rewards lie between a half and the whole of the public bound in one
+    state, lower in others: each state's mean is drawn evenly, each reward is that or 0. Around a
+    release walks begin where more of them leave than come, move as it says, and rewards have its
+    means."""
     if around is not None and units is None:
         units = max(2, min(round(float(around["trajectories"])), MOST_ROWS // rows(public, 1)))
     count = units or UNITS
@@ -90,7 +93,8 @@ def columns(
 
 
 def _beginnings(around: Profile) -> Floats:
-    """float64[states]: what leaves each state beyond what comes there; where that is next to nothing, all visits."""
+    """float64[states]: what leaves each state beyond what comes there; where that is next to
+    nothing, all visits."""
     visits: Floats = around["visits"]
     begun = np.maximum(visits - visits @ around["transitions"][:, :-1], 0.0)
     if begun.sum() < FEWEST:
@@ -99,8 +103,8 @@ def _beginnings(around: Profile) -> Floats:
 
 
 def _chances(public: OffPolicyPublic, generator: np.random.Generator) -> Floats:
-    """float64[states, states + 1]: where each state leads; the last column ends the episode. Without a topology to one
-    of a few states, by a draw of weights for each row."""
+    """float64[states, states + 1]: where each state leads; the last column ends the episode.
+    Without a topology to one of a few states, by a draw of weights for each row."""
     states = public.states or 1
     if public.topology is not None:
         allowed = np.zeros((states, states + 1), dtype=bool)

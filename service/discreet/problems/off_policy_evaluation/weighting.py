@@ -1,7 +1,9 @@
-"""Importance sampling of whole trajectories: the value of the target policy over the people in the data.
+"""Importance sampling of whole trajectories: the value of the target policy over the people in the
+data.
 
-What is released are sums over trajectories, of which one moves a bounded part: `solvers.evaluation.importance_sampling`
-proves it. The values and their intervals follow from them alone: `solvers.evaluation.weighted_value`.
+What is released are sums over trajectories, of which one moves a bounded part:
+`solvers.evaluation.importance_sampling` proves it. The values and their intervals follow from them
+alone: `solvers.evaluation.weighted_value`.
 """
 
 from __future__ import annotations
@@ -32,28 +34,31 @@ from discreet.solvers.evaluation.weighted_value import Ends, Told, WeightedSums
 from discreet_client.intervals import percent, plain
 
 LEAST_CAP, MOST_CAP, LARGEST_CAP = 2.0, 50.0, 1e4
-"""Of a trajectory's weight: what follows from public figures lies between the first two; beyond the last a weight of 1
-would hardly be counted."""
+"""Of a trajectory's weight: what follows from public figures lies between the first two; beyond the
+last a weight of 1 would hardly be counted."""
 PEOPLE_A_CAP = 60 / (1.1 * math.sqrt(2))
-"""Trajectories for each unit of the clip, in deviations of the noise: a larger clip takes more noise, a smaller one
-cuts off more. Where a trajectory is added or removed the clip is n epsilon / 60."""
+"""Trajectories for each unit of the clip, in deviations of the noise: a larger clip takes more
+noise, a smaller one cuts off more. Where a trajectory is added or removed the clip is n epsilon /
+60."""
 TOO_LARGE, TOO_SMALL = 2.6, 3.5
-"""Deviations by which the mean of weights is above or below what it can be, before the probabilities are doubted. A few
-large weights make many means too small and their deviations with them; of 100 answers with the right probabilities at
-most one may be doubted."""
+"""Deviations by which the mean of weights is above or below what it can be, before the
+probabilities are doubted. A few large weights make many means too small and their deviations with
+them; of 100 answers with the right probabilities at most one may be doubted."""
 UNCAPPED = 1e300
 """Of the ratio of one step: whole trajectories alone are clipped."""
 TYPICAL = (math.sqrt(0.75), math.sqrt(0.625))
-"""How much of the noise of one entry moves a value of the middle sort: with a private, and with a public number of
-trajectories; root mean squares over all values."""
+"""How much of the noise of one entry moves a value of the middle sort: with a private, and with a
+public number of trajectories; root mean squares over all values."""
 MARGIN = 1.5
-"""Times what is told for an accuracy: where few weights are large, more is cut off, and what is left moves further."""
+"""Times what is told for an accuracy: where few weights are large, more is cut off, and what is
+left moves further."""
 TOOK = {"policy_value": (0.54, 0.74), "difference": (0.52, 0.68)}
 """`Expected.took`."""
 DROWNED = 0.25
 """Of the range of returns: a half width by noise alone beyond which an answer is mostly noise."""
 TELLING = 0.1
-"""The lower end of an effective size in parts of the upper, up to which its interval tells nothing of it."""
+"""The lower end of an effective size in parts of the upper, up to which its interval tells nothing
+of it."""
 MUCH_CUT = 0.5
 """Of the weights: beyond what may be cut off so, a plan warns."""
 
@@ -74,25 +79,34 @@ class ImportanceSampling(Method):
         found = super().issues(asked, public)
         if not public.off_policy:
             says = (
-                "importance_sampling needs the probabilities of the actions: the columns behaviour and target, which "
+                "importance_sampling needs the probabilities of the actions: the columns behaviour "
+                "and target, which "
                 "this dataset has not"
             )
             found.append(FieldIssue("/problem/method", says))
         if asked.max_importance is not None and asked.max_importance > LARGEST_CAP:
-            says = f"at most {LARGEST_CAP:g} with importance_sampling: it is of whole trajectories there"
+            says = (
+                f"at most {LARGEST_CAP:g} with importance_sampling: it is of whole "
+                "trajectories "
+                "there"
+            )
             found.append(FieldIssue("/problem/max_importance", says))
         if asked.return_bounds is not None:
             low, high = asked.return_bounds
             least, most = public.returns(asked.discount)
             if not low < high or not low < most or not least < high:
-                says = f"two figures, the lower one first, which meet the public range of returns {least:g} to {most:g}"
+                says = (
+                    "two figures, the lower one first, which meet the public range of returns "
+                    f"{least:g} to {most:g}"
+                )
                 found.append(FieldIssue("/problem/return_bounds", says))
         return found
 
     def events(
         self, chosen: Chosen, budget: Budget, neighbours: str
     ) -> tuple[Event, str, tuple[tuple[Event, NoiseSummary], ...]]:
-        """The number of trajectories gets its own noise only where the clip is to follow from it."""
+        """The number of trajectories gets its own noise only where the clip is to follow from
+        it."""
         beside: tuple[tuple[Event, NoiseSummary], ...] = ()
         epsilon, rho = budget.epsilon, budget.rho
         if self._counted:
@@ -105,7 +119,8 @@ class ImportanceSampling(Method):
                 ),
             )
             epsilon, rho = epsilon - share, rho if rho is None else rho - count.price().rho
-        # Replacing: nonnegative parts that sum to a whole differ by two of them at most (l2 sqrt 2); a square by one.
+        # Replacing: nonnegative parts that sum to a whole differ by two of them at most (l2 sqrt
+        # 2); a square by one.
         whole, square = sampling.UNIT, sampling.SQUARE_UNIT
         parts = 2 if self.public.replaced else 1
         event = calibration.least_variance(
@@ -116,7 +131,11 @@ class ImportanceSampling(Method):
             neighbours=neighbours,
             rho=rho,
         )
-        what = "7 sums over trajectories of products of clipped weights and returns, to which each of them adds 1.1 in all"
+        what = (
+            "7 sums over trajectories of products of clipped weights and returns, to which "
+            "each "
+            "of them adds 1.1 in all"
+        )
         return event, what, beside
 
     def seconds(self, chosen: Chosen) -> float:
@@ -140,7 +159,8 @@ class ImportanceSampling(Method):
         most = self.public.largest_weight
         if self._counted:
             return None, (
-                "weights of whole trajectories are clipped where the noised number of trajectories says, which a "
+                "weights of whole trajectories are clipped where the noised number of trajectories "
+                "says, which a "
                 f"{COUNT_SHARE}th of epsilon is for"
                 + (
                     f", and at most at {plain(most)}, by max_ratio and horizon"
@@ -153,12 +173,16 @@ class ImportanceSampling(Method):
         if self._unclipped(cap):
             return (
                 cap,
-                f"no weight can be larger than {plain(cap)}, by max_ratio and horizon: none is cut off",
+                f"no weight can be larger than {plain(cap)}, by max_ratio and horizon: none is cut "
+                "off",
             )
         return cap, (
-            f"weights of whole trajectories are clipped at {plain(cap)}, which follows from the public number of "
-            f"trajectories and the noise; if their mean square is {RATIO_SQUARE:g}, {percent(cut_off(cap))} of the "
-            "weights are cut off: the interval is of the policy's value with clipped weights, `true_value` is "
+            f"weights of whole trajectories are clipped at {plain(cap)}, which follows from the "
+            "public number of "
+            f"trajectories and the noise; if their mean square is {RATIO_SQUARE:g}, "
+            f"{percent(cut_off(cap))} of the "
+            "weights are cut off: the interval is of the policy's value with clipped weights, "
+            "`true_value` is "
             "without them"
         )
 
@@ -168,8 +192,10 @@ class ImportanceSampling(Method):
         if (low, high) == self.public.returns(self.asked.discount) and self.public.rewards is None:
             says = (
                 *says,
-                f"returns are taken to lie between {plain(low, 3)} and {plain(high, 3)}, as public figures allow; "
-                "noise is in proportion to that range: `return_bounds` that are known without the data make it smaller",
+                f"returns are taken to lie between {plain(low, 3)} and {plain(high, 3)}, as public "
+                "figures allow; "
+                "noise is in proportion to that range: `return_bounds` that are known without the "
+                "data make it smaller",
             )
         if self.public.trajectories is None:
             cap = min(self.asked.max_importance or LEAST_CAP, self.public.largest_weight)
@@ -182,7 +208,8 @@ class ImportanceSampling(Method):
             )
             people = rounded(half / GOOD)
             return (
-                f"the target policy's value within about ± {plain(GOOD * (high - low))} of noise takes some "
+                f"the target policy's value within about ± {plain(GOOD * (high - low))} of noise "
+                "takes some "
                 f"{people:,.0f} trajectories at this epsilon, with weights clipped at {plain(cap)}"
                 + (
                     ""
@@ -194,23 +221,29 @@ class ImportanceSampling(Method):
         return (*(one.sentence for one in self.expected(event, epsilon, LEVEL)[:1]), *says)
 
     def _long_episodes(self) -> tuple[str, ...]:
-        """What is lost where episodes are long: a weight w of at most W and mean 1 exceeds a clip c by at most 1 - c/W
-        on average, as it does where one person in W follows the target policy all along and weighs W."""
+        """What is lost where episodes are long: a weight w of at most W and mean 1 exceeds a clip c
+        by at most 1 - c/W on average, as it does where one person in W follows the target policy
+        all along and weighs W."""
         most, cap = self.public.largest_weight, MOST_CAP if self._counted else self._fixed_cap
         lost = 1 - cap / most
         if not math.isfinite(most) or lost <= MUCH_CUT:
             return ()
         return (
-            f"over {self.public.horizon} steps a weight may be as large as {plain(most, 3)} (max_ratio to the power of "
-            f"the horizon), and it is clipped at {plain(cap, 3)}: where so few do what the target policy would in "
-            f"every step, 1 in {plain(most, 3)}, up to {percent(lost)} of the weights are cut off, and "
-            "`true_value` says little; a shorter horizon helps, or the method `moments`, which looks at single steps",
+            f"over {self.public.horizon} steps a weight may be as large as {plain(most, 3)} "
+            "(max_ratio to the power of "
+            f"the horizon), and it is clipped at {plain(cap, 3)}: where so few do what the target "
+            "policy would in "
+            f"every step, 1 in {plain(most, 3)}, up to {percent(lost)} of the weights are cut off, "
+            "and "
+            "`true_value` says little; a shorter horizon helps, or the method `moments`, which "
+            "looks at single steps",
         )
 
     def expected(
         self, event: Event, epsilon: float, confidence: float, around: Profile | None = None
     ) -> tuple[Expected, ...]:
-        """By noise alone: of the target policy's value, of the behaviour policy's, and of the difference."""
+        """By noise alone: of the target policy's value, of the behaviour policy's, and of the
+        difference."""
         if (n := self.public.trajectories) is None:
             return ()
         low, high = self._bounds
@@ -299,13 +332,16 @@ class ImportanceSampling(Method):
             "largest_weight": cap,
             "true_value": truth,
             "covers": (
-                f"With probability {percent(LEVEL)} the interval of policy_value holds what the target policy is worth "
-                f"with weights of trajectories clipped at {plain(cap, 3)}, for people such as those in the data: noise "
+                f"With probability {percent(LEVEL)} the interval of policy_value holds what the "
+                "target policy is worth "
+                f"with weights of trajectories clipped at {plain(cap, 3)}, for people such as "
+                "those in the data: noise "
                 f"and the chance of who came are in it. {_cut(mass)}"
                 + (
                     "."
                     if sums.unclipped
-                    else f"; whatever returns these had, the value lies between {plain(truth['lower'], 3)} and "
+                    else "; whatever returns these had, the value lies between "
+                    f"{plain(truth['lower'], 3)} and "
                     f"{plain(truth['upper'], 3)} (true_value)."
                 )
             ),
@@ -319,7 +355,8 @@ class ImportanceSampling(Method):
                 "behaviour_value": sums.behaviour_noise_half_width() >= DROWNED,
             }
             noise |= dict.fromkeys(("difference", "effective_size", "clipped_mass"), drowned)
-            # The sum of squared weights may be lost in noise where values are not: then the number says nothing.
+            # The sum of squared weights may be lost in noise where values are not: then the number
+            # says nothing.
             told = plainly["effective_size"].ends
             noise["effective_size"] = drowned or bool(told.lower <= TELLING * told.upper)
             found["uncertainty"] = Uncertainty(
@@ -344,7 +381,8 @@ class ImportanceSampling(Method):
         return min(self.max_ratio, self.public.largest_weight)
 
     def _largest_weight(self, event: Event, trajectories: int) -> float:
-        """Where weights are clipped, from a public or noised number of trajectories: never from the weights."""
+        """Where weights are clipped, from a public or noised number of trajectories: never from the
+        weights."""
         return min(largest_weight(event, trajectories), self.public.largest_weight)
 
     def _unclipped(self, cap: float) -> bool:
@@ -370,7 +408,8 @@ class ImportanceSampling(Method):
 
 
 def largest_weight(event: Event, trajectories: int) -> float:
-    """Where weights are clipped, from a public or noised number of trajectories: never from the weights."""
+    """Where weights are clipped, from a public or noised number of trajectories: never from the
+    weights."""
     deviation = event.deviation() / sampling.UNIT
     return float(np.clip(trajectories / (PEOPLE_A_CAP * deviation), LEAST_CAP, MOST_CAP))
 
@@ -382,11 +421,15 @@ def _cut(mass: Told) -> str:
         return "No weight can be cut off, by max_ratio and horizon"
     if lower <= 0:
         return f"At most {percent(upper)} of the weights are cut off, perhaps none"
-    return f"About {percent(mass.value)} of the weights are cut off ({percent(lower)} to {percent(upper)})"
+    return (
+        f"About {percent(mass.value)} of the weights are cut off ({percent(lower)} to "
+        f"{percent(upper)})"
+    )
 
 
 def _doubt(sums: WeightedSums) -> str:
-    """Why the probabilities are not those by which people were treated; empty where nothing speaks against them."""
+    """Why the probabilities are not those by which people were treated; empty where nothing speaks
+    against them."""
     upper = sums.mean_weight(TOO_SMALL).upper
     if (lower := sums.mean_weight(TOO_LARGE).lower) > 1:
         found = f"{plain(lower, 3)} or more, and cannot be more than 1"
@@ -395,6 +438,7 @@ def _doubt(sums: WeightedSums) -> str:
     else:
         return ""
     return (
-        f"The mean of the weights is {found}: the behaviour probabilities in the data are not those with which people "
+        f"The mean of the weights is {found}: the behaviour probabilities in the data are not "
+        "those with which people "
         "were treated. The values rest on them, and are wrong"
     )

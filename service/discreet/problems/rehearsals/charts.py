@@ -15,8 +15,10 @@ from discreet_client.intervals import percent
 
 SHOWN = "the error of each number against epsilon"
 CAPTION = (
-    "Lines: the error of the middle run, on synthetic data; dashed, in the same colour: half the width of the interval"
-    " that results give; dotted: the error of answering 0, {size:.4g}, above which nothing is told. Both axes are"
+    "Lines: the error of the middle run, on synthetic data; dashed, in the same colour: half the "
+    "width of the interval"
+    " that results give; dotted: the error of answering 0, {size:.4g}, above which nothing is "
+    "told. Both axes are"
     " logarithmic. Of a field of several numbers errors are means.{alone}"
 )
 COLUMNS = (
@@ -34,7 +36,8 @@ COLOURS = (0, 1, 3, 4, 2)
 
 
 ROUNDING = 1e-12
-"""Of the size: what is smaller is 0 but for the arithmetic, and has no place on a logarithmic axis."""
+"""Of the size: what is smaller is 0 but for the arithmetic, and has no place on a logarithmic
+axis."""
 
 
 def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
@@ -58,7 +61,10 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
                     x, y = zip(*points, strict=True)
                     lines.append(curve(name, x, y, COLOURS[place % len(COLOURS)], dashed=dashed))
                 if dashed and len(points) == 1 < len(mine):
-                    alone += f" One mark alone: {method} gave intervals at epsilon {points[0][0]:g} and at no other."
+                    alone += (
+                        f" One mark alone: {method} gave intervals at epsilon "
+                        f"{points[0][0]:g} and at no other."
+                    )
         if size:
             ends = [ladder[0] / 1.2, ladder[-1] * 1.2]
             zero = {

@@ -13,7 +13,8 @@ WITHIN = 0.1
 
 
 def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
-    """Of the first quantity: the least epsilon at which nine runs in ten come near it, or how near the best came."""
+    """Of the first quantity: the least epsilon at which nine runs in ten come near it, or how near
+    the best came."""
     rows = (
         [row for row in result["rows"] if row["quantity"] == result["rows"][0]["quantity"]]
         if result["rows"]
@@ -36,7 +37,11 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
         ]
     best = min(rows, key=lambda row: row["error_of_nine_in_ten"])
     apart = f"± {intervals.plain(best['error_of_nine_in_ten'], 3)}"
-    after = f" beside a size of {intervals.plain(best['size'], 3)}, at epsilon {best['epsilon']:g} ({best['method']})"
+    after = (
+        f" beside a size of {intervals.plain(best['size'], 3)}, at epsilon "
+        f"{best['epsilon']:g} "
+        f"({best['method']})"
+    )
     before = f"At best nine runs in ten come as near to {quantity} as "
     return [Headline(before, apart, after, good_for=_made_up(result))]
 

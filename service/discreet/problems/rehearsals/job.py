@@ -1,10 +1,12 @@
-"""A rehearsal: a problem of any kind on synthetic data of its public shape, over a ladder of epsilons.
+"""A rehearsal: a problem of any kind on synthetic data of its public shape, over a ladder of
+epsilons.
 
-It is a job like others, without a dataset, without a price and without a guarantee: nothing private comes near it. The
-plans of all its runs are made when it is planned; `finish` makes the data (`Synthesis`), of public figures alone or of
-what an earlier job released, which it is given then. It releases and finishes them as often as its time allows, and
-compares what comes out with the same at epsilon 1000, where there is next to no noise. So an error is the cost of
-privacy and, between methods, also that of their approximations.
+It is a job like others, without a dataset, without a price and without a guarantee: nothing private
+comes near it. The plans of all its runs are made when it is planned; `finish` makes the data
+(`Synthesis`), of public figures alone or of what an earlier job released, which it is given then.
+It releases and finishes them as often as its time allows, and compares what comes out with the same
+at epsilon 1000, where there is next to no noise. So an error is the cost of privacy and, between
+methods, also that of their approximations.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ ASSUMPTION = (
 NOTHING_TOLD = 0.9
 """An error of so much of the size is about that of answering 0."""
 AROUND = (
-    "a rehearsal on synthetic data made of what {job} released: nothing else private was used, and what that release "
+    "a rehearsal on synthetic data made of what {job} released: nothing else private was used, and "
+    "what that release "
     "protects, and of whom, its own certificate says"
 )
 REFERENCE = MAX_EPSILON
@@ -55,7 +58,8 @@ REFERENCE = MAX_EPSILON
 
 
 class Earlier(Frozen):
-    """A job around whose release the data are made: what that is read with. The release itself stays where it is."""
+    """A job around whose release the data are made: what that is read with. The release itself
+    stays where it is."""
 
     job: str
     problem: dict[str, Any]
@@ -121,7 +125,8 @@ class Rehearsal(Problem):
     # What is rehearsed
 
     def inner(self) -> tuple[Problem, type[datasets.Dataset], Any]:
-        """The problem, the class of its datasets, and the public part. InvalidInput for a kind without datasets."""
+        """The problem, the class of its datasets, and the public part. InvalidInput for a kind
+        without datasets."""
         from discreet.problems import DATASETS, KINDS  # noqa: PLC0415 - they hold this class too
 
         kind = self.problem.get("kind")
@@ -214,7 +219,8 @@ class Rehearsal(Problem):
         return {}
 
     def finish(self, public: None, plan: Plan, released: Released, progress: Progress) -> Result:
-        """Release and finish synthetic data by every plan, again and again until the time is over."""
+        """Release and finish synthetic data by every plan, again and again until the time is
+        over."""
         problem, dataset, known = self.inner()
         generator = np.random.default_rng(self.seed)
         profile = None if self.around is None else _profile(self.around, released)
@@ -243,7 +249,8 @@ class Rehearsal(Problem):
         ]
         size = max(len(array) for array in content.values())
         values = {
-            "data": f"synthetic, {'' if self.around is None else f'{self._origin}, '}{size:,} rows; seed {self.seed}",
+            "data": f"synthetic, {'' if self.around is None else f'{self._origin}, '}{size:,} "
+            f"rows; seed {self.seed}",
             "rows": Output(lambda: rows, numbers=len(rows) * len(ROWS)),
             "refused": Output(lambda: parameters["refused"]),
             "reference_epsilon": float(REFERENCE),
@@ -251,7 +258,8 @@ class Rehearsal(Problem):
         return Result.of(self.Fields, values)
 
     def _seed_of(self, said: dict[str, Any], number: int) -> int:
-        """Of a run: its method, its epsilon and its number, so that no row depends on what else is on the ladder."""
+        """Of a run: its method, its epsilon and its number, so that no row depends on what else is
+        on the ladder."""
         text = f"{self.seed} {said['method']} {said['epsilon']!r} {number}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
 
@@ -263,7 +271,8 @@ def _synthesis(problem: Problem) -> Synthesis:
 
 
 def _profile(earlier: Earlier, released: Released) -> Profile:
-    """What the earlier job released says, of which its submission has found that it says something."""
+    """What the earlier job released says, of which its submission has found that it says
+    something."""
     from discreet.problems import DATASETS, KINDS  # noqa: PLC0415 - they hold this class too
 
     problem = KINDS[earlier.problem["kind"]].model_validate(earlier.problem)
@@ -286,7 +295,8 @@ def _answer(
 
 
 def _numeric(answer: dict[str, Any]) -> Iterator[str]:
-    """The headline quantities: those with an interval; where there is none, all numbers and arrays of numbers."""
+    """The headline quantities: those with an interval; where there is none, all numbers and arrays
+    of numbers."""
     told = (answer.get("uncertainty") or {}).get("values", {})
     for name, value in answer.items():
         if name in (told or answer) and name != "tables" and _array(value) is not None:
@@ -294,7 +304,8 @@ def _numeric(answer: dict[str, Any]) -> Iterator[str]:
 
 
 def _rank(first: tuple[str, ...], name: str) -> int:
-    """The place of a field among those that matter; all others are behind, in the order in which they come."""
+    """The place of a field among those that matter; all others are behind, in the order in which
+    they come."""
     return first.index(name) if name in first else len(first)
 
 
@@ -316,7 +327,8 @@ def _array(value: Any) -> Any:
 def _rows(
     said: dict[str, Any], names: list[str], truth: dict[str, Any], answers: list[dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """One row a quantity: the mean absolute error over its numbers, in the middle and for nine of ten runs."""
+    """One row a quantity: the mean absolute error over its numbers, in the middle and for nine of
+    ten runs."""
     for name in names:
         true = _array(truth[name])
         errors, widths = [], []

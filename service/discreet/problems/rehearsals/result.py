@@ -29,9 +29,12 @@ class RehearsalResult(ResultFields, total=False):
         Annotated[
             list[dict[str, Any]],
             shown(
-                "By method, epsilon and quantity: `size` of the quantity, `error` of the middle run and of nine in ten,"
-                " `half_width` of its interval (null without one), the share of runs that were `mostly_noise`,"
-                " whether 0 would have been about as good an answer (`no_better_than_zero`), `runs`; of arrays the"
+                "By method, epsilon and quantity: `size` of the quantity, `error` of the middle "
+                "run and of nine in ten,"
+                " `half_width` of its interval (null without one), the share of runs that were "
+                "`mostly_noise`,"
+                " whether 0 would have been about as good an answer (`no_better_than_zero`), "
+                "`runs`; of arrays the"
                 " mean over their numbers",
                 title="Errors",
             ),

@@ -1,11 +1,12 @@
 """What a plan of trips expects and advises, from public figures alone.
 
-How far noise will move link flows and total travel time follows from which links a pair's trips take. That is taken
-from a demand of the public total where there is one and else of nobody, of which far pairs have fewer trips than near
-ones (a gravity model): rounds of shortest paths at the costs of the rounds before (Frank and Wolfe 1956). How far trips
-go is not public: the noise is told of trips that go far, so of full roads, and the total travel time, of which per cent
-are taken, of trips that go less far. Then an accuracy of either kind is kept. By SciPy, so that who only plans loads no
-compiled kernel.
+How far noise will move link flows and total travel time follows from which links a pair's trips
+take. That is taken from a demand of the public total where there is one and else of nobody, of
+which far pairs have fewer trips than near ones (a gravity model): rounds of shortest paths at the
+costs of the rounds before (Frank and Wolfe 1956). How far trips go is not public: the noise is told
+of trips that go far, so of full roads, and the total travel time, of which per cent are taken, of
+trips that go less far. Then an accuracy of either kind is kept. By SciPy, so that who only plans
+loads no compiled kernel.
 """
 
 from __future__ import annotations
@@ -45,10 +46,14 @@ SEARCH_STEPS = 30
 FAR, LESS_FAR = 0.5, 1.0
 """Trips between two zones fall as exp(-this * the shortest time / its mean over all pairs)."""
 TRIPS = "in trips a period"
-NO_TOTAL = "how full the roads are; a public max_total of the dataset, the most trips of a period, would tell"
+NO_TOTAL = (
+    "how full the roads are; a public max_total of the dataset, the most trips of a "
+    "period, "
+    "would tell"
+)
 MOST_WORK = 2_000_000
-"""Zones times nodes of all rounds together, for which a second is enough; of a larger network of one round nothing is
-said of what takes shortest paths."""
+"""Zones times nodes of all rounds together, for which a second is enough; of a larger network of
+one round nothing is said of what takes shortest paths."""
 
 
 class Roads(NamedTuple):
@@ -96,8 +101,8 @@ def told(
     kept: Kept = Kept(),  # noqa: B008  a tuple
     times: str | None = None,
 ) -> Iterator[Expected]:
-    """The same of roads that are known; mean: of the trips of a pair, or at most so many. `around`: as an earlier job
-    released them; times: their unit, where the network says it."""
+    """The same of roads that are known; mean: of the trips of a pair, or at most so many. `around`:
+    as an earlier job released them; times: their unit, where the network says it."""
     in_time = f"in {times or 'the time unit of free_flow_time'}, summed over the trips of a period"
     reach = event.reach(confidence) / public.counts_a_mean_trip
     spread = float(ndtri((1 + confidence) / 2)) * event.deviation() / public.counts_a_mean_trip
@@ -107,9 +112,15 @@ def told(
         where = "max_total trips are made, fewer of them to far zones"
         if around:
             where = "trips are as they were released"
-        says = f"total travel time within {'' if around else 'about '}± {plain(width)} {sure} ({in_time}), "
+        says = (
+            f"total travel time within {'' if around else 'about '}± {plain(width)} {sure} "
+            f"({in_time}), "
+        )
         if mean is None:
-            says += "on empty roads, and wider on full ones: how full they are can only be told from a public max_total"
+            says += (
+                "on empty roads, and wider on full ones: how full they are can only be told "
+                "from a public max_total"
+            )
             says += " of the dataset"
         elif width < roads.total:
             part = width / roads.total
@@ -123,16 +134,23 @@ def told(
         yield Expected(
             "total_travel_time", within, in_time, says, size, lacks, took=took["total_travel_time"]
         )
-    # All pairs together keep their sum, which moves each a little off the whole numbers that noise is of.
+    # All pairs together keep their sum, which moves each a little off the whole numbers that noise
+    # is of.
     near = reach + 0.5 / public.counts_a_mean_trip
     says = f"the trips between each pair of zones within ± {plain(near)} a period {sure}"
     if mean is not None:
         says += f", of {'' if around else 'at most '}{plain(mean, 3)} in the mean of all pairs"
-    says += f"; a pair with fewer than {plain(2 * near)} trips a period cannot be told from one without any"
+    says += (
+        f"; a pair with fewer than {plain(2 * near)} trips a period cannot be told from one "
+        "without any"
+    )
     yield Expected("demand", near, TRIPS, says, mean, took=took["demand"])
     if roads is not None:
         width = max(kept.flows * spread * math.sqrt(roads.pairs), reach)
-        says = f"the flow of the link that most pairs of zones lead over within ± {plain(width)} trips a period {sure}"
+        says = (
+            f"the flow of the link that most pairs of zones lead over within ± {plain(width)} "
+            f"trips a period {sure}"
+        )
         says += ", that of other links nearer"
         yield Expected(
             "link_flows", width, TRIPS, says, roads.flow if mean else None, took=took["link_flows"]
@@ -142,7 +160,10 @@ def told(
 def expected_shares(event: Event, confidence: float) -> Expected:
     """Of the method gradient."""
     reach = event.reach(confidence)
-    says = f"the share of a pair's trips that take a link within ± {plain(reach)} with {percent(confidence)}"
+    says = (
+        f"the share of a pair's trips that take a link within ± {plain(reach)} with "
+        f"{percent(confidence)}"
+    )
     if reach >= 0.5:
         says += ", and shares lie between 0 and 1: mostly noise"
     return Expected(
@@ -167,7 +188,8 @@ def roads_of(
     unit = float(known.mean()) if known.any() else 1.0
 
     def filled(fall: float) -> tuple[Floats, Floats]:
-        """Flows float64[links] of trips that fall so with distance, and how many pairs lead over each link."""
+        """Flows float64[links] of trips that fall so with distance, and how many pairs lead over
+        each link."""
         weight = pairs * np.exp(-fall * shortest / unit)
         demands = np.stack([weight * (total / weight.sum()), pairs])
         moved = _loaded(network, empty, demands)[1]
@@ -194,7 +216,8 @@ def roads_of(
 
 
 def _length(costs: Callable[[Floats], Floats], start: Floats, step: Floats) -> float:
-    """How far to go along a step of all pairs to shorter paths: until they no longer are shorter."""
+    """How far to go along a step of all pairs to shorter paths: until they no longer are
+    shorter."""
     low, high = 0.0, 1.0
     for _ in range(SEARCH_STEPS):
         middle = (low + high) / 2
@@ -210,11 +233,12 @@ def _costs(network: Network, latency: Latency, flow: Floats) -> tuple[Floats, Fl
 
 
 def _loaded(network: Network, cost: Floats, demands: Floats) -> tuple[Floats, Floats]:
-    """The cost of each pair's shortest path, float64[zones, zones], and the flows float64[k, links] of demands
-    float64[k, zones, zones] on these.
+    """The cost of each pair's shortest path, float64[zones, zones], and the flows float64[k, links]
+    of demands float64[k, zones, zones] on these.
 
-    A centroid is two nodes, one that is entered and one that is left, as in `unreachable_pairs`. Of parallel links the
-    cheapest counts. A sparse matrix has no edge of cost 0, so all cost a trifle more.
+    A centroid is two nodes, one that is entered and one that is left, as in `unreachable_pairs`. Of
+    parallel links the cheapest counts. A sparse matrix has no edge of cost 0, so all cost a trifle
+    more.
     """
     nodes, zones = network.nodes, network.zones
     size = nodes + network.first_through_node
@@ -249,7 +273,10 @@ def _loaded(network: Network, cost: Floats, demands: Floats) -> tuple[Floats, Fl
 
 def clip_advice(trips: int) -> tuple[str, ...]:
     """Why `max_trips_per_person: "auto"` is what it is, and what the next best would do."""
-    says = f"max_trips_per_person (auto) is {trips}, the dataset's public max_person, so no trip is left out"
+    says = (
+        f"max_trips_per_person (auto) is {trips}, the dataset's public max_person, so no trip "
+        "is left out"
+    )
     if trips > 1:
         says += (
             f"; {trips // 2} would halve the noise, and leave out further trips of whoever has more"
@@ -260,8 +287,9 @@ def clip_advice(trips: int) -> tuple[str, ...]:
 def model_advice(
     objective: str, roads: RoadNetwork, latency: AffineLatency | BprLatency
 ) -> tuple[str, ...]:
-    """What is assumed of drivers and roads where that is not how people drive on roads by themselves: of that the
-    interval says nothing, and noise is the smaller part of what an answer may be off."""
+    """What is assumed of drivers and roads where that is not how people drive on roads by
+    themselves: of that the interval says nothing, and noise is the smaller part of what an answer
+    may be off."""
     said, other = [], []
     if objective == "system_optimum":
         said.append("trips are sent so that all together lose least")
@@ -272,7 +300,8 @@ def model_advice(
     if not said:
         return ()
     return (
-        f"{', and '.join(said)}; how people drive on roads by themselves is asked with {' and '.join(other)}, also "
+        f"{', and '.join(said)}; how people drive on roads by themselves is asked with "
+        f"{' and '.join(other)}, also "
         "afterwards, for free. Intervals are of noise alone",
     )
 
@@ -280,8 +309,9 @@ def model_advice(
 def norm_advice(
     trips: int, norm: int | None, scale: int, event: Event, budget: Budget
 ) -> tuple[str, ...]:
-    """Whether a bound on the norm of a person's trips suits, beside that on their number. One is advised only where it
-    can leave a person all trips, of a pair each; with a smaller one it is better to count fewer trips."""
+    """Whether a bound on the norm of a person's trips suits, beside that on their number. One is
+    advised only where it can leave a person all trips, of a pair each; with a smaller one it is
+    better to count fewer trips."""
     if trips == 1 or (
         norm is not None and (event.norm == "l2" or event.sensitivity < trips * scale)
     ):

@@ -1,7 +1,9 @@
-"""What noise is expected to do to the answer of a demand that an earlier job has released: the derivative there.
+"""What noise is expected to do to the answer of a demand that an earlier job has released: the
+derivative there.
 
-The same as intervals tell after a release, told before the next one. For trips of last month the total travel time's
-width is within some per cent; at a demand made up of public figures, within some ten.
+The same as intervals tell after a release, told before the next one. For trips of last month the
+total travel time's width is within some per cent; at a demand made up of public figures, within
+some ten.
 """
 
 from __future__ import annotations
@@ -21,14 +23,16 @@ from discreet.solvers.traffic.traffic_assignment import Objective, assign
 
 GAP, ITERATIONS = 1e-8, 200
 MOST_WORK = 150_000
-"""Zones times nodes: a second of processor time. Larger networks are looked at as with public figures alone, by rounds
-of shortest paths."""
+"""Zones times nodes: a second of processor time. Larger networks are looked at as with public
+figures alone, by rounds of shortest paths."""
 
 
 BUSY = 16
-"""Links that noise moves most where trips may be negative, among which is that which it moves most where not."""
+"""Links that noise moves most where trips may be negative, among which is that which it moves most
+where not."""
 DRAWS, MOST_PAIRS = 400, 2_500
-"""Of noise, to tell within 2 % which part of it is left; of more pairs that is not looked at, and all is said to be."""
+"""Of noise, to tell within 2 % which part of it is left; of more pairs that is not looked at, and
+all is said to be."""
 
 
 def roads_around(
@@ -38,8 +42,8 @@ def roads_around(
     profile: Profile,
     deviation: float,
 ) -> tuple[Roads | None, Kept]:
-    """What a profile's demand does, None where the network is too large to look; and what noise of such a deviation of
-    a pair's mean trips keeps where no trips are negative."""
+    """What a profile's demand does, None where the network is too large to look; and what noise of
+    such a deviation of a pair's mean trips keeps where no trips are negative."""
     demand = np.ascontiguousarray(profile["demand"], dtype=np.float64)
     roads, rows = _roads(network, latency, objective, len(demand), demand.tobytes())
     return roads, Kept() if rows is None else _kept(
@@ -48,9 +52,10 @@ def roads_around(
 
 
 def _kept(demand: Floats, rows: Floats, deviation: float) -> Kept:
-    """Trips are projected to nonnegative ones of the same sum, as those of a release are (`counts.demand_of`), so pairs
-    without trips keep half of their noise at most. All pairs share what that adds to the sum, so totals keep more than
-    flows do. rows: of the derivative, that of the total first."""
+    """Trips are projected to nonnegative ones of the same sum, as those of a release are
+    (`counts.demand_of`), so pairs without trips keep half of their noise at most. All pairs share
+    what that adds to the sum, so totals keep more than flows do. rows: of the derivative, that of
+    the total first."""
     if demand.size > MOST_PAIRS:
         return Kept()
     noise = np.random.default_rng(18).laplace(

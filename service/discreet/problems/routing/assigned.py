@@ -1,4 +1,5 @@
-"""What follows from released trips: their assignment to the open roads, and all that is told of it."""
+"""What follows from released trips: their assignment to the open roads, and all that is told of
+it."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from discreet.solvers.traffic.traffic_assignment import Policy
 def assigned(
     problem: Any, public: RoutingPublic, plan: Plan, released: Released, progress: Progress
 ) -> tuple[Policy, dict[str, Any]]:
-    """The policy, and the fields of the result beside it: of `problem.Routing` with method counts."""
+    """The policy, and the fields of the result beside it: of `problem.Routing` with method
+    counts."""
     (event,) = plan.events
     network, latency = (
         problem.open_roads.arrays(public.zones),

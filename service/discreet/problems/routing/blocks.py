@@ -12,8 +12,10 @@ from discreet.problems.contents import Content
 
 MOST_PERIODS = 100_000
 PERSONS = (
-    "a person's trips lie in many blocks, and nothing stored says which records of two blocks are the same person's: "
-    "neither caps of blocks nor one cap of the source would bound what is told about that person. Protect trips (unit "
+    "a person's trips lie in many blocks, and nothing stored says which records of two blocks are "
+    "the same person's: "
+    "neither caps of blocks nor one cap of the source would bound what is told about that person. "
+    "Protect trips (unit "
     "request), or register one dataset for all days"
 )
 
@@ -24,16 +26,21 @@ def nothing() -> Content:
 
 
 def combined(public: dict[str, Any], blocks: int, rows: int) -> dict[str, Any]:
-    """The public part of so many blocks, each of at most `rows` cells: the mean of a period is that over all."""
+    """The public part of so many blocks, each of at most `rows` cells: the mean of a period is that
+    over all."""
     periods = public["periods"] * blocks
     if periods > MOST_PERIODS:
-        says = f"{blocks} blocks have {periods} periods together, at most {MOST_PERIODS} are read at once"
+        says = (
+            f"{blocks} blocks have {periods} periods together, at most {MOST_PERIODS} are read "
+            "at once"
+        )
         raise InvalidInput(says, pointer="/problem/source")
     return {**public, "periods": periods, "max_rows": rows * blocks}
 
 
 def joined(periods: int, contents: Sequence[Content]) -> Content:
-    """Trips by period and pair, sorted as they are: each block's periods come behind those of the one before."""
+    """Trips by period and pair, sorted as they are: each block's periods come behind those of the
+    one before."""
     parts = [
         content["trips"] + np.array([periods * number, 0, 0, 0])
         for number, content in enumerate(contents)

@@ -13,14 +13,16 @@ Ints = NDArray[np.int64]
 
 
 def canonical(columns: dict[str, Ints], persons: NDArray[Any] | None) -> Content:
-    """Trips summed by period and pair (and person), sorted: the same for the same trips, however they were written.
+    """Trips summed by period and pair (and person), sorted: the same for the same trips, however
+    they were written.
 
-    Persons become numbers in the order of their records, so that neither order nor names of persons matter, and
-    no name is stored.
+    Persons become numbers in the order of their records, so that neither order nor names of persons
+    matter, and no name is stored.
     """
     count = columns["count"]
     if persons is None:
-        # Periods < 2^17, zones < 2^12: one number whose order is that of (period, origin, destination).
+        # Periods < 2^17, zones < 2^12: one number whose order is that of (period, origin,
+        # destination).
         cells = (columns["period"] << 24) | (columns["origin"] << 12) | columns["destination"]
         order = np.argsort(cells, kind="stable")
         cells = cells[order]

@@ -52,7 +52,8 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
 
 
 def row_names(problem: dict[str, Any], result: dict[str, Any], field: str) -> list[str] | None:
-    """How people call the rows of a field: zones by their numbers, links by theirs and the nodes at their ends."""
+    """How people call the rows of a field: zones by their numbers, links by theirs and the nodes at
+    their ends."""
     if field == "demand":
         roads = RoadNetwork.model_validate(problem["network"])
         return [
@@ -67,7 +68,8 @@ def row_names(problem: dict[str, Any], result: dict[str, Any], field: str) -> li
 
 
 def zone_names(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[str] | None:
-    """What the network calls the zones, which are the first of its nodes; None where they have numbers alone."""
+    """What the network calls the zones, which are the first of its nodes; None where they have
+    numbers alone."""
     names = problem["network"].get("node_names")
     zones = len(result.get("demand", ())) or max(
         (pair["origin"] for pair in result.get("policy", ())), default=None
@@ -90,8 +92,8 @@ def network_map(
     paths: Sequence[dict[str, Any]] | None = None,
     closed: Sequence[int] = (),
 ) -> Chart:
-    """Half arrows as wide as the flow, coloured by flow / capacity; `paths` of one pair are drawn above in colours of
-    their own, wide as their shares, with all other links in grey."""
+    """Half arrows as wide as the flow, coloured by flow / capacity; `paths` of one pair are drawn
+    above in colours of their own, wide as their shares, with all other links in grey."""
     network = roads.arrays(min(zones_of(result, roads), roads.nodes))
     counted = (
         "link_flows" in result
@@ -133,21 +135,27 @@ def network_map(
         else f" The {drawn.size} links with the largest flows of {flow.size}."
     )
     links = (
-        "Each link is a half arrow on the right of its direction: the wider, the more flow a period; its colour says "
-        "how full it is (flow / capacity), the darker on a light page the fuller: the same colours in all maps."
+        "Each link is a half arrow on the right of its direction: the wider, the more flow a "
+        "period; its colour says "
+        "how full it is (flow / capacity), the darker on a light page the fuller: the same colours "
+        "in all maps."
         if paths is None and counted
-        else "Each link is a half arrow on the right of its direction: the wider and the darker on a light page, the "
+        else "Each link is a half arrow on the right of its direction: the wider and the darker on "
+        "a light page, the "
         "more of the pairs' ways lead over it, if every pair of zones had one trip."
         if paths is None
-        else "The paths of this pair in colours of their own, as wide as the share of its trips that they take; all "
+        else "The paths of this pair in colours of their own, as wide as the share of its trips "
+        "that they take; all "
         "other links in grey, as wide as their flow."
     )
     released = "the released demand" if counted else "the released unit flows"
     return Chart(
         name="network",
         title="Flows on the network" if paths is None else "Paths on the network",
-        caption=f"{links} Circles with {'numbers' if roads.node_names is None else 'names'} are zones. "
-        f"{_LAID_OUT if known is None else _PLACED} All of it follows from {released}, so noise in that moves "
+        caption=f"{links} Circles with {'numbers' if roads.node_names is None else 'names'} are "
+        "zones. "
+        f"{_LAID_OUT if known is None else _PLACED} All of it follows from {released}, so noise in "
+        "that moves "
         f"flows, and no more about the trips can be read from it.{left_out}{noise_of(plan)}",
         figure=_map_figure(data, float(up / across) if across > 0 else 0.5),
         table=Table.of(
@@ -295,7 +303,8 @@ def _loads(roads: RoadNetwork, flows: Floats, ends: tuple[Floats, Floats] | None
     return Chart(
         name="loads",
         title="How full the links are",
-        caption=f"Flow / capacity of {shown}. {full} of {len(ratio)} carry more than their capacity (dotted line). "
+        caption=f"Flow / capacity of {shown}. {full} of {len(ratio)} carry more than their "
+        "capacity (dotted line). "
         "Figures follow from the released demand." + ("" if ends is None else WHISKERS),
         figure=drawn,
         table=Table.of(columns + (() if ends is None else ("flow from", "flow to")), rows),
@@ -334,8 +343,10 @@ def _demand(
     return Chart(
         name="demand",
         title="Released demand",
-        caption="Mean trips of a period from each zone (row) to each other (column), as the mechanism released them: "
-        f"pairs without any trip have noise too, small figures mean little.{says}{noise_of(plan)}{blocks.says}",
+        caption="Mean trips of a period from each zone (row) to each other (column), as the "
+        "mechanism released them: "
+        "pairs without any trip have noise too, small figures mean "
+        f"little.{says}{noise_of(plan)}{blocks.says}",
         figure=figure([trace], x="destination", y="origin", height=460, **matrix_axes()),
         table=Table.of(
             ("origin", "destination", "trips a period", *(() if ends is None else ("from", "to"))),

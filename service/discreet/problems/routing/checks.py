@@ -103,7 +103,10 @@ def _of_persons(asked: Any, public: RoutingPublic) -> list[FieldIssue]:
             )
         )
     elif asked.max_trips_per_person == "auto" and public.max_person is None:
-        says = "auto needs the dataset's public max_person, the most trips that any person has; else say a number"
+        says = (
+            "auto needs the dataset's public max_person, the most trips that any person has; "
+            "else say a number"
+        )
         issues.append(FieldIssue("/problem/max_trips_per_person", says))
     if asked.max_norm_per_person is not None and asked.max_trips_per_person is None:
         issues.append(

@@ -1,7 +1,8 @@
 """Links that are closed: the roads without them, their names, and what closing them changes.
 
-A closed link keeps its position and begins at a node that nobody reaches: so it carries nothing, and positions, flows,
-policies and intervals of the network with and without it are of the same links.
+A closed link keeps its position and begins at a node that nobody reaches: so it carries nothing,
+and positions, flows, policies and intervals of the network with and without it are of the same
+links.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ LONGEST_NAME = 60
 NOWHERE = "(closed)"
 """The node that closed links begin at, which no path leads to."""
 MOST_WORK = 2e9
-"""Links times entries of both policies' shares of links: a second. The changes of more flows have no interval."""
+"""Links times entries of both policies' shares of links: a second. The changes of more flows have
+no interval."""
 LINKS_AT_ONCE = 128
 
 
@@ -53,8 +55,8 @@ def without(roads: RoadNetwork, closed: Sequence[int]) -> RoadNetwork:
 
 
 def issues(roads: RoadNetwork, closed: Sequence[int], zones: int) -> Iterator[FieldIssue]:
-    """What keeps these links of a good network from being closed: a position of none, one that stands twice, or zones
-    that nothing joins any more."""
+    """What keeps these links of a good network from being closed: a position of none, one that
+    stands twice, or zones that nothing joins any more."""
     links = len(roads.links)
     if beyond := [place for place, link in enumerate(closed) if link >= links]:
         says = f"the network has {links} links, counted from 0; found {closed[beyond[0]]}"
@@ -99,8 +101,8 @@ def changes(now: Assignment, reopened: Reopened) -> Mapping[str, Any]:
 
 
 def flow_rows(now: Derivative, before: Derivative) -> Iterator[tuple[slice, Floats]]:
-    """Rows of the derivative of the changes of link flows in the demand, float64[k, pairs], some links at a time; none
-    where that would take long."""
+    """Rows of the derivative of the changes of link flows in the demand, float64[k, pairs], some
+    links at a time; none where that would take long."""
     size = now.shares.shape[1]
     if size * (now.shares.nnz + before.shares.nnz) > MOST_WORK:
         return

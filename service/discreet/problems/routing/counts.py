@@ -1,5 +1,5 @@
-"""Trips as they are counted, `public.trip_scale` for each: a person's clipped by number and by norm, and their sums by
-pair."""
+"""Trips as they are counted, `public.trip_scale` for each: a person's clipped by number and by
+norm, and their sums by pair."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def sums_by_pair(trips: Ints, zones: int) -> Ints:
 
 
 def demand_of(public: RoutingPublic, trips: Ints) -> NDArray[np.float64]:
-    """The mean demand of a period in trips, nonnegative and with the same sum, of counts that may be negative."""
+    """The mean demand of a period in trips, nonnegative and with the same sum, of counts that may
+    be negative."""
     mean = trips / public.counts_a_mean_trip
     pairs = ~np.eye(public.zones, dtype=bool)
     demand = np.zeros((public.zones, public.zones))
@@ -27,9 +28,11 @@ def demand_of(public: RoutingPublic, trips: Ints) -> NDArray[np.float64]:
 
 
 def clip(trips: Ints, person_start: Ints, most: int) -> Ints:
-    """Of each person's record at most `most` trips, spread evenly over the record: a function of that record alone.
+    """Of each person's record at most `most` trips, spread evenly over the record: a function of
+    that record alone.
 
-    Of a record's trips 0..total-1 in order, numbers floor((i + 1/2) total / most) for i < most stay.
+    Of a record's trips 0..total-1 in order, numbers floor((i + 1/2) total / most) for i < most
+    stay.
     """
     clipped = trips.copy()
     length = np.diff(person_start)
@@ -40,7 +43,8 @@ def clip(trips: Ints, person_start: Ints, most: int) -> Ints:
     def kept(edge: Ints) -> Ints:
         """How many of the trips that stay have a number below `edge`."""
         below: Ints = (2 * most * edge + total - 1) // np.maximum(2 * total, 1)
-        # Beyond 64 bits in integers of any length: a record that wrapped around would count more than the clip.
+        # Beyond 64 bits in integers of any length: a record that wrapped around would count more
+        # than the clip.
         for row in np.flatnonzero(total > (1 << 61) // most):
             below[row] = (2 * most * int(edge[row]) + int(total[row]) - 1) // (2 * int(total[row]))
         return below
@@ -50,10 +54,12 @@ def clip(trips: Ints, person_start: Ints, most: int) -> Ints:
 
 
 def shorten(trips: Ints, person_start: Ints, norm: int) -> Ints:
-    """Each person's trips by pair (the period is 0 then), scaled down where their l2 norm is above `norm`.
+    """Each person's trips by pair (the period is 0 then), scaled down where their l2 norm is above
+    `norm`.
 
-    Of h trips of one of the pairs floor(h norm/|h|) stay; then, from the largest remainder on, one more each as long as
-    the squares stay within norm². That is decided in whole numbers, from this person's trips alone.
+    Of h trips of one of the pairs floor(h norm/|h|) stay; then, from the largest remainder on, one
+    more each as long as the squares stay within norm². That is decided in whole numbers, from this
+    person's trips alone.
     """
     person = np.repeat(np.arange(len(person_start) - 1), np.diff(person_start))
     apart = trips[:, 1] != trips[:, 2]  # trips within a zone are not released
@@ -64,7 +70,8 @@ def shorten(trips: Ints, person_start: Ints, norm: int) -> Ints:
     owner = cells[:, 0]
 
     def squares(of: Ints) -> Ints:
-        """Sum of squares of each row's person: exact, since records are clipped to MAX_TRIPS before."""
+        """Sum of squares of each row's person: exact, since records are clipped to MAX_TRIPS
+        before."""
         sums = np.zeros(len(person_start), dtype=np.int64)
         np.add.at(sums, owner, of * of)
         each: Ints = sums[owner]

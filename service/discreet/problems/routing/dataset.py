@@ -37,13 +37,15 @@ FINEST = 1000
 NEARLY_WHOLE = 1e-6
 """As near to a whole number of counts as a decimal of a trip comes in doubles."""
 UNDECLARED_ROWS = {"request": 2_000_000, "person": 500_000}
-"""Most of a private content, by unit, whose owner declares no bound: releases take the time of so many."""
+"""Most of a private content, by unit, whose owner declares no bound: releases take the time of so
+many."""
 MERGE_ROWS = 1 << 20
 """Rows of an upload in batches that may wait to be summed."""
 MOST_CELLS, CELLS_A_ROW = 1 << 24, 16
 """Sums are kept for all cells, where these are no more, and rows no fewer: at most 128 MiB."""
 PERSON_NEEDED = (
-    "public.unit is person, so every trip says whose it is: a text or an integer, the same for all trips of one person "
+    "public.unit is person, so every trip says whose it is: a text or an integer, the same for all "
+    "trips of one person "
     "(where trips themselves are protected and not persons, public.unit is request)"
 )
 Zones = Annotated[int, Field(strict=True, ge=1, le=3000)]
@@ -63,7 +65,8 @@ class RoutingPublic(Frozen):
     period_minutes: Annotated[Real, Field(gt=0, le=1e6)]
     trip_scale: Annotated[int, Field(strict=True, ge=1, le=FINEST)] = Field(
         default=1,
-        description="Counts that a trip is worth: with 100 the content may have hundredths of trips. A trip more or "
+        description="Counts that a trip is worth: with 100 the content may have hundredths of "
+        "trips. A trip more or "
         "less moves so many counts, and noise grows with them: in trips it stays what it is",
     )
     max_total: Positive | None = Field(
@@ -72,17 +75,21 @@ class RoutingPublic(Frozen):
     )
     max_pair: Positive | None = Field(
         default=None,
-        description="Public bound on the trips of one pair in one period, which the content must keep",
+        description="Public bound on the trips of one pair in one period, which the content must "
+        "keep",
     )
     max_person: Annotated[int, Field(strict=True, ge=1, le=MAX_TRIPS)] | None = Field(
         default=None,
-        description="Public bound on the trips of one person over all periods, which the content must keep: what "
+        description="Public bound on the trips of one person over all periods, which the content "
+        "must keep: what "
         "`max_trips_per_person: auto` takes",
     )
     max_rows: Positive | None = Field(
         default=None,
-        description="Public bound on the number of cells (period, pair of zones and, where the unit is person, person) "
-        "that have trips, chosen without looking at them: releases take the time of so many. Absent: "
+        description="Public bound on the number of cells (period, pair of zones and, where the "
+        "unit is person, person) "
+        "that have trips, chosen without looking at them: releases take the time of so many. "
+        "Absent: "
         f"{UNDECLARED_ROWS['request']:,} for requests, {UNDECLARED_ROWS['person']:,} for persons",
     )
 
@@ -100,7 +107,8 @@ class RoutingPublic(Frozen):
 
 @with_config(ConfigDict(extra="forbid"))
 class Trip(TypedDict):
-    """Trips of one pair in one period, whole or in parts of `trip_scale`; `person` where the unit is a person."""
+    """Trips of one pair in one period, whole or in parts of `trip_scale`; `person` where the unit
+    is a person."""
 
     period: Count
     origin: Count
@@ -153,7 +161,8 @@ class RoutingDataset(DatasetInBlocks):
             name: np.array([row[name] for row in items], dtype=np.int32) for name in places
         }
         columns["count"] = np.array([row["count"] for row in items], dtype=np.float64)
-        # As objects: an array of fixed-width text drops zero characters, and two persons would be one.
+        # As objects: an array of fixed-width text drops zero characters, and two persons would be
+        # one.
         columns["person"] = np.fromiter(
             (row.get("person") for row in items), dtype=object, count=len(items)
         )
@@ -174,7 +183,10 @@ class RoutingDataset(DatasetInBlocks):
                 )
             issues.where(missing, "person", f"this trip has no `person`; {PERSON_NEEDED}")
         else:
-            says = "public.unit is request, so a trip has no `person`; leave it out, or say unit person"
+            says = (
+                "public.unit is request, so a trip has no `person`; leave it out, or say unit "
+                "person"
+            )
             issues.where(~missing, "person", says, persons)
         issues.check()
         columns = _counted(public, columns, "/content/trips")
@@ -281,7 +293,8 @@ class RoutingDataset(DatasetInBlocks):
     def read_batches(
         cls, public: RoutingPublic, batches: Iterator[pa.RecordBatch], schema: pa.Schema
     ) -> Content:
-        """Unit request: trips are summed as they come, so memory goes with the cells that have trips, not with rows."""
+        """Unit request: trips are summed as they come, so memory goes with the cells that have
+        trips, not with rows."""
         if public.unit == "person":
             return super().read_batches(public, batches, schema)
         cls.read_table(public, schema.empty_table())  # what is wrong with its columns
@@ -296,7 +309,8 @@ class RoutingDataset(DatasetInBlocks):
 class _Sums:
     """Trips of rows that come in batches, summed by period and pair.
 
-    Batches are sorted and merged; once rows are as many as makes it worth while a place for every cell takes less time.
+    Batches are sorted and merged; once rows are as many as makes it worth while a place for every
+    cell takes less time.
     """
 
     def __init__(self, public: RoutingPublic) -> None:
@@ -308,8 +322,8 @@ class _Sums:
         self._rows = self._waiting = 0
 
     def add_plain(self, batch: pa.RecordBatch) -> bool:
-        """Add rows whose cells have their places; False, and nothing added, where `add` has to look at them, which may
-        find what is wrong with them."""
+        """Add rows whose cells have their places; False, and nothing added, where `add` has to look
+        at them, which may find what is wrong with them."""
         self._place(batch.num_rows)
         if self._cells is None or self._most is None or (columns := plain_columns(batch)) is None:
             return False
@@ -367,8 +381,8 @@ def _bounds(public: RoutingPublic) -> dict[str, tuple[int, int]]:
 def _columns(
     public: RoutingPublic, table: pa.Table, beside: Sequence[str] = (), first: int = 0
 ) -> dict[str, NDArray[Any]]:
-    """The columns of an uploaded table, or of a part of one that begins at row `first`: whole numbers, of which `count`
-    counts `trip_scale` for a trip."""
+    """The columns of an uploaded table, or of a part of one that begins at row `first`: whole
+    numbers, of which `count` counts `trip_scale` for a trip."""
     bounds = _bounds(public)
     if public.trip_scale == 1:
         return integer_columns(table, bounds, "/content", beside, first)
@@ -385,7 +399,8 @@ def _columns(
 def _counted(
     public: RoutingPublic, columns: Mapping[str, NDArray[Any]], prefix: str, first: int = 0
 ) -> dict[str, NDArray[Any]]:
-    """Columns with trips, made whole numbers with counts: nothing is rounded here but what doubles do to decimals.
+    """Columns with trips, made whole numbers with counts: nothing is rounded here but what doubles
+    do to decimals.
 
     InvalidInput for what is out of bounds or is no whole number of counts, with its row."""
     trips, scale = columns["count"], public.trip_scale

@@ -1,4 +1,5 @@
-"""The example of the kind, which is small and really runs, and what else its code is rehearsed and attacked with."""
+"""The example of the kind, which is small and really runs, and what else its code is rehearsed and
+attacked with."""
 
 from __future__ import annotations
 
@@ -46,8 +47,8 @@ def example() -> dict[str, Any]:
 
 
 def example_for(public: RoutingPublic) -> dict[str, Any]:
-    """The zones of this dataset on a ring around a hub, with room for about what they may have; of two zones the
-    example's own network."""
+    """The zones of this dataset on a ring around a hub, with room for about what they may have; of
+    two zones the example's own network."""
     body = example()
     problem = body["problem"]
     del problem["dataset"]
@@ -70,7 +71,8 @@ def example_for(public: RoutingPublic) -> dict[str, Any]:
 
 
 def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
-    """One trip more; and one person more, whose trips are all of one pair and more than are counted."""
+    """One trip more; and one person more, whose trips are all of one pair and more than are
+    counted."""
     cases = []
     for unit, most, delta in (
         ("request", None, 0),
@@ -102,8 +104,8 @@ def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
 
 
 def _scale_case(kind: type[Problem]) -> Neighbours:
-    """One person more, of whose trips, which are in hundredths, 5 count: 500 counts of one pair. With all that is told
-    beside the flows."""
+    """One person more, of whose trips, which are in hundredths, 5 count: 500 counts of one pair.
+    With all that is told beside the flows."""
     public = RoutingPublic(unit="person", zones=2, periods=3, period_minutes=60, trip_scale=100)
     asked = {"dataset": "example", "max_trips_per_person": 5, "select_links": [0], "skims": True}
     problem = kind.model_validate({**kind.example()["problem"], **asked})
@@ -120,7 +122,8 @@ def _scale_case(kind: type[Problem]) -> Neighbours:
 
 
 def _norm_case(kind: type[Problem]) -> Neighbours:
-    """One person more, whose trips of nine pairs have twice the norm that counts: two of each four stay."""
+    """One person more, whose trips of nine pairs have twice the norm that counts: two of each four
+    stay."""
     public = RoutingPublic(unit="person", zones=4, periods=3, period_minutes=60)
     problem = kind.model_validate(
         {
@@ -156,8 +159,8 @@ def _norm_case(kind: type[Problem]) -> Neighbours:
 
 
 def _gradient_case(kind: type[Problem]) -> Neighbours:
-    """One period with one trip or none, on three parallel links of which one alone takes time: what the trip adds
-    to the gradient lies, but for its mean over the links, along the unit flows."""
+    """One period with one trip or none, on three parallel links of which one alone takes time: what
+    the trip adds to the gradient lies, but for its mean over the links, along the unit flows."""
     public = RoutingPublic(
         unit="request", zones=2, periods=1, period_minutes=60, max_total=1, max_pair=1
     )
@@ -183,7 +186,8 @@ def _gradient_case(kind: type[Problem]) -> Neighbours:
 
 
 def _closing(roads: RoadNetwork, zones: int) -> dict[str, Any]:
-    """A link closed that zones can do without; where there is none, one that is new beside the first."""
+    """A link closed that zones can do without; where there is none, one that is new beside the
+    first."""
     spare = [
         link for link in range(len(roads.links)) if not any(closures.issues(roads, [link], zones))
     ]

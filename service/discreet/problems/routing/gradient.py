@@ -1,4 +1,5 @@
-"""The plan of the method gradient: one projected gradient step a period, then noise on the routing of all pairs."""
+"""The plan of the method gradient: one projected gradient step a period, then noise on the routing
+of all pairs."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from discreet.solvers.traffic.unit_flow_projection import UnitFlows
 
 PROJECTION_TOLERANCE = 1e-11
 MAX_REACH = 1e6
-"""Largest number that may have to be projected: routings lie within 0 and 1, and projections of far larger numbers
-could fail, which would tell about the trips."""
+"""Largest number that may have to be projected: routings lie within 0 and 1, and projections of far
+larger numbers could fail, which would tell about the trips."""
 
 
 def gradient_plan(
@@ -29,7 +30,8 @@ def gradient_plan(
     row_seconds: float,
     said: tuple[str, ...],
 ) -> Plan:
-    """The plan; InvalidInput with pointers where the regularization, the time or the budget does not do.
+    """The plan; InvalidInput with pointers where the regularization, the time or the budget does
+    not do.
 
     row_seconds: of reading one cell with trips. said: what both methods assume (`assumptions`).
     """
@@ -37,7 +39,10 @@ def gradient_plan(
     steps = terms.step_sizes(public.periods)
     reach = terms.reach(steps)
     if not reach <= MAX_REACH:
-        says = f"a step may be {reach:.3g} times as long as any routing: a larger regularization is needed"
+        says = (
+            f"a step may be {reach:.3g} times as long as any routing: a larger regularization "
+            "is needed"
+        )
         raise InvalidInput(says, pointer="/problem/regularization")
     error = flows.error_bound(PROJECTION_TOLERANCE)
     error += descent.rounding_bound(terms, steps, flows.pairs, network.tail.size)
@@ -57,10 +62,14 @@ def gradient_plan(
         advice.append(
             "the noise is larger than the shares of trips: the policy will be mostly noise"
         )
-    # Ten times what a step of all pairs takes here, about 5 ns for each number of the factorization.
+    # Ten times what a step of all pairs takes here, about 5 ns for each number of the
+    # factorization.
     seconds = 5e-8 * public.periods * flows.pairs * (flows.work + 1) + 1e-5 * numbers
     if seconds > LONGEST_SECONDS:
-        says = f"{public.periods} periods of {flows.pairs} pairs could take {seconds:.3g} s, at most {LONGEST_SECONDS}"
+        says = (
+            f"{public.periods} periods of {flows.pairs} pairs could take {seconds:.3g} s, at "
+            f"most {LONGEST_SECONDS}"
+        )
         raise InvalidInput(
             f"{says}; the method counts takes no time to speak of", pointer="/problem/method"
         )
@@ -84,7 +93,8 @@ def gradient_plan(
         assumptions=(
             *said,
             sized(f"{public.most_rows} cells with trips"),
-            f"no period has more than {public.max_total:g} trips, no pair more than {public.max_pair:g} in one",
+            f"no period has more than {public.max_total:g} trips, no pair more than "
+            f"{public.max_pair:g} in one",
         ),
         advice=tuple(advice),
         parameters={

@@ -18,21 +18,29 @@ CHOICES = {
 
 
 OTHER_LAW = "Another law can be asked of what was released, for free."
-NO_INTERVAL = "It has no interval: one takes an assignment to a gap below 1e-8, of a user equilibrium on at most 3,000 links."
+NO_INTERVAL = (
+    "It has no interval: one takes an assignment to a gap below 1e-8, of a user "
+    "equilibrium on at most 3,000 links."
+)
 
 
 def time_unit(problem: Mapping[str, Any]) -> str:
-    """Of travel times, where the network says it; else, or where the problem names a stored network, empty."""
+    """Of travel times, where the network says it; else, or where the problem names a stored
+    network, empty."""
     network = problem.get("network")
     return str(network.get("time_unit") or "") if isinstance(network, Mapping) else ""
 
 
 def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
-    """The total travel time and on which roads, what closing some changes, the law of travel times, links that are
-    only noise, and of simulations what the truth costs."""
+    """The total travel time and on which roads, what closing some changes, the law of travel times,
+    links that are only noise, and of simulations what the truth costs."""
     law = [Headline(str(result["latency_law"]))] if "latency_law" in result else []
     if "total_travel_time" not in result:  # the method gradient, which releases no trips
-        says = "Every pair of zones has its paths; how many trips there are, and how long, was not released"
+        says = (
+            "Every pair of zones has its paths; how many trips there are, and how long, was "
+            "not "
+            "released"
+        )
         return [Headline(says), *law]
     unit = time_unit(problem)
     told = f" {unit} of travel time" if unit else " of travel time"
@@ -46,7 +54,8 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
             result,
             "total_travel_time",
             f"{closed} trips of a period together take ",
-            f"{told}, {CHOICES.get(problem.get('objective', ''), 'as the routing sends them')}{unknown}",
+            f"{told}, "
+            f"{CHOICES.get(problem.get('objective', ''), 'as the routing sends them')}{unknown}",
         )
     ]
     if unit:

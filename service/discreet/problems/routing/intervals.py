@@ -1,4 +1,5 @@
-"""How far the noise may have moved a routing result: the exact noise, through the derivative of the assignment."""
+"""How far the noise may have moved a routing result: the exact noise, through the derivative of the
+assignment."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ LARGEST_GAP = 1e-8
 UNUSED = 1e-6
 """A link to which less of one pair's noise comes is not used: rounding."""
 NOISE_SHARE = 0.7
-"""Mean noise of all cells together, in parts of the trips in them, from which on they are called mostly noise."""
+"""Mean noise of all cells together, in parts of the trips in them, from which on they are called
+mostly noise."""
 
 
 def uncertainty_of(
@@ -46,16 +48,18 @@ def uncertainty_of(
 ) -> Output:
     """The field `uncertainty` of the method counts, an `accuracy.Uncertainty`.
 
-    A pair's mean trips x are the true t plus the pair's own noise, whose quantile is exact. Of the projected demand d
-    the assignment is f(d); that of the true demand is f(d) + J (x - d) - J noise as far as f is linear there, J its
-    derivative. `J noise` is of many pairs, so about normal; where it is of few, the quantile at 90 % of a sum of
-    Laplace variates lies just below the normal one. What is below 0 is cut off; an interval holds its result, always.
+    A pair's mean trips x are the true t plus the pair's own noise, whose quantile is exact. Of the
+    projected demand d the assignment is f(d); that of the true demand is f(d) + J (x - d) - J noise
+    as far as f is linear there, J its derivative. `J noise` is of many pairs, so about normal;
+    where it is of few, the quantile at 90 % of a sum of Laplace variates lies just below the normal
+    one. What is below 0 is cut off; an interval holds its result, always.
 
-    `mostly_noise`: what the pairs' noise adds up to is `NOISE_SHARE` of all trips or more, and half of the links
-    that are used or more are noise too (or have no interval): flows of links may be known well where no single pair is.
-    What was chosen beside it (`selections`) has its intervals as long as all of them are not too many numbers.
-    `reopened`: the same demand on all roads, where some are closed. What closing changes is a function of the same
-    trips, so its derivative is the difference of both, and far less noise goes through that than through either.
+    `mostly_noise`: what the pairs' noise adds up to is `NOISE_SHARE` of all trips or more, and half
+    of the links that are used or more are noise too (or have no interval): flows of links may be
+    known well where no single pair is. What was chosen beside it (`selections`) has its intervals
+    as long as all of them are not too many numbers. `reopened`: the same demand on all roads, where
+    some are closed. What closing changes is a function of the same trips, so its derivative is the
+    difference of both, and far less noise goes through that than through either.
     """
     apart = ~np.eye(public.zones, dtype=bool)
     raw = trips_between(public, trips) / public.counts_a_mean_trip
@@ -125,7 +129,8 @@ def _of_closing(
     change: Floats,
     spread: float,
 ) -> dict[str, tuple[Any, Any]]:
-    """Intervals of what closing changes, as far as it is linear in the trips; both signs are possible."""
+    """Intervals of what closing changes, as far as it is linear in the trips; both signs are
+    possible."""
     values: dict[str, tuple[Any, Any]] = {}
     if slopes.total is not None and before.total is not None:
         row, value = slopes.total - before.total, now.total_travel_time - then.total_travel_time
@@ -162,10 +167,12 @@ def _is_noise(event: Event, cells: int, counted: Any) -> Any:
 
 
 def uncertainty_of_routing(event: Event, released: Floats, result: Floats) -> Output:
-    """The field `uncertainty` of the method gradient: each share with its own noise, cut off at 0 and 1.
+    """The field `uncertainty` of the method gradient: each share with its own noise, cut off at 0
+    and 1.
 
-    Projecting on the routings that exist takes away some of the noise, by how much is not told here. All shares have
-    the same noise, and it dominates where an interval in the middle would be as wide as all there is.
+    Projecting on the routings that exist takes away some of the noise, by how much is not told
+    here. All shares have the same noise, and it dominates where an interval in the middle would be
+    as wide as all there is.
     """
     reach = event.reach(LEVEL)
     lower, upper = _around(released, reach, result)

@@ -1,7 +1,7 @@
 """By which law travel times grow with flows: in one sentence of the field, and as choices of forms.
 
-Intervals are of the noise alone, and the law moves answers more than noise does: the trips of a town took a quarter
-longer by one than by the other. So plans, answers and forms all name it.
+Intervals are of the noise alone, and the law moves answers more than noise does: the trips of a
+town took a quarter longer by one than by the other. So plans, answers and forms all name it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ CHOICES: list[Any] = [
         "value": {"type": "bpr", "b": 0.15, "power": 4},
     },
     {
-        "says": "travel time grows in proportion to the flow (a road at its capacity takes twice as long as empty)",
+        "says": "travel time grows in proportion to the flow (a road at its capacity takes twice "
+        "as long as empty)",
         "value": {"type": "affine", "factor": 1},
     },
 ]
-"""What forms offer, first what traffic engineers expect where capacities are known; the contract's own default, which
-bodies without a law have always had, stays the other."""
+"""What forms offer, first what traffic engineers expect where capacities are known; the contract's
+own default, which bodies without a law have always had, stays the other."""
 
 
 def stated(network: Mapping[str, Any]) -> bool:
@@ -44,18 +45,29 @@ def sentence(roads: RoadNetwork, latency: AffineLatency | BprLatency) -> str:
     if len(own) == len(roads.links) and own:
         if len(set(own)) == 1 and (figures := own[0])[0] is not None:
             return f"Travel times grow by {_bpr(*figures)}, as the network says of every link"
-        return "Travel times grow by the BPR law, with the b and power that the network says of each link"
+        return (
+            "Travel times grow by the BPR law, with the b and power that the network says of "
+            "each link"
+        )
     says = f"Travel times grow {_common(latency)}"
     if own or partly:
         links = len(own) + partly
-        says += f", but for {links:,} of {len(roads.links):,} links, of which the network says its own figures"
+        says += (
+            f", but for {links:,} of {len(roads.links):,} links, of which the network says "
+            "its "
+            "own figures"
+        )
     return says
 
 
 def _common(latency: AffineLatency | BprLatency) -> str:
     if isinstance(latency, BprLatency):
         return f"by {_bpr(latency.b, latency.power)}"
-    return f"in proportion to the flow: at capacity {latency.factor:g} times the time on the empty road is added"
+    return (
+        f"in proportion to the flow: at capacity {latency.factor:g} times the time on the "
+        "empty "
+        "road is added"
+    )
 
 
 def _bpr(b: float | None, power: float | None) -> str:

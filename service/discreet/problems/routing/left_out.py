@@ -14,8 +14,9 @@ MOST = 300
 
 
 def choices(problem: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Names of links, and of streets that are several, in their order as words, by the field that they are left out of.
-    None of a network that is not there as a whole, and of one with too many links to choose from."""
+    """Names of links, and of streets that are several, in their order as words, by the field that
+    they are left out of. None of a network that is not there as a whole, and of one with too many
+    links to choose from."""
     network = problem.get("network")
     if not isinstance(network, Mapping) or not 1 < len(network["links"]) <= MOST:
         return {}
@@ -25,8 +26,8 @@ def choices(problem: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def without(problem: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The fields of the problem that are others without the link of this name: its closed links. InvalidInput for a
-    name of no link, or of several."""
+    """The fields of the problem that are others without the link of this name: its closed links.
+    InvalidInput for a name of no link, or of several."""
     try:
         found = closing.links_of(problem["network"], [name])
     except closing.UnknownLink as error:

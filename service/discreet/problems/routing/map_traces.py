@@ -1,4 +1,5 @@
-"""What a map of roads is drawn of: links in the colours of their load, paths, and roads that are closed."""
+"""What a map of roads is drawn of: links in the colours of their load, paths, and roads that are
+closed."""
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ PATH_COLOURS = ("#d62a4a", "#2f6f9f", "#b7791f", "#43307a", "#3d8f5f", "#7b8794"
 def classes(
     arrows: Floats, ratio: Floats, drawn: NDArray[np.int64], *, counted: bool
 ) -> list[Trace]:
-    """One trace of polygons a class of `ratio`. Of parts of capacity the classes are the same in every map, all of them
-    in the legend, so that two maps side by side compare; of trips that are only relative they end with the largest."""
+    """One trace of polygons a class of `ratio`. Of parts of capacity the classes are the same in
+    every map, all of them in the legend, so that two maps side by side compare; of trips that are
+    only relative they end with the largest."""
     most = float(ratio.max(initial=0.0))
     step = LOAD_STEP if counted else round_step(most / len(LOADS))
     place = np.minimum(ratio / step + 1e-9, len(LOADS) - 1).astype(np.int64)

@@ -1,12 +1,14 @@
 """Routing: where the users of a network should go, without telling where any of them went.
 
-Trips by origin and destination are private; network, capacities and latencies are public. Two methods:
+Trips by origin and destination are private; network, capacities and latencies are public. Two
+methods:
 
-- `counts` releases the number of trips of every ordered pair of distinct zones over all periods with discrete noise,
-  zeros included; all that follows, from the mean demand of a period to the paths of every pair, is post-processing.
-- `gradient` is the algorithm of Tsao et al. 2022 with what it needs to be true: one projected gradient step on the
-  routing of all pairs for each period, then noise on the routing itself. It is far worse at the same price and is kept
-  for those who want to see that.
+- `counts` releases the number of trips of every ordered pair of distinct zones over all periods
+  with discrete noise, zeros included; all that follows, from the mean demand of a period to the
+  paths of every pair, is post-processing.
+- `gradient` is the algorithm of Tsao et al. 2022 with what it needs to be true: one projected
+  gradient step on the routing of all pairs for each period, then noise on the routing itself. It is
+  far worse at the same price and is kept for those who want to see that.
 """
 
 from __future__ import annotations
@@ -74,12 +76,13 @@ LONG_INTEGERS = 10_000
 class Routing(ProblemOnBlocks):
     """Route the mean demand of a period over a network.
 
-    `counts` releases the trips of every ordered pair of zones over all periods. One request moves one count by 1; a
-    person with at most k trips in the whole dataset (`max_trips_per_person`; further trips are left out) moves them
-    by k in l1 and in l2, since all may be of one pair. With `max_norm_per_person` c they move them by c in l2 at most.
+    `counts` releases the trips of every ordered pair of zones over all periods. One request moves
+    one count by 1; a person with at most k trips in the whole dataset (`max_trips_per_person`;
+    further trips are left out) moves them by k in l1 and in l2, since all may be of one pair. With
+    `max_norm_per_person` c they move them by c in l2 at most.
 
-    `gradient` (unit request only) releases the unit flows of all pairs after one regularized gradient step a period;
-    how far one request moves them is `unit_flow_descent.sensitivity`.
+    `gradient` (unit request only) releases the unit flows of all pairs after one regularized
+    gradient step a period; how far one request moves them is `unit_flow_descent.sensitivity`.
     """
 
     title: ClassVar[str] = "Routing"
@@ -106,12 +109,14 @@ class Routing(ProblemOnBlocks):
     network: NetworkOrId
     latency: Annotated[AffineLatency | BprLatency, Field(discriminator="type")] = Field(
         default=AffineLatency(type="affine"),
-        description="How travel times grow with flows, on links of which the network says no b and power itself",
+        description="How travel times grow with flows, on links of which the network says no b and "
+        "power itself",
         json_schema_extra={"x-choices": laws.CHOICES},
     )
     objective: Literal["system_optimum", "user_equilibrium"] = Field(
         default="system_optimum",
-        description="system_optimum: ways that make all trips together as short as can be; user_equilibrium: each "
+        description="system_optimum: ways that make all trips together as short as can be; "
+        "user_equilibrium: each "
         "takes the way that is shortest for itself, as people drive",
     )
     method: Literal["auto", "counts", "gradient"] = "auto"
@@ -123,24 +128,28 @@ class Routing(ProblemOnBlocks):
         Annotated[int, Field(strict=True, ge=1, le=MAX_TRIPS)] | Literal["auto"] | None
     ) = Field(
         default=None,
-        description="Most trips of one person that count, over all periods. `auto`: the dataset's public max_person",
+        description="Most trips of one person that count, over all periods. `auto`: the dataset's "
+        "public max_person",
     )
     max_norm_per_person: Annotated[int, Field(strict=True, ge=1, le=MAX_TRIPS)] | None = Field(
         default=None,
-        description="Bound on the l2 norm of a person's trips by pair (500 trips spread over 20 pairs: 112), beside "
+        description="Bound on the l2 norm of a person's trips by pair (500 trips spread over 20 "
+        "pairs: 112), beside "
         "max_trips_per_person: further trips are left out, and with a delta there is less noise",
     )
     relative_gap: Annotated[Real, Field(ge=1e-12, le=1e-2)] = 1e-10
     select_links: Annotated[tuple[Count, ...], InPieces(max_length=MAX_SELECTED)] = Field(
         default=(),
-        description="Links, by their positions from 0, of which the result says which pairs' trips use them",
+        description="Links, by their positions from 0, of which the result says which pairs' trips "
+        "use them",
     )
     skims: Flag = Field(
         default=False, description="Whether the result has the travel time of every pair of zones"
     )
     closed_links: Annotated[tuple[Count, ...], InPieces(max_length=MAX_CLOSED)] = Field(
         default=(),
-        description="Links that nobody can take, by their positions from 0: the result then says what that changes too",
+        description="Links that nobody can take, by their positions from 0: the result then says "
+        "what that changes too",
     )
     uncertainty: Flag = INTERVALS
 
@@ -190,7 +199,7 @@ class Routing(ProblemOnBlocks):
     def otherwise(self, public: RoutingPublic) -> dict[str, dict[str, Any]]:
         return examples.otherwise(self, public.zones)
 
-    # Planning -------------------------------------------------------------------------------------------------------
+    # Planning -------------------------------------------------------------------------------------
 
     def plan(self, public: RoutingPublic, budget: Budget) -> Plan:
         plan = self.draft(public, budget)
@@ -218,7 +227,8 @@ class Routing(ProblemOnBlocks):
         return self._plan_counts(public, budget)
 
     def means_otherwise(self, first: Routing, public: RoutingPublic) -> list[FieldIssue]:
-        """Zone k is node k: of a network whose nodes have other names in that place trips would begin elsewhere."""
+        """Zone k is node k: of a network whose nodes have other names in that place trips would
+        begin elsewhere."""
         here, there = self.roads.node_names, first.roads.node_names
         if here is None or there is None:
             return []
@@ -236,7 +246,8 @@ class Routing(ProblemOnBlocks):
         return []
 
     def profile(self, public: RoutingPublic, plan: Plan, released: Released) -> Profile | None:
-        """The mean demand of a period; of unit flows, which tell no trips, none, nor of trips that are only noise."""
+        """The mean demand of a period; of unit flows, which tell no trips, none, nor of trips that
+        are only noise."""
         if "trips" not in released or pairs_are_noise(public, plan.events[0], released["trips"]):
             return None
         return {"demand": demand_of(public, released["trips"])}
@@ -332,7 +343,8 @@ class Routing(ProblemOnBlocks):
         )
 
     def _row_seconds(self, public: RoutingPublic) -> float:
-        """Of summing a cell and, where persons are clipped, of that; large clips may need long integers."""
+        """Of summing a cell and, where persons are clipped, of that; large clips may need long
+        integers."""
         if public.unit == "request":
             return 100e-9
         clipping = (
@@ -352,21 +364,23 @@ class Routing(ProblemOnBlocks):
             public.max_pair,
         )
 
-    # Release --------------------------------------------------------------------------------------------------------
+    # Release --------------------------------------------------------------------------------------
 
     def release(
         self, public: RoutingPublic, plan: Plan, content: Content, noise: Noise
     ) -> Released:
-        """The noisy counts of every ordered pair over all periods, int64[zones, zones], `trip_scale` of them a trip; by
-        `gradient` the noisy unit flows of every pair, float64[pairs, links].
+        """The noisy counts of every ordered pair over all periods, int64[zones, zones],
+        `trip_scale` of them a trip; by `gradient` the noisy unit flows of every pair,
+        float64[pairs, links].
 
-        Neighbours: one trip, or one person of at most k counted trips, more or less. A trip is s counts, s the public
-        `trip_scale`: of one pair, or in parts of several pairs and periods. The clip looks at one person's own record
-        and leaves k s counts of it, so the counts of neighbours differ by at most s, or k s, in l1 and l2; the unit
-        flows by at most the plan's sensitivity in l2. With a bound c on the norm, a person's counts by pair become
-        whole numbers, none of them larger, whose squares sum to at most (c s)², as a function of these counts alone
-        (`shorten`): the sums of neighbours differ by at most c s in l2, and by k s and sqrt(pairs) c s in l1. That is
-        the event's sensitivity.
+        Neighbours: one trip, or one person of at most k counted trips, more or less. A trip is s
+        counts, s the public `trip_scale`: of one pair, or in parts of several pairs and periods.
+        The clip looks at one person's own record and leaves k s counts of it, so the counts of
+        neighbours differ by at most s, or k s, in l1 and l2; the unit flows by at most the plan's
+        sensitivity in l2. With a bound c on the norm, a person's counts by pair become whole
+        numbers, none of them larger, whose squares sum to at most (c s)², as a function of these
+        counts alone (`shorten`): the sums of neighbours differ by at most c s in l2, and by k s and
+        sqrt(pairs) c s in l1. That is the event's sensitivity.
         """
         (event,) = plan.events
         if plan.parameters["method"] == "gradient":
@@ -382,7 +396,8 @@ class Routing(ProblemOnBlocks):
         return {"trips": noisy}
 
     def _descend(self, public: RoutingPublic, content: Content) -> NDArray[np.float64]:
-        """Algorithm 1 from a start that is public: the system optimum of `max_total` trips spread evenly."""
+        """Algorithm 1 from a start that is public: the system optimum of `max_total` trips spread
+        evenly."""
         network = self.roads.arrays(public.zones)
         flows, terms = UnitFlows.of_pairs(network), self._terms(public, network)
         trips = content["trips"][content["trips"][:, 1] != content["trips"][:, 2]]
@@ -418,7 +433,7 @@ class Routing(ProblemOnBlocks):
     def noised_sums(self, plan: Plan) -> frozenset[str]:
         return frozenset({"unit_flows" if plan.parameters["method"] == "gradient" else "trips"})
 
-    # Finish ---------------------------------------------------------------------------------------------------------
+    # Finish ---------------------------------------------------------------------------------------
 
     def pairs_to_assign(self, public: RoutingPublic) -> int:
         return public.zones * (public.zones - 1)

@@ -70,7 +70,8 @@ class RoutingResult(SummedFields, total=False):
     select_link: Annotated[
         list[RoutingSelected],
         shown(
-            "Which pairs' trips use the links of `select_links`; intervals: the true trips on this policy",
+            "Which pairs' trips use the links of `select_links`; intervals: the true trips on this "
+            "policy",
             table=("link", "origin", "destination", "share", "trips"),
         ),
     ]
@@ -88,7 +89,8 @@ class RoutingResult(SummedFields, total=False):
     total_travel_time_change: Annotated[
         float,
         shown(
-            "What closing adds to the total travel time of the same released demand on all roads; with closed_links",
+            "What closing adds to the total travel time of the same released demand on all roads; "
+            "with closed_links",
             unit="trips a period times the unit of free_flow_time",
             title="Change of the total travel time by closing",
         ),
@@ -96,7 +98,8 @@ class RoutingResult(SummedFields, total=False):
     link_flow_changes: Annotated[
         list[float],
         shown(
-            "What closing adds to the flow of each link, in the order of the request; with closed_links",
+            "What closing adds to the flow of each link, in the order of the request; with "
+            "closed_links",
             unit="trips a period",
             title="Changes of link flows by closing",
             table=("link", "change"),
@@ -105,7 +108,8 @@ class RoutingResult(SummedFields, total=False):
     skims: Annotated[
         list[list[float]],
         shown(
-            "Travel time of a trip of each pair, in the mean of its paths at the released flows, fixed costs among it; "
+            "Travel time of a trip of each pair, in the mean of its paths at the released flows, "
+            "fixed costs among it; "
             "intervals: where the true trips follow this policy",
             unit="the unit of free_flow_time",
             table=("origin", "destination", "time"),

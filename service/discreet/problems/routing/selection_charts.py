@@ -1,4 +1,5 @@
-"""Charts of what was chosen beside the flows: who uses chosen links, and the travel times of pairs."""
+"""Charts of what was chosen beside the flows: who uses chosen links, and the travel times of
+pairs."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ ON_THIS_POLICY = " Intervals hold what the true trips do on this policy, with 90
 def selection_charts(
     roads: RoadNetwork, result: Mapping[str, Any], names: Sequence[str] | None = None
 ) -> list[Chart]:
-    """Of the fields `link_flow_changes`, `select_link` and `skims`, where the result has them. `names`: of the zones
-    that have some."""
+    """Of the fields `link_flow_changes`, `select_link` and `skims`, where the result has them.
+    `names`: of the zones that have some."""
     charts = []
     if result.get("link_flow_changes"):
         charts.append(_changes(roads, result))
@@ -41,7 +42,8 @@ def _users(roads: RoadNetwork, result: Mapping[str, Any]) -> Chart:
     order = np.argsort(-trips, kind="stable")
     most = order[:SHOWN_PAIRS]
     ways = [
-        f"{roads.called(row['origin'])} \u2192 {roads.called(row['destination'])} over link {roads.way(row['link'])}"
+        f"{roads.called(row['origin'])} \u2192 {roads.called(row['destination'])} over link "
+        f"{roads.way(row['link'])}"
         for row in (rows[k] for k in most.tolist())
     ]
     interval = None if ends is None else (ends[0][most], ends[1][most])
@@ -74,7 +76,8 @@ def _users(roads: RoadNetwork, result: Mapping[str, Any]) -> Chart:
     return Chart(
         name="select-link",
         title="Who uses the chosen links",
-        caption=f"Trips a period of each pair of zones over {counted(links, 'chosen link')}: {shown}. They follow from "
+        caption=f"Trips a period of each pair of zones over {counted(links, 'chosen link')}: "
+        f"{shown}. They follow from "
         "the released demand and policy." + ("" if ends is None else ON_THIS_POLICY),
         figure=figure([trace], x="pairs, most trips first", y="trips a period", height=320),
         table=Table.of(columns, table),
@@ -111,7 +114,8 @@ def _changes(roads: RoadNetwork, result: Mapping[str, Any]) -> Chart:
     return Chart(
         name="closing",
         title="What closing changes",
-        caption=f"Trips a period that {counted(len(most), 'link')} carry more or less than with all roads open, of the "
+        caption=f"Trips a period that {counted(len(most), 'link')} carry more or less than with "
+        "all roads open, of the "
         f"same released trips, the largest changes first.{told}",
         figure=figure(
             [trace], x="links, largest change first", y="trips a period, change", height=320
@@ -148,7 +152,8 @@ def _times(
     return Chart(
         name="skims",
         title="Travel times",
-        caption="Time that a trip from each zone (row) to each other (column) takes in the mean on its paths at the "
+        caption="Time that a trip from each zone (row) to each other (column) takes in the mean on "
+        "its paths at the "
         f"released flows, in {roads.time_unit or 'the unit of free_flow_time'}."
         f"{'' if ends is None else ON_THIS_POLICY}{blocks.says}",
         figure=figure([trace], x="destination", y="origin", height=460, **matrix_axes()),

@@ -1,9 +1,11 @@
-"""What planners ask of a released policy: which pairs use a link (select link), and how long each pair takes (skims).
+"""What planners ask of a released policy: which pairs use a link (select link), and how long each
+pair takes (skims).
 
-Both follow from policy and demand as released. Their intervals say what the true trips do on the *released* policy,
-which is what whoever publishes it will see: a pair's shares are as they are then, so its trips over a link have the
-noise of its own count, whose quantile is exact; and its time moves with the flows of the links of its paths, which are
-linear combinations of the noise of all pairs, times the slopes of their times.
+Both follow from policy and demand as released. Their intervals say what the true trips do on the
+*released* policy, which is what whoever publishes it will see: a pair's shares are as they are
+then, so its trips over a link have the noise of its own count, whose quantile is exact; and its
+time moves with the flows of the links of its paths, which are linear combinations of the noise of
+all pairs, times the slopes of their times.
 """
 
 from __future__ import annotations
@@ -26,16 +28,18 @@ Floats = NDArray[np.float64]
 Ends = tuple[Floats, Floats]
 
 MOST_WORK = 2e10
-"""Links times entries of all pairs' shares of links: some ten seconds. Larger skims have no interval."""
+"""Links times entries of all pairs' shares of links: some ten seconds. Larger skims have no
+interval."""
 ROWS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True)
 class Noised:
-    """A pair's mean trips before and after the projection on nonnegative ones, and what the noise does to them.
+    """A pair's mean trips before and after the projection on nonnegative ones, and what the noise
+    does to them.
 
-    raw, demand: float64[zones, zones]; reach: half the interval of a pair's trips, exact; spread: of a linear
-    combination of all pairs' with coefficients of l2 norm 1."""
+    raw, demand: float64[zones, zones]; reach: half the interval of a pair's trips, exact; spread:
+    of a linear combination of all pairs' with coefficients of l2 norm 1."""
 
     raw: Floats
     demand: Floats
@@ -45,7 +49,8 @@ class Noised:
 
 @dataclass(frozen=True)
 class Selected:
-    """The pairs whose policy leads over chosen links, by link, origin and destination; zones and links from 0."""
+    """The pairs whose policy leads over chosen links, by link, origin and destination; zones and
+    links from 0."""
 
     link: NDArray[np.int64]
     origin: NDArray[np.int64]
@@ -82,8 +87,8 @@ class Selected:
 
 
 def skims(network: Network, latency: Latency, solution: Assignment) -> Floats:
-    """float64[zones, zones]: the time that a trip of each pair takes in the mean on its paths at the released flows,
-    fixed costs among it; 0 within a zone."""
+    """float64[zones, zones]: the time that a trip of each pair takes in the mean on its paths at
+    the released flows, fixed costs among it; 0 within a zone."""
     times = latency.times(network, solution.link_flows)
     return _square(network.zones, shares_of(solution.paths) @ times)
 
@@ -91,8 +96,9 @@ def skims(network: Network, latency: Latency, solution: Assignment) -> Floats:
 def skims_interval(
     network: Network, latency: Latency, solution: Assignment, noised: Noised
 ) -> Ends | None:
-    """The middle of each pair's time where the true trips follow this policy, and half the width: float64[zones, zones]
-    each, of the first order in the noise. None where it would take too long."""
+    """The middle of each pair's time where the true trips follow this policy, and half the width:
+    float64[zones, zones] each, of the first order in the noise. None where it would take too
+    long."""
     shares, zones = shares_of(solution.paths), network.zones
     if shares.nnz * network.tail.size > MOST_WORK:
         return None

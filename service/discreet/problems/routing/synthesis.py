@@ -1,4 +1,5 @@
-"""Made-up trips of a public shape: zones of unequal weight, so that few pairs have most trips; Poisson counts."""
+"""Made-up trips of a public shape: zones of unequal weight, so that few pairs have most trips;
+Poisson counts."""
 
 from __future__ import annotations
 
@@ -31,8 +32,9 @@ def columns(
     units: int | None,
     around: Profile | None = None,
 ) -> dict[str, Any]:
-    """Columns of an upload; `units` trips, or trips of so many persons, in all. Around a release each period has its
-    demand, in whole trips, of requests in parts of `trip_scale`; with `units` in parts of these."""
+    """Columns of an upload; `units` trips, or trips of so many persons, in all. Around a release
+    each period has its demand, in whole trips, of requests in parts of `trip_scale`; with `units`
+    in parts of these."""
     scale = 1
     if around is None:
         weight = generator.lognormal(0.0, 1.0, public.zones)

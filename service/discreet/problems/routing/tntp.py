@@ -1,7 +1,8 @@
-"""The TNTP text format of traffic assignment as bodies of POST /v1/jobs; `discreet_client.tntp` reads it.
+"""The TNTP text format of traffic assignment as bodies of POST /v1/jobs; `discreet_client.tntp`
+reads it.
 
-What the figures must be to make a problem (zones that paths join, limits of counts) is checked where every other body
-is checked.
+What the figures must be to make a problem (zones that paths join, limits of counts) is checked
+where every other body is checked.
 """
 
 from __future__ import annotations
@@ -65,14 +66,15 @@ def convert(
     distance_weight: float | None = None,
     name: str = "trips",
 ) -> dict[str, Any]:
-    """A body of POST /v1/jobs: the trips as one period of an hour of a private dataset, the network, BPR latency.
+    """A body of POST /v1/jobs: the trips as one period of an hour of a private dataset, the
+    network, BPR latency.
 
-    `epsilon` is the job's, `cap` the dataset's (epsilon, delta), decimals as text. Trips must be integers, or be in
-    parts of 1/`trip_scale`, or are rounded to these, half up, with `round_trips`; pairs without trips are left out.
-    `node_text` is only checked against
-    the network: a body has no place for coordinates, and `read_nodes` gives them. The weights are those of
-    `NetworkFile.fixed_costs`. The latency has the b and power of most links, and links their own where they differ.
-    InvalidInput names file and line of what cannot be read.
+    `epsilon` is the job's, `cap` the dataset's (epsilon, delta), decimals as text. Trips must be
+    integers, or be in parts of 1/`trip_scale`, or are rounded to these, half up, with
+    `round_trips`; pairs without trips are left out. `node_text` is only checked against the
+    network: a body has no place for coordinates, and `read_nodes` gives them. The weights are those
+    of `NetworkFile.fixed_costs`. The latency has the b and power of most links, and links their own
+    where they differ. InvalidInput names file and line of what cannot be read.
     """
     network = read_network(net_text)
     trips = read_trips(trips_text, network.numbers)
@@ -161,7 +163,8 @@ def _counts(rows: Sequence[TripsRow], scale: int, *, round_trips: bool) -> list[
     if apart.size and not round_trips:
         row = rows[int(apart[0])]
         raise InvalidInput(
-            f"trips file, line {row.line}: {row.trips:g} trips from {row.origin} to {row.destination}: a number of"
+            f"trips file, line {row.line}: {row.trips:g} trips from {row.origin} to "
+            f"{row.destination}: a number of"
             f" trips {no_parts(scale)}; round_trips rounds"
         )
     found: list[int] | list[float] = kept.tolist()

@@ -1,1 +1,2 @@
-"""Control of Markov chains: policies of linearly solvable problems, counted transitions and their shrinkage."""
+"""Control of Markov chains: policies of linearly solvable problems, counted transitions and their
+shrinkage."""

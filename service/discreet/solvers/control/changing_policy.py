@@ -15,9 +15,11 @@ from discreet.solvers.control.control_policies import (
 
 @dataclass(frozen=True, eq=False)
 class ChangingPolicy(Policy):
-    """Policies of transitions that take turns: at `step` that of `parts[at[step]]`, all of one support and horizon.
+    """Policies of transitions that take turns: at `step` that of `parts[at[step]]`, all of one
+    support and horizon.
 
-    `at_step`: int64[T - 1]. What is looked for ahead, z, is the same in all parts; how loads move of themselves is not.
+    `at_step`: int64[T - 1]. What is looked for ahead, z, is the same in all parts; how loads move
+    of themselves is not.
     """
 
     support: Support

@@ -1,14 +1,16 @@
-"""Control policies of a finite-horizon Markov decision process, kept on the support of its transitions.
+"""Control policies of a finite-horizon Markov decision process, kept on the support of its
+transitions.
 
-A policy of T - 1 steps is T - 1 transition matrices; with 1,000 states and 96 steps these take 768 MB. So a policy
-holds what they follow from, and makes the matrix of a step when it is asked for.
+A policy of T - 1 steps is T - 1 transition matrices; with 1,000 states and 96 steps these take 768
+MB. So a policy holds what they follow from, and makes the matrix of a step when it is asked for.
 
     Support: the transitions that are possible, row by row
     DesirabilityPolicy: p_t[b, a] proportional to W[b, a] z_{t+1}[a]
     AveragePolicy: the mean of such policies over Dirichlet draws of W, by the delta method
     TabulatedPolicy: any policy, as a table
 
-Cells are the entries of the support, row by row; `b` is where a transition starts, `a` where it leads.
+Cells are the entries of the support, row by row; `b` is where a transition starts, `a` where it
+leads.
 """
 
 from __future__ import annotations
@@ -28,14 +30,16 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LEAST_SUM = 1e-290
-"""Sums of terms up to 1 that are at least this lose nothing to underflow; others are done again, in logarithms."""
+"""Sums of terms up to 1 that are at least this lose nothing to underflow; others are done again, in
+logarithms."""
 LARGEST_LOG_RATIO = 600.0
 """Ratios p/P beyond exp of this count as that: their squares would overflow."""
 
 
 @dataclass(frozen=True, eq=False)
 class Support:
-    """The possible transitions of n states: from b to `to[row_start[b]:row_start[b + 1]]`, increasing, never none."""
+    """The possible transitions of n states: from b to `to[row_start[b]:row_start[b + 1]]`,
+    increasing, never none."""
 
     row_start: Ints
     to: Ints
@@ -96,7 +100,8 @@ class Policy(ABC):
 
     @abstractmethod
     def cells(self, step: int) -> Floats:
-        """float64[cells]: the probabilities of the support's transitions at `step`, 0 <= step < steps."""
+        """float64[cells]: the probabilities of the support's transitions at `step`, 0 <= step <
+        steps."""
 
     def log_cells(self, step: int) -> Floats:
         """Logarithms of `cells`; -inf for a probability of 0."""
@@ -109,7 +114,8 @@ class Policy(ABC):
 
     @property
     def transitions(self) -> Floats:
-        """float64[T - 1, n, n]: all matrices, made anew at every call. Large: see the module's docstring."""
+        """float64[T - 1, n, n]: all matrices, made anew at every call. Large: see the module's
+        docstring."""
         n = self.support.states
         matrices = np.zeros((self.steps, n, n))
         for step in range(self.steps):
@@ -121,9 +127,10 @@ class Policy(ABC):
 class DesirabilityPolicy(Policy):
     """The policy `W[b, a] z_{t+1}[a] / sum_a W[b, a] z_{t+1}[a]`.
 
-    `log_weight`: float64[cells], ln W; -inf counts as a transition that is never made. `relative`: float64[T, n], ln
-    z_t less its maximum over the states, `level`: float64[T], that maximum. They are apart because after many steps
-    the level is so large that, added, it would round away what the policy depends on.
+    `log_weight`: float64[cells], ln W; -inf counts as a transition that is never made. `relative`:
+    float64[T, n], ln z_t less its maximum over the states, `level`: float64[T], that maximum. They
+    are apart because after many steps the level is so large that, added, it would round away what
+    the policy depends on.
     """
 
     support: Support
@@ -186,13 +193,15 @@ class DesirabilityPolicy(Policy):
 
 @dataclass(frozen=True, eq=False)
 class AveragePolicy(DesirabilityPolicy):
-    """The mean of `P~ z / (P~ z)` over rows P~ ~ Dir(k P), by the delta method; `log_weight` is ln P.
+    """The mean of `P~ z / (P~ z)` over rows P~ ~ Dir(k P), by the delta method; `log_weight` is ln
+    P.
 
-    With p = P z/(P z) and r = z/(P z) it is `p (1 + (mean r - r)/(k + 1))`, mean r = sum_a p_a r_a: this is Hassan et
-    al., eq. 30, with the squares and cubes outside the sums, where they belong (as printed, rows do not sum to 1).
-    The error is O(1/k^2) for a given row. Where k P is small beside r, the expansion leaves the simplex: negative
-    entries are then set to 0 and the row is scaled to sum 1, which keeps a policy but not the order of the error; the
-    mean by sampling is right there too.
+    With p = P z/(P z) and r = z/(P z) it is `p (1 + (mean r - r)/(k + 1))`, mean r = sum_a p_a r_a:
+    this is Hassan et al., eq. 30, with the squares and cubes outside the sums, where they belong
+    (as printed, rows do not sum to 1). The error is O(1/k^2) for a given row. Where k P is small
+    beside r, the expansion leaves the simplex: negative entries are then set to 0 and the row is
+    scaled to sum 1, which keeps a policy but not the order of the error; the mean by sampling is
+    right there too.
     """
 
     concentration: float
@@ -241,14 +250,15 @@ class TabulatedPolicy(Policy):
         return row
 
 
-# Kernels ------------------------------------------------------------------------------------------------------------
+# Kernels ------------------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)
 def log_sum_exp(
     row_start: Ints, to: Ints, log_weight: Floats, log_z: Floats, rows: Ints, sums: Floats
 ) -> None:
-    """`sums[b] = ln sum_a W[b, a] z[a]` for the b in `rows`; no term overflows, and the largest does not underflow."""
+    """`sums[b] = ln sum_a W[b, a] z[a]` for the b in `rows`; no term overflows, and the largest
+    does not underflow."""
     for row in rows:
         largest = -np.inf
         for cell in range(row_start[row], row_start[row + 1]):
@@ -259,8 +269,9 @@ def log_sum_exp(
         sums[row] = largest + np.log(total)
 
 
-# Cell a of a row of a full support leads to a, so nothing is looked up there; parts of arrays are taken first because
-# indices that may be negative, for all the compiler knows, keep it from taking several at once.
+# Cell a of a row of a full support leads to a, so nothing is looked up there; parts of arrays are
+# taken first because indices that may be negative, for all the compiler knows, keep it from taking
+# several at once.
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc"})
@@ -291,7 +302,8 @@ def policy_cells(
     log_z: Floats,
     cells: Floats,
 ) -> None:
-    """`cells = W z / sums`, row by row; in logarithms where the sum of the products would have underflowed."""
+    """`cells = W z / sums`, row by row; in logarithms where the sum of the products would have
+    underflowed."""
     full = to.size == z.size * z.size
     for row in range(sums.size):
         begin, end = row_start[row], row_start[row + 1]
@@ -320,7 +332,8 @@ def log_policy_cells(
     sums: Floats,
     log_cells: Floats,
 ) -> None:
-    """`log_cells = ln(W z / sum_a W z)`, row by row; `sums` are of rows of W that were divided by exp(largest)."""
+    """`log_cells = ln(W z / sum_a W z)`, row by row; `sums` are of rows of W that were divided by
+    exp(largest)."""
     full = to.size == log_z.size * log_z.size
     for row in range(sums.size):
         begin, end = row_start[row], row_start[row + 1]
@@ -349,7 +362,8 @@ def average_cells(
     concentration: float,
     cells: Floats,
 ) -> None:
-    """From p = W z / sums in `cells` to `p (1 + (mean r - r)/(k + 1))`, r = p/W, nothing below 0, rows of sum 1."""
+    """From p = W z / sums in `cells` to `p (1 + (mean r - r)/(k + 1))`, r = p/W, nothing below 0,
+    rows of sum 1."""
     full = to.size == z.size * z.size
     ratio, more = np.empty(z.size), 1.0 / (concentration + 1.0)
     for row in range(sums.size):
@@ -402,7 +416,8 @@ def _log_row(to: Ints, log_weight: Floats, log_z: Floats, log_cells: Floats) -> 
 def add_policies(
     row_start: Ints, to: Ints, log_weight: Floats, log_z: Floats, share: float, sums: Floats
 ) -> None:
-    """Adds `share` times the policies of weights W and desirabilities z_1…z_{T-1} to `sums`: float64[T-1, cells]."""
+    """Adds `share` times the policies of weights W and desirabilities z_1…z_{T-1} to `sums`:
+    float64[T-1, cells]."""
     term = np.empty(to.size)
     for step in range(sums.shape[0]):
         for row in range(row_start.size - 1):

@@ -1,7 +1,9 @@
-"""What control does to an ensemble, for many transition matrices at once: loads and costs under each one's best policy.
+"""What control does to an ensemble, for many transition matrices at once: loads and costs under
+each one's best policy.
 
-The same as `linearly_solvable_mdp` says of one matrix at a time, without making a policy: the distribution m_t over
-states moves to m_{t+1} = z_{t+1} * ((m_t / (P z_{t+1})) P), which takes no matrix of its own at any step.
+The same as `linearly_solvable_mdp` says of one matrix at a time, without making a policy: the
+distribution m_t over states moves to m_{t+1} = z_{t+1} * ((m_t / (P z_{t+1})) P), which takes no
+matrix of its own at any step.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Of B matrices over T steps and n states; power in its unit, costs in the money of the utility."""
+    """Of B matrices over T steps and n states; power in its unit, costs in the money of the
+    utility."""
 
     default_power: Floats
     """float64[B, T]: expected power of a load without control."""
@@ -30,7 +33,8 @@ class Outcomes:
     cost_to_go: Floats
     """float64[B, n]: expected cost under the best policy from each state, discomfort included."""
     saving: Floats
-    """float64[B]: expected cost without control less that with it, from the initial distribution."""
+    """float64[B]: expected cost without control less that with it, from the initial
+    distribution."""
 
 
 def outcomes(
@@ -43,11 +47,12 @@ def outcomes(
     at: Ints | None = None,
     prices: Floats | None = None,
 ) -> Outcomes:
-    """Of transitions float64[B, n, n], utility float64[T, n], initial float64[n] or [B, n] and power float64[n].
+    """Of transitions float64[B, n, n], utility float64[T, n], initial float64[n] or [B, n] and
+    power float64[n].
 
-    With `at`, int64[T - 1], of matrices that take turns, float64[B, K, n, n]. With `prices`, float64[B, T], policies
-    are the best where power costs so much more in each step, which counts as no cost: see `limited_load`. Errors as
-    `solve`.
+    With `at`, int64[T - 1], of matrices that take turns, float64[B, K, n, n]. With `prices`,
+    float64[B, T], policies are the best where power costs so much more in each step, which counts
+    as no cost: see `limited_load`. Errors as `solve`.
     """
     P, U = np.asarray(transitions, dtype=np.float64), np.asarray(utility, dtype=np.float64)
     paid = U if prices is None else U - prices[:, :, None] * np.asarray(power, dtype=np.float64)
@@ -78,7 +83,8 @@ def outcomes(
 def _later(
     policies: Sequence[Policy], P: Floats, relative: Floats, at: Ints | None, paid: Floats
 ) -> Floats:
-    """What is paid from each state on, float64[B, n], of `paid` float64[B, T, n] in each step and state."""
+    """What is paid from each state on, float64[B, n], of `paid` float64[B, T, n] in each step and
+    state."""
     later = paid[:, -1]
     for t in range(paid.shape[1] - 2, -1, -1):
         z, moves = np.exp(relative[:, t + 1]), P if at is None else P[:, at[t]]

@@ -1,22 +1,24 @@
-"""Linearly-solvable Markov decision processes with a finite horizon (Todorov 2007; Hassan et al. 2020, Theorem 1).
+"""Linearly-solvable Markov decision processes with a finite horizon (Todorov 2007; Hassan et al.
+2020, Theorem 1).
 
-An ensemble of loads is in one of n states at T times. Left alone it moves by the transition matrix P; it may be moved
-by other transitions p_t at a cost, its discomfort: gamma times their Kullback–Leibler divergence from P. The value of a
-policy is what it earns less its discomfort,
+An ensemble of loads is in one of n states at T times. Left alone it moves by the transition matrix
+P; it may be moved by other transitions p_t at a cost, its discomfort: gamma times their
+Kullback–Leibler divergence from P. The value of a policy is what it earns less its discomfort,
 
     V_T = U_T,   V_t[b] = U_t[b] + sum_a p_t[b, a] (V_{t+1}[a] - gamma ln(p_t[b, a] / P[b, a])),
 
-in the money of the utility U; the paper's value function is a cost, `cost_to_go = -V`. The best policy is linear in the
-desirability z = exp(V / gamma):
+in the money of the utility U; the paper's value function is a cost, `cost_to_go = -V`. The best
+policy is linear in the desirability z = exp(V / gamma):
 
     z_T = exp(U_T / gamma),   z_t[b] = exp(U_t[b] / gamma) sum_a W[b, a] z_{t+1}[a],   p_t = W z_{t+1} / (W z_{t+1})
 
-with the weights W = P. Taylor and digamma weights (Theorem 3, eqs 20 and 25) replace ln P by the mean of ln P~ for
-P~ ~ Dir(k P), roughly and exactly. The paper calls their policies private. They are NOT: they are functions of P from
-which P can be computed. Nothing here adds noise; what is solved for a released P is post-processing of it.
+with the weights W = P. Taylor and digamma weights (Theorem 3, eqs 20 and 25) replace ln P by the
+mean of ln P~ for P~ ~ Dir(k P), roughly and exactly. The paper calls their policies private. They
+are NOT: they are functions of P from which P can be computed. Nothing here adds noise; what is
+solved for a released P is post-processing of it.
 
-Matrices are from (row) to (column); everything is computed in logarithms, so nothing underflows. The policies
-themselves are in `control_policies`.
+Matrices are from (row) to (column); everything is computed in logarithms, so nothing underflows.
+The policies themselves are in `control_policies`.
 """
 
 from __future__ import annotations
@@ -60,8 +62,8 @@ __all__ = [
 Weights = Literal["exact", "taylor", "digamma"]
 
 SPARSE = 0.15
-"""Supports with less than this part of all transitions are summed cell by cell: an exponential costs as much as 6 or
-more multiplications."""
+"""Supports with less than this part of all transitions are summed cell by cell: an exponential
+costs as much as 6 or more multiplications."""
 
 SUM_TOLERANCE = 1e-9
 """How far a row of probabilities may be from summing to 1."""
@@ -72,9 +74,9 @@ def log_weights(
 ) -> Floats:
     """ln W, float64[..., n, n], of transition matrices P of that shape; -inf where P is 0.
 
-    exact: ln P. taylor: `ln P - (1 - P)/(2 P (k + 1))`, the expansion of E ln P~ to second order (eq. 20). digamma:
-    `psi(k P) - psi(k)`, which is E ln P~ for P~ ~ Dir(k P) (eq. 25). k = `concentration` > 0 is for the last two;
-    InvalidArgument without.
+    exact: ln P. taylor: `ln P - (1 - P)/(2 P (k + 1))`, the expansion of E ln P~ to second order
+    (eq. 20). digamma: `psi(k P) - psi(k)`, which is E ln P~ for P~ ~ Dir(k P) (eq. 25). k =
+    `concentration` > 0 is for the last two; InvalidArgument without.
     """
     P = np.asarray(transitions, dtype=np.float64)
     with np.errstate(divide="ignore", over="ignore"):
@@ -102,13 +104,16 @@ def solve(
     at: Ints | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> DesirabilityPolicy | ChangingPolicy:
-    """The best policy of transitions P: float64[n, n], utility U: float64[T, n] and gamma = `discomfort_weight` > 0.
+    """The best policy of transitions P: float64[n, n], utility U: float64[T, n] and gamma =
+    `discomfort_weight` > 0.
 
-    With `at`, int64[T - 1], loads move by matrices that take turns, P: float64[K, n, n], at step t by `P[at[t]]`.
+    With `at`, int64[T - 1], loads move by matrices that take turns, P: float64[K, n, n], at step t
+    by `P[at[t]]`.
 
-    With Taylor or digamma weights, the best against a discomfort that is an expectation over Dir(k P), k =
-    `concentration`. Calls `progress(step, T - 1)` after each step. InvalidArgument for rows that are no distributions,
-    a utility that is not finite or of another shape, T = 0 and gamma <= 0.
+    With Taylor or digamma weights, the best against a discomfort that is an expectation over Dir(k
+    P), k = `concentration`. Calls `progress(step, T - 1)` after each step. InvalidArgument for rows
+    that are no distributions, a utility that is not finite or of another shape, T = 0 and gamma <=
+    0.
     """
     P, U = _transitions(transitions, 2 if at is None else 3), _utility(utility)
     if at is not None:
@@ -134,10 +139,11 @@ def solve_many(
     at: Ints | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[DesirabilityPolicy | ChangingPolicy, ...]:
-    """As `solve`, for B problems: transitions float64[B, n, n] or [n, n], utility float64[B, T, n] or [T, n]; with
-    `at` transitions float64[B, K, n, n].
+    """As `solve`, for B problems: transitions float64[B, n, n] or [n, n], utility float64[B, T, n]
+    or [T, n]; with `at` transitions float64[B, K, n, n].
 
-    What is given once is shared by all. Matrices of different support are solved on the union of their supports.
+    What is given once is shared by all. Matrices of different support are solved on the union of
+    their supports.
     """
     P, U = _transitions(transitions, 3 if at is None else 4), _utility(utility, 3)
     if not 0 < discomfort_weight < np.inf:
@@ -181,14 +187,16 @@ def average_policy(
     generator: np.random.Generator | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Policy:
-    """The mean over P~, rows ~ Dir(k P), of the policy `P~ z/(P~ z)`: the paper's average value policy (Proposition 3).
+    """The mean over P~, rows ~ Dir(k P), of the policy `P~ z/(P~ z)`: the paper's average value
+    policy (Proposition 3).
 
-    z is the desirability of P itself, at every step: only the step's own transitions are drawn. By the corrected delta
-    method, see `AveragePolicy`, or as the mean of `samples` draws from `generator`, which makes a table of (T - 1)
-    times the support. Rows sum to 1. Draws from Dir(k P) are NOT private when P is not: each costs epsilon anew.
+    z is the desirability of P itself, at every step: only the step's own transitions are drawn. By
+    the corrected delta method, see `AveragePolicy`, or as the mean of `samples` draws from
+    `generator`, which makes a table of (T - 1) times the support. Rows sum to 1. Draws from Dir(k
+    P) are NOT private when P is not: each costs epsilon anew.
 
-    Arguments and errors as `solve`; `progress` counts steps without and draws with `samples`. InvalidArgument for k <=
-    0, samples <= 0, and samples without generator.
+    Arguments and errors as `solve`; `progress` counts steps without and draws with `samples`.
+    InvalidArgument for k <= 0, samples <= 0, and samples without generator.
     """
     k = concentration
     if not 0 < k < np.inf:
@@ -205,8 +213,8 @@ def average_policy(
     shape = k * np.exp(exact.log_weight)
     mean = np.zeros((exact.steps, support.to.size))
     for sample in range(samples):
-        # Normalizing Gamma variables to a Dirichlet row can wait for the policy. That of shape a is one of shape
-        # a + 1 times U^(1/a); in logarithms neither underflows, however small k P is.
+        # Normalizing Gamma variables to a Dirichlet row can wait for the policy. That of shape a is
+        # one of shape a + 1 times U^(1/a); in logarithms neither underflows, however small k P is.
         with np.errstate(divide="ignore"):
             drawn = (
                 np.log(generator.standard_gamma(shape + 1))
@@ -226,11 +234,13 @@ def evaluate(
     *,
     at: Ints | None = None,
 ) -> Floats:
-    """The value V float64[T, n] of any policy when P = `transitions` is true, in the money of `utility`.
+    """The value V float64[T, n] of any policy when P = `transitions` is true, in the money of
+    `utility`.
 
-    `policy_transitions`: a `Policy`, or its matrices float64[T - 1, n, n], or one float64[n, n] for all steps. More is
-    better; the paper's cost to go is -V. The best policy has V = gamma ln z. -inf where the policy makes transitions
-    that P rules out: there is no price for these. `at` and errors as `solve`.
+    `policy_transitions`: a `Policy`, or its matrices float64[T - 1, n, n], or one float64[n, n] for
+    all steps. More is better; the paper's cost to go is -V. The best policy has V = gamma ln z.
+    -inf where the policy makes transitions that P rules out: there is no price for these. `at` and
+    errors as `solve`.
     """
     P, U = _transitions(transitions, 2 if at is None else 3), _utility(utility)
     policy = _policy(policy_transitions, len(U), P.shape[-1])
@@ -259,12 +269,14 @@ def cost_of_privacy(
     *,
     at: Ints | None = None,
 ) -> Floats:
-    """What each state loses by time t, when a policy is followed that was made without knowing P: float64[T, n], >= 0.
+    """What each state loses by time t, when a policy is followed that was made without knowing P:
+    float64[T, n], >= 0.
 
-    That is the value of the best policy less that of `private_policy`, both under P = `transitions`, in the money of
-    `utility`. Not as the difference, which for values of 1e7 would be rounding, but as what it is equal to: gamma times
-    the divergence of the policy from the best one, at this step and expected at later ones. +inf where the policy makes
-    transitions that P rules out. The paper's ΔC (eq. 42) is this for policies that are followed from t on. `at` as in
+    That is the value of the best policy less that of `private_policy`, both under P =
+    `transitions`, in the money of `utility`. Not as the difference, which for values of 1e7 would
+    be rounding, but as what it is equal to: gamma times the divergence of the policy from the best
+    one, at this step and expected at later ones. +inf where the policy makes transitions that P
+    rules out. The paper's ΔC (eq. 42) is this for policies that are followed from t on. `at` as in
     `solve`.
     """
     best = solve(transitions, utility, discomfort_weight, at=at)
@@ -277,7 +289,8 @@ def cost_of_privacy(
         p = np.exp(log_p)  # so that the best policy's own cost is 0, not rounding
         log_best = np.append(best.log_cells(t), -np.inf)[place]
         q = np.exp(log_best)
-        # p ln(p/q) - p + q is nonnegative term by term, and so is the mass of q where p has no cell.
+        # p ln(p/q) - p + q is nonnegative term by term, and so is the mass of q where p has no
+        # cell.
         with np.errstate(invalid="ignore"):
             divergence = np.where(p > 0, p * (log_p - log_best) - p + q, q)
             later = np.where(p > 0, p * cost[t + 1][support.to], 0.0)
@@ -294,11 +307,13 @@ def cost_of_privacy(
 def propagate(
     initial: Floats, policy_transitions: Policy | Floats, horizon: int, *, at: Ints | None = None
 ) -> Floats:
-    """The expected distribution over states at times 0…horizon - 1: float64[horizon, n], from `initial` float64[n].
+    """The expected distribution over states at times 0…horizon - 1: float64[horizon, n], from
+    `initial` float64[n].
 
-    `policy_transitions` as in `evaluate`; the default transition matrix gives the ensemble left alone, and so do, with
-    `at` int64[horizon - 1], the matrices float64[K, n, n] that take turns: no matrix is made for each step.
-    InvalidArgument for horizon <= 0 or one that the policy does not reach.
+    `policy_transitions` as in `evaluate`; the default transition matrix gives the ensemble left
+    alone, and so do, with `at` int64[horizon - 1], the matrices float64[K, n, n] that take turns:
+    no matrix is made for each step. InvalidArgument for horizon <= 0 or one that the policy does
+    not reach.
     """
     if horizon <= 0:
         raise InvalidArgument(f"the horizon must be positive, not {horizon}")
@@ -321,7 +336,8 @@ def propagate(
 
 
 def expected_power(distributions: Floats, power: Floats) -> Floats:
-    """float64[T] of distributions float64[T, n] and the power float64[n] of the states, in its unit, for one load."""
+    """float64[T] of distributions float64[T, n] and the power float64[n] of the states, in its
+    unit, for one load."""
     expected: Floats = distributions @ np.asarray(power, dtype=np.float64)
     return expected
 
@@ -333,11 +349,12 @@ def _log_desirabilities(
     scaled: Floats,
     progress: Callable[[int, int], None] | None,
 ) -> tuple[Floats, Floats]:
-    """ln z as `relative` float64[B, T, n] and `level` float64[B, T], of ln W float64[B or 1, K, cells], which of them
-    each step has, and U/gamma.
+    """ln z as `relative` float64[B, T, n] and `level` float64[B, T], of ln W float64[B or 1, K,
+    cells], which of them each step has, and U/gamma.
 
-    A step is a product of matrix and vector: z is scaled to maximum 1 and so are the rows of W, so it can only
-    underflow, and only in rows that do not reach the best states; these are summed in logarithms.
+    A step is a product of matrix and vector: z is scaled to maximum 1 and so are the rows of W, so
+    it can only underflow, and only in rows that do not reach the best states; these are summed in
+    logarithms.
     """
     n = support.states
     batch, horizon = max(len(log_weight), len(scaled)), scaled.shape[1]
@@ -413,7 +430,8 @@ def _policy(policy: Policy | Floats, horizon: int, states: int) -> Policy:
 
 
 def _cells_in(support: Support, other: Support) -> Ints:
-    """int64[cells]: which cell of `other` each of `support`'s transitions is; its number of cells where it has none."""
+    """int64[cells]: which cell of `other` each of `support`'s transitions is; its number of cells
+    where it has none."""
     n = support.states
     wanted, known = support.origin * n + support.to, other.origin * n + other.to
     place = np.searchsorted(known, wanted)

@@ -1,7 +1,9 @@
-"""Nonnegative means under noise of a known deviation, most of them perhaps 0: how much to take off each observation.
+"""Nonnegative means under noise of a known deviation, most of them perhaps 0: how much to take off
+each observation.
 
-SureShrink (Donoho & Johnstone 1995, "Adapting to unknown smoothness via wavelet shrinkage"), one-sided: of all soft
-thresholds the one whose unbiased risk estimate, computed from the observations themselves, is least.
+SureShrink (Donoho & Johnstone 1995, "Adapting to unknown smoothness via wavelet shrinkage"),
+one-sided: of all soft thresholds the one whose unbiased risk estimate, computed from the
+observations themselves, is least.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ Floats = NDArray[np.float64]
 
 
 def shrink(observed: Floats, deviation: float) -> Floats:
-    """`max(observed - t, 0)`, t in [0, deviation sqrt(2 ln n)] of least estimated risk; n numbers, any shape."""
+    """`max(observed - t, 0)`, t in [0, deviation sqrt(2 ln n)] of least estimated risk; n numbers,
+    any shape."""
     threshold, _ = least_risk(observed, deviation)
     return np.maximum(observed - threshold, 0.0)
 
@@ -23,7 +26,8 @@ def shrink(observed: Floats, deviation: float) -> Floats:
 def least_risk(observed: Floats, deviation: float) -> tuple[float, float]:
     """The threshold and its risk estimate.
 
-    Stein (1981): for x = mean + N(0, deviation²), the sum of squared errors of (x - t)_+ is estimated without bias by
+    Stein (1981): for x = mean + N(0, deviation²), the sum of squared errors of (x - t)_+ is
+    estimated without bias by
 
         sum_i [ min(x_i, t)² - deviation² + 2 deviation² 1(x_i > t) ].
 

@@ -1,18 +1,20 @@
-"""What counts may have been before noise of a public distribution was added to them: draws of a posterior.
+"""What counts may have been before noise of a public distribution was added to them: draws of a
+posterior.
 
-Cells are exchangeable: a true count is faint with probability w, else of a Gamma distribution; w, its mean and its
-shape are unknown, and integrated over a grid by their marginal likelihood (a spike and a slab, as in Johnstone &
-Silverman 2004, without choosing one of them). The grid has two stages: a coarse one, then a fine one about what that
-found.
+Cells are exchangeable: a true count is faint with probability w, else of a Gamma distribution; w,
+its mean and its shape are unknown, and integrated over a grid by their marginal likelihood (a spike
+and a slab, as in Johnstone & Silverman 2004, without choosing one of them). The grid has two
+stages: a coarse one, then a fine one about what that found.
 
-Faint counts are all 0, or of a Gamma distribution of their own, whose mean and shape are unknown too. Loads that
-nearly always stay where they are move now and then: each such count is lost in noise, all of them together are not.
+Faint counts are all 0, or of a Gamma distribution of their own, whose mean and shape are unknown
+too. Loads that nearly always stay where they are move now and then: each such count is lost in
+noise, all of them together are not.
 
-The noise is exactly that of the discrete mechanisms: on a lattice P(z) is proportional to exp(-|z|/scale) or
-exp(-z²/(2 scale²)), and the constant does not depend on the count.
+The noise is exactly that of the discrete mechanisms: on a lattice P(z) is proportional to
+exp(-|z|/scale) or exp(-z²/(2 scale²)), and the constant does not depend on the count.
 
-Only released numbers are looked at, so nothing here costs any privacy. It is NOT for cells of very different kinds
-(trips of origin-destination pairs), which have no prior in common.
+Only released numbers are looked at, so nothing here costs any privacy. It is NOT for cells of very
+different kinds (trips of origin-destination pairs), which have no prior in common.
 """
 
 from __future__ import annotations
@@ -32,10 +34,12 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Kind = Literal["laplace", "gaussian"]
 Point = tuple[float, float, float, int]
-"""Mean and shape of the counts that are not faint, w, and the place in `FAINT` of those that are."""
+"""Mean and shape of the counts that are not faint, w, and the place in `FAINT` of those that
+are."""
 
 MAX_CELLS = 50_000
-"""More are not taken. Beside the draws, the work grows with the different values among the cells: at most some 700."""
+"""More are not taken. Beside the draws, the work grows with the different values among the cells:
+at most some 700."""
 REACH = {"laplace": 16.0, "gaussian": 7.0}
 """Noise beyond so many scales has a probability of 1e-7 and 3e-12."""
 PIECES = 160
@@ -46,12 +50,14 @@ SHAPES, EMPTY = (0.15, 12.0), (0.02, 0.98)
 FAINT = [(0.0, 1.0), *((0.1 * 2.0**power, shape) for shape in (0.3, 1.0) for power in range(8))]
 """Mean, in scales of the noise, and shape of faint counts; the first are all 0."""
 NONE = 0.3
-"""Probability, before, that faint counts are all 0. With more, and little to tell from, loads that nearly always stay
-had intervals that were too narrow; with less, support that is never used would be thought to be."""
+"""Probability, before, that faint counts are all 0. With more, and little to tell from, loads that
+nearly always stay had intervals that were too narrow; with less, support that is never used would
+be thought to be."""
 LEAST_MEAN = 1 / 16
 """Of counts that are not 0, in scales of the noise."""
 NEAR, GROUPED = 16.0, 0.03
-"""Values beyond so many scales are in groups of 3 %, others of a 32nd of a scale; the group's posterior is moved."""
+"""Values beyond so many scales are in groups of 3 %, others of a 32nd of a scale; the group's
+posterior is moved."""
 GUIDES = 256
 """Parts of [0, 1] in the tables for many draws."""
 EVIDENT = 2e-3
@@ -84,10 +90,10 @@ class CountPosterior:
     ) -> Self:
         """Given noised counts float64[cells].
 
-        scale: of the noise in the unit of the counts, of `gaussian` its deviation. lattice: true and noisy counts are
-        multiples of it; so are the draws where the noise is not much wider, elsewhere it does not matter. least_mean:
-        of counts that are not 0, in scales; hundreds of cells that may all be 0 want it smaller. ValueError for more
-        than `MAX_CELLS` cells.
+        scale: of the noise in the unit of the counts, of `gaussian` its deviation. lattice: true
+        and noisy counts are multiples of it; so are the draws where the noise is not much wider,
+        elsewhere it does not matter. least_mean: of counts that are not 0, in scales; hundreds of
+        cells that may all be 0 want it smaller. ValueError for more than `MAX_CELLS` cells.
         """
         if noisy.size > MAX_CELLS:
             raise ValueError(f"at most {MAX_CELLS} cells, not {noisy.size}")
@@ -116,7 +122,8 @@ class CountPosterior:
 
     @cached_property
     def _powers(self) -> Floats:
-        """float64[3, values]: the means of (count > 0), of the count and of its square, in scales."""
+        """float64[3, values]: the means of (count > 0), of the count and of its square, in
+        scales."""
         means, shapes, w, faint = (np.array(one) for one in zip(*self.points, strict=True))
         slabs, slab = np.unique(np.stack([means, shapes], axis=1), axis=0, return_inverse=True)
         faints, place = np.unique(faint, return_inverse=True)
@@ -134,8 +141,8 @@ class CountPosterior:
         return powers
 
     def mean(self, known: Known | None = None) -> Floats:
-        """float64[cells]: the mean of each count, moved to meet what is known as that of a normal posterior would be,
-        and kept from falling below 0."""
+        """float64[cells]: the mean of each count, moved to meet what is known as that of a normal
+        posterior would be, and kept from falling below 0."""
         mean, variance = self.moments
         return mean if known is None else conditioned(mean[None], variance, known, None)[0]
 
@@ -156,7 +163,8 @@ class CountPosterior:
 
 @dataclass(frozen=True)
 class GroupedPosterior:
-    """Posteriors of groups of cells, each with a prior of its own: where some kinds of cells are hardly ever filled."""
+    """Posteriors of groups of cells, each with a prior of its own: where some kinds of cells are
+    hardly ever filled."""
 
     cells: list[Ints]
     parts: list[CountPosterior]
@@ -251,10 +259,11 @@ class _Cells:
         return cls(values, places, edges, likelihood[:, 1:], likelihood[:, 0], discrete)
 
     def filled(self, means: Floats, shape: float) -> Floats:
-        """Likelihood times prior of each place, if the count is not 0: float64[values, places, means].
+        """Likelihood times prior of each place, if the count is not 0: float64[values, places,
+        means].
 
-        The prior is exact on a lattice and for values near 0, which have their pieces in common. Of others a piece has
-        the integral of x^(shape - 1) times the exponential in its middle.
+        The prior is exact on a lattice and for values near 0, which have their pieces in common. Of
+        others a piece has the integral of x^(shape - 1) times the exponential in its middle.
         """
         rate = shape / means
         if self.discrete:
@@ -273,8 +282,9 @@ class _Cells:
     def sums(self, means: Floats, shape: float, orders: int = 1) -> Floats:
         """Over the places, of `filled` times their powers 0, 1, …: float64[orders, values, means].
 
-        As products of matrices: values near 0 have their pieces in common, and those of others begin elsewhere but are
-        as wide, so that the exponential is that of the beginning times that of the way from there.
+        As products of matrices: values near 0 have their pieces in common, and those of others
+        begin elsewhere but are as wide, so that the exponential is that of the beginning times that
+        of the way from there.
         """
         if self.discrete:
             filled = self.filled(means, shape)
@@ -318,7 +328,8 @@ class _Cells:
         return found
 
     def mass(self, point: Point) -> Floats:
-        """float64[values, 1 + places]: the posterior of 0 and of each place at one point of the hyperparameters."""
+        """float64[values, 1 + places]: the posterior of 0 and of each place at one point of the
+        hyperparameters."""
         mean, shape, w, faint = point
         filled = (1 - w) * self._slab(mean, shape)
         if faint > 0:
@@ -346,7 +357,9 @@ def _searched(cumulated: Floats, u: Floats, group: Ints) -> Ints:
     ends, sought = (cumulated + np.arange(len(cumulated))[:, None]).ravel(), u + group
     if u.size < 4 * GUIDES * len(cumulated):
         found = np.searchsorted(ends, sought).ravel()
-    else:  # from where a table says that the part of [0, 1] begins, and a few steps on (Chen and Asau 1974)
+    # from where a table says that the part of [0, 1] begins, and a few steps on (Chen and Asau
+    # 1974)
+    else:
         starts = np.arange(GUIDES) / GUIDES + np.arange(len(cumulated))[:, None]
         found = np.searchsorted(ends, starts)[group, (u * GUIDES).astype(np.int64)].ravel()
         ends, sought = np.append(ends, np.inf), sought.ravel()
@@ -375,10 +388,11 @@ def _groups(values: Floats, lattice: float) -> tuple[Floats, Ints]:
 
 
 def _hyperparameters(cells: _Cells, size: Floats, least_mean: float) -> tuple[list[Point], Floats]:
-    """Points (mean, shape, w, place in `FAINT`) and their weights, of cells of which there are `size` each.
+    """Points (mean, shape, w, place in `FAINT`) and their weights, of cells of which there are
+    `size` each.
 
-    Uniform before: the logarithms of mean and shape, w, and the places in `FAINT` but the first, whose probability is
-    `NONE`.
+    Uniform before: the logarithms of mean and shape, w, and the places in `FAINT` but the first,
+    whose probability is `NONE`.
     """
     top = max(float(cells.values.max()), 1.0)
     spans = [
@@ -407,8 +421,8 @@ def _hyperparameters(cells: _Cells, size: Floats, least_mean: float) -> tuple[li
 
 
 def _evidence(cells: _Cells, size: Floats, axes: list[Floats], faint: Floats) -> Floats:
-    """Marginal likelihood of log mean, log shape and logit w on a grid, and of the places in `FAINT`, over the largest:
-    float64[means, shapes, w, places]."""
+    """Marginal likelihood of log mean, log shape and logit w on a grid, and of the places in
+    `FAINT`, over the largest: float64[means, shapes, w, places]."""
     means, w = np.exp(axes[0]), expit(axes[2])
     logs = np.empty((*(axis.size for axis in axes), len(FAINT)))
     lost = w[:, None] * faint[:, None, :]  # [values, w, places]

@@ -10,16 +10,19 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 MOST_CONDITIONED = 2_000_000
-"""Numbers of the cells' weights in what is known, of all draws that are moved together to meet it."""
+"""Numbers of the cells' weights in what is known, of all draws that are moved together to meet
+it."""
 REPAIRS = 8
 """Rounds in which what was cut off at 0 is made up for."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of linear functions of the counts: `weights` @ counts is `target`, up to a normal error.
+    """What is known of linear functions of the counts: `weights` @ counts is `target`, up to a
+    normal error.
 
-    weights: float64[k, cells]; target, deviation: float64[k]; a deviation of 0 for what is known exactly.
+    weights: float64[k, cells]; target, deviation: float64[k]; a deviation of 0 for what is known
+    exactly.
     """
 
     weights: Floats
@@ -30,7 +33,8 @@ class Known:
 def conditioned(
     counts: Floats, variance: Floats, known: Known, rng: np.random.Generator | None
 ) -> Floats:
-    """Draws moved to meet what is known, each cell that is not 0 as far as it is uncertain (conditioning by kriging).
+    """Draws moved to meet what is known, each cell that is not 0 as far as it is uncertain
+    (conditioning by kriging).
 
     Without `rng` the counts are means, and so is what comes of them.
     """
@@ -47,7 +51,8 @@ def _met(counts: Floats, variance: Floats, known: Known, target: Floats) -> Floa
     A = known.weights
     spread = np.where(counts > 0, variance, 0.0)[:, None] * A
     covariance = np.matmul(spread, A.T)
-    # Where all counts of a draw are 0 nothing can be moved: there the ridge alone is left, far below a count.
+    # Where all counts of a draw are 0 nothing can be moved: there the ridge alone is left, far
+    # below a count.
     ridge = (
         1e-9
         * (np.trace(covariance, axis1=1, axis2=2)[:, None, None] + 1e-3)

@@ -1,13 +1,14 @@
-"""How kernels read features: of tabular states (an index a row), or dense ones, which may be computed row by row.
+"""How kernels read features: of tabular states (an index a row), or dense ones, which may be
+computed row by row.
 
     phi = at(rows, row, room)         what stands for phi(row): an index, a row, or `room` filled with it
     dot(phi, weights)                 phi·weights
     add(phi, factor, out)             out += factor phi
 
-What a row becomes depends on that row alone, to the last bit: a matrix product may round a row by how many others there
-are, and each person's share of a sum must be a function of that person's record. Nor is there ever a matrix of all
-rows' features: it can be a thousand times as large as the content, so whether it fits into memory would tell how much
-content there is.
+What a row becomes depends on that row alone, to the last bit: a matrix product may round a row by
+how many others there are, and each person's share of a sum must be a function of that person's
+record. Nor is there ever a matrix of all rows' features: it can be a thousand times as large as the
+content, so whether it fits into memory would tell how much content there is.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ Floats = NDArray[np.float64]
 
 
 class DenseRows(NamedTuple):
-    """States `points` float64[N, k] in the box `low`, `high` float64[k], to be read as cos(pi c·x), x in [0, 1]^k, for
-    c in {0, …, order}^k, the last coordinate of c running fastest. `order` -1: the points themselves are the features
-    (one type for both, so that kernels are compiled once)."""
+    """States `points` float64[N, k] in the box `low`, `high` float64[k], to be read as cos(pi c·x),
+    x in [0, 1]^k, for c in {0, …, order}^k, the last coordinate of c running fastest. `order` -1:
+    the points themselves are the features (one type for both, so that kernels are compiled
+    once)."""
 
     points: Floats
     low: Floats
@@ -40,9 +42,11 @@ Rows = NDArray[np.int32] | DenseRows
 
 @njit(cache=True, nogil=True)
 def fourier(points: Floats, row: int, low: Floats, high: Floats, order: int, out: Floats) -> None:
-    """Fill `out` float64[(order + 1)^k] with the features of one state, moved into the box; NaN is its lower end.
+    """Fill `out` float64[(order + 1)^k] with the features of one state, moved into the box; NaN is
+    its lower end.
 
-    cos of a sum is the real part of a product of e^{i pi c_j x_j}, which are built up coordinate by coordinate.
+    cos of a sum is the real part of a product of e^{i pi c_j x_j}, which are built up coordinate by
+    coordinate.
     """
     imaginary = np.zeros(out.size)
     powers, turned = np.empty(order + 1), np.empty(order + 1)

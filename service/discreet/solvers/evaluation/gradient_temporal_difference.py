@@ -1,18 +1,21 @@
-"""Noised stochastic gradients on the saddle point of the MSPBE: `w'(b - A theta) - w'Cw/2`, least theta, greatest w.
+"""Noised stochastic gradients on the saddle point of the MSPBE: `w'(b - A theta) - w'Cw/2`, least
+theta, greatest w.
 
-    gradient(transitions, features, discount, steps=, step_sizes=, clip=, noise_scale=, generator=, …) -> theta
-    minibatch(transitions, features, discount, probability=, steps=, step_size=, clip=, noise_scale=, generator=, …)
+    gradient(transitions, features, discount, steps=, step_sizes=, clip=, noise_scale=, generator=,
+    …) -> theta minibatch(transitions, features, discount, probability=, steps=, step_size=, clip=,
+    noise_scale=, generator=, …)
 
-The primal-dual gradient of a trajectory (Xie et al. 2019, eq. 4.1), in one pass over its transitions and without A_i:
+The primal-dual gradient of a trajectory (Xie et al. 2019, eq. 4.1), in one pass over its
+transitions and without A_i:
 
     B_i(theta, w) = [ -A_i'w,  A_i theta + C_i w - b_i ]
       = 1/tau sum_t [ -rho_t (phi_t·w) (phi_t - g phi_{t+1}),
                       (rho_t ((phi_t - g phi_{t+1})·theta - R_t) + phi_t·w) phi_t ]
 
-Noise and samples come from the generator alone; `noise_scale` is the deviation of each coordinate's noise, absolute
-(the paper's h sigma). `scale` (2d,), public, positive: gradients are clipped and get their noise in the coordinates
-theta/scale, w/scale, so a coordinate of a larger scale moves further for the same noise. Whatever it is, a trajectory
-moves a sum by at most the clip.
+Noise and samples come from the generator alone; `noise_scale` is the deviation of each coordinate's
+noise, absolute (the paper's h sigma). `scale` (2d,), public, positive: gradients are clipped and
+get their noise in the coordinates theta/scale, w/scale, so a coordinate of a larger scale moves
+further for the same noise. Whatever it is, a trajectory moves a sum by at most the clip.
 """
 
 from __future__ import annotations
@@ -40,11 +43,13 @@ def gradient(
     initial: Floats | None = None,
     average_from: int | None = None,
 ) -> Floats:
-    """GPOPE, Algorithm 1 of Xie et al.: `steps` steps, each on one trajectory drawn uniformly, with replacement.
+    """GPOPE, Algorithm 1 of Xie et al.: `steps` steps, each on one trajectory drawn uniformly, with
+    replacement.
 
-    `step_sizes`: one figure, or (steps,) of them. Returns the last theta, as printed; with `average_from` k the mean of
-    the iterates after steps k+1, …, steps. Replacing a trajectory moves a step's sum by at most 2 clip in l2; m is
-    public. Starts at `initial` (2d,), theta then w, zeros when not given. No trajectory: the initial theta.
+    `step_sizes`: one figure, or (steps,) of them. Returns the last theta, as printed; with
+    `average_from` k the mean of the iterates after steps k+1, …, steps. Replacing a trajectory
+    moves a step's sum by at most 2 clip in l2; m is public. Starts at `initial` (2d,), theta then
+    w, zeros when not given. No trajectory: the initial theta.
     """
     return _gradient(
         table_of(transitions, features, discount),
@@ -72,12 +77,14 @@ def minibatch(
     average_from: float = 0.5,
     scale: Floats | None = None,
 ) -> Floats:
-    """Steps on Poisson samples: each trajectory takes part with `probability`, independently, in every step.
+    """Steps on Poisson samples: each trajectory takes part with `probability`, independently, in
+    every step.
 
-    `(theta, w) -= step_size scale (sum of clipped scale B_i + noise)`: the SUM over the sample, nothing is divided by a
-    number of trajectories. A caller with a public number m gives step/(probability m). Adding or removing a trajectory
-    moves a step's sum by at most `clip` in l2, replacing one by 2 clip. Returns the mean of theta over the last
-    iterates, from the fraction `average_from` of the steps on.
+    `(theta, w) -= step_size scale (sum of clipped scale B_i + noise)`: the SUM over the sample,
+    nothing is divided by a number of trajectories. A caller with a public number m gives
+    step/(probability m). Adding or removing a trajectory moves a step's sum by at most `clip` in
+    l2, replacing one by 2 clip. Returns the mean of theta over the last iterates, from the fraction
+    `average_from` of the steps on.
     """
     return _minibatch(
         table_of(transitions, features, discount),
@@ -101,7 +108,8 @@ def _initial(initial: Floats | None, dimension: int) -> Floats:
 def _add_clipped(
     data: Table, i: int, clip: float, scale: Floats, iterate: Floats, room: Floats, total: Floats
 ) -> None:
-    """Add B_i of one trajectory, clipped, to `total`; `room` float64[4, d] is overwritten. Not finite: nothing."""
+    """Add B_i of one trajectory, clipped, to `total`; `room` float64[4, d] is overwritten. Not
+    finite: nothing."""
     begin, end, d = data.start[i], data.start[i + 1], iterate.size // 2
     if end == begin:
         return
@@ -196,7 +204,8 @@ def _minibatch(
         position = 0.0
         while True:
             gap = math.log1p(-generator.random()) / rate
-            # Before rounding: the integer of a gap beyond 64 bits would be negative, and lead out of the arrays.
+            # Before rounding: the integer of a gap beyond 64 bits would be negative, and lead out
+            # of the arrays.
             if not gap < trajectories - position:
                 break
             position += math.floor(gap)

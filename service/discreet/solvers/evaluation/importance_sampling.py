@@ -1,9 +1,10 @@
-"""Weighted importance sampling of whole trajectories, in sums of which one trajectory moves a bounded part.
+"""Weighted importance sampling of whole trajectories, in sums of which one trajectory moves a
+bounded part.
 
     weighted_sums(transitions, discount, bounds, largest_weight) -> int64[7]
 
-A trajectory has the weight w, the product of its ratios, clipped at W, and the discounted return G, clipped to [a, b].
-With
+A trajectory has the weight w, the product of its ratios, clipped at W, and the discounted return G,
+clipped to [a, b]. With
 
     u = min(w, W) / W,    g = (G - a) / (b - a),    both within [0, 1],
 
@@ -11,9 +12,10 @@ it adds `unit` times
 
     (u g², 2 u g (1 - g), u (1 - g)², v g², 2 v g (1 - g), v (1 - g)², c u²),    v = 1 - u.
 
-The first six are nonnegative and sum to 1, since (g + (1 - g))² = 1 = u + v. Of them follow the sums of u, u g,
-u (g - t)², g and (g - t)²: both policies' values, their sampling errors, and how many trajectories there are. The
-behaviour policy's value is free of charge: the last three would else be one entry, 1 - u, of the same noise.
+The first six are nonnegative and sum to 1, since (g + (1 - g))² = 1 = u + v. Of them follow the
+sums of u, u g, u (g - t)², g and (g - t)²: both policies' values, their sampling errors, and how
+many trajectories there are. The behaviour policy's value is free of charge: the last three would
+else be one entry, 1 - u, of the same noise.
 """
 
 from __future__ import annotations
@@ -37,15 +39,17 @@ ENTRIES, MASSES = 7, 6
 def weighted_sums(
     transitions: Transitions, *, discount: float, bounds: tuple[float, float], largest_weight: float
 ) -> Ints:
-    """The sums over trajectories, int64[7]. `bounds`: public, of discounted returns; of `transitions` the ratios and
-    rewards are read, ratios as they are, whose product alone is clipped.
+    """The sums over trajectories, int64[7]. `bounds`: public, of discounted returns; of
+    `transitions` the ratios and rewards are read, ratios as they are, whose product alone is
+    clipped.
 
-    Sensitivity, exactly and in integers: a trajectory adds nonnegative integers of which the first six sum to at most
-    UNIT, and the last is at most SQUARE_UNIT. Added or removed: l1 <= UNIT + SQUARE_UNIT and
-    l2 <= (UNIT² + SQUARE_UNIT²)^(1/2). Replaced: the difference of the first six has l1 <= 2 UNIT and
-    l2 <= 2^(1/2) UNIT (no entry is negative), that of the last is at most SQUARE_UNIT. Proof: integers q in [0, UNIT]
-    stand for u and h for g; of the parts q and UNIT - q each is split in two and these in two again, by floors of
-    products whose sum is not above what was split.
+    Sensitivity, exactly and in integers: a trajectory adds nonnegative integers of which the first
+    six sum to at most UNIT, and the last is at most SQUARE_UNIT. Added or removed: l1 <= UNIT +
+    SQUARE_UNIT and l2 <= (UNIT² + SQUARE_UNIT²)^(1/2). Replaced: the difference of the first six
+    has l1 <= 2 UNIT and l2 <= 2^(1/2) UNIT (no entry is negative), that of the last is at most
+    SQUARE_UNIT. Proof: integers q in [0, UNIT] stand for u and h for g; of the parts q and UNIT - q
+    each is split in two and these in two again, by floors of products whose sum is not above what
+    was split.
 
     A trajectory whose weight is not a number counts u = 0, one whose return is not counts g = 1/2.
     """

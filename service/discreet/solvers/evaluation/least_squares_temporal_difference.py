@@ -1,4 +1,5 @@
-"""Least-squares temporal differences from statistics that are sums over trajectories, so that noise can be added once.
+"""Least-squares temporal differences from statistics that are sums over trajectories, so that noise
+can be added once.
 
     cells_of(states) -> cells                                        every cell, where the topology is not public
     histograms(transitions, cells, states, reward_bound=, max_ratio=, horizon=, unit=) -> Histograms(visits, rewards)
@@ -8,8 +9,9 @@
     solve_moments(A, b, C, regularization) -> theta
     lstd(transitions, features, discount), wis_lstd(...) -> theta    NOT private
 
-`histograms` and `stacked` are exact: whoever adds or removes a trajectory moves the result by the norm stated there,
-without a rounding error on top. What follows is a function of them alone and never divides by a datum without a floor.
+`histograms` and `stacked` are exact: whoever adds or removes a trajectory moves the result by the
+norm stated there, without a rounding error on top. What follows is a function of them alone and
+never divides by a datum without a floor.
 """
 
 from __future__ import annotations
@@ -25,16 +27,17 @@ from discreet.solvers.evaluation.value_features import Features
 from discreet.solvers.evaluation.visit_counts import Moments
 
 GRID_BITS = 26
-"""Stacked statistics are multiples of 2^-26 of the clip or so: sums of 2^26 trajectories are exact in float64."""
+"""Stacked statistics are multiples of 2^-26 of the clip or so: sums of 2^26 trajectories are exact
+in float64."""
 
 SINGULAR = 1e-13
 """Eigenvalues below this part of the largest one are rounding."""
 
 
-# Histograms ---------------------------------------------------------------------------------------------------------
+# Histograms ---------------------------------------------------------------------------------------
 
 
-# Stacked statistics -------------------------------------------------------------------------------------------------
+# Stacked statistics -------------------------------------------------------------------------------
 
 
 def stacked_size(dimension: int) -> int:
@@ -43,9 +46,11 @@ def stacked_size(dimension: int) -> int:
 
 
 def stacked_bound(norm_bound: float, discount: float, max_ratio: float) -> float:
-    """No trajectory's stacked vector is longer, features being within `norm_bound`: a clip that never clips.
+    """No trajectory's stacked vector is longer, features being within `norm_bound`: a clip that
+    never clips.
 
-    |rho phi (phi - discount phi')'|_F <= rho B²(1 + discount); |rho phi R / reward_bound| <= rho B; |phi phi'|_F <= B².
+    |rho phi (phi - discount phi')'|_F <= rho B²(1 + discount); |rho phi R / reward_bound| <= rho B;
+    |phi phi'|_F <= B².
     """
     square = norm_bound * norm_bound
     return math.hypot(max_ratio * square * (1 + discount), max_ratio * norm_bound, square)
@@ -60,11 +65,13 @@ def stacked(
     reward_bound: float = 1.0,
     max_ratio: float = 1.0,
 ) -> Floats:
-    """Sum over trajectories of (A_i, b_i / reward_bound, C_i), each shortened to `clip` in l2, (stacked_size,).
+    """Sum over trajectories of (A_i, b_i / reward_bound, C_i), each shortened to `clip` in l2,
+    (stacked_size,).
 
-    Ratios are cut to [0, max_ratio], rewards to ±reward_bound. Sensitivity (l2): clip under add/remove, 2 clip under
-    replacement. Each trajectory's vector is rounded toward zero to a power-of-two grid below 2^-26 clip, so that the
-    float sums are exact for up to 2^26 trajectories. A trajectory that is not finite counts 0.
+    Ratios are cut to [0, max_ratio], rewards to ±reward_bound. Sensitivity (l2): clip under
+    add/remove, 2 clip under replacement. Each trajectory's vector is rounded toward zero to a
+    power-of-two grid below 2^-26 clip, so that the float sums are exact for up to 2^26
+    trajectories. A trajectory that is not finite counts 0.
     """
     total = np.zeros(stacked_size(features.dimension))
     grid = math.ldexp(1.0, math.frexp(clip)[1] - 1 - GRID_BITS)
@@ -79,7 +86,8 @@ def stacked(
 def _add_statistics(
     data: Table, i: int, reward_bound: float, max_ratio: float, room: Floats, out: Floats
 ) -> None:
-    """Add tau (A_i, b_i / reward_bound, C_i) of one trajectory to `out`; `room` float64[3, d] is overwritten."""
+    """Add tau (A_i, b_i / reward_bound, C_i) of one trajectory to `out`; `room` float64[3, d] is
+    overwritten."""
     here, ahead, other = room[0], room[1], room[2]
     dimension = here.size
     square = dimension * dimension
@@ -139,15 +147,16 @@ def unstacked(vector: Floats, dimension: int, reward_bound: float = 1.0) -> Mome
     return Moments(A.copy(), b, C + np.triu(C, 1).T)
 
 
-# Solutions ----------------------------------------------------------------------------------------------------------
+# Solutions ----------------------------------------------------------------------------------------
 
 
 def solve_moments(A: Floats, b: Floats, C: Floats, regularization: float = 0.0) -> Floats:
-    """theta = (A' C^-1 A + regularization I)^-1 A' C^-1 b (Xie et al., eq. 6.2), C's eigenvalues >= regularization.
+    """theta = (A' C^-1 A + regularization I)^-1 A' C^-1 b (Xie et al., eq. 6.2), C's eigenvalues >=
+    regularization.
 
-    Total: any finite A, b, C, noise alone included, give a finite theta; what is still singular is solved by the
-    shortest. `regularization` is public and in the units of A and C. A matrix of noise of deviation sigma has a norm
-    of some sigma sqrt(d): 0.03 of that is a fair choice.
+    Total: any finite A, b, C, noise alone included, give a finite theta; what is still singular is
+    solved by the shortest. `regularization` is public and in the units of A and C. A matrix of
+    noise of deviation sigma has a norm of some sigma sqrt(d): 0.03 of that is a fair choice.
     """
     weight, basis = np.linalg.eigh((C + C.T) / 2)
     # Of a C without any positive eigenvalue nothing is left but its unit.
@@ -166,7 +175,8 @@ def solve_moments(A: Floats, b: Floats, C: Floats, regularization: float = 0.0) 
 
 
 def moments_of(transitions: Transitions, features: Features, discount: float) -> Moments:
-    """The empirical A, b and C, means over trajectories, neither clipped nor noised: NOT private."""
+    """The empirical A, b and C, means over trajectories, neither clipped nor noised: NOT
+    private."""
     total = np.zeros(stacked_size(features.dimension))
     largest = float(np.max(np.abs(transitions.reward), initial=0.0)) or 1.0
     _pooled(table_of(transitions, features, discount), features.dimension, largest, total)
@@ -183,7 +193,8 @@ def _pooled(data: Table, dimension: int, reward_bound: float, total: Floats) -> 
 
 
 def lstd(transitions: Transitions, features: Features, discount: float) -> Floats:
-    """On-policy LSTD(0) (Bradtke & Barto 1996): theta with A theta = b, ratios not looked at. NOT private."""
+    """On-policy LSTD(0) (Bradtke & Barto 1996): theta with A theta = b, ratios not looked at. NOT
+    private."""
     on_policy = Transitions(
         transitions.trajectory_start,
         transitions.state,
@@ -196,10 +207,11 @@ def lstd(transitions: Transitions, features: Features, discount: float) -> Float
 
 
 def wis_lstd(transitions: Transitions, features: Features, discount: float) -> Floats:
-    """WIS-LSTD(0) (Mahmood, van Hasselt & Sutton 2014): the ratio weights the whole transition. NOT private.
+    """WIS-LSTD(0) (Mahmood, van Hasselt & Sutton 2014): the ratio weights the whole transition. NOT
+    private.
 
-    In the tabular case the row of a state is then divided by the sum of its ratios, not by its number of visits.
-    Trajectories have equal weight, as in the rest of this package.
+    In the tabular case the row of a state is then divided by the sum of its ratios, not by its
+    number of visits. Trajectories have equal weight, as in the rest of this package.
     """
     A, b, _ = moments_of(transitions, features, discount)
     return np.asarray(np.linalg.lstsq(A, b, rcond=SINGULAR)[0], dtype=np.float64)

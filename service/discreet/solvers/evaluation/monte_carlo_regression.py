@@ -1,16 +1,21 @@
-"""First-visit Monte Carlo regression with smooth sensitivity: DP-LSW and DP-LSL of Balle, Gomrokchi & Precup (2016).
+"""First-visit Monte Carlo regression with smooth sensitivity: DP-LSW and DP-LSL of Balle, Gomrokchi
+& Precup (2016).
 
-    dp_lsw(transitions, state_features, discount, smoothing=, reward_bound=, …) -> Regression(theta, sensitivity)
-    dp_lsl(transitions, state_features, discount, penalty=, smoothing=, reward_bound=, …) -> Regression
+    dp_lsw(transitions, state_features, discount, smoothing=, reward_bound=, …) -> Regression(theta,
+    sensitivity) dp_lsl(transitions, state_features, discount, penalty=, smoothing=, reward_bound=,
+    …) -> Regression
 
-States are tabular, features a public matrix Phi (states, d). F_s is the mean over the trajectories X_s that visit s of
-their discounted return from the first visit on; 0 where nobody does. On-policy only: with ratios a return is not
-bounded by R/(1 - discount), and NoSolution is raised. `sensitivity` S is `smoothing`-smooth: neighbours X, X' (one
-trajectory replaced, added or removed) have |theta - theta'|_2 <= S(X) <= e^smoothing S(X'). So theta + scale S N(0, I)
-is the smooth-sensitivity Gaussian mechanism. theta and S themselves depend on the data and are never released.
+States are tabular, features a public matrix Phi (states, d). F_s is the mean over the trajectories
+X_s that visit s of their discounted return from the first visit on; 0 where nobody does. On-policy
+only: with ratios a return is not bounded by R/(1 - discount), and NoSolution is raised.
+`sensitivity` S is `smoothing`-smooth: neighbours X, X' (one trajectory replaced, added or removed)
+have |theta - theta'|_2 <= S(X) <= e^smoothing S(X'). So theta + scale S N(0, I) is the
+smooth-sensitivity Gaussian mechanism. theta and S themselves depend on the data and are never
+released.
 
-Returns lie in [min(low, 0) B, max(high, 0) B], B = sum_t discount^t up to the public horizon; `spread` is the width of
-that interval, `largest` the greatest modulus in it. (Balle et al. have rewards in [0, R]: both are R B then.)
+Returns lie in [min(low, 0) B, max(high, 0) B], B = sum_t discount^t up to the public horizon;
+`spread` is the width of that interval, `largest` the greatest modulus in it. (Balle et al. have
+rewards in [0, R]: both are R B then.)
 """
 
 from __future__ import annotations
@@ -49,13 +54,15 @@ def dp_lsw(
 ) -> Regression:
     """DP-LSW: theta = (G^½ Phi)^+ G^½ F with public weights G = diag(w), ones when not given.
 
-    `lowest_reward`: -reward_bound when not given. Changing one trajectory changes each |X_s| by at most 1 and each F_s
-    by at most spread/max(|X_s|, 1) (a mean of n values in an interval, of which one is replaced, added or removed; from
-    nothing F_s = 0 lies in the interval too). At distance k from X no |X_s| is below |X_s| - k, hence
+    `lowest_reward`: -reward_bound when not given. Changing one trajectory changes each |X_s| by at
+    most 1 and each F_s by at most spread/max(|X_s|, 1) (a mean of n values in an interval, of which
+    one is replaced, added or removed; from nothing F_s = 0 lies in the interval too). At distance k
+    from X no |X_s| is below |X_s| - k, hence
 
         S = spread |(G^½ Phi)^+|_2 max_k e^{-k smoothing} sqrt(sum_s w_s / max(|X_s| - k, 1)²).
 
-    The paper puts e^{-k smoothing} inside of the root: an S that is larger, and smoother than needed.
+    The paper puts e^{-k smoothing} inside of the root: an S that is larger, and smoother than
+    needed.
     """
     counts, means, spread, _ = _first_visits(
         transitions, state_features, discount, reward_bound, lowest_reward, horizon, smoothing
@@ -81,18 +88,21 @@ def dp_lsl(
     horizon: int | None = None,
     public_trajectories: int | None = None,
 ) -> Regression:
-    """DP-LSL: theta least for sum_i sum_{s visited by i} rho_s (F_i,s - phi_s·theta)² + penalty/2 |theta|².
+    """DP-LSL: theta least for sum_i sum_{s visited by i} rho_s (F_i,s - phi_s·theta)² + penalty/2
+    |theta|².
 
-    rho are the public `weights`, ones when not given; `public_trajectories` is m where neighbours replace. With
-    D = diag(rho_s |X_s|) and H = Phi'D Phi + penalty/2 I, theta = H^-1 Phi'D F. For a neighbour H'(theta' - theta) =
-    Phi'v, v_s the new trajectory's rho_s (F'_s - phi_s·theta) where it visits s less the old one's. In a state of both
-    theta cancels: |v|_2 <= |rho|_2 spread + |rho|_inf |Phi|_2 |theta|. H' >= penalty/2 and |theta| <= |D^½ F|/sqrt(2
-    penalty) <= largest sqrt(sum rho_s |X_s|)/sqrt(2 penalty). At distance k, |X_s| is at most min(|X_s| + k, m):
+    rho are the public `weights`, ones when not given; `public_trajectories` is m where neighbours
+    replace. With D = diag(rho_s |X_s|) and H = Phi'D Phi + penalty/2 I, theta = H^-1 Phi'D F. For a
+    neighbour H'(theta' - theta) = Phi'v, v_s the new trajectory's rho_s (F'_s - phi_s·theta) where
+    it visits s less the old one's. In a state of both theta cancels: |v|_2 <= |rho|_2 spread +
+    |rho|_inf |Phi|_2 |theta|. H' >= penalty/2 and |theta| <= |D^½ F|/sqrt(2 penalty) <= largest
+    sqrt(sum rho_s |X_s|)/sqrt(2 penalty). At distance k, |X_s| is at most min(|X_s| + k, m):
 
-        S = 2 |Phi|/penalty max_k e^{-k smoothing} (|rho|_2 spread + |rho|_inf |Phi| largest sqrt(M_k / (2 penalty))),
-        M_k = sum_s rho_s min(|X_s| + k, m).
+        S = 2 |Phi|/penalty max_k e^{-k smoothing} (|rho|_2 spread + |rho|_inf |Phi| largest
+        sqrt(M_k / (2 penalty))), M_k = sum_s rho_s min(|X_s| + k, m).
 
-    That holds for any penalty > 0. The paper divides by penalty - |rho|_inf |Phi|² and needs it to be positive.
+    That holds for any penalty > 0. The paper divides by penalty - |rho|_inf |Phi|² and needs it to
+    be positive.
     """
     if not penalty > 0:
         raise InvalidArgument("the penalty is positive")
@@ -110,7 +120,8 @@ def dp_lsl(
     except np.linalg.LinAlgError:  # a penalty so small that it is nothing beside rounding
         theta = np.zeros(dimension)
     norm = float(np.linalg.norm(state_features, 2))
-    # ln of the bound is concave in k, with slope below 1/(2k): the greatest is at k <= 1/(2 smoothing).
+    # ln of the bound is concave in k, with slope below 1/(2k): the greatest is at k <= 1/(2
+    # smoothing).
     distance = np.arange(distances(smoothing))
     most = np.inf if public_trajectories is None else float(public_trajectories)
     mass = np.zeros(distance.size)

@@ -22,15 +22,16 @@ def error_of_solution(
     deviation: float,
     reward_bound: float,
 ) -> tuple[Floats, float]:
-    """`root` float64[d, k], of which root root' is the covariance of theta, and how far it may be trusted.
+    """`root` float64[d, k], of which root root' is the covariance of theta, and how far it may be
+    trusted.
 
-    Each entry of A, of b/reward_bound and of C's upper triangle has noise of this deviation. With M = A'C^-1 A + ridge,
-    G = M^-1 A'C^-1 and q = C^-1 (b - A theta),
+    Each entry of A, of b/reward_bound and of C's upper triangle has noise of this deviation. With M
+    = A'C^-1 A + ridge, G = M^-1 A'C^-1 and q = C^-1 (b - A theta),
 
         d theta = G (db - dA theta - dC q) + M^-1 dA' q.
 
-    `ratio`: deviation sqrt(d) over the least singular value of A. Where it is not small, noise may have made A what it
-    is, and a first order tells nothing.
+    `ratio`: deviation sqrt(d) over the least singular value of A. Where it is not small, noise may
+    have made A what it is, and a first order tells nothing.
     """
     weight, basis = np.linalg.eigh((C + C.T) / 2)
     largest = float(weight[-1]) if weight[-1] > 0 else 1.0

@@ -1,4 +1,5 @@
-"""Off-policy evaluation with linear value functions: trajectories in a compact layout, and how far a solution is off.
+"""Off-policy evaluation with linear value functions: trajectories in a compact layout, and how far
+a solution is off.
 
     Transitions(trajectory_start, state, next_state, reward, ratio, terminal)
     importance_ratio(target, behaviour, cap) -> ratio
@@ -11,20 +12,22 @@
 
 What is done with them stands in modules of their own, each a pure function of its arguments:
 
-    least_squares_temporal_difference: histograms, tabular_moments, stacked, unstacked, solve_moments, lstd, wis_lstd
-    gradient_temporal_difference: minibatch, gradient
+    least_squares_temporal_difference: histograms, tabular_moments, stacked, unstacked,
+    solve_moments, lstd, wis_lstd gradient_temporal_difference: minibatch, gradient
     monte_carlo_regression: dp_lsw, dp_lsl
 
-For a trajectory of tau transitions with features phi_t and ratios rho_t (Xie, Thomas & Miklau 2019, eq. 2.2)
+For a trajectory of tau transitions with features phi_t and ratios rho_t (Xie, Thomas & Miklau 2019,
+eq. 2.2)
 
     A_i = 1/tau sum rho_t phi_t (phi_t - discount phi_{t+1})'
     b_i = 1/tau sum rho_t phi_t R_t
     C_i = 1/tau sum phi_t phi_t'
 
-with phi_{t+1} = 0 after a terminal transition. The sums run over the tau transitions (the paper prints tau + 1 terms).
-The MSPBE of weights theta is |b - A theta|² in the norm of C^-1, A, b and C the means over trajectories. Dividing by
-tau gives every person the same weight. Where lengths are random it also tilts transitions towards short trajectories:
-what minimizes this MSPBE is then near the value function, not equal to it.
+with phi_{t+1} = 0 after a terminal transition. The sums run over the tau transitions (the paper
+prints tau + 1 terms). The MSPBE of weights theta is |b - A theta|² in the norm of C^-1, A, b and C
+the means over trajectories. Dividing by tau gives every person the same weight. Where lengths are
+random it also tilts transitions towards short trajectories: what minimizes this MSPBE is then near
+the value function, not equal to it.
 """
 
 from __future__ import annotations
@@ -47,10 +50,11 @@ States = NDArray[np.int32] | Floats
 class Transitions:
     """N transitions of m trajectories, one after the other in order of time.
 
-    `trajectory_start[m+1]`: transitions trajectory_start[i] to trajectory_start[i+1] - 1 are those of trajectory i.
-    `state`, `next_state`: (N,) int32 of tabular states, or (N, k) float64. `reward[N]`. `ratio[N]`: target over
-    behaviour probability of the action, of this step alone; of size 0 when on-policy (all ones). `terminal[N]`: the
-    episode ends with this transition, and the value of its next state is 0 whatever that is.
+    `trajectory_start[m+1]`: transitions trajectory_start[i] to trajectory_start[i+1] - 1 are those
+    of trajectory i. `state`, `next_state`: (N,) int32 of tabular states, or (N, k) float64.
+    `reward[N]`. `ratio[N]`: target over behaviour probability of the action, of this step alone; of
+    size 0 when on-policy (all ones). `terminal[N]`: the episode ends with this transition, and the
+    value of its next state is 0 whatever that is.
     """
 
     trajectory_start: Ints
@@ -76,7 +80,8 @@ class Transitions:
 
 
 def importance_ratio(target: ArrayLike, behaviour: ArrayLike, cap: float) -> Floats:
-    """min(target / behaviour, cap) of each row; the public cap where behaviour is 0, and 0 where target is."""
+    """min(target / behaviour, cap) of each row; the public cap where behaviour is 0, and 0 where
+    target is."""
     numerator, denominator = (
         np.asarray(target, dtype=np.float64),
         np.asarray(behaviour, dtype=np.float64),
@@ -97,10 +102,11 @@ def grouped(
     ratio: ArrayLike | None,
     terminal: ArrayLike,
 ) -> Transitions:
-    """Rows in any order, brought into the order of trajectories and steps; integer states become int32.
+    """Rows in any order, brought into the order of trajectories and steps; integer states become
+    int32.
 
-    Trajectory numbers need not be consecutive: every one that occurs is a trajectory. Rows that are already in order
-    are not sorted. `ratio` None: on-policy.
+    Trajectory numbers need not be consecutive: every one that occurs is a trajectory. Rows that are
+    already in order are not sorted. `ratio` None: on-policy.
     """
     number, position = np.asarray(trajectory), np.asarray(step)
     order: NDArray[np.int64] | slice = slice(None)
@@ -145,11 +151,11 @@ def bounded(transitions: Transitions, reward_bound: float, max_ratio: float) -> 
 
 
 def feature_rows(transitions: Transitions, features: Features) -> tuple[Rows, Rows]:
-    """What the kernels read of both ends: (N,) int32 state indices when tabular, else the features, which are never all
-    in memory where they are more than the coordinates.
+    """What the kernels read of both ends: (N,) int32 state indices when tabular, else the features,
+    which are never all in memory where they are more than the coordinates.
 
-    The next end of a terminal transition is never read. IndexError for any other state out of range, since kernels do
-    not look.
+    The next end of a terminal transition is never read. IndexError for any other state out of
+    range, since kernels do not look.
     """
     if isinstance(features, Tabular):
         state, following = indices(transitions.state), indices(transitions.next_state)
@@ -165,8 +171,8 @@ def feature_rows(transitions: Transitions, features: Features) -> tuple[Rows, Ro
 
 
 class Table(NamedTuple):
-    """Transitions as the compiled kernels take them: the fields of `Transitions`, with both ends as features, and the
-    discount. One type of tuple for every kernel."""
+    """Transitions as the compiled kernels take them: the fields of `Transitions`, with both ends as
+    features, and the discount. One type of tuple for every kernel."""
 
     start: Ints
     here: Rows
@@ -192,10 +198,11 @@ def table_of(transitions: Transitions, features: Features, discount: float) -> T
 
 
 def mspbe(theta: Floats, A: Floats, b: Floats, C: Floats) -> float:
-    """Mean squared projected Bellman error |b - A theta|²_{C^-1}, of a population's or of data's own A, b and C.
+    """Mean squared projected Bellman error |b - A theta|²_{C^-1}, of a population's or of data's
+    own A, b and C.
 
-    C is symmetric; directions in which it is singular count nothing, as they do in its pseudo-inverse. A function of
-    the data: it is NOT part of a private release.
+    C is symmetric; directions in which it is singular count nothing, as they do in its
+    pseudo-inverse. A function of the data: it is NOT part of a private release.
     """
     residual = b - A @ theta
     weight, basis = np.linalg.eigh((C + C.T) / 2)
@@ -204,5 +211,6 @@ def mspbe(theta: Floats, A: Floats, b: Floats, C: Floats) -> float:
 
 
 def policy_value(theta: Floats, initial_features: Floats) -> float:
-    """Expected discounted return theta·E[phi(S_0)]; `initial_features` come from a PUBLIC initial distribution."""
+    """Expected discounted return theta·E[phi(S_0)]; `initial_features` come from a PUBLIC initial
+    distribution."""
     return float(np.dot(theta, initial_features))

@@ -1,7 +1,8 @@
 """Values of states by what the noised histograms may have been: post-processing of a release.
 
-The mean of the posterior (`count_posterior`) of visits, and of rewards given these, is a Markov reward process that
-fits; so is each draw of it. They are solved as they are: no threshold, no pseudo-count, no shrinkage.
+The mean of the posterior (`count_posterior`) of visits, and of rewards given these, is a Markov
+reward process that fits; so is each draw of it. They are solved as they are: no threshold, no
+pseudo-count, no shrinkage.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ ROOM = 4_000_000
 def draw_rewards(
     noisy: Floats, bounds: Floats, scale: float, kind: Kind, rng: np.random.Generator
 ) -> Floats:
-    """Draws float64[draws, states] of sums of rewards in ±`bounds` float64[draws, states], given the noised ones
-    float64[states].
+    """Draws float64[draws, states] of sums of rewards in ±`bounds` float64[draws, states], given
+    the noised ones float64[states].
 
-    Before, a sum is 0 with a probability w, which all states share and which is unknown; else as likely one number as
-    another within one of `WIDTHS` of its bounds, each of these as likely as the others. `scale`: of the noise, of
-    `gaussian` its deviation.
+    Before, a sum is 0 with a probability w, which all states share and which is unknown; else as
+    likely one number as another within one of `WIDTHS` of its bounds, each of these as likely as
+    the others. `scale`: of the noise, of `gaussian` its deviation.
     """
     widths, parts, odds, weight = _odds(noisy, bounds, scale, kind)
     chosen = (parts.cumsum(axis=0) < rng.random(bounds.shape)).sum(axis=0).clip(max=len(WIDTHS) - 1)
@@ -57,8 +58,9 @@ def mean_rewards(noisy: Floats, bounds: Floats, scale: float, kind: Kind) -> Flo
 def _odds(
     noisy: Floats, bounds: Floats, scale: float, kind: Kind
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """The bounds float64[widths, draws, states] of each width, and given the noised sums: how likely each width is; the
-    odds float64[draws, states] against 0, were both as likely before; how likely each of `SHARES` is, by draw."""
+    """The bounds float64[widths, draws, states] of each width, and given the noised sums: how
+    likely each width is; the odds float64[draws, states] against 0, were both as likely before; how
+    likely each of `SHARES` is, by draw."""
     widths = bounds * WIDTHS[:, None, None]
     logs = _log_mean(noisy, widths, scale, kind)
     zero = -np.abs(noisy / scale) if kind == "laplace" else -((noisy / scale) ** 2) / 2
@@ -72,7 +74,8 @@ def _odds(
 
 
 def _log_mean(middle: Floats, bounds: Floats, scale: float, kind: Kind) -> Floats:
-    """Of exp(-|x - middle|/scale), or exp(-(x - middle)²/(2 scale²)), over x in ±bounds the logarithm of the mean."""
+    """Of exp(-|x - middle|/scale), or exp(-(x - middle)²/(2 scale²)), over x in ±bounds the
+    logarithm of the mean."""
     length = np.maximum(2 * bounds / scale, LEAST)
     if kind == "laplace":
         nearest = np.clip(middle, -bounds, bounds)
@@ -146,10 +149,12 @@ def draw_values(
     reward_bound: float,
     progress: Callable[[int], None] = lambda batch: None,
 ) -> Floats:
-    """The values float64[draws, states] of the processes of `counts` float64[draws, K] of the cells int64[K, 2].
+    """The values float64[draws, states] of the processes of `counts` float64[draws, K] of the cells
+    int64[K, 2].
 
-    rewards: float64[draws, states], sums in parts of `reward_bound` by state; or float64[K], the public reward of each
-    cell. A state without counts has the value 0. `progress` is called with 1, 2, … `batches`.
+    rewards: float64[draws, states], sums in parts of `reward_bound` by state; or float64[K], the
+    public reward of each cell. A state without counts has the value 0. `progress` is called with 1,
+    2, … `batches`.
     """
     draws, (origin, target) = len(counts), cells.T
     values = np.empty((draws, states))

@@ -1,8 +1,10 @@
-"""Features of linear value functions: tabular, Fourier, the user's own columns; each with a public bound on its norm.
+"""Features of linear value functions: tabular, Fourier, the user's own columns; each with a public
+bound on its norm.
 
-A feature map is frozen and public. Called with N states it returns an (N, dimension) float64 array whose rows never
-exceed `norm_bound` in l2, whatever the states: a state outside of the public box is moved to its border, an own row
-that is too long is shortened, NaN counts as 0 (of a Fourier state: as its lower bound). So the map is total.
+A feature map is frozen and public. Called with N states it returns an (N, dimension) float64 array
+whose rows never exceed `norm_bound` in l2, whatever the states: a state outside of the public box
+is moved to its border, an own row that is too long is shortened, NaN counts as 0 (of a Fourier
+state: as its lower bound). So the map is total.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from discreet.solvers.evaluation.feature_access import DenseRows, fourier_all
 Floats = NDArray[np.float64]
 
 SMOOTHNESS = 1.0
-"""How fast the weights of waves are taken to fall with their frequency; public, tried on synthetic data."""
+"""How fast the weights of waves are taken to fall with their frequency; public, tried on synthetic
+data."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,8 @@ class Tabular:
 
 @dataclass(frozen=True)
 class Fourier:
-    """cos(pi c·x) for all c in {0, …, order}^k, x the state scaled to [0, 1]^k (Konidaris, Osentoski & Thomas 2011).
+    """cos(pi c·x) for all c in {0, …, order}^k, x the state scaled to [0, 1]^k (Konidaris,
+    Osentoski & Thomas 2011).
 
     `low` and `high`, one figure for each of the k coordinates, are the public box.
     """
@@ -87,7 +91,8 @@ class Fourier:
         return math.sqrt(self.dimension)
 
     def scales(self) -> Floats:
-        """(1 + |c|²)^(-SMOOTHNESS/2) of every wave: value functions are smooth, the weights of fast ones small."""
+        """(1 + |c|²)^(-SMOOTHNESS/2) of every wave: value functions are smooth, the weights of fast
+        ones small."""
         c = np.indices((self.order + 1,) * len(self.low)).reshape(len(self.low), -1)
         return np.asarray((1.0 + (c**2).sum(axis=0)) ** (-SMOOTHNESS / 2), dtype=np.float64)
 
@@ -144,7 +149,8 @@ class Identity:
         x = np.asarray(state, dtype=np.float64)
         if x.ndim != 2 or x.shape[1] != self.columns:
             raise InvalidArgument(f"states have {self.columns} coordinates")
-        # Coordinates are cut first: a square cannot overflow then, and the row's norm is not lengthened.
+        # Coordinates are cut first: a square cannot overflow then, and the row's norm is not
+        # lengthened.
         cut = np.clip(
             np.nan_to_num(x, nan=0.0, posinf=math.inf, neginf=-math.inf), -self.bound, self.bound
         )

@@ -1,12 +1,13 @@
 """What noised sums of weighted importance sampling say: the values of two policies, with intervals.
 
-Post-processing of the sums of `importance_sampling` alone. All is in parts of the public range of returns, 0 to 1. With
-A, B, C the sums of u g², 2 u g (1 - g), u (1 - g)²
+Post-processing of the sums of `importance_sampling` alone. All is in parts of the public range of
+returns, 0 to 1. With A, B, C the sums of u g², 2 u g (1 - g), u (1 - g)²
 
     sum of u (g - t) = A (1 - t) + B (1/2 - t) - C t,    sum of u (g - t)² = A (1 - t)² - B t (1 - t) + C t².
 
-An interval holds all t at which such a sum, whose mean is 0 where t is the truth, is within the quantile of its
-deviation by noise and sampling together (Fieller 1954): also where the weights come to little beside the noise.
+An interval holds all t at which such a sum, whose mean is 0 where t is the truth, is within the
+quantile of its deviation by noise and sampling together (Fieller 1954): also where the weights come
+to little beside the noise.
 """
 
 from __future__ import annotations
@@ -70,8 +71,9 @@ class Quadratic(NamedTuple):
 
 @dataclass(frozen=True)
 class WeightedSums:
-    """The sums float64[7] in trajectories, with noise of `variance` in each. `trajectories`: where their number is
-    public; the first six are then moved by equal parts to sum to it, which takes noise away.
+    """The sums float64[7] in trajectories, with noise of `variance` in each. `trajectories`: where
+    their number is public; the first six are then moved by equal parts to sum to it, which takes
+    noise away.
 
     quantile: deviations on either side of an interval.
     """
@@ -82,7 +84,8 @@ class WeightedSums:
     quantile: float
     trajectories: int | None = None
     unclipped: bool = False
-    """Whether no weight can be larger than the largest, by public figures: nothing is cut off then."""
+    """Whether no weight can be larger than the largest, by public figures: nothing is cut off
+    then."""
 
     def __post_init__(self) -> None:
         if self.noised.shape != (ENTRIES,):
@@ -124,8 +127,8 @@ class WeightedSums:
         return self._told(VALUE, ALL, self._spread(both, 1.0))
 
     def difference(self) -> Told:
-        """Of the two, which are of the same people: from how far each end of their intervals is from its value, and
-        their correlation (Zou & Donner 2008)."""
+        """Of the two, which are of the same people: from how far each end of their intervals is
+        from its value, and their correlation (Zou & Donner 2008)."""
         policy, behaviour = self.policy(), self.behaviour()
         rho, middle = (
             self._correlation(policy.value, behaviour.value),
@@ -144,7 +147,8 @@ class WeightedSums:
         return Told(middle, Ends(lower, upper).within(-1, 1))
 
     def effective_size(self) -> Told:
-        """(sum of u)² / sum of u²: as many trajectories of equal weight would say as much. How far noise moved it."""
+        """(sum of u)² / sum of u²: as many trajectories of equal weight would say as much. How far
+        noise moved it."""
         value, count = self.weight**2 / self.squares if self.weight > 0 else 0.0, self.count
         # (weight² - t squares)² is within the quantile of its variance by the noise of both.
         weight, squares = self._noise(WEIGHTED), self.variance / SQUARES**2
@@ -169,8 +173,9 @@ class WeightedSums:
         return self._told(ALL - cap * WEIGHTED, ALL, spread)
 
     def mean_weight(self, quantile: float) -> Ends:
-        """W E[u], the mean of the clipped weights, with so many deviations on either side. With the probabilities by
-        which people were treated it is at most 1, and 1 where nothing is cut off."""
+        """W E[u], the mean of the clipped weights, with so many deviations on either side. With the
+        probabilities by which people were treated it is at most 1, and 1 where nothing is cut
+        off."""
         cap, count = self.largest_weight, self.count
         weight = max(self.weight, 0.0)
         spread = Quadratic(cap**2 * self._share() * weight, -2 * cap * weight, count)
@@ -181,8 +186,9 @@ class WeightedSums:
         )
 
     def true_value(self) -> Ends:
-        """Ends that hold the value of the target policy whatever those returns are whose weights were cut off: it is
-        at least W E[u g] and at most 1 - W E[u (1 - g)], since E[w] = 1. Never narrower than with clips."""
+        """Ends that hold the value of the target policy whatever those returns are whose weights
+        were cut off: it is at least W E[u g] and at most 1 - W E[u (1 - g)], since E[w] = 1. Never
+        narrower than with clips."""
         if self.unclipped:
             return self.policy().ends
         lower, upper = (
@@ -219,8 +225,8 @@ class WeightedSums:
         return self._fieller(cap * WEIGHTED_VALUE, ALL, spread, masses).lower
 
     def _told(self, above: Floats, below: Floats, spread: Quadratic) -> Told:
-        """A number that is known to be 0 to 1: where noise moved it beyond, the interval is also of the nearer end in
-        its place, or it could be nothing."""
+        """A number that is known to be 0 to 1: where noise moved it beyond, the interval is also of
+        the nearer end in its place, or it could be nothing."""
         value, under = self._ratio(above, below), float(below @ self.masses)
         ends = self._fieller(above, below, spread)
         shift = value - float(above @ self.masses) / under if under > 0 else 0.0
@@ -233,8 +239,8 @@ class WeightedSums:
         return min(max(float(above @ self.masses) / under, 0.0), 1.0) if under > 0 else 0.5
 
     def _share(self) -> float:
-        """Sum of u² against that of u: what the squares of (g - t) weigh in the variance. Half a deviation of the noise
-        is added, as too small a share would make intervals too short."""
+        """Sum of u² against that of u: what the squares of (g - t) weigh in the variance. Half a
+        deviation of the noise is added, as too small a share would make intervals too short."""
         weight = max(self.weight, 1e-9)
         found = (self.squares + 0.5 * math.sqrt(self.variance) / SQUARES) / weight
         return min(found, 1.0)
@@ -275,7 +281,8 @@ class WeightedSums:
 
 
 def _roots(above: float, below: float, variance: Quadratic, quantile: float) -> Ends:
-    """All t with (above - t below)² <= quantile² variance(t); EVERYTHING where these have no ends."""
+    """All t with (above - t below)² <= quantile² variance(t); EVERYTHING where these have no
+    ends."""
     square = quantile**2
     a, half, c = (
         below**2 - square * variance.a,

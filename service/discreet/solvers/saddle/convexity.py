@@ -1,12 +1,14 @@
-"""Proofs that constraints are convex over a box, points strictly inside them, and the box that they imply.
+"""Proofs that constraints are convex over a box, points strictly inside them, and the box that they
+imply.
 
     prove_convex(expression, box)      -> None or NotConvex with the offending term
     slater_point(constraints, box)     -> SlaterPoint or NoSlaterPoint
     tightened_box(constraints, box)    -> box
 
-The proof is disciplined convex programming (Grant, Boyd & Ye 2006), as CVXPY applies it: sufficient, not necessary.
-What CVXPY takes for granted of its atoms' domains (1/x is convex "for positive x") is first certified over the box by
-interval arithmetic, and what the box tells of signs is told to CVXPY: u^3 is convex where u >= 0.
+The proof is disciplined convex programming (Grant, Boyd & Ye 2006), as CVXPY applies it:
+sufficient, not necessary. What CVXPY takes for granted of its atoms' domains (1/x is convex "for
+positive x") is first certified over the box by interval arithmetic, and what the box tells of signs
+is told to CVXPY: u^3 is convex where u >= 0.
 """
 
 from __future__ import annotations
@@ -37,18 +39,21 @@ from discreet_client.expressions import (
 )
 
 MARGIN = 1e-6
-"""A Slater point leaves at least this much room below zero, so that it is one in exact arithmetic."""
+"""A Slater point leaves at least this much room below zero, so that it is one in exact
+arithmetic."""
 
 WIDENING = 0.05
-"""Part of its width by which a tightened bound is moved out again: far more than the conic solver's tolerance."""
+"""Part of its width by which a tightened bound is moved out again: far more than the conic solver's
+tolerance."""
 
 
 @cache
 def _cvxpy() -> Any:
-    """CVXPY, whose atoms are not typed; loaded on first use: it takes 20 MB, and few processes prove anything.
+    """CVXPY, whose atoms are not typed; loaded on first use: it takes 20 MB, and few processes
+    prove anything.
 
-    It would load scipy.stats, four fifths of the time and as much memory again, for one function of an atom of quantum
-    states. So that function loads it when it is called.
+    It would load scipy.stats, four fifths of the time and as much memory again, for one function of
+    an atom of quantum states. So that function loads it when it is called.
     """
 
     def entropy(*arguments: Any, **named: Any) -> Any:
@@ -68,7 +73,8 @@ def _cvxpy() -> Any:
 
 
 class NotConvex(NoSolution):
-    """No proof of convexity. `term`: the smallest part in the way, as text; `position`: of it in the expression."""
+    """No proof of convexity. `term`: the smallest part in the way, as text; `position`: of it in
+    the expression."""
 
     def __init__(self, sentence: str, term: Expression) -> None:
         super().__init__(sentence)
@@ -76,7 +82,8 @@ class NotConvex(NoSolution):
 
 
 class NoSlaterPoint(NoSolution):
-    """No point of the box is strictly inside all constraints, as far as the conic solver can tell."""
+    """No point of the box is strictly inside all constraints, as far as the conic solver can
+    tell."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +97,9 @@ class SlaterPoint:
 def prove_convex(expression: Expression, box: Box) -> None:
     """Return when `expression` is convex over `box` by the rules of DCP; else raise NotConvex.
 
-    Raises NotConvex also where the expression is not defined on the whole box. Polynomials that are convex but are not
-    written as sums of convex terms have no proof: (x + y)^2 has one, x^2 + 2*x*y + y^2 has none.
+    Raises NotConvex also where the expression is not defined on the whole box. Polynomials that are
+    convex but are not written as sums of convex terms have no proof: (x + y)^2 has one, x^2 + 2*x*y
+    + y^2 has none.
     """
     node = to_cvxpy(expression, variables(box), box)
     if node.is_convex():
@@ -118,10 +126,12 @@ def variables(box: Box) -> dict[str, Any]:
 
 
 def to_cvxpy(expression: Expression, known: Mapping[str, Any], box: Box) -> Any:
-    """The CVXPY expression that equals `expression` on `box`; `known` has a CVXPY variable or expression a name.
+    """The CVXPY expression that equals `expression` on `box`; `known` has a CVXPY variable or
+    expression a name.
 
-    Raises NotConvex where a part is neither convex nor concave by the rules of DCP, or is not defined on all of the
-    box. Curvatures are those on the box only; an optimization needs the box among its constraints.
+    Raises NotConvex where a part is neither convex nor concave by the rules of DCP, or is not
+    defined on all of the box. Curvatures are those on the box only; an optimization needs the box
+    among its constraints.
     """
 
     def of(node: Expression) -> Any:
@@ -218,7 +228,8 @@ def to_cvxpy(expression: Expression, known: Mapping[str, Any], box: Box) -> Any:
             inner, sign, low = -inner, 1.0 if even else -1.0, -high
         if low < 0 and not even:
             raise NotConvex(
-                f"{_quoted(node)} is neither convex nor concave: {_quoted(base)} takes both signs over the box",
+                f"{_quoted(node)} is neither convex nor concave: {_quoted(base)} takes both signs "
+                "over the box",
                 node,
             )
         if low >= 0 and inner.is_convex() and not inner.is_nonneg() and exponent > 1:
@@ -247,7 +258,8 @@ def to_cvxpy(expression: Expression, known: Mapping[str, Any], box: Box) -> Any:
 
 
 def _constant(node: Expression) -> float:
-    """The value of a part without variables, or one of its sign: curvature depends on that, and on no digit."""
+    """The value of a part without variables, or one of its sign: curvature depends on that, and on
+    no digit."""
     low, high = value_bounds(node, {})
     if not (math.isfinite(low) and math.isfinite(high)):
         raise NotConvex(f"{_quoted(node)} has no finite value", node)
@@ -261,14 +273,16 @@ def _quoted(node: Expression) -> str:
     return f"'{text}'" if len(text) <= 80 else f"'{text[:77]}...'"
 
 
-# Points and boxes ---------------------------------------------------------------------------------------------------
+# Points and boxes ---------------------------------------------------------------------------------
 
 
 def slater_point(constraints: Sequence[Expression], box: Box) -> SlaterPoint:
-    """A point of `box` where every constraint is below zero: by 1 or more where the box has such a point.
+    """A point of `box` where every constraint is below zero: by 1 or more where the box has such a
+    point.
 
-    The constraints have been proven convex. Raises NoSlaterPoint where the conic solver finds none with MARGIN to
-    spare; the certificate of the point that is returned does not rest on that solver.
+    The constraints have been proven convex. Raises NoSlaterPoint where the conic solver finds none
+    with MARGIN to spare; the certificate of the point that is returned does not rest on that
+    solver.
     """
     known = variables(box)
     slack = _cvxpy().Variable()
@@ -283,19 +297,21 @@ def slater_point(constraints: Sequence[Expression], box: Box) -> SlaterPoint:
     )
     if not margin >= MARGIN:
         raise NoSlaterPoint(
-            "no point of the box is strictly inside all constraints: the best one leaves a largest value of "
+            "no point of the box is strictly inside all constraints: the best one leaves a largest "
+            "value of "
             f"{-margin:.3g}, and the multipliers would have no bound"
         )
     return SlaterPoint(point, margin)
 
 
 def tightened_box(constraints: Sequence[Expression], box: Box) -> dict[str, tuple[float, float]]:
-    """A box within `box` that contains every point satisfying the constraints, WIDENING of its width to spare.
+    """A box within `box` that contains every point satisfying the constraints, WIDENING of its
+    width to spare.
 
-    Projecting on it instead of on `box` changes neither the solution nor its multipliers: a saddle point of the
-    Lagrangian over `box` lies inside and is one over the part. Lipschitz constants and with them the noise fall. A
-    function of public expressions only. The least and the greatest value of each variable, by a conic solver; where
-    that has no answer the old bound stays.
+    Projecting on it instead of on `box` changes neither the solution nor its multipliers: a saddle
+    point of the Lagrangian over `box` lies inside and is one over the part. Lipschitz constants and
+    with them the noise fall. A function of public expressions only. The least and the greatest
+    value of each variable, by a conic solver; where that has no answer the old bound stays.
     """
     known = variables(box)
     inside = [to_cvxpy(constraint, known, box) <= 0 for constraint in constraints] + _inside(

@@ -4,10 +4,11 @@
     evaluate(program, point)     -> values             # float64[outputs]
     run(code, operands, registers)                     # the kernel, for other kernels
 
-A register holds a variable, a constant or a result; instruction i works on the registers that operands[i] names and
-fills register `first + i`. Natural powers become multiplications, and all of + - * one instruction, a*b + c, which the
-processor never has to guess. Nothing is generated and compiled at run time: a forked child needs no compiler, and the
-interpreter costs some nanosecond an instruction.
+A register holds a variable, a constant or a result; instruction i works on the registers that
+operands[i] names and fills register `first + i`. Natural powers become multiplications, and all of
++ - * one instruction, a*b + c, which the processor never has to guess. Nothing is generated and
+compiled at run time: a forked child needs no compiler, and the interpreter costs some nanosecond an
+instruction.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ _CALLS = {"exp": EXP, "log": LOG, "sqrt": SQRT, "abs": ABS, "sign": SIGN}
 
 MAX_INSTRUCTIONS = 200_000
 
-# An instruction is one word, for one load where four are loads of registers: its operands a, b and c from the lowest
-# bit on, and OTHER, the highest bit, where it is not MULTIPLY_ADD.
+# An instruction is one word, for one load where four are loads of registers: its operands a, b and
+# c from the lowest bit on, and OTHER, the highest bit, where it is not MULTIPLY_ADD.
 _BITS = np.uint64(21)
 _OPERAND = np.uint64((1 << 21) - 1)
 _OTHER = np.uint64(1 << 63)
@@ -54,10 +55,11 @@ _OTHER = np.uint64(1 << 63)
 class Program:
     """Straight-line code for some expressions of the variables `names`.
 
-    `code`: uint8[instructions], `operands`: uint64[instructions], three registers in a word each. `fixed`: how many of
-    them, the first, have operands that no variable enters. `registers`: float64, the variables (any values), the
-    constants, then a place for each instruction, of the fixed ones with their results; the first constant is 0.
-    `outputs`: int64[expressions], where their values are.
+    `code`: uint8[instructions], `operands`: uint64[instructions], three registers in a word each.
+    `fixed`: how many of them, the first, have operands that no variable enters. `registers`:
+    float64, the variables (any values), the constants, then a place for each instruction, of the
+    fixed ones with their results; the first constant is 0. `outputs`: int64[expressions], where
+    their values are.
     """
 
     names: tuple[str, ...]
@@ -84,16 +86,19 @@ def compiled(
     names: Sequence[str],
     most_instructions: int = MAX_INSTRUCTIONS,
 ) -> Program:
-    """The program that computes all `expressions`, whose variables are among `names`, in this order.
+    """The program that computes all `expressions`, whose variables are among `names`, in this
+    order.
 
-    Raises ExpressionError for more than `most_instructions`, KeyError for a variable that is not among `names`.
+    Raises ExpressionError for more than `most_instructions`, KeyError for a variable that is not
+    among `names`.
     """
     variables = {name: position for position, name in enumerate(names)}
     constants: dict[float, int] = {}
     numbered: dict[tuple[int, int, int, int], int] = {}
     seen: dict[int, int] = {}
 
-    # Until the number of constants is known: variables from 0, constants -1, -2, …, results from len(names).
+    # Until the number of constants is known: variables from 0, constants -1, -2, …, results from
+    # len(names).
     def constant(value: float) -> int:
         return -1 - constants.setdefault(value, len(constants))
 
@@ -118,7 +123,8 @@ def compiled(
         return emit(MULTIPLY_ADD, square, base) if exponent % 2 else square
 
     def added(total: int, term: Expression) -> int:
-        """total + term, as one instruction where the term is a product of two numbers or variables."""
+        """total + term, as one instruction where the term is a product of two numbers or
+        variables."""
         if isinstance(term, Negation):
             return emit(MULTIPLY_ADD, register(term.argument), minus_one, total)
         if isinstance(term, Product):
@@ -212,7 +218,8 @@ def compiled(
 
 
 def evaluate(program: Program, point: ArrayLike) -> Floats:
-    """The values of the program's expressions at `point` (float64[names]); NaN or infinity outside their domains."""
+    """The values of the program's expressions at `point` (float64[names]); NaN or infinity outside
+    their domains."""
     registers = program.registers.copy()
     registers[: len(program.names)] = point
     run(*program.running, registers)
@@ -221,7 +228,8 @@ def evaluate(program: Program, point: ArrayLike) -> Floats:
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def run(code: Codes, operands: Words, registers: Floats) -> None:
-    """Fill the last registers, those of the results, in order. a*b + c is rounded twice, as the expression says.
+    """Fill the last registers, those of the results, in order. a*b + c is rounded twice, as the
+    expression says.
 
     Indices are unsigned, so that none is checked for being negative.
     """

@@ -3,9 +3,10 @@
     bounds(expression, box)   -> Interval                       # of all boxes at once
     supremum(expression, box) -> Supremum(lower, upper, point)  # lower <= sup <= upper, by branch and bound
 
-Nothing is sampled: `upper` holds for every point of the box (Moore, Kearfott & Cloud 2009, "Introduction to Interval
-Analysis"). +, -, *, / and sqrt of IEEE 754 are correctly rounded, so one step outward contains the exact result; exp,
-log and pow of the C library and of NumPy stay within 4 units in the last place, and get 8.
+Nothing is sampled: `upper` holds for every point of the box (Moore, Kearfott & Cloud 2009,
+"Introduction to Interval Analysis"). +, -, *, / and sqrt of IEEE 754 are correctly rounded, so one
+step outward contains the exact result; exp, log and pow of the C library and of NumPy stay within 4
+units in the last place, and get 8.
 """
 
 from __future__ import annotations
@@ -43,10 +44,12 @@ SMALLEST = 1e-12
 """Distance of the two sides that is small enough, whatever the supremum."""
 
 MOST_BOXES = 50_000
-"""Boxes that one supremum may look at. Where they do not suffice, `upper` is certified, but above the supremum."""
+"""Boxes that one supremum may look at. Where they do not suffice, `upper` is certified, but above
+the supremum."""
 
 MOST_WORK = 3_000_000
-"""Boxes times nodes of the expression and its derivatives that one supremum may evaluate: a second at most."""
+"""Boxes times nodes of the expression and its derivatives that one supremum may evaluate: a second
+at most."""
 
 MOST_UNBOUNDED = 4_000
 """Boxes looked at before a supremum that is still infinite is taken for it."""
@@ -57,14 +60,15 @@ LIBRARY_ULPS = 8
 
 @dataclass
 class Work:
-    """What many suprema together may evaluate, in boxes times nodes. Once it is used up each looks at its whole box
-    alone: what comes out is certified, but above the supremum."""
+    """What many suprema together may evaluate, in boxes times nodes. Once it is used up each looks
+    at its whole box alone: what comes out is certified, but above the supremum."""
 
     left: int
 
 
 class Interval(NamedTuple):
-    """Ends of N intervals: float64[N] each, perhaps infinite. Outside a function's domain: all reals."""
+    """Ends of N intervals: float64[N] each, perhaps infinite. Outside a function's domain: all
+    reals."""
 
     low: Floats
     high: Floats
@@ -72,7 +76,8 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True)
 class Supremum:
-    """`lower` <= sup over the box <= `upper`, both certified; `lower` is reached at `point`, up to its rounding."""
+    """`lower` <= sup over the box <= `upper`, both certified; `lower` is reached at `point`, up to
+    its rounding."""
 
     lower: float
     upper: float
@@ -82,9 +87,11 @@ class Supremum:
 def bounds(
     expression: Expression, box: Mapping[str, Interval], known: dict[int, Interval] | None = None
 ) -> Interval:
-    """An interval that contains all values of `expression` on each of N boxes, given as an interval a variable.
+    """An interval that contains all values of `expression` on each of N boxes, given as an interval
+    a variable.
 
-    `known`: intervals of nodes by their id, to share between expressions that share nodes, on the same boxes.
+    `known`: intervals of nodes by their id, to share between expressions that share nodes, on the
+    same boxes.
     """
     known = {} if known is None else known
     size = next(iter(box.values())).low.size if box else 1
@@ -181,7 +188,8 @@ def _reciprocal(a: Interval) -> Interval:
 
 
 def _natural_power(base: Floats, exponent: int, toward: float) -> Floats:
-    """base^exponent for base >= 0, every multiplication rounded on toward `toward` (0 or infinity)."""
+    """base^exponent for base >= 0, every multiplication rounded on toward `toward` (0 or
+    infinity)."""
     result: Floats | None = None
     square = base
     while True:
@@ -206,7 +214,8 @@ def _power(a: Interval, exponent: float) -> Interval:
     if n % 2:
 
         def odd(x: Floats, outward: float) -> Floats:
-            # Away from zero where the end is on the far side of zero from the inside of the interval.
+            # Away from zero where the end is on the far side of zero from the inside of the
+            # interval.
             grow = np.where(np.sign(x) == np.sign(outward), np.inf, 0.0)
             return np.where(
                 grow > 0, _natural_power(np.abs(x), n, np.inf), _natural_power(np.abs(x), n, 0.0)
@@ -249,7 +258,7 @@ def _jump(a: Interval) -> Interval:
 _CALLS = {"exp": _exp, "log": _log, "sqrt": _sqrt, "abs": _abs, "sign": _sign, "jump": _jump}
 
 
-# Suprema ------------------------------------------------------------------------------------------------------------
+# Suprema ------------------------------------------------------------------------------------------
 
 
 def supremum(
@@ -262,9 +271,10 @@ def supremum(
 ) -> Supremum:
     """The supremum of `expression` over `box`, to `tolerance` relative where `most_boxes` suffice.
 
-    Best-first branch and bound. A box's bound is the better of the natural and the mean-value form; where a partial
-    derivative keeps its sign on a box, the box shrinks to its better face (Kearfott 1996, "Rigorous Global Search").
-    `together`: shared with other suprema. Raises InvalidArgument for a box that is empty or not bounded.
+    Best-first branch and bound. A box's bound is the better of the natural and the mean-value form;
+    where a partial derivative keeps its sign on a box, the box shrinks to its better face (Kearfott
+    1996, "Rigorous Global Search"). `together`: shared with other suprema. Raises InvalidArgument
+    for a box that is empty or not bounded.
     """
     names = sorted(expression.names)
     for name in names:
@@ -333,7 +343,8 @@ def _examined(
     highs: Floats,
     old: Floats,
 ) -> tuple[Floats, Floats, Floats, float, Floats]:
-    """The boxes shrunk to better faces, their upper bounds, and the best value at a point with that point."""
+    """The boxes shrunk to better faces, their upper bounds, and the best value at a point with that
+    point."""
     lows, highs = lows.copy(), highs.copy()
     boxes = {name: Interval(lows[i].copy(), highs[i].copy()) for i, name in enumerate(names)}
     known: dict[int, Interval] = {}  # a derivative shares most of its nodes with the others
@@ -363,7 +374,8 @@ def _examined(
     upper = np.minimum(
         np.minimum(upper, np.where(np.isnan(mean_value.high), np.inf, mean_value.high)), old
     )
-    # Suprema of convex functions are at vertices: one of each box is tried as well, uphill as far as slopes can tell.
+    # Suprema of convex functions are at vertices: one of each box is tried as well, uphill as far
+    # as slopes can tell.
     with np.errstate(all="ignore"):
         downhill = np.array(
             [

@@ -2,9 +2,9 @@
 
     sensitivities(constraints, names, box) -> Sensitivities
 
-The figures that joint calibration needs (Hale & Egerstedt 2015, Section III, made joint): how far each released output
-moves when one agent's state moves by 1. All are upper bounds, by interval arithmetic with branch and bound; where that
-is tight, to 1e-7 above the supremum.
+The figures that joint calibration needs (Hale & Egerstedt 2015, Section III, made joint): how far
+each released output moves when one agent's state moves by 1. All are upper bounds, by interval
+arithmetic with branch and bound; where that is tight, to 1e-7 above the supremum.
 """
 
 from __future__ import annotations
@@ -27,22 +27,26 @@ MOST_TOGETHER = 50_000_000
 """Boxes times nodes that all suprema of one problem may evaluate beyond their first boxes."""
 
 MOST_DERIVED = 500_000
-"""Nodes of the second derivatives times the variables in each: what one look at each supremum costs."""
+"""Nodes of the second derivatives times the variables in each: what one look at each supremum
+costs."""
 
 
 class NotLipschitz(NoSolution):
-    """A constraint, or its gradient, has no finite Lipschitz constant over the box, or none within the work allowed."""
+    """A constraint, or its gradient, has no finite Lipschitz constant over the box, or none within
+    the work allowed."""
 
 
 @dataclass(frozen=True)
 class Sensitivities:
     """Suprema over a box, for m constraints g and n variables x; upper bounds.
 
-    Whole vectors, as the paper groups them. `values[j]` = sup ||dg/dx_j||_2, float64[n]. `gradients[i, j]` =
-    sup ||d²g/dx_i dx_j||_2, float64[n, n]: the Lipschitz constant of the vector dg/dx_i in x_j.
+    Whole vectors, as the paper groups them. `values[j]` = sup ||dg/dx_j||_2, float64[n].
+    `gradients[i, j]` = sup ||d²g/dx_i dx_j||_2, float64[n, n]: the Lipschitz constant of the vector
+    dg/dx_i in x_j.
 
-    Single entries. `value_entries[k, j]` = sup |dg_k/dx_j|, float64[m, n]. `gradient_entries[k, i, j]` =
-    sup |d²g_k/dx_i dx_j|, float64[m, n, n]. Zero exactly where the derivative is identically zero.
+    Single entries. `value_entries[k, j]` = sup |dg_k/dx_j|, float64[m, n]. `gradient_entries[k, i,
+    j]` = sup |d²g_k/dx_i dx_j|, float64[m, n, n]. Zero exactly where the derivative is identically
+    zero.
     """
 
     values: Floats
@@ -56,8 +60,9 @@ def sensitivities(
 ) -> Sensitivities:
     """All of `Sensitivities` for `constraints` over `box`.
 
-    Raises NotLipschitz, naming constraint and variables, where a figure is not finite: abs where its argument is 0,
-    sqrt at 0, or intervals that do not come down in the number of boxes that a supremum may look at.
+    Raises NotLipschitz, naming constraint and variables, where a figure is not finite: abs where
+    its argument is 0, sqrt at 0, or intervals that do not come down in the number of boxes that a
+    supremum may look at.
     """
     m, n = len(constraints), len(names)
     first = [[derivative(g, name) for name in names] for g in constraints]
@@ -69,7 +74,8 @@ def sensitivities(
         derived += second[k, i, j].size * len(second[k, i, j].names)
         if derived > MOST_DERIVED:
             raise NotLipschitz(
-                f"'{str(constraints[k])[:80]}' couples too many agents at once: its second derivatives are too large "
+                f"'{str(constraints[k])[:80]}' couples too many agents at once: its second "
+                "derivatives are too large "
                 "to be bounded; sums of terms in few agents each are cheaper"
             )
     together = Work(MOST_TOGETHER)
@@ -101,7 +107,8 @@ def sensitivities(
 
 
 def _column(vector: Sequence[Expression], entries: Floats, box: Box, together: Work) -> float:
-    """A bound of the vector's norm, at most the norm of its entries' bounds: those need fewer boxes to come down."""
+    """A bound of the vector's norm, at most the norm of its entries' bounds: those need fewer boxes
+    to come down."""
     apart = math.hypot(*entries.tolist()) * (1 + 1e-15 * (8 + len(entries)))
     if np.count_nonzero(entries) <= 1 or not any(part.names for part in vector):
         return apart
@@ -114,7 +121,8 @@ def norm_bound(vector: Sequence[Expression], box: Box, together: Work | None = N
     if not parts:
         return 0.0
     if len(parts) == 1:
-        # The modulus itself rather than its square: a square could overflow, and a root must be rounded.
+        # The modulus itself rather than its square: a square could overflow, and a root must be
+        # rounded.
         (part,) = parts
         up = supremum(part, box, together=together).upper
         down = supremum(negate(part), box, together=together).upper
@@ -124,10 +132,12 @@ def norm_bound(vector: Sequence[Expression], box: Box, together: Work | None = N
 
 
 def jacobian_norm_bound(constraints: Sequence[Expression], names: Sequence[str], box: Box) -> float:
-    """An upper bound of sup ||dg/dx||_2, the spectral norm: the paper's K_g, which joint calibration does not need.
+    """An upper bound of sup ||dg/dx||_2, the spectral norm: the paper's K_g, which joint
+    calibration does not need.
 
-    The norm of a matrix is at most that of its entries' suprema M; for any v > 0, ||M||² <= max_i (M'M v)_i / v_i
-    (Collatz 1942, Wielandt 1950), here for an approximate Perron vector. Tight where one point has all suprema.
+    The norm of a matrix is at most that of its entries' suprema M; for any v > 0, ||M||² <= max_i
+    (M'M v)_i / v_i (Collatz 1942, Wielandt 1950), here for an approximate Perron vector. Tight
+    where one point has all suprema.
     """
     entries = np.array(
         [[norm_bound([derivative(g, name)], box) for name in names] for g in constraints]
@@ -160,5 +170,6 @@ def _checked(bound: float, constraint: Expression, *names: str) -> float:
         else f"second derivative in {names[0]} and {names[1]}"
     )
     raise NotLipschitz(
-        f"'{constraint}' has no bounded {what} over the box: a release of it could not be made private"
+        f"'{constraint}' has no bounded {what} over the box: a release of it could not be made "
+        "private"
     )

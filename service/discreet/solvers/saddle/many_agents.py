@@ -1,12 +1,14 @@
-"""What `convexity` and `lipschitz` do, for constraints that are long sums over thousands of coordinates.
+"""What `convexity` and `lipschitz` do, for constraints that are long sums over thousands of
+coordinates.
 
     prove_convex_sum(expression, box)           -> None or NotConvex
     strict_point(problem, constraints)          -> float64[n], or NoSlaterPoint
     shaved_box(constraints, box)                -> box
     moved_by(constraints, names, box, agent_of) -> Moves: how far each output of a step moves with each agent
 
-All work term by term and entry by entry: what it takes grows with the entries of the Jacobian and the Hessians that
-are not zero, and with no product of agents and agents. Certified as theirs are, by interval arithmetic.
+All work term by term and entry by entry: what it takes grows with the entries of the Jacobian and
+the Hessians that are not zero, and with no product of agents and agents. Certified as theirs are,
+by interval arithmetic.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ from discreet_client.expressions import (
 Floats = NDArray[np.float64]
 
 MOST_ENTRIES = 20_000
-"""Entries of the Jacobian and of the Hessians that are not zero, together: each has a supremum that is certified."""
+"""Entries of the Jacobian and of the Hessians that are not zero, together: each has a supremum that
+is certified."""
 MOST_IN_A_TERM = 1_000_000
 """Nodes of the terms times the variables in each."""
 SLICES = 64
@@ -71,8 +74,8 @@ def affine(term: Expression) -> bool:
 
 
 def plainly_convex(term: Expression) -> bool:
-    """Whether a term is affine, or an even power of such a sum times numbers that are not negative, as it is
-    written: convex everywhere."""
+    """Whether a term is affine, or an even power of such a sum times numbers that are not negative,
+    as it is written: convex everywhere."""
     factors = term.factors if isinstance(term, Product) else (term,)
     numbers = [factor.value for factor in factors if isinstance(factor, Number)]
     others = [factor for factor in factors if not isinstance(factor, Number)]
@@ -99,9 +102,10 @@ def prove_convex_sum(expression: Expression, box: Box) -> None:
 def strict_point(problem: SaddleProblem, constraints: Sequence[Expression]) -> Floats:
     """States that agents may have, of which every constraint leaves MARGIN.
 
-    Constraints that leave too little are projected on, linearized, all at once, each coordinate by the mean of those
-    that it is in (component averaging: Censor, Gordon & Gordon 2001); then on the agents' sets. Certified by interval
-    arithmetic. NoSlaterPoint where STEPS such steps do not suffice, which is no proof that there is none.
+    Constraints that leave too little are projected on, linearized, all at once, each coordinate by
+    the mean of those that it is in (component averaging: Censor, Gordon & Gordon 2001); then on the
+    agents' sets. Certified by interval arithmetic. NoSlaterPoint where STEPS such steps do not
+    suffice, which is no proof that there is none.
     """
     n, m = len(problem.names), problem.constraints
     x = problem.projected(0.5 * (problem.lower + problem.upper))
@@ -131,7 +135,8 @@ def strict_point(problem: SaddleProblem, constraints: Sequence[Expression]) -> F
             x - np.bincount(problem.agent, slopes * pull[problem.constraint], n) / times
         )
     raise NoSlaterPoint(
-        "no point strictly inside all constraints was found: multipliers would have no bound without"
+        "no point strictly inside all constraints was found: multipliers would have no bound "
+        "without"
     )
 
 
@@ -143,9 +148,10 @@ def _certified(x: Floats, names: Sequence[str], constraints: Sequence[Expression
 def shaved_box(constraints: Sequence[Expression], box: Box) -> dict[str, tuple[float, float]]:
     """A box within `box` that contains every point satisfying the constraints, with room to spare.
 
-    Of each coordinate that a constraint has more than a multiple of, the range in SLICES parts; those at the ends go on
-    which the constraint's interval is above 0, all but the last of them. So no bound of the result holds back a point
-    that the constraints allow: the saddle point and its multipliers stay, and Lipschitz constants fall.
+    Of each coordinate that a constraint has more than a multiple of, the range in SLICES parts;
+    those at the ends go on which the constraint's interval is above 0, all but the last of them. So
+    no bound of the result holds back a point that the constraints allow: the saddle point and its
+    multipliers stay, and Lipschitz constants fall.
     """
     tight = dict(box)
     for constraint in constraints:
@@ -179,18 +185,19 @@ def shaved_box(constraints: Sequence[Expression], box: Box) -> dict[str, tuple[f
     return tight
 
 
-# How far outputs move ------------------------------------------------------------------------------------------------
+# How far outputs move -----------------------------------------------------------------------------
 
 
 def moved_by(
     constraints: Sequence[Expression], names: Sequence[str], box: Box, agent_of: Sequence[int]
 ) -> Moves:
-    """Upper bounds over `box` of how far each output moves with each agent's whole vector of coordinates, in l2.
+    """Upper bounds over `box` of how far each output moves with each agent's whole vector of
+    coordinates, in l2.
 
-    Of an output o and the block of coordinates x_j of agent j: |o(x) - o(x')| <= sup ||do/dx_j||_2 ||x_j - x'_j||_2
-    where x, x' differ in that block alone, by the mean value theorem on the segment between them, which is in the box;
-    and the norm is at most that of the entries' suprema. Raises NotLipschitz as `sensitivities` does, and
-    TooManyEntries.
+    Of an output o and the block of coordinates x_j of agent j: |o(x) - o(x')| <= sup ||do/dx_j||_2
+    ||x_j - x'_j||_2 where x, x' differ in that block alone, by the mean value theorem on the
+    segment between them, which is in the box; and the norm is at most that of the entries' suprema.
+    Raises NotLipschitz as `sensitivities` does, and TooManyEntries.
     """
     place = {name: position for position, name in enumerate(names)}
     firsts = [gradient(g) for g in constraints]
@@ -199,7 +206,8 @@ def moved_by(
     )
     if entries > MOST_ENTRIES:
         raise TooManyEntries(
-            f"the constraints have {entries} derivatives and second derivatives that are not zero, more than "
+            f"the constraints have {entries} derivatives and second derivatives that are not zero, "
+            "more than "
             f"{MOST_ENTRIES}"
         )
     together = Work(MOST_TOGETHER)
@@ -225,7 +233,8 @@ def moved_by(
             )
             if not math.isfinite(bound):
                 raise NotLipschitz(
-                    f"'{str(g)[:80]}' has no bounded derivatives in {name}: a release of it could not be made private"
+                    f"'{str(g)[:80]}' has no bounded derivatives in {name}: a release of it could "
+                    "not be made private"
                 )
             squares.setdefault(agent_of[place[name]], []).append(bound)
         for agent, of_agent in sorted(squares.items()):

@@ -1,13 +1,15 @@
-"""Standard normal noise for simulations, faster than NumPy's: NOT for releases, whose noise is `discreet.privacy`'s.
+"""Standard normal noise for simulations, faster than NumPy's: NOT for releases, whose noise is
+`discreet.privacy`'s.
 
     key = key_of(generator)
     standard_normal(key, place, shape)   -> the noises number place, place + 1, …
     fill(key, place, noise)              the kernel, for other kernels
 
-Every noise is a function of the key and its number alone, so no stream has to be kept, and a loop over noises is
-vectorized. The words are SplitMix64's (Steele, Lea & Flood 2014); the normals the ziggurat's of 256 layers (Marsaglia &
-Tsang 2000), with layer, sign and size from bits of their own (Doornik 2005). A noise that its first word does not
-settle, one of 80, goes on with words of a sequence of its own.
+Every noise is a function of the key and its number alone, so no stream has to be kept, and a loop
+over noises is vectorized. The words are SplitMix64's (Steele, Lea & Flood 2014); the normals the
+ziggurat's of 256 layers (Marsaglia & Tsang 2000), with layer, sign and size from bits of their own
+(Doornik 2005). A noise that its first word does not settle, one of 80, goes on with words of a
+sequence of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ _EDGE = 3.6541528853610088
 
 
 def _edges() -> Floats:
-    """float64[257]: right ends of the layers under exp(-x²/2), from the lowest up; the lowest has the tail's area."""
+    """float64[257]: right ends of the layers under exp(-x²/2), from the lowest up; the lowest has
+    the tail's area."""
     area = _EDGE * math.exp(-_EDGE * _EDGE / 2) + math.sqrt(math.pi / 2) * math.erfc(
         _EDGE / math.sqrt(2)
     )

@@ -2,10 +2,11 @@
 
     rounding_errors(program, box) -> (errors, sizes), float64[outputs] each
 
-Forward error analysis (Higham 2002, "Accuracy and Stability of Numerical Algorithms", Chapter 3) over a box: of every
-register an interval that holds its exact value, and a bound of what was computed less that. An expression whose terms
-are far larger than what it varies by moves in jumps: `1e-9*x + 5e-9 - 1e8` in doubles is a step function of x with
-steps of 1.5e-8, whatever its derivative says. Who noises values by their derivative's bound must add these errors.
+Forward error analysis (Higham 2002, "Accuracy and Stability of Numerical Algorithms", Chapter 3)
+over a box: of every register an interval that holds its exact value, and a bound of what was
+computed less that. An expression whose terms are far larger than what it varies by moves in jumps:
+`1e-9*x + 5e-9 - 1e8` in doubles is a step function of x with steps of 1.5e-8, whatever its
+derivative says. Who noises values by their derivative's bound must add these errors.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from discreet.solvers.saddle.intervals import LIBRARY_ULPS, Box
 Floats = NDArray[np.float64]
 
 UNIT = 2.0**-53
-"""A sum, product, quotient or root is its exact value times 1 + e, |e| <= UNIT, unless it is tiny."""
+"""A sum, product, quotient or root is its exact value times 1 + e, |e| <= UNIT, unless it is
+tiny."""
 TINY = 2.0**-1074
 LIBRARY = 2 * LIBRARY_ULPS * UNIT
 SAFE = 1 + 1e-9
@@ -42,11 +44,12 @@ _Bound = tuple[float, float, float]
 
 
 def rounding_errors(program: Program, box: Box) -> tuple[Floats, Floats]:
-    """Of each output the largest distance of what `run` computes from the exact value, and the largest modulus of
-    either, over all points of `box`.
+    """Of each output the largest distance of what `run` computes from the exact value, and the
+    largest modulus of either, over all points of `box`.
 
-    Both are 0 for an output that no variable enters: it is the same number at every point. Infinite where nothing is
-    certain, such as a root or a quotient whose argument may come as near to 0 as its own error.
+    Both are 0 for an output that no variable enters: it is the same number at every point. Infinite
+    where nothing is certain, such as a root or a quotient whose argument may come as near to 0 as
+    its own error.
     """
     first = program.registers.size - program.code.size
     variables = len(program.names)
@@ -132,7 +135,8 @@ def _function(code: int, a: _Bound, b: _Bound) -> _Bound:
         top = math.exp(high + error)
         return math.exp(low), math.exp(high), top * (error + LIBRARY)
     if low - error < 0 or (low - error == 0 and code == LOG):
-        raise ValueError  # of log, sqrt and real powers: what is computed may lie outside of the domain
+        # of log, sqrt and real powers: what is computed may lie outside of the domain
+        raise ValueError
     if code == LOG:
         ends = math.log(low), math.log(high)
         return *ends, error / (low - error) + LIBRARY * (

@@ -1,21 +1,24 @@
-"""Saddle points of agents' Lagrangian by noised primal-dual steps with Tikhonov terms, through a cloud.
+"""Saddle points of agents' Lagrangian by noised primal-dual steps with Tikhonov terms, through a
+cloud.
 
     problem = saddle_problem(objectives, constraints, names, box)
     outputs = noised_outputs(problem, value_scale, gradient_scale)
     path    = run(problem, outputs, schedule, steps, generator=…, points=…)
 
-Least x in the box, greatest mu >= 0 of sum_i f_i(x_i) + mu'g(x), by Algorithm 1 of Hale & Egerstedt 2015 (after
-Bakushinskii & Poljak 1974 and Poljak 1978), eqs. (15) and (16):
+Least x in the box, greatest mu >= 0 of sum_i f_i(x_i) + mu'g(x), by Algorithm 1 of Hale & Egerstedt
+2015 (after Bakushinskii & Poljak 1974 and Poljak 1978), eqs. (15) and (16):
 
     x_i <- P[x_i - gamma_k (f_i'(x_i) + (dG/dx_i)'mu + alpha_k x_i)]           each agent
     mu  <- [mu + gamma_k (G - alpha_k mu)]_+                                   the cloud, with the old x
 
-with gamma_k = gamma k^-c1, alpha_k = alpha k^-c2, k = 1, 2, …, and G, dG/dx the noised g, dg/dx. The mean-square limit
-is the saddle point for convex f_i and g, a Slater point, and 0 < c2 < c1, c1 + c2 < 1.
+with gamma_k = gamma k^-c1, alpha_k = alpha k^-c2, k = 1, 2, …, and G, dG/dx the noised g, dg/dx.
+The mean-square limit is the saddle point for convex f_i and g, a Slater point, and 0 < c2 < c1, c1
++ c2 < 1.
 
-One step is `cloud_outputs` (states to noised outputs), `cloud_step` and the client's `agent_step`: plain Python,
-for federated agents. The loop in numba does the same arithmetic in the same order: same noise, same trajectory.
-States and what follows from them are protected data; multipliers and noised outputs are what a release may publish.
+One step is `cloud_outputs` (states to noised outputs), `cloud_step` and the client's `agent_step`:
+plain Python, for federated agents. The loop in numba does the same arithmetic in the same order:
+same noise, same trajectory. States and what follows from them are protected data; multipliers and
+noised outputs are what a release may publish.
 """
 
 from __future__ import annotations
@@ -53,8 +56,8 @@ NOISES_AT_ONCE = STEPS_AT_ONCE * 1100
 class Schedule:
     """gamma_k = gamma k^-c1 and alpha_k = alpha k^-c2, eq. (7).
 
-    Raises InvalidArgument where eq. (8), 0 < c2 < c1 and c1 + c2 < 1, does not hold: then the iteration need not
-    converge in mean square.
+    Raises InvalidArgument where eq. (8), 0 < c2 < c1 and c1 + c2 < 1, does not hold: then the
+    iteration need not converge in mean square.
     """
 
     gamma: float
@@ -67,7 +70,8 @@ class Schedule:
             raise InvalidArgument("gamma and alpha must be positive")
         if not (0 < self.c2 < self.c1 and self.c1 + self.c2 < 1):
             raise InvalidArgument(
-                f"the exponents need 0 < c2 < c1 and c1 + c2 < 1, not c1 = {self.c1}, c2 = {self.c2}"
+                f"the exponents need 0 < c2 < c1 and c1 + c2 < 1, not c1 = {self.c1}, c2 = "
+                f"{self.c2}"
             )
 
     def at(self, k: int) -> tuple[float, float]:
@@ -77,12 +81,13 @@ class Schedule:
 
 @dataclass(frozen=True)
 class SaddleProblem:
-    """n coordinates of agents' states, one an agent where nothing else is said, m constraints and e derivatives
-    dg_k/dx_i that are not identically zero, compiled.
+    """n coordinates of agents' states, one an agent where nothing else is said, m constraints and e
+    derivatives dg_k/dx_i that are not identically zero, compiled.
 
-    `program` computes the slopes of objectives in x_1, …, x_n, then g_1, …, g_m, then the derivatives, coordinate by
-    coordinate: `constraint`, `agent`: int64[e], k and i of each. `constant`: bool[e], derivatives that are numbers.
-    `lower`, `upper`: float64[n]. `sets`: of agents whose coordinates are in more than the box.
+    `program` computes the slopes of objectives in x_1, …, x_n, then g_1, …, g_m, then the
+    derivatives, coordinate by coordinate: `constraint`, `agent`: int64[e], k and i of each.
+    `constant`: bool[e], derivatives that are numbers. `lower`, `upper`: float64[n]. `sets`: of
+    agents whose coordinates are in more than the box.
     """
 
     names: tuple[str, ...]
@@ -104,8 +109,8 @@ class SaddleProblem:
 
 @dataclass(frozen=True)
 class Group:
-    """An agent of several coordinates, which stand next to each other; `within`: its set beside the box, as
-    `discreet_client.projections.onto` takes it."""
+    """An agent of several coordinates, which stand next to each other; `within`: its set beside the
+    box, as `discreet_client.projections.onto` takes it."""
 
     name: str
     coordinates: tuple[str, ...]
@@ -119,10 +124,12 @@ def saddle_problem(
     box: Box,
     groups: Sequence[Group] = (),
 ) -> SaddleProblem:
-    """Compile objectives (one an agent, of its own state only; none counts as 0) and constraints, meant <= 0.
+    """Compile objectives (one an agent, of its own state only; none counts as 0) and constraints,
+    meant <= 0.
 
-    `groups`: whose coordinates `names` are; an agent that has one, of its own name, need not be said. Convexity is the
-    caller's to prove, see `convexity`. Raises InvalidArgument where an objective has another agent's state.
+    `groups`: whose coordinates `names` are; an agent that has one, of its own name, need not be
+    said. Convexity is the caller's to prove, see `convexity`. Raises InvalidArgument where an
+    objective has another agent's state.
     """
     own = {name: (name,) for name in names} | {group.name: group.coordinates for group in groups}
     objective_of: dict[str, Expression] = {}
@@ -160,11 +167,13 @@ def saddle_problem(
 def noised_outputs(
     problem: SaddleProblem, value_scale: ArrayLike, gradient_scale: ArrayLike, *, grid: float = 0.0
 ) -> Outputs:
-    """The outputs of a step. `value_scale`: float64[m] or one figure. `gradient_scale`: float64[m, n], or broadcast to.
+    """The outputs of a step. `value_scale`: float64[m] or one figure. `gradient_scale`: float64[m,
+    n], or broadcast to.
 
-    An entry of dg/dx that is zero takes part only where it has noise (the paper noises whole vectors). `grid`: for
-    noise that is a whole number of its steps, in units of the scale: a discrete Gaussian. Value and noise are added as
-    whole numbers of steps and only their sum is scaled, so no low bit of the result depends on how it came about.
+    An entry of dg/dx that is zero takes part only where it has noise (the paper noises whole
+    vectors). `grid`: for noise that is a whole number of its steps, in units of the scale: a
+    discrete Gaussian. Value and noise are added as whole numbers of steps and only their sum is
+    scaled, so no low bit of the result depends on how it came about.
     """
     m, n = problem.constraints, len(problem.names)
     values = np.broadcast_to(np.asarray(value_scale, dtype=np.float64), m)
@@ -198,14 +207,14 @@ def noise_width(outputs: Outputs) -> int:
     return int(np.count_nonzero(outputs.scale))
 
 
-# One step, for a cloud and agents apart ------------------------------------------------------------------------------
+# One step, for a cloud and agents apart -----------------------------------------------------------
 
 
 def cloud_outputs(
     problem: SaddleProblem, outputs: Outputs, states: ArrayLike, noise: ArrayLike
 ) -> Floats:
-    """The noised outputs, float64[o], at `states` (float64[n]); `noise`: float64[noise_width], of unit deviation, or
-    in steps of the grid where there is one."""
+    """The noised outputs, float64[o], at `states` (float64[n]); `noise`: float64[noise_width], of
+    unit deviation, or in steps of the grid where there is one."""
     z = np.asarray(noise, dtype=np.float64)
     registers = problem.program.registers.copy()
     registers[: len(problem.names)] = states
@@ -225,14 +234,15 @@ def cloud_step(
     ]
 
 
-# The loop -----------------------------------------------------------------------------------------------------------
+# The loop -----------------------------------------------------------------------------------------
 
 
 @dataclass
 class Iterate:
     """Where a run stands; `advance` moves it. All it needs to go on, from a new process as well.
 
-    `step`: steps done. `states`: float64[n], `multipliers`: float64[m]. The sums are over the `averaged` last steps.
+    `step`: steps done. `states`: float64[n], `multipliers`: float64[m]. The sums are over the
+    `averaged` last steps.
     """
 
     step: int
@@ -251,7 +261,8 @@ class Iterate:
         states: ArrayLike | None = None,
         multipliers: ArrayLike = 0.0,
     ) -> Iterate:
-        """Before step 1: `states` (projected on the box; its middle when not given) and `multipliers` (>= 0)."""
+        """Before step 1: `states` (projected on the box; its middle when not given) and
+        `multipliers` (>= 0)."""
         middle = 0.5 * (problem.lower + problem.upper)
         start = middle if states is None else np.asarray(states, dtype=np.float64)
         if start.shape != middle.shape or not np.isfinite(start).all():
@@ -272,9 +283,10 @@ class Iterate:
 class Path:
     """A run at p public steps, and its averages over the last part.
 
-    Publishable: `steps`: int64[p]; `multipliers`: float64[p, m] after each of them; `released`: float64[p, o], the
-    noised outputs that the step took; `mean_multipliers`: float64[m]; `mean_released`: float64[o].
-    Protected: `states`: float64[p, n]; `mean_states`: float64[n], the mean of the iterates over the last part.
+    Publishable: `steps`: int64[p]; `multipliers`: float64[p, m] after each of them; `released`:
+    float64[p, o], the noised outputs that the step took; `mean_multipliers`: float64[m];
+    `mean_released`: float64[o]. Protected: `states`: float64[p, n]; `mean_states`: float64[n], the
+    mean of the iterates over the last part.
     """
 
     steps: Ints
@@ -287,7 +299,8 @@ class Path:
 
 
 def thinned(steps: int, points: int) -> Ints:
-    """`points` (or `steps`, if fewer) of the steps 1, …, steps, evenly spread, the last one among them."""
+    """`points` (or `steps`, if fewer) of the steps 1, …, steps, evenly spread, the last one among
+    them."""
     count = min(steps, points)
     return -(-np.arange(1, count + 1, dtype=np.int64) * steps // count)
 
@@ -308,10 +321,11 @@ def run(
 ) -> Path:
     """`steps` steps from `states` (the middle of the box when not given) and `multipliers`.
 
-    Noise of unit deviation comes from `noise(count, width)`, which returns that of the next `count` steps,
-    float64[count, width] (see `Outputs.grid`), or in simulations from a key drawn from `generator`: `normal_noise`, its
-    numbers in the order of steps and outputs. `points`: length of the path. `average`: the averages are over the last
-    part of the steps, from `average` (0 <= . < 1) on. `progress(done, steps)` is called now and then.
+    Noise of unit deviation comes from `noise(count, width)`, which returns that of the next `count`
+    steps, float64[count, width] (see `Outputs.grid`), or in simulations from a key drawn from
+    `generator`: `normal_noise`, its numbers in the order of steps and outputs. `points`: length of
+    the path. `average`: the averages are over the last part of the steps, from `average` (0 <= . <
+    1) on. `progress(done, steps)` is called now and then.
     """
     if steps < 1 or points < 1 or not 0 <= average < 1:
         raise InvalidArgument("steps and points are at least 1, and 0 <= average < 1")
@@ -379,9 +393,9 @@ def advance(
 ) -> None:
     """Move `iterate` on by `count` steps; those after step `average_from` enter its sums.
 
-    `noise`: float64[count, width], of unit deviation; or a `key`, whose noises are those of step 1 on. The steps
-    `recorded` (int64[r], in order, all of them among these) are written to `path`: multipliers [r, m], noised outputs
-    [r, o], states [r, n].
+    `noise`: float64[count, width], of unit deviation; or a `key`, whose noises are those of step 1
+    on. The steps `recorded` (int64[r], in order, all of them among these) are written to `path`:
+    multipliers [r, m], noised outputs [r, o], states [r, n].
     """
     width = noise_width(outputs)
     if noise is not None and noise.shape != (count, width):
@@ -407,7 +421,8 @@ def advance(
         (low, high),
         sets,
         outputs,
-        # The register after the agents' states is the constant 0: what a derivative without a register is.
+        # The register after the agents' states is the constant 0: what a derivative without a
+        # register is.
         np.where(outputs.register >= 0, outputs.register, agents).astype(np.uint32),
         outputs.constraint.astype(np.uint32),
         np.searchsorted(outputs.agent, np.arange(agents + 1)).astype(np.uint32),

@@ -1,4 +1,5 @@
-"""Compiled projections on agents' sets: `discreet_client.projections`, which has the derivation, in numba.
+"""Compiled projections on agents' sets: `discreet_client.projections`, which has the derivation, in
+numba.
 
     project_sets(sets, lower, upper, states)      in place, every agent that has a set
 
@@ -23,9 +24,9 @@ BUDGET, BALL = range(2)
 
 
 class Sets(NamedTuple):
-    """Agents whose states are in more than a box. `begin`, `end`: int64[g], their coordinates. `code`: int64[g], BUDGET
-    or BALL. `first`, `second`: float64[g], least and most of a budget's sum; a ball's radius. `centre`: float64[n], of
-    balls.
+    """Agents whose states are in more than a box. `begin`, `end`: int64[g], their coordinates.
+    `code`: int64[g], BUDGET or BALL. `first`, `second`: float64[g], least and most of a budget's
+    sum; a ball's radius. `centre`: float64[n], of balls.
     """
 
     begin: Ints
@@ -37,8 +38,8 @@ class Sets(NamedTuple):
 
 
 def sets_of(groups: Sequence[tuple[int, int, dict[str, Any] | None]], coordinates: int) -> Sets:
-    """The sets of agents: begin and end of each one's coordinates, and its set as `discreet_client.projections.onto`
-    takes it."""
+    """The sets of agents: begin and end of each one's coordinates, and its set as
+    `discreet_client.projections.onto` takes it."""
     given = [(begin, end, within) for begin, end, within in groups if within is not None]
     centre, rows = np.zeros(coordinates), []
     for begin, end, within in given:

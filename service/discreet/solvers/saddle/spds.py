@@ -1,11 +1,14 @@
-"""Shrunken, regularized primal-dual subgradient method for coupled quadratic programs; nothing here is private.
+"""Shrunken, regularized primal-dual subgradient method for coupled quadratic programs; nothing here
+is private.
 
-`min F(x) = ½|Σ A_u,i x_i + c|² + Σ (|A_q,i x_i|² + a_l,i·x_i)`, `x_i` in X_i, `Σ A_g,i x_i + d <= 0` (Huo & Liu, eqs 1
-and 22 without the constants). It is the plaintext twin of the encrypted run: the steps are the agents' own, of
-`discreet_client.updates`, and with `resolution` the contributions are rounded as there.
+`min F(x) = ½|Σ A_u,i x_i + c|² + Σ (|A_q,i x_i|² + a_l,i·x_i)`, `x_i` in X_i, `Σ A_g,i x_i + d <=
+0` (Huo & Liu, eqs 1 and 22 without the constants). It is the plaintext twin of the encrypted run:
+the steps are the agents' own, of `discreet_client.updates`, and with `resolution` the contributions
+are rounded as there.
 
-The shrunken step is that of Liu, Phanivong, Shi, Callaway (2019); the regularized one that of Koshal, Nedić, Shanbhag
-(2011). Each iteration uses both sums at the same x (Jacobi), as the protocol must.
+The shrunken step is that of Liu, Phanivong, Shi, Callaway (2019); the regularized one that of
+Koshal, Nedić, Shanbhag (2011). Each iteration uses both sums at the same x (Jacobi), as the
+protocol must.
 """
 
 from __future__ import annotations
@@ -37,9 +40,10 @@ class Part:
 class Solution:
     """What the last iteration left.
 
-    `x`: float64[k_i] an agent; `multipliers`: float64[m_g]; `objective`: F(x); `violation`: the largest entry of
-    `Σ A_g x + d` above zero; `change`: the largest move of a sum in the last iteration. `status` is "converged" when
-    `change` came to `threshold`, else "iterations": a planned number of iterations is no failure.
+    `x`: float64[k_i] an agent; `multipliers`: float64[m_g]; `objective`: F(x); `violation`: the
+    largest entry of `Σ A_g x + d` above zero; `change`: the largest move of a sum in the last
+    iteration. `status` is "converged" when `change` came to `threshold`, else "iterations": a
+    planned number of iterations is no failure.
     """
 
     x: tuple[Floats, ...]
@@ -54,11 +58,12 @@ class Solution:
 def step_sizes(parts: Sequence[Part], *, regularization: float = 0.0) -> Steps:
     """Steps from the problem's constants: `alpha = 1/L`, `beta = mu/(2 |A_g|²)`, no shrinking.
 
-    L and mu are the largest and the smallest eigenvalue of the Hessian of F (plus the regularization), |A_g| the
-    largest singular value of all A_g together. Where Hessian and A_g'A_g have common eigenvectors the iteration
-    contracts for alpha <= 1/L exactly when `beta < mu/|A_g|²`: its 2 x 2 blocks `[[1 - alpha h, -alpha s], [beta s,
-    1]]` have a determinant below 1 (Jury); half of that is a margin for where they have not. Raises InvalidArgument
-    when F is not strongly convex: the steps must then be given, or a regularization.
+    L and mu are the largest and the smallest eigenvalue of the Hessian of F (plus the
+    regularization), |A_g| the largest singular value of all A_g together. Where Hessian and A_g'A_g
+    have common eigenvectors the iteration contracts for alpha <= 1/L exactly when `beta <
+    mu/|A_g|²`: its 2 x 2 blocks `[[1 - alpha h, -alpha s], [beta s, 1]]` have a determinant below 1
+    (Jury); half of that is a margin for where they have not. Raises InvalidArgument when F is not
+    strongly convex: the steps must then be given, or a regularization.
     """
     A_u = np.hstack([part.A_u for part in parts])
     A_g = np.hstack([part.A_g for part in parts])
@@ -90,12 +95,14 @@ def solve(
     resolution: float = 0.0,
     watch: Callable[[Sequence[Participant]], None] | None = None,
 ) -> Solution:
-    """Run the method for `iterations` (>= 1) steps, or until no sum moved by more than `threshold` (0: never).
+    """Run the method for `iterations` (>= 1) steps, or until no sum moved by more than `threshold`
+    (0: never).
 
-    c float64[m_u], d float64[m_g]. `steps` may differ between agents in their primal size alone; without them
-    `step_sizes` are taken. `resolution` > 0 rounds contributions, c and d to its multiples (2^-32 in the encrypted run,
-    10^-σ in the paper). `watch` sees the agents after each step. Raises InvalidArgument when shapes disagree, when dual
-    steps differ, or when there is no part.
+    c float64[m_u], d float64[m_g]. `steps` may differ between agents in their primal size alone;
+    without them `step_sizes` are taken. `resolution` > 0 rounds contributions, c and d to its
+    multiples (2^-32 in the encrypted run, 10^-σ in the paper). `watch` sees the agents after each
+    step. Raises InvalidArgument when shapes disagree, when dual steps differ, or when there is no
+    part.
     """
     c, d = np.asarray(c, dtype=np.float64), np.asarray(d, dtype=np.float64)
     if not parts:

@@ -1,11 +1,13 @@
 """Static traffic assignment in blocks of origins that are worked on in different places.
 
-The same problem and the same optimum as `traffic_assignment.assign`. A block holds the paths of its origins, prices
-them and levels their costs as that does, taking the flow of the other blocks as given. In each round all blocks hear
-the same link flows and answer the change that each would make alone (parallel Jacobi steps: Bertsekas and Tsitsiklis
-1989). Together the changes may be too much, so each goes a share of its own, which is found on the link flows alone;
-since the objective is convex, going a block's fair share of each never raises it. What travels in a round is one vector
-of link flows to each block and one back: an all-reduce. Where congestion is extreme this creeps, as Jacobi steps do.
+The same problem and the same optimum as `traffic_assignment.assign`. A block holds the paths of its
+origins, prices them and levels their costs as that does, taking the flow of the other blocks as
+given. In each round all blocks hear the same link flows and answer the change that each would make
+alone (parallel Jacobi steps: Bertsekas and Tsitsiklis 1989). Together the changes may be too much,
+so each goes a share of its own, which is found on the link flows alone; since the objective is
+convex, going a block's fair share of each never raises it. What travels in a round is one vector of
+link flows to each block and one back: an all-reduce. Where congestion is extreme this creeps, as
+Jacobi steps do.
 
 Where the blocks live is the business of `Places`; here is nothing but arithmetic.
 """
@@ -44,7 +46,8 @@ from discreet.solvers.traffic.traffic_assignment import (
 )
 
 SMALLEST_GAP = 1e-8
-"""A smaller gap is not asked for: rounds creep there, and a released demand is known to far less."""
+"""A smaller gap is not asked for: rounds creep there, and a released demand is known to far
+less."""
 
 SEARCH_STEPS = 40
 """Bisections of one line search."""
@@ -55,7 +58,8 @@ COORDINATE_SWEEPS = 30
 
 @dataclass(frozen=True)
 class Part:
-    """What one block is made of: everybody's network, and the demand of origins `first`, `first` + 1, …
+    """What one block is made of: everybody's network, and the demand of origins `first`, `first` +
+    1, …
 
     `trips`: float64[origins (zones - 1)], by origin, then destination, the origin itself left out.
     """
@@ -82,7 +86,8 @@ class Block:
         self._before = np.empty(0)
 
     def load(self) -> int:
-        """Take shortest paths, with no regard for other blocks. A pair of zones with demand and no path, or -1."""
+        """Take shortest paths, with no regard for other blocks. A pair of zones with demand and no
+        path, or -1."""
         part = self._part
         lost = load_trees(self._roads, part.costs, part.trips, self._incoming, part.first)
         if lost >= 0:
@@ -101,8 +106,9 @@ class Block:
         return flow
 
     def step(self, flow: Floats, shares: Floats) -> tuple[float, Floats]:
-        """Go this block's share of its last change, after which all link flows are `flow`; then what the flow of this
-        block costs too much there, and the change of link flows, float64[m], that this block would make alone."""
+        """Go this block's share of its last change, after which all link flows are `flow`; then
+        what the flow of this block costs too much there, and the change of link flows, float64[m],
+        that this block would make alone."""
         part = self._part
         self.keep(shares)
         cost, slope = link_costs(part.costs, flow)
@@ -128,7 +134,8 @@ class Block:
         return float(price(self._roads, self._paths, cost, self._incoming, self._part.first)[0])
 
     def paths(self, flow: Floats) -> Paths:
-        """All paths at the end; pairs without demand get their shortest one at the link flows `flow`, with flow 1."""
+        """All paths at the end; pairs without demand get their shortest one at the link flows
+        `flow`, with flow 1."""
         part = self._part
         cost, _ = link_costs(part.costs, flow)
         _, add = price(self._roads, self._paths, cost, self._incoming, part.first)
@@ -144,7 +151,8 @@ class Places(Protocol):
         """Make a block of each part."""
 
     def each(self, method: str, *arguments: Any) -> list[Any]:
-        """Call a method of every block with the same arguments; the answers in the order of the parts."""
+        """Call a method of every block with the same arguments; the answers in the order of the
+        parts."""
 
 
 def assign_in_blocks(
@@ -159,10 +167,11 @@ def assign_in_blocks(
     max_iterations: int = 1000,
     progress: Callable[[int, int], None] | None = None,
 ) -> Assignment:
-    """What `traffic_assignment.assign` does, with its meaning and its refusals, in at most `blocks` blocks of origins.
+    """What `traffic_assignment.assign` does, with its meaning and its refusals, in at most `blocks`
+    blocks of origins.
 
-    The link flows agree with that one's as far as the two gaps allow; the paths may differ, as they are not unique. A
-    `gap` below `SMALLEST_GAP` stands for that.
+    The link flows agree with that one's as far as the two gaps allow; the paths may differ, as they
+    are not unique. A `gap` below `SMALLEST_GAP` stands for that.
     """
     gap = max(gap, SMALLEST_GAP)
     zones = network.zones
@@ -224,8 +233,8 @@ def _gap(excess: float, costs: Costs, flow: Floats) -> float:
 
 
 def _best_shares(costs: Costs, flow: Floats, changes: Floats) -> Floats:
-    """How much of each block's change to go, float64[blocks] in [0, 1], so that the objective is least: projected
-    Newton steps with a line search each. `changes`: float64[blocks, m]."""
+    """How much of each block's change to go, float64[blocks] in [0, 1], so that the objective is
+    least: projected Newton steps with a line search each. `changes`: float64[blocks, m]."""
     shares = np.zeros(len(changes))
     for _ in range(NEWTON_STEPS):
         cost, slope = link_costs(costs, np.maximum(flow + shares @ changes, 0.0))
@@ -240,7 +249,8 @@ def _best_shares(costs: Costs, flow: Floats, changes: Floats) -> Floats:
 
 
 def _boxed(gradient: Floats, curvature: Floats, shares: Floats) -> Floats:
-    """Near the least point in [0, 1]^blocks of the quadratic model around `shares`: coordinate by coordinate."""
+    """Near the least point in [0, 1]^blocks of the quadratic model around `shares`: coordinate by
+    coordinate."""
     found = shares.copy()
     slope = gradient.copy()
     for _ in range(COORDINATE_SWEEPS):
@@ -256,7 +266,8 @@ def _boxed(gradient: Floats, curvature: Floats, shares: Floats) -> Floats:
 
 
 def _length(costs: Costs, flow: Floats, step: Floats) -> float:
-    """Where in [0, 1] the objective is least on the way along `step`: the zero of `sum cost * step`, which grows."""
+    """Where in [0, 1] the objective is least on the way along `step`: the zero of `sum cost *
+    step`, which grows."""
 
     def slope(length: float) -> float:
         return float(np.sum(link_costs(costs, np.maximum(flow + length * step, 0.0))[0] * step))

@@ -1,10 +1,12 @@
-"""Equilibrating the known paths of all zone pairs: sweeps of single moves, and Newton steps where those stall.
+"""Equilibrating the known paths of all zone pairs: sweeps of single moves, and Newton steps where
+those stall.
 
-With the paths given, traffic assignment is a convex problem in the path flows of each pair, nonnegative and of a fixed
-sum. A sweep takes one pair after the other and moves flow to its cheapest path by Newton's method along that one
-direction; link costs follow at once (Gauss–Seidel). That is cheap and, on road networks, enough. Where a few steep
-links couple many moves it creeps; then truncated Newton steps on all path flows at once, solved by conjugate gradients
-(Dembo, Steihaug 1983), take over. Neither ever raises the objective by more than rounding.
+With the paths given, traffic assignment is a convex problem in the path flows of each pair,
+nonnegative and of a fixed sum. A sweep takes one pair after the other and moves flow to its
+cheapest path by Newton's method along that one direction; link costs follow at once (Gauss–Seidel).
+That is cheap and, on road networks, enough. Where a few steep links couple many moves it creeps;
+then truncated Newton steps on all path flows at once, solved by conjugate gradients (Dembo,
+Steihaug 1983), take over. Neither ever raises the objective by more than rounding.
 """
 
 from __future__ import annotations
@@ -28,13 +30,15 @@ NEWTON_STEPS = 12
 """Newton steps of one call, at most. The first ones may only find out which paths are empty."""
 
 NEWTON_WORK = 1_000_000
-"""Newton steps times links of all paths, at most, but for one step: on large networks sweeps are the better bargain."""
+"""Newton steps times links of all paths, at most, but for one step: on large networks sweeps are
+the better bargain."""
 
 LEVEL = 1e-15
 """Two paths are level when their costs differ by less than this part: the rest is rounding."""
 
 STILL_UNEVEN = 0.25
-"""A line search is done when it leaves at most this part of the slope it started with, of either sign."""
+"""A line search is done when it leaves at most this part of the slope it started with, of either
+sign."""
 
 SEARCH_STEPS = 60
 """Newton or bisection steps of one line search, at most."""
@@ -56,10 +60,12 @@ SHORT = 0.3
 def equilibrate(
     costs: Costs, paths: Paths, flow: Floats, cost: Floats, slope: Floats, target: float
 ) -> None:
-    """Level the costs of the known paths until their excess is at most `target`, or no more is worth doing here.
+    """Level the costs of the known paths until their excess is at most `target`, or no more is
+    worth doing here.
 
-    Updates the path flows and, with them, `flow`, `cost` and `slope` of the links. Most of the excess sits in a few
-    pairs: after each full sweep only those above the average are swept again, some times.
+    Updates the path flows and, with them, `flow`, `cost` and `slope` of the links. Most of the
+    excess sits in a few pairs: after each full sweep only those above the average are swept again,
+    some times.
     """
     pairs = np.flatnonzero(np.diff(paths.start) > 1)
     excesses = np.zeros(paths.start.size - 1)
@@ -81,7 +87,8 @@ def equilibrate(
 
 @numba.njit(cache=True, nogil=True)
 def excess(paths: Paths, pairs: Ints, cost: Floats) -> float:
-    """What the flow of `pairs` costs more at link costs `cost` than it would on the cheapest known paths."""
+    """What the flow of `pairs` costs more at link costs `cost` than it would on the cheapest known
+    paths."""
     total = 0.0
     for pair in pairs:
         lowest, carried, spent = np.inf, 0.0, 0.0
@@ -109,10 +116,11 @@ def sweep(
     excesses: Floats,
     threshold: float,
 ) -> float:
-    """One Gauss–Seidel sweep over the `pairs` whose entry of `excesses` is `threshold` or more; keeps `excesses` up.
+    """One Gauss–Seidel sweep over the `pairs` whose entry of `excesses` is `threshold` or more;
+    keeps `excesses` up.
 
-    Returns the excess that the sweep met, pair by pair; for those it passed over, what an earlier sweep met. It can be
-    small where pairs only undo each other's moves: the true one is `excess`.
+    Returns the excess that the sweep met, pair by pair; for those it passed over, what an earlier
+    sweep met. It can be small where pairs only undo each other's moves: the true one is `excess`.
     """
     mark = np.zeros(flow.size, np.bool_)
     links, change = np.empty(flow.size, np.int32), np.empty(flow.size)
@@ -143,7 +151,8 @@ def sweep(
         for path in range(begin, end):
             if path == cheapest or paths.flow[path] == 0.0:
                 continue
-            # The links that only one of the two paths passes: all that a move from `path` to `cheapest` changes.
+            # The links that only one of the two paths passes: all that a move from `path` to
+            # `cheapest` changes.
             for position in range(paths.first[cheapest], paths.first[cheapest + 1]):
                 mark[paths.links[position]] = True
             size = 0
@@ -187,10 +196,12 @@ def move(
     size: int,
     most: float,
 ) -> float:
-    """Move the flow of `links[:size]` along `change`, a direction of descent, by the returned length in [0, most].
+    """Move the flow of `links[:size]` along `change`, a direction of descent, by the returned
+    length in [0, most].
 
-    The objective's slope on that line is `sum cost * change`, nondecreasing; its zero is found by Newton's method
-    inside a bracket, so a cost that grows steeply on the way cannot throw the flow to the other side.
+    The objective's slope on that line is `sum cost * change`, nondecreasing; its zero is found by
+    Newton's method inside a bracket, so a cost that grows steeply on the way cannot throw the flow
+    to the other side.
     """
     before, curvature = 0.0, 0.0
     for i in range(size):
@@ -227,8 +238,9 @@ def newton(
 ) -> None:
     """One truncated Newton step on all paths with flow at once.
 
-    A step past zero flow is first clipped. Where clipping has upset the balance on steep links the line search stops
-    almost at once; then the whole step is shortened until the first path is empty, which the next step leaves out.
+    A step past zero flow is first clipped. Where clipping has upset the balance on steep links the
+    line search stops almost at once; then the whole step is shortened until the first path is
+    empty, which the next step leaves out.
     """
     base, gradient, scale = _gradient(paths, pairs, cost, slope)
     step = _newton_step(paths, pairs, base, gradient, scale, slope)
@@ -271,9 +283,11 @@ def newton(
 def _gradient(
     paths: Paths, pairs: Ints, cost: Floats, slope: Floats
 ) -> tuple[Ints, Floats, Floats]:
-    """For each path: its pair's path with most flow, what it costs more than that one, and 1 / its own curvature.
+    """For each path: its pair's path with most flow, what it costs more than that one, and 1 / its
+    own curvature.
 
-    Zero curvature, and an empty path, have 1 / curvature = 0: the Newton step leaves them to the sweeps.
+    Zero curvature, and an empty path, have 1 / curvature = 0: the Newton step leaves them to the
+    sweeps.
     """
     base = np.zeros(paths.flow.size, np.int64)
     gradient, scale = np.zeros(paths.flow.size), np.zeros(paths.flow.size)
@@ -309,7 +323,8 @@ def _gradient(
 def _newton_step(
     paths: Paths, pairs: Ints, base: Ints, gradient: Floats, scale: Floats, slope: Floats
 ) -> Floats:
-    """Conjugate gradients on `E' diag(slope) E step = -gradient`; E tells paths by links, each less its base."""
+    """Conjugate gradients on `E' diag(slope) E step = -gradient`; E tells paths by links, each less
+    its base."""
     step = np.zeros(gradient.size)
     residual = -gradient
     direction = residual * scale
@@ -349,7 +364,8 @@ def _newton_step(
 
 @numba.njit(cache=True, nogil=True)
 def _link_change(paths: Paths, pairs: Ints, base: Ints, step: Floats, change: Floats) -> None:
-    """Fill `change[m]`: what `step` does to the link flows when each pair's base takes what its other paths lose."""
+    """Fill `change[m]`: what `step` does to the link flows when each pair's base takes what its
+    other paths lose."""
     change[:] = 0.0
     for pair in pairs:
         begin, end = paths.start[pair], paths.start[pair + 1]

@@ -1,9 +1,11 @@
-"""Path flows of all zone pairs on a road network: loaded, priced by shortest paths, extended by them.
+"""Path flows of all zone pairs on a road network: loaded, priced by shortest paths, extended by
+them.
 
-Pair w = origin (zones - 1) + rank is an ordered pair of distinct zones, by origin, then destination. Functions that
-take `first` (or `first_origin`) work on a block of origins as well, which begins at that zone: `incoming` has a row for
-each of its origins, and its pairs are numbered from 0. Flows and demands are in one unit, costs in another; a link's
-cost is `free + scale (flow/capacity)^power`.
+Pair w = origin (zones - 1) + rank is an ordered pair of distinct zones, by origin, then
+destination. Functions that take `first` (or `first_origin`) work on a block of origins as well,
+which begins at that zone: `incoming` has a row for each of its origins, and its pairs are numbered
+from 0. Flows and demands are in one unit, costs in another; a link's cost is `free + scale
+(flow/capacity)^power`.
 """
 
 from __future__ import annotations
@@ -22,11 +24,13 @@ SMALLEST_SHARE = 1e-12
 """A path with less of its pair's demand is dropped."""
 
 NOT_CHEAPER = 1e-13
-"""A shortest path joins its pair's known paths only when it is cheaper by more than this part: more than rounding."""
+"""A shortest path joins its pair's known paths only when it is cheaper by more than this part: more
+than rounding."""
 
 
 BLOCKS = 32
-"""Parts of the origins that may be worked on at once: the same however many threads there are, and so are all sums."""
+"""Parts of the origins that may be worked on at once: the same however many threads there are, and
+so are all sums."""
 
 Each = Callable[[Callable[[slice], None], Sequence[slice]], None]
 """Does a piece of work for each block of origins, in any order or at once."""
@@ -54,7 +58,8 @@ class Costs(NamedTuple):
 
 
 class Paths(NamedTuple):
-    """Pair w has the paths `start[w]..start[w + 1]`; path k passes `links[first[k]:first[k + 1]]` with `flow[k]`."""
+    """Pair w has the paths `start[w]..start[w + 1]`; path k passes `links[first[k]:first[k + 1]]`
+    with `flow[k]`."""
 
     start: Ints
     first: Ints
@@ -102,7 +107,8 @@ def trees(graph: Graph, cost: Floats, incoming: NDArray[np.int32]) -> None:
 def load_trees(
     graph: Graph, costs: Costs, trips: Floats, incoming: NDArray[np.int32], first: int = 0
 ) -> int:
-    """A first loading: each origin in turn takes its shortest paths at the costs the earlier ones left behind.
+    """A first loading: each origin in turn takes its shortest paths at the costs the earlier ones
+    left behind.
 
     Fills `incoming`. Returns a pair with demand that no path joins, or -1.
     """
@@ -139,7 +145,8 @@ def extended(
     first_origin: int = 0,
     each: Each = in_turn,
 ) -> Paths:
-    """The paths that carry flow and, where `add`, the one in the tree; if alone it takes the pair's `trips`."""
+    """The paths that carry flow and, where `add`, the one in the tree; if alone it takes the pair's
+    `trips`."""
     pairs = add.size
     others = pairs // max(1, incoming.shape[0])
     blocks = origin_blocks(incoming.shape[0])
@@ -261,7 +268,8 @@ def _fill(
 
 @numba.njit(cache=True, nogil=True)
 def load_paths(paths: Paths, trips: Floats, flow: Floats) -> None:
-    """Clear tiny shares, give their part to the pair's largest path, and fill `flow[m]` with what the paths carry."""
+    """Clear tiny shares, give their part to the pair's largest path, and fill `flow[m]` with what
+    the paths carry."""
     flow[:] = 0.0
     for pair in range(trips.size):
         largest = paths.start[pair]
@@ -288,10 +296,12 @@ def price(
     first: int = 0,
     each: Each = in_turn,
 ) -> tuple[float, NDArray[np.bool_]]:
-    """Shortest paths of all pairs at link costs `cost`: fills `incoming` and returns `(excess, add)`.
+    """Shortest paths of all pairs at link costs `cost`: fills `incoming` and returns `(excess,
+    add)`.
 
-    `excess` is `sum_k flow_k (cost of path k - cost of its pair's shortest path)`, the numerator of the relative gap
-    without its cancellation. `add[pair]`: the shortest path exists and is cheaper than all known ones.
+    `excess` is `sum_k flow_k (cost of path k - cost of its pair's shortest path)`, the numerator of
+    the relative gap without its cancellation. `add[pair]`: the shortest path exists and is cheaper
+    than all known ones.
     """
     others = (paths.start.size - 1) // max(1, incoming.shape[0])
     blocks = origin_blocks(incoming.shape[0])

@@ -1,15 +1,18 @@
-"""How link flows and total travel time of an assignment change with the demand: their derivative at the optimum.
+"""How link flows and total travel time of an assignment change with the demand: their derivative at
+the optimum.
 
-Path flows that carry a change of demand dd may move between the paths that carry flow, and no others, as long as the
-change is small. So the link flows move by `dy = B dd + V c`, where column w of B is the link shares of pair w and V has
-the differences of each pair's active paths; the optimality conditions stay those of the least `dy' D dy`, D the slopes
-of the link costs (Tobin and Friesz 1988, in link flows). Hence `dy = M B dd` with `M = I - V (V'DV)^+ V'D`.
+Path flows that carry a change of demand dd may move between the paths that carry flow, and no
+others, as long as the change is small. So the link flows move by `dy = B dd + V c`, where column w
+of B is the link shares of pair w and V has the differences of each pair's active paths; the
+optimality conditions stay those of the least `dy' D dy`, D the slopes of the link costs (Tobin and
+Friesz 1988, in link flows). Hence `dy = M B dd` with `M = I - V (V'DV)^+ V'D`.
 
-Many pairs have the same detours, so V has few independent columns, in networks of roads far fewer than there are links:
-one small matrix is factored then, and M is never made.
+Many pairs have the same detours, so V has few independent columns, in networks of roads far fewer
+than there are links: one small matrix is factored then, and M is never made.
 
-Of the system optimum the total travel time is the least of all, so its derivative is the marginal cost of the pair's
-paths (Danskin); of the user equilibrium it is `m'M B`, m the marginal link costs.
+Of the system optimum the total travel time is the least of all, so its derivative is the marginal
+cost of the pair's paths (Danskin); of the user equilibrium it is `m'M B`, m the marginal link
+costs.
 """
 
 from __future__ import annotations
@@ -35,8 +38,8 @@ from discreet.solvers.traffic.traffic_assignment import (
 ACTIVE = 1e-7
 """A path with less of its pair's demand is not held to be active: it carries what a gap leaves."""
 RIDGE = 1e-9
-"""Tells the rank of `V'S S V` (S the roots of the slopes), or is added to `S V V' S` in its place: in parts of the
-mean diagonal."""
+"""Tells the rank of `V'S S V` (S the roots of the slopes), or is added to `S V V' S` in its place:
+in parts of the mean diagonal."""
 ROWS_AT_ONCE = 256
 
 
@@ -44,8 +47,8 @@ ROWS_AT_ONCE = 256
 class Derivative:
     """Of link flows and total travel time in the demand of each ordered pair of distinct zones.
 
-    `shares`: B', csr[pairs, links]; `moves`: L float64[links, j] and R csr[j, links] with `M = I - L R`, or None of who
-    only asks for a total. `total`: float64[pairs], time a trip.
+    `shares`: B', csr[pairs, links]; `moves`: L float64[links, j] and R csr[j, links] with `M = I -
+    L R`, or None of who only asks for a total. `total`: float64[pairs], time a trip.
     """
 
     shares: csr_array
@@ -53,7 +56,8 @@ class Derivative:
     total: Floats | None
 
     def flows(self, change: Floats) -> Floats:
-        """The change of link flows that a change of demand makes: float64[pairs] to float64[links]."""
+        """The change of link flows that a change of demand makes: float64[pairs] to
+        float64[links]."""
         assert self.moves is not None
         (left, right), moved = self.moves, self.shares.T @ change
         return np.asarray(moved - left @ (right @ moved))
@@ -90,8 +94,9 @@ def derivative(
     *,
     links: bool = True,
 ) -> Derivative:
-    """The derivative at `solution`, an assignment to a small gap; of demands near that where the active paths are the
-    same. Without `links` only what takes no matrix of links by links: of the system optimum its total travel time."""
+    """The derivative at `solution`, an assignment to a small gap; of demands near that where the
+    active paths are the same. Without `links` only what takes no matrix of links by links: of the
+    system optimum its total travel time."""
     policy = solution.paths
     paths, starts, pairs = _paths(policy), policy.pair_start, policy.origin.size
     shares = shares_of(policy)
@@ -141,8 +146,8 @@ def gram(rows: csr_array) -> Floats:
 
 
 def _moves(differences: csr_array, slope: Floats) -> tuple[Floats, csr_array]:
-    """L and R: `V (V'S S V)^-1` and `V'S S` of independent columns; where there are more columns than links
-    `K S (S K S + r I)^-1` and S with `K = V V'`, which is the same as r goes to 0."""
+    """L and R: `V (V'S S V)^-1` and `V'S S` of independent columns; where there are more columns
+    than links `K S (S K S + r I)^-1` and S with `K = V V'`, which is the same as r goes to 0."""
     columns, links = _distinct(differences), slope.size
     root = np.sqrt(slope / max(float(slope.max(initial=0.0)), np.finfo(float).tiny))
     slopes = csr_array((root, np.arange(links), np.arange(links + 1)))
@@ -170,8 +175,8 @@ def _moves(differences: csr_array, slope: Floats) -> tuple[Floats, csr_array]:
 
 
 def _distinct(rows: csr_array) -> csr_array:
-    """The rows of -1, 0 and 1 that are no multiples of others: known by two products with whole numbers, exact in
-    floating point."""
+    """The rows of -1, 0 and 1 that are no multiples of others: known by two products with whole
+    numbers, exact in floating point."""
     factors = np.random.default_rng(0).integers(1, 1 << 40, (rows.shape[1], 2)).astype(np.float64)
     keys = rows @ factors
     _, first = np.unique(keys * np.sign(keys[:, :1]), axis=0, return_index=True)

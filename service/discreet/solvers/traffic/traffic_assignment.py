@@ -1,16 +1,19 @@
-"""Static traffic assignment: system optimum and user equilibrium on a network with separable link latencies.
+"""Static traffic assignment: system optimum and user equilibrium on a network with separable link
+latencies.
 
-User equilibrium (Wardrop 1952) minimizes `sum_a ∫_0^{y_a} t_a` over the flows that carry the demand (Beckmann, McGuire,
-Winsten 1956), system optimum `sum_a y_a t_a(y_a)`. The second is the first with marginal costs `t + y t'`, and for
-`t(y) = t0 (1 + b (y/k)^p) + f` these have the same form with `b (p + 1)` in place of `b`: one algorithm serves both.
+User equilibrium (Wardrop 1952) minimizes `sum_a ∫_0^{y_a} t_a` over the flows that carry the demand
+(Beckmann, McGuire, Winsten 1956), system optimum `sum_a y_a t_a(y_a)`. The second is the first with
+marginal costs `t + y t'`, and for `t(y) = t0 (1 + b (y/k)^p) + f` these have the same form with `b
+(p + 1)` in place of `b`: one algorithm serves both.
 
-The algorithm is gradient projection in the space of path flows (Jayakrishnan, Tsai, Prashker, Rajadhyaksha 1994;
-Bertsekas 1976). One iteration prices all zone pairs by shortest-path trees, which also gives the exact relative gap,
-adds each pair's shortest path where it is cheaper than all known ones, and equilibrates the known paths. Pricing costs
-as much as a few sweeps over the pairs, so a good equilibrium is made on the known paths before new ones are sought.
+The algorithm is gradient projection in the space of path flows (Jayakrishnan, Tsai, Prashker,
+Rajadhyaksha 1994; Bertsekas 1976). One iteration prices all zone pairs by shortest-path trees,
+which also gives the exact relative gap, adds each pair's shortest path where it is cheaper than all
+known ones, and equilibrates the known paths. Pricing costs as much as a few sweeps over the pairs,
+so a good equilibrium is made on the known paths before new ones are sought.
 
-Nothing here is private. What a caller can check on its own public data (positive capacities, say) is not checked again;
-zone pairs without a path are found by `unreachable_pairs`.
+Nothing here is private. What a caller can check on its own public data (positive capacities, say)
+is not checked again; zone pairs without a path are found by `unreachable_pairs`.
 """
 
 from __future__ import annotations
@@ -44,17 +47,19 @@ from discreet.solvers.traffic.shortest_paths import Floats, Graph, Ints, LinkInd
 Objective = Literal["system_optimum", "user_equilibrium"]
 
 INNER_GAP = 0.03
-"""An iteration's sweeps stop when the known paths are equilibrated to this part of the gap it started with."""
+"""An iteration's sweeps stop when the known paths are equilibrated to this part of the gap it
+started with."""
 
 
 @dataclass(frozen=True)
 class Network:
     """A directed road network with m links; parallel links are allowed.
 
-    `nodes`, `zones`: counts; zones are the nodes 0..zones-1. Nodes with an index below `first_through_node` are
-    centroids, where paths start and end but which they do not pass. `tail`, `head`: int64[m], 0-based nodes.
-    `free_flow_time`: float64[m], >= 0, in any unit of time. `capacity`: float64[m], > 0, in the unit of the demand.
-    Raises InvalidArgument when lengths or node numbers do not fit; the meaning of the figures is the caller's to check.
+    `nodes`, `zones`: counts; zones are the nodes 0..zones-1. Nodes with an index below
+    `first_through_node` are centroids, where paths start and end but which they do not pass.
+    `tail`, `head`: int64[m], 0-based nodes. `free_flow_time`: float64[m], >= 0, in any unit of
+    time. `capacity`: float64[m], > 0, in the unit of the demand. Raises InvalidArgument when
+    lengths or node numbers do not fit; the meaning of the figures is the caller's to check.
     """
 
     nodes: int
@@ -89,11 +94,13 @@ class Network:
 
 @dataclass(frozen=True)
 class Latency:
-    """`t(y) = free_flow_time (1 + coefficient (y/capacity)^power) + fixed_cost`, each of all links or float64[m].
+    """`t(y) = free_flow_time (1 + coefficient (y/capacity)^power) + fixed_cost`, each of all links
+    or float64[m].
 
-    The coefficient and the fixed cost (a toll, say, in units of time) are not negative, the power is 0 or at least 1.
-    `Latency(factor, 1)` is affine, `Latency(.15, 4)` the formula of the Bureau of Public Roads (1964). Raises
-    InvalidArgument for other figures: with a power between 0 and 1 the first vehicle would meet an infinite slope.
+    The coefficient and the fixed cost (a toll, say, in units of time) are not negative, the power
+    is 0 or at least 1. `Latency(factor, 1)` is affine, `Latency(.15, 4)` the formula of the Bureau
+    of Public Roads (1964). Raises InvalidArgument for other figures: with a power between 0 and 1
+    the first vehicle would meet an infinite slope.
     """
 
     coefficient: float | Floats
@@ -120,12 +127,14 @@ class Latency:
 
 @dataclass(frozen=True)
 class Policy:
-    """The paths of every ordered pair of distinct zones and how the pair's demand is shared among them.
+    """The paths of every ordered pair of distinct zones and how the pair's demand is shared among
+    them.
 
-    `origin`, `destination`: int64[p] with p = zones (zones - 1), by origin, then destination. Pair i has the paths
-    `pair_start[i]..pair_start[i + 1]` (int64[p + 1]) with `share` (float64[paths], >= 0, sum 1 within a pair); path j
-    passes `links[path_start[j]:path_start[j + 1]]` (int32, positions in the network, from origin to destination).
-    A pair without demand has its shortest path, a pair without any path none. `link_count` is the network's m.
+    `origin`, `destination`: int64[p] with p = zones (zones - 1), by origin, then destination. Pair
+    i has the paths `pair_start[i]..pair_start[i + 1]` (int64[p + 1]) with `share` (float64[paths],
+    >= 0, sum 1 within a pair); path j passes `links[path_start[j]:path_start[j + 1]]` (int32,
+    positions in the network, from origin to destination). A pair without demand has its shortest
+    path, a pair without any path none. `link_count` is the network's m.
     """
 
     origin: Ints
@@ -141,11 +150,12 @@ class Policy:
 class Assignment:
     """A traffic assignment and the certificate of its quality.
 
-    `link_flows`: float64[m], what `paths` carry. `relative_gap`: `(sum_a c_a y_a - sum_w d_w u_w) / sum_a c_a y_a` at
-    these flows, c the marginal cost (system optimum) or travel time (user equilibrium), u the cost of a shortest path;
-    the numerator bounds how far the objective is above its minimum. `status`: "converged" when the gap that was asked
-    for is reached, "iteration_limit" when not; the flows carry the demand either way. `total_travel_time`:
-    `sum_a y_a t_a(y_a)`, fixed costs among it, in units of demand times time.
+    `link_flows`: float64[m], what `paths` carry. `relative_gap`: `(sum_a c_a y_a - sum_w d_w u_w) /
+    sum_a c_a y_a` at these flows, c the marginal cost (system optimum) or travel time (user
+    equilibrium), u the cost of a shortest path; the numerator bounds how far the objective is above
+    its minimum. `status`: "converged" when the gap that was asked for is reached, "iteration_limit"
+    when not; the flows carry the demand either way. `total_travel_time`: `sum_a y_a t_a(y_a)`,
+    fixed costs among it, in units of demand times time.
     """
 
     link_flows: Floats
@@ -173,7 +183,8 @@ class Assign(Protocol):
 
 
 elsewhere: ContextVar[Assign | None] = ContextVar("elsewhere", default=None)
-"""Set where `assign` shall be done by something else, such as many machines (`solvers.block_assignment`)."""
+"""Set where `assign` shall be done by something else, such as many machines
+(`solvers.block_assignment`)."""
 
 
 def assign(
@@ -187,13 +198,15 @@ def assign(
     progress: Callable[[int, int], None] | None = None,
     threads: int = 1,
 ) -> Assignment:
-    """Assign `demand` (float64[zones, zones], origin by destination; the diagonal is ignored) to the network.
+    """Assign `demand` (float64[zones, zones], origin by destination; the diagonal is ignored) to
+    the network.
 
-    Stops at relative gap <= `gap` or after `max_iterations`, each followed by `progress(iteration, max_iterations)`.
-    Where `elsewhere` is set, that does it. `threads` find shortest paths from blocks of origins at once, which do not
-    depend on each other; levelling costs pair by pair takes one. The result is a deterministic function of the other
-    arguments, bit for bit the same for any number of threads. Raises InvalidArgument for a demand of another shape,
-    negative or not finite, and for positive demand between zones that no path joins (which it names, 0-based).
+    Stops at relative gap <= `gap` or after `max_iterations`, each followed by `progress(iteration,
+    max_iterations)`. Where `elsewhere` is set, that does it. `threads` find shortest paths from
+    blocks of origins at once, which do not depend on each other; levelling costs pair by pair takes
+    one. The result is a deterministic function of the other arguments, bit for bit the same for any
+    number of threads. Raises InvalidArgument for a demand of another shape, negative or not finite,
+    and for positive demand between zones that no path joins (which it names, 0-based).
     """
     demand = np.asarray(demand, dtype=np.float64)
     zones = network.zones
@@ -260,7 +273,8 @@ def _assigned(
         if progress is not None:
             progress(iteration, max_iterations)
 
-    # Pairs without demand get their shortest path at the final costs; their flow of 1 only stands for the share.
+    # Pairs without demand get their shortest path at the final costs; their flow of 1 only stands
+    # for the share.
     weights = np.where(trips > 0, trips, 1.0)
     paths = extended(paths, add & (trips == 0), weights, incoming, network.tail, each=each)
     return Assignment(
@@ -306,11 +320,11 @@ def link_flows_of(policy: Policy, demand: Floats) -> Floats:
 
 
 def unreachable_pairs(network: Network) -> Iterator[tuple[int, int]]:
-    """All ordered pairs (origin, destination) of distinct zones, 0-based, that no path joins, as they are found: there
-    may be millions.
+    """All ordered pairs (origin, destination) of distinct zones, 0-based, that no path joins, as
+    they are found: there may be millions.
 
-    By SciPy, so that who only plans loads no compiled kernel. A centroid is two nodes, one that is entered and one that
-    is left, which nothing joins.
+    By SciPy, so that who only plans loads no compiled kernel. A centroid is two nodes, one that is
+    entered and one that is left, which nothing joins.
     """
     centroids, nodes = network.first_through_node, network.nodes
     leaves = np.where(network.tail < centroids, network.tail + nodes, network.tail)
@@ -329,7 +343,8 @@ def graph_of(network: Network) -> Graph:
 
 
 def costs_of(network: Network, latency: Latency, objective: Objective) -> Costs:
-    """The link costs whose equilibrium is wanted: travel times, or marginal costs for the system optimum.
+    """The link costs whose equilibrium is wanted: travel times, or marginal costs for the system
+    optimum.
 
     A power of 0 is a constant: it becomes part of the free cost."""
     times = latency.coefficient * (latency.power + 1 if objective == "system_optimum" else 1)

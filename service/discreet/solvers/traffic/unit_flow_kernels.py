@@ -1,4 +1,5 @@
-"""Compiled kernels of the projection on unit flows: its sparse factor, Newton's steps, and a flow as a policy."""
+"""Compiled kernels of the projection on unit flows: its sparse factor, Newton's steps, and a flow
+as a policy."""
 
 from __future__ import annotations
 
@@ -16,9 +17,10 @@ LANES = 32
 class Factor(NamedTuple):
     """The graph in elimination order and the symbolic LDL' factorization of its Laplacian.
 
-    Values: n pivots, then L by columns. `tail`, `head`: int32[m], nodes by their place in the order. `slot`: int32[m],
-    the value of each link's off-diagonal. Column k has the rows `row[start[k]:start[k + 1]]`; eliminating it changes
-    the values `update`, in the order in which the numeric factorization comes by.
+    Values: n pivots, then L by columns. `tail`, `head`: int32[m], nodes by their place in the
+    order. `slot`: int32[m], the value of each link's off-diagonal. Column k has the rows
+    `row[start[k]:start[k + 1]]`; eliminating it changes the values `update`, in the order in which
+    the numeric factorization comes by.
     """
 
     tail: LinkIndices
@@ -91,11 +93,13 @@ def project_pairs(
     flow: Floats,
     residual: Floats,
 ) -> None:
-    """Project `points[pairs]` from `potentials`, which are changed, until the tolerance or `most_steps`.
+    """Project `points[pairs]` from `potentials`, which are changed, until the tolerance or
+    `most_steps`.
 
-    A step of all lanes: try the flow at nu + s d; a lane that has arrived, or has tried often enough, hands its pair
-    over and takes the next; one whose step overshot shortens s; the others accept and get a new direction d. All loops
-    over lanes are of constant length, which is what makes them vector instructions.
+    A step of all lanes: try the flow at nu + s d; a lane that has arrived, or has tried often
+    enough, hands its pair over and takes the next; one whose step overshot shortens s; the others
+    accept and get a new direction d. All loops over lanes are of constant length, which is what
+    makes them vector instructions.
     """
     links, nodes = points.shape[1], potentials.shape[1]
     tail, head, slot, start, row, update = factor
@@ -270,7 +274,8 @@ def load_flows(
     needed: Floats,
     lane_pair: Ints,
 ) -> None:
-    """Put a pair into a lane. Links at other pairs' centroids are closed, links from a node to itself too."""
+    """Put a pair into a lane. Links at other pairs' centroids are closed, links from a node to
+    itself too."""
     lane_pair[lane] = pair
     for a in range(point.shape[0]):
         point[a, lane] = points[pair, a]
@@ -297,10 +302,11 @@ def decompose(
     destination: Ints,
     smallest: float,
 ) -> tuple[Ints, Floats, Ints, LinkIndices]:
-    """How many paths each pair has; of all pairs' paths the shares, the lengths, and the links one after another.
+    """How many paths each pair has; of all pairs' paths the shares, the lengths, and the links one
+    after another.
 
-    From the origin always along the link with most flow left. Where the way meets itself the circle's flow is taken
-    out; a link into a node that nothing leaves (rounding) is taken out too.
+    From the origin always along the link with most flow left. Where the way meets itself the
+    circle's flow is taken out; a link into a node that nothing leaves (rounding) is taken out too.
     """
     pairs, links = flow.shape
     leaving = np.zeros(nodes + 1, dtype=np.int64)

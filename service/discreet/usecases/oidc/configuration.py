@@ -1,4 +1,5 @@
-"""Which OpenID provider the installation trusts, and for what: the settings DISCREET_OIDC_…, checked once."""
+"""Which OpenID provider the installation trusts, and for what: the settings DISCREET_OIDC_…,
+checked once."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ ALGORITHMS = frozenset(
         "Ed25519",
     }
 )
-"""Signatures by a public key. Never `none`, and never HS…: with a public key for a secret anybody could make those."""
+"""Signatures by a public key. Never `none`, and never HS…: with a public key for a secret anybody
+could make those."""
 
 CALLBACK = "/sign-in/callback"
 TENANT = "{tenant}"
@@ -75,12 +77,14 @@ class Configuration:
 
     @property
     def redirect_uri(self) -> str:
-        """Where the provider sends browsers back to: from the settings alone, whatever a request says of its host."""
+        """Where the provider sends browsers back to: from the settings alone, whatever a request
+        says of its host."""
         return self.public_url + CALLBACK
 
 
 def configured(settings: Settings) -> Configuration | None:
-    """The configuration; None where no provider is set. DiscreetError for what is missing or cannot be meant."""
+    """The configuration; None where no provider is set. DiscreetError for what is missing or cannot
+    be meant."""
     if settings.oidc_issuer is None:
         return None
     issuer = urlsplit(settings.oidc_issuer)
@@ -91,13 +95,15 @@ def configured(settings: Settings) -> Configuration | None:
         or len(settings.oidc_issuer) > 120
     ):
         raise DiscreetError(
-            "DISCREET_OIDC_ISSUER: an https:// address without query and fragment (http on loopback)"
+            "DISCREET_OIDC_ISSUER: an https:// address without query and fragment (http on "
+            "loopback)"
         )
     if settings.oidc_client_id is None:
         raise DiscreetError("DISCREET_OIDC_CLIENT_ID is needed beside DISCREET_OIDC_ISSUER")
     if settings.public_url is None or not is_safe(settings.public_url):
         raise DiscreetError(
-            "DISCREET_PUBLIC_URL, https:// (http on loopback), is needed beside DISCREET_OIDC_ISSUER: the provider"
+            "DISCREET_PUBLIC_URL, https:// (http on loopback), is needed beside "
+            "DISCREET_OIDC_ISSUER: the provider"
             " sends browsers back there"
         )
     algorithms = frozenset(
@@ -109,7 +115,8 @@ def configured(settings: Settings) -> Configuration | None:
         )
     if settings.oidc_audience in ("", settings.oidc_client_id):
         raise DiscreetError(
-            "DISCREET_OIDC_AUDIENCE: another word than the client's id, for which the provider makes ID tokens: these"
+            "DISCREET_OIDC_AUDIENCE: another word than the client's id, for which the provider "
+            "makes ID tokens: these"
             " are no access tokens"
         )
     return Configuration(
@@ -172,7 +179,8 @@ def _secret(settings: Settings) -> str | None:
 
 def _rules(written: str) -> tuple[Rule, ...]:
     wrong = DiscreetError(
-        'DISCREET_OIDC_ROLES: a JSON object from values of the claim to tenant and role, such as {"dp-owners":'
+        "DISCREET_OIDC_ROLES: a JSON object from values of the claim to tenant and role, such as "
+        '{"dp-owners":'
         ' "north:owner"} or {"dp/{tenant}/owner": "{tenant}:owner"}'
     )
 

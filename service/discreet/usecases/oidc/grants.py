@@ -1,4 +1,5 @@
-"""Which tenant and role the claims of a token give. Nothing but the mapping of the settings gives any."""
+"""Which tenant and role the claims of a token give. Nothing but the mapping of the settings gives
+any."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ class Grant:
 def granted(configuration: Configuration, claims: Mapping[str, Any]) -> Grant:
     """What these claims give: of a person's roles the one whose rule stands first.
 
-    Forbidden where they give none, and where they give roles in several tenants: a role in one never counts in another,
-    and which one was meant is not guessed.
+    Forbidden where they give none, and where they give roles in several tenants: a role in one
+    never counts in another, and which one was meant is not guessed.
     """
     values = [
         one for one in _listed(claim(claims, configuration.roles_claim)) if isinstance(one, str)

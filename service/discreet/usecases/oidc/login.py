@@ -1,8 +1,9 @@
-"""Logging in to the pages by the identity provider: OpenID Connect's authorization code flow with PKCE (RFC 7636).
+"""Logging in to the pages by the identity provider: OpenID Connect's authorization code flow with
+PKCE (RFC 7636).
 
-What binds an answer to the browser that asked (`state`), to the ID token (`nonce`) and to the code (the verifier) is
-derived from one random word in a cookie of that browser, by keys of this installation. Nothing is kept here meanwhile,
-and who has only the address of an answer has nothing.
+What binds an answer to the browser that asked (`state`), to the ID token (`nonce`) and to the code
+(the verifier) is derived from one random word in a cookie of that browser, by keys of this
+installation. Nothing is kept here meanwhile, and who has only the address of an answer has nothing.
 """
 
 from __future__ import annotations
@@ -87,8 +88,8 @@ async def finish(
 ) -> Finished:
     """Log in who comes back from the provider with this cookie and these parameters.
 
-    Forbidden where the answer belongs to no login of this browser, or gives no role here; Unauthenticated where the
-    provider says no, or what it says does not count; ProviderUnavailable.
+    Forbidden where the answer belongs to no login of this browser, or gives no role here;
+    Unauthenticated where the provider says no, or what it says does not count; ProviderUnavailable.
     """
     word, place = _read(services, cookie)
     attempt = _attempt(services, word)
@@ -126,8 +127,8 @@ async def finish(
 
 
 async def logout_address(provider: Provider, id_token: str) -> str | None:
-    """Where the browser ends the provider's own session (OpenID Connect RP-Initiated Logout); None where it has no such
-    place, or the settings want none."""
+    """Where the browser ends the provider's own session (OpenID Connect RP-Initiated Logout); None
+    where it has no such place, or the settings want none."""
     configuration = provider.configuration
     try:
         place = (await provider.metadata()).end_session_endpoint if configuration.logout else None
@@ -219,7 +220,8 @@ def _foreign() -> Forbidden:
 
 
 def _why(error: str) -> str:
-    """The provider's error code in words; its own sentences, which could be anybody's, are not repeated."""
+    """The provider's error code in words; its own sentences, which could be anybody's, are not
+    repeated."""
     known = (
         error
         if error.isascii() and error.replace("_", "").isalnum() and len(error) <= 60

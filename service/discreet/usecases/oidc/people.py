@@ -1,8 +1,9 @@
 """People of the identity provider here: who a token's subject is, and removing them.
 
-A person is (issuer, subject); their name in budgets, caps and the ledger is `issuer#subject`. Rights come from each
-token anew. A removal ends the person's sessions of the pages and access tokens on every process within a second: of
-those that a process knows it hears by the notice of a trigger, as of revoked keys (`keyring`).
+A person is (issuer, subject); their name in budgets, caps and the ledger is `issuer#subject`.
+Rights come from each token anew. A removal ends the person's sessions of the pages and access
+tokens on every process within a second: of those that a process knows it hears by the notice of a
+trigger, as of revoked keys (`keyring`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ LONGEST_NAME = 200
 
 
 async def bearer(services: Services, provider: Provider, token: str) -> tuple[Principal, Vouched]:
-    """Who shows this access token. Unauthenticated, Forbidden where it gives no role here, ProviderUnavailable."""
+    """Who shows this access token. Unauthenticated, Forbidden where it gives no role here,
+    ProviderUnavailable."""
     vouched = await tokens.access_token(provider, token)
     return await met(services, provider.configuration, vouched), vouched
 
@@ -35,7 +37,8 @@ async def bearer(services: Services, provider: Provider, token: str) -> tuple[Pr
 async def met(services: Services, configuration: Configuration, vouched: Vouched) -> Principal:
     """The person that a token vouches for, with the role that it gives.
 
-    Unauthenticated for who was removed, or when the provider has ended what this token is of; Forbidden without a role.
+    Unauthenticated for who was removed, or when the provider has ended what this token is of;
+    Forbidden without a role.
     """
     grant = granted(configuration, vouched.claims)
     known = await identities.meet(
@@ -88,7 +91,8 @@ async def page(
 
 
 async def remove(services: Services, principal: Principal, identity_id: str) -> None:
-    """Remove a person who was here: from the own tenant; by an operator from all, and those to come. NotFound."""
+    """Remove a person who was here: from the own tenant; by an operator from all, and those to
+    come. NotFound."""
     require(principal, *KEEPERS)
     tenant_id = None if principal.role == "operator" else principal.tenant_id
     async with services.database.transaction(tenant_id or SYSTEM) as connection:
@@ -101,10 +105,11 @@ async def remove(services: Services, principal: Principal, identity_id: str) -> 
 async def set_active(
     services: Services, principal: Principal, issuer: str | None, subject: str, *, active: bool
 ) -> dict[str, Any]:
-    """Remove a person by the provider's name of them, whether they were here or not, or let them in again.
+    """Remove a person by the provider's name of them, whether they were here or not, or let them in
+    again.
 
-    Owners decide for their tenant, operators for all; what an operator has removed, no owner brings back. NotFound when
-    there is nobody to let in again.
+    Owners decide for their tenant, operators for all; what an operator has removed, no owner brings
+    back. NotFound when there is nobody to let in again.
     """
     require(principal, *KEEPERS)
     issuer = services.settings.oidc_issuer if issuer is None else issuer
@@ -145,9 +150,11 @@ async def _remove(
 
 
 async def ended_by_provider(services: Services, provider: Provider, token: str) -> None:
-    """End what a person has from before the logout that the provider announces: sessions and access tokens.
+    """End what a person has from before the logout that the provider announces: sessions and access
+    tokens.
 
-    Unauthenticated when the token is no announcement of this provider's. A token that comes again ends no more.
+    Unauthenticated when the token is no announcement of this provider's. A token that comes again
+    ends no more.
     """
     subject, session, moment = await tokens.logout_token(provider, token)
     issuer = provider.configuration.issuer

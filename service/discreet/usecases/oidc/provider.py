@@ -1,8 +1,10 @@
-"""What the OpenID provider publishes: its addresses (discovery) and the keys that its tokens are signed with.
+"""What the OpenID provider publishes: its addresses (discovery) and the keys that its tokens are
+signed with.
 
-Outbound calls go to the provider that the settings name and to addresses that it publishes, over TLS; they have a short
-time, short answers, and follow no redirects. Keys are kept for KEYS_SECONDS. A token that names an unknown key has them
-fetched again, but not within UNKNOWN_SECONDS of the last time: strangers cannot make this service ask more often.
+Outbound calls go to the provider that the settings name and to addresses that it publishes, over
+TLS; they have a short time, short answers, and follow no redirects. Keys are kept for KEYS_SECONDS.
+A token that names an unknown key has them fetched again, but not within UNKNOWN_SECONDS of the last
+time: strangers cannot make this service ask more often.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ KEY_TYPES: dict[str, tuple[type[Key], str | None]] = {
     "EdDSA": (OKPKey, "Ed25519"),
     "Ed25519": (OKPKey, "Ed25519"),
 }
-"""By algorithm: the type and curve of its keys. A key is used for nothing else, whatever a token says."""
+"""By algorithm: the type and curve of its keys. A key is used for nothing else, whatever a token
+says."""
 
 
 class ProviderUnavailable(Unavailable):
@@ -85,7 +88,8 @@ class Provider:
             await self._client.aclose()
 
     async def metadata(self) -> Metadata:
-        """The provider's addresses. ProviderUnavailable when they cannot be had, or are not those of this issuer."""
+        """The provider's addresses. ProviderUnavailable when they cannot be had, or are not those
+        of this issuer."""
         if time.monotonic() - self._metadata_at < METADATA_SECONDS:
             assert self._metadata is not None
             return self._metadata
@@ -103,8 +107,8 @@ class Provider:
                         "the identity provider's metadata cannot be had", detail=error.detail
                     )
                 finally:
-                    # From its end: a provider that says nothing for longer than this would be asked anew by each
-                    # request that waited meanwhile, one after the other.
+                    # From its end: a provider that says nothing for longer than this would be asked
+                    # anew by each request that waited meanwhile, one after the other.
                     self._tried_metadata_at = time.monotonic()
         if self._metadata is None:
             raise ProviderUnavailable()
@@ -131,7 +135,8 @@ class Provider:
         data: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, dict[str, Any]]:
-        """Status and JSON object of an answer. ProviderUnavailable where there is none, or another thing."""
+        """Status and JSON object of an answer. ProviderUnavailable where there is none, or another
+        thing."""
         if not is_safe(url):
             raise ProviderUnavailable(
                 "the identity provider publishes an address that is not https"
@@ -207,7 +212,8 @@ class Provider:
         )
 
     async def _fetch_keys(self, age: float) -> None:
-        """Fetch the keys unless that was tried within so many seconds. ProviderUnavailable where none are known."""
+        """Fetch the keys unless that was tried within so many seconds. ProviderUnavailable where
+        none are known."""
         metadata = await self.metadata()
         async with self._keys_lock:
             now = time.monotonic()

@@ -1,8 +1,9 @@
-"""What of a token is believed: its signature by a key that the provider publishes, and then each claim that says whom
-it was made for, by whom, when, and for which login.
+"""What of a token is believed: its signature by a key that the provider publishes, and then each
+claim that says whom it was made for, by whom, when, and for which login.
 
-Three kinds of token have the same form, and none may stand for another: ID tokens are for the client's id and one login
-(`nonce`), access tokens for the API's own audience, logout tokens have `events`.
+Three kinds of token have the same form, and none may stand for another: ID tokens are for the
+client's id and one login (`nonce`), access tokens for the API's own audience, logout tokens have
+`events`.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def looks_like_one(bearer: str) -> bool:
 
 
 async def access_token(provider: Provider, token: str) -> Vouched:
-    """Who shows this access token. Unauthenticated with a code that says whether it has expired or does not count."""
+    """Who shows this access token. Unauthenticated with a code that says whether it has expired or
+    does not count."""
     configuration = provider.configuration
     if configuration.audience is None:
         raise _refused("the API takes no access tokens here: DISCREET_OIDC_AUDIENCE is not set")
@@ -57,7 +59,8 @@ async def access_token(provider: Provider, token: str) -> Vouched:
     typed = str(header.get("typ", "")).lower() in ACCESS_TYPES[:2]
     audience = claims["aud"]
     for_the_client = configuration.client_id in audience and isinstance(audience, list)
-    # What binds an ID token to an answer: of a client that is called as the audience it has the audience too.
+    # What binds an ID token to an answer: of a client that is called as the audience it has the
+    # audience too.
     of_an_answer = "at_hash" in claims or "c_hash" in claims
     if "events" in claims or (not typed and (for_the_client or of_an_answer)):
         raise _refused("this is a token of another kind than access tokens")
@@ -72,7 +75,8 @@ async def access_token(provider: Provider, token: str) -> Vouched:
 async def id_token(
     provider: Provider, token: str, *, nonce: str, access_token: str | None
 ) -> Vouched:
-    """Who logged in, in answer to the request with this nonce. Unauthenticated when the token is no such answer."""
+    """Who logged in, in answer to the request with this nonce. Unauthenticated when the token is no
+    such answer."""
     configuration = provider.configuration
     assert nonce
     header, claims = await _signed(provider, token, ID_TYPES)
@@ -86,7 +90,8 @@ async def id_token(
 
 
 async def logout_token(provider: Provider, token: str) -> tuple[str | None, str | None, datetime]:
-    """Subject, session (`sid`) and time of a logout that the provider announces (OIDC Back-Channel Logout)."""
+    """Subject, session (`sid`) and time of a logout that the provider announces (OIDC Back-Channel
+    Logout)."""
     configuration = provider.configuration
     header, claims = await _signed(provider, token, LOGOUT_TYPES)
     options = _options(configuration, configuration.client_id)

@@ -1,9 +1,9 @@
 """Objects of a bucket of S3, or of a service that speaks as S3 does, read by s3fs (extra `s3`).
 
-The bucket and the beginning of the names are those of the operator's place, as are endpoint and credentials: an address
-chooses nothing but the rest of a name. Its driver tries again by itself where the service throttles or a connection
-breaks; what it does not say for `SILENT_SECONDS` is not waited for. Every part must have as many bytes, and the ETag at
-the end, as when it was listed.
+The bucket and the beginning of the names are those of the operator's place, as are endpoint and
+credentials: an address chooses nothing but the rest of a name. Its driver tries again by itself
+where the service throttles or a connection breaks; what it does not say for `SILENT_SECONDS` is not
+waited for. Every part must have as many bytes, and the ETag at the end, as when it was listed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ log = structlog.get_logger()
 
 BLOCK_BYTES = 8 << 20
 CONNECT_SECONDS, SILENT_SECONDS = 10.0, 60.0
-"""The longest that a connection may take to come about, and one question with the times that it is asked again."""
+"""The longest that a connection may take to come about, and one question with the times that it is
+asked again."""
 MOST_LOOKED_THROUGH = 100_000
 """Names that the service tells for one pattern."""
 ATTEMPTS = 5
@@ -36,8 +37,9 @@ ATTEMPTS = 5
 def copy(
     place: BucketPlace, address: Address, upload: Upload, room: Callable[[int], None], until: float
 ) -> None:
-    """Write what the objects of this address hold to the upload, a part each, in the order of their names, until the
-    monotonic clock says `until`. `room` is told the bytes that are to come, and refuses what is too much.
+    """Write what the objects of this address hold to the upload, a part each, in the order of their
+    names, until the monotonic clock says `until`. `room` is told the bytes that are to come, and
+    refuses what is too much.
 
     PlaceRefused, PlaceUnavailable, ContentChanged.
     """
@@ -142,15 +144,16 @@ def _listed(driver: _Driver, address: Address) -> list[tuple[str, int, str | Non
 
 
 class _Listing:
-    """Objects of a bucket that a pattern fits, looked for page by page: a bucket may have billions, and whoever gives
-    a pattern shall not make this process hold their names."""
+    """Objects of a bucket that a pattern fits, looked for page by page: a bucket may have billions,
+    and whoever gives a pattern shall not make this process hold their names."""
 
     def __init__(self, driver: _Driver, bucket: str) -> None:
         self._driver, self._bucket = driver, bucket
         self._looked = 0
 
     def objects(self, root: str, segments: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-        """What the service says of each, where their names go on behind `root` as the segments say."""
+        """What the service says of each, where their names go on behind `root` as the segments
+        say."""
         first, rest = segments[0], segments[1:]
         plain = re.split("[*?]", first, maxsplit=1)[0]
         if rest and plain == first:
@@ -176,7 +179,10 @@ class _Listing:
             )
             self._looked += 1 + len(page.get("Contents", ())) + len(page.get("CommonPrefixes", ()))
             if self._looked > MOST_LOOKED_THROUGH:
-                says = f"at most {MOST_LOOKED_THROUGH} names are looked through for a pattern: a narrower one is needed"
+                says = (
+                    f"at most {MOST_LOOKED_THROUGH} names are looked through for a pattern: a "
+                    "narrower one is needed"
+                )
                 raise PlaceRefused(says)
             yield page
             if not page.get("IsTruncated") or not page.get("NextContinuationToken"):

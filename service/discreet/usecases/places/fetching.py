@@ -36,16 +36,17 @@ log = structlog.get_logger()
 FETCH_SECONDS = 3600.0
 """The most that fetching may take."""
 THREADS = 16
-"""That fetch files and objects at once in one process. They are not those of all else that the process does in threads:
-a place that is slow, or hangs, would hold these for an hour, and pages and requests would wait for it."""
+"""That fetch files and objects at once in one process. They are not those of all else that the
+process does in threads: a place that is slow, or hangs, would hold these for an hour, and pages and
+requests would wait for it."""
 _limiter: RunVar[CapacityLimiter] = RunVar("discreet.places")
 
 
 async def fetch(services: Services, principal: Principal, text: str) -> Upload:
     """What the address holds, as if this owner had uploaded it. The caller closes it.
 
-    PlaceRefused where no place of the operator's allows it to this owner, PlaceUnavailable, PlacesUnreadable,
-    ContentChanged, PayloadTooLarge.
+    PlaceRefused where no place of the operator's allows it to this owner, PlaceUnavailable,
+    PlacesUnreadable, ContentChanged, PayloadTooLarge.
     """
     address = parse(text)
     places = await anyio.to_thread.run_sync(read_places, services.settings)

@@ -1,8 +1,8 @@
 """Files below a folder that the operator allows, opened so that no name can lead out of it.
 
-Each segment is opened below the descriptor of the one before, and none may be a symbolic link: a link that somebody
-puts there, before or meanwhile, leads nowhere. What is opened is a regular file, or it is not read; the folder of the
-place itself is the operator's word, and may be a link.
+Each segment is opened below the descriptor of the one before, and none may be a symbolic link: a
+link that somebody puts there, before or meanwhile, leads nowhere. What is opened is a regular file,
+or it is not read; the folder of the place itself is the operator's word, and may be a link.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ def copy(
     room: Callable[[int], None],
     until: float = math.inf,
 ) -> None:
-    """Write what the files of this address hold to the upload, a part each, in the order of their names, until the
-    monotonic clock says `until`: nobody can end the thread that this runs in.
+    """Write what the files of this address hold to the upload, a part each, in the order of their
+    names, until the monotonic clock says `until`: nobody can end the thread that this runs in.
 
-    `room` is told the bytes that are to come before they are read, and refuses what is too much. PlaceRefused,
-    PlaceUnavailable, ContentChanged.
+    `room` is told the bytes that are to come before they are read, and refuses what is too much.
+    PlaceRefused, PlaceUnavailable, ContentChanged.
     """
     found = 0
     inside = address.segments[len(place.address.segments) :]
@@ -99,14 +99,16 @@ def _files(folder: int, segments: tuple[str, ...], until: float) -> Iterator[int
 
 
 def fits(name: str, pattern: str) -> bool:
-    """`*` and `?` as in a shell, where they fit no name that begins with a dot; brackets are letters."""
+    """`*` and `?` as in a shell, where they fit no name that begins with a dot; brackets are
+    letters."""
     escaped = pattern.replace("[", "[[]")
     return fnmatchcase(name, escaped) and (pattern.startswith(".") or not name.startswith("."))
 
 
 @contextmanager
 def _opened(folder: int, name: str, flags: int) -> Iterator[int | None]:
-    """The descriptor of a regular file, or of a folder where that is asked for; None of everything else."""
+    """The descriptor of a regular file, or of a folder where that is asked for; None of everything
+    else."""
     try:
         descriptor = os.open(name, flags, dir_fd=folder)
     except OSError as error:

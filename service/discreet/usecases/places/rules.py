@@ -1,4 +1,5 @@
-"""Which places the operator allows, whose datasets may be read from them, and which of them an address belongs to.
+"""Which places the operator allows, whose datasets may be read from them, and which of them an
+address belongs to.
 
 The setting `content_places` names a JSON file:
 
@@ -7,9 +8,9 @@ The setting `content_places` names a JSON file:
       {"url": "https://data.example.org/daily/", "tenants": ["*"], "principals": ["ada"]},
       {"url": "s3://exports/daily/", "tenants": ["clinic"], "access_key": "…", "secret_key": "…"}]}
 
-Without it no address is allowed. An address belongs to a place when it begins as the place's does, segment by segment,
-and has no segment that leads elsewhere. Which addresses exist is told only below a place that the asker may use: all
-others are refused in the same words.
+Without it no address is allowed. An address belongs to a place when it begins as the place's does,
+segment by segment, and has no segment that leads elsewhere. Which addresses exist is told only
+below a place that the asker may use: all others are refused in the same words.
 """
 
 from __future__ import annotations
@@ -167,7 +168,8 @@ class WebPlace(Place):
 
 
 class BucketPlace(Place):
-    """Objects of a bucket of S3, or of a service that speaks as S3 does, with names that begin so."""
+    """Objects of a bucket of S3, or of a service that speaks as S3 does, with names that begin
+    so."""
 
     SCHEME = "s3"
 
@@ -186,7 +188,8 @@ KINDS: tuple[type[Place], ...] = (FolderPlace, WebPlace, BucketPlace)
 
 
 def read_places(settings: Settings) -> list[Place]:
-    """The places of the operator's file. PlacesUnreadable names what is wrong with it, and no value of it."""
+    """The places of the operator's file. PlacesUnreadable names what is wrong with it, and no value
+    of it."""
     path = settings.content_places
     if path is None:
         return []
@@ -206,12 +209,16 @@ def read_places(settings: Settings) -> list[Place]:
         if len(text) > FILE_BYTES or not isinstance(entries, list) or len(entries) > MOST_PLACES:
             raise ValueError
     except ValueError:
-        says = 'the file of places (DISCREET_CONTENT_PLACES) is not {"places": [{"url": …, "tenants": […]}, …]}'
+        says = (
+            'the file of places (DISCREET_CONTENT_PLACES) is not {"places": [{"url": …, '
+            '"tenants": […]}, …]}'
+        )
         raise PlacesUnreadable(says) from None
     places = [_place(number, entry) for number, entry in enumerate(entries)]
     if not closed and any(place.has_secrets for place in places):
         raise PlacesUnreadable(
-            "the file of places (DISCREET_CONTENT_PLACES) holds secrets and others may read it: chmod 600"
+            "the file of places (DISCREET_CONTENT_PLACES) holds secrets and others may read it: "
+            "chmod 600"
         )
     return places
 
@@ -242,7 +249,8 @@ def parse(text: str) -> Address:
         raise PlaceRefused(f"an address of at most {LONGEST_ADDRESS} characters is needed")
     if not text.isascii() or any(letter <= " " or letter in '\\"<>^`{|}\x7f' for letter in text):
         raise PlaceRefused(
-            "an address of printable ASCII is needed; write other letters percent-encoded or as punycode"
+            "an address of printable ASCII is needed; write other letters percent-encoded or as "
+            "punycode"
         )
     scheme, separator, rest = text.partition("://")
     scheme = scheme.lower()
@@ -267,7 +275,8 @@ def _host(scheme: str, host: str) -> str:
         return ""
     if "@" in host:
         raise PlaceRefused(
-            "an address without user and password is needed: the operator's file of places holds them"
+            "an address without user and password is needed: the operator's file of places holds "
+            "them"
         )
     host = host.lower()
     name, port = host, ""
@@ -297,8 +306,9 @@ def _host(scheme: str, host: str) -> str:
 
 
 def _segment(written: str, scheme: str) -> str:
-    """A segment of a path, decoded once; none may be empty, lead elsewhere, or hold what separates segments. A server
-    may decode twice and read `..;` as `..`, so of `https` what such a server would go astray at is refused too."""
+    """A segment of a path, decoded once; none may be empty, lead elsewhere, or hold what separates
+    segments. A server may decode twice and read `..;` as `..`, so of `https` what such a server
+    would go astray at is refused too."""
     if re.search(r"%(?![0-9A-Fa-f]{2})", written):
         raise PlaceRefused("a percent sign in an address stands before two hexadecimal digits")
     try:
@@ -309,7 +319,8 @@ def _segment(written: str, scheme: str) -> str:
     separates = any(letter < " " or letter in "/\\\x7f" for letter in segment)
     if plain in ("", ".", "..") or separates or (scheme == "https" and "%" in segment):
         raise PlaceRefused(
-            "an address without empty segments, without . and .., and without encoded separators is needed"
+            "an address without empty segments, without . and .., and without encoded separators "
+            "is needed"
         )
     return segment
 
@@ -317,11 +328,13 @@ def _segment(written: str, scheme: str) -> str:
 def place_of(
     address: Address, places: Sequence[Place], tenant: Sequence[str], principal: str
 ) -> Place:
-    """The place to which an address belongs, of those that the principal may use; the narrowest. PlaceRefused."""
+    """The place to which an address belongs, of those that the principal may use; the narrowest.
+    PlaceRefused."""
     found = [place for place in places if place.lets(tenant, principal) and place.holds(address)]
     if not found:
         raise PlaceRefused(
-            "no content is read from this address: the operator allows places and who may use them, and this is in none"
+            "no content is read from this address: the operator allows places and who may use "
+            "them, and this is in none"
             " of yours (DISCREET_CONTENT_PLACES)"
         )
     return max(found, key=lambda place: len(place.address.segments))

@@ -1,10 +1,11 @@
 """What an HTTPS server has, fetched from the very address that was checked.
 
-A name is looked up once a request; unless the place may be private every address that it has must be of the public
-internet, and the connection goes to one of them, not to the name again, which could lead elsewhere a moment later (DNS
-rebinding). Link-local addresses, where clouds keep their credentials, are refused always. The certificate must be that
-of the name. A redirect leads to an address that belongs to a place of the same owner, which is looked up and checked
-anew, or nowhere. No proxy of the environment is asked, which would look the name up itself.
+A name is looked up once a request; unless the place may be private every address that it has must
+be of the public internet, and the connection goes to one of them, not to the name again, which
+could lead elsewhere a moment later (DNS rebinding). Link-local addresses, where clouds keep their
+credentials, are refused always. The certificate must be that of the name. A redirect leads to an
+address that belongs to a place of the same owner, which is looked up and checked anew, or nowhere.
+No proxy of the environment is asked, which would look the name up itself.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ CONNECT_SECONDS, SILENT_SECONDS = 10.0, 30.0
 PIECE_BYTES = 1 << 20
 REDIRECTS = 5
 ATTEMPTS = 4
-"""Requests of which the first three may be told to come again (429, 503), or break before anything came."""
+"""Requests of which the first three may be told to come again (429, 503), or break before anything
+came."""
 LONGEST_PAUSE_SECONDS = 10.0
 REDIRECTING = (301, 302, 303, 307, 308)
 _AGAIN = (429, 503)
@@ -47,8 +49,9 @@ Room = Callable[[int], None]
 
 
 async def copy(address: Address, place_for: AnyPlaceFor, upload: Upload, room: Room) -> None:
-    """Write what the address holds to the upload, whose format its name or media type says. `place_for` gives the place
-    of an address or refuses it; `room` is told the bytes that are to come, and refuses what is too much.
+    """Write what the address holds to the upload, whose format its name or media type says.
+    `place_for` gives the place of an address or refuses it; `room` is told the bytes that are to
+    come, and refuses what is too much.
 
     PlaceRefused, PlaceUnavailable.
     """
@@ -151,8 +154,8 @@ async def _answer(
 
 
 async def resolve(place: WebPlace, address: Address) -> list[str]:
-    """The IP addresses of an address's host. PlaceRefused when any of them is not one that this place may have;
-    OSError when the name is not known."""
+    """The IP addresses of an address's host. PlaceRefused when any of them is not one that this
+    place may have; OSError when the name is not known."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
@@ -164,7 +167,8 @@ async def resolve(place: WebPlace, address: Address) -> list[str]:
         raise PlaceRefused("this address leads to the machine's own link, where no content lies")
     if not place.private and not all(is_public(one) for one in addresses):
         raise PlaceRefused(
-            "this address leads into a network that is not the public internet: loopback, private or special"
+            "this address leads into a network that is not the public internet: loopback, private "
+            "or special"
         )
     if not addresses:
         raise OSError("no address")
@@ -172,7 +176,8 @@ async def resolve(place: WebPlace, address: Address) -> list[str]:
 
 
 def is_never(address: str) -> bool:
-    """Whether this IP address is one that no place may have: of the link, of a cloud's metadata, of no host."""
+    """Whether this IP address is one that no place may have: of the link, of a cloud's metadata, of
+    no host."""
     found = ip_address(address)
     if isinstance(found, IPv6Address) and any(found in network for network in CARRIERS):
         found = ip_address(int(found) & 0xFFFFFFFF)
@@ -181,7 +186,8 @@ def is_never(address: str) -> bool:
 
 
 def _trouble(error: Exception, begun: bool) -> PlaceUnavailable:
-    """What the owner is told: of which kind it is, and none of its words, which may hold the address."""
+    """What the owner is told: of which kind it is, and none of its words, which may hold the
+    address."""
     if begun or isinstance(error, httpx.RemoteProtocolError):
         return PlaceUnavailable("the server ended before all had come")
     if isinstance(error, TimeoutError | httpx.TimeoutException):
@@ -192,7 +198,8 @@ def _trouble(error: Exception, begun: bool) -> PlaceUnavailable:
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return PlaceUnavailable(
-                "the certificate of the server is not one of this name, or nobody known has signed it"
+                "the certificate of the server is not one of this name, or nobody known has signed "
+                "it"
             )
         cause = cause.__cause__ or cause.__context__
     return PlaceUnavailable("there is no connection to the server")

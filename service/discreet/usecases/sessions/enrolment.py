@@ -51,10 +51,11 @@ async def create_tokens(
     names: Sequence[str] | None = None,
     group: str | None = None,
 ) -> dict[str, Any]:
-    """Links for agents, shown this once; with `names` each for an agent of that name alone, in their order; with
-    `group` the one link of a standing group, whose members need no token.
+    """Links for agents, shown this once; with `names` each for an agent of that name alone, in
+    their order; with `group` the one link of a standing group, whose members need no token.
 
-    `owner` is the fingerprint of the key that will sign the roster: every link of a session pins the same.
+    `owner` is the fingerprint of the key that will sign the roster: every link of a session pins
+    the same.
     """
     require(principal, "owner")
     where = _where(services)
@@ -107,11 +108,13 @@ class Enrolment:
 
 
 async def enroll(services: Services, request: Enrolment) -> dict[str, str]:
-    """The agent's account and the job. The same agent may come again, with other figures until the roster is signed."""
+    """The agent's account and the job. The same agent may come again, with other figures until the
+    roster is signed."""
     cap = _cap(request.cap_epsilon, request.cap_delta)
     announcement = _announcement(request.announcement)
     for text in (request.name, request.unit):
-        # Printable: the owner compares fingerprints in a terminal, where a name could write over them.
+        # Printable: the owner compares fingerprints in a terminal, where a name could write over
+        # them.
         if not 0 < len(text) <= 200 or not text.isprintable():
             raise InvalidInput("name and unit have 1 to 200 printable characters")
     async with services.database.transaction(SYSTEM) as connection:
@@ -183,7 +186,8 @@ async def _use_token(
 
 
 async def _agent_account(connection: Any, tenant_id: str, request: Enrolment, cap: Cap) -> str:
-    """The account of this identity, opened at its first enrolment; the cap is what the agent announced last."""
+    """The account of this identity, opened at its first enrolment; the cap is what the agent
+    announced last."""
     known = await ledger.accounts(connection, tenant_id, scope="agent", subject=request.fingerprint)
     amounts, limits = budgets.cap_amounts(cap), budgets.filter_limits(cap)
     if not known:

@@ -1,4 +1,5 @@
-"""Who is in a session, and the roster that its owner signs: with it the price is reserved on every agent's account."""
+"""Who is in a session, and the roster that its owner signs: with it the price is reserved on every
+agent's account."""
 
 from __future__ import annotations
 
@@ -53,9 +54,11 @@ async def approve(
     owner_key: bytes,
     save_as: str | None = None,
 ) -> dict[str, Any]:
-    """Take the owner's signed roster: plan with the agents that are on it, reserve, and let the session begin.
+    """Take the owner's signed roster: plan with the agents that are on it, reserve, and let the
+    session begin.
 
-    BudgetExhausted when a cap does not let the price pass; nothing is written then, and another roster may be signed.
+    BudgetExhausted when a cap does not let the price pass; nothing is written then, and another
+    roster may be signed.
     """
     require(principal, "owner")
     async with services.database.transaction(principal.tenant_id) as connection:
@@ -132,7 +135,8 @@ async def approve(
             connection, principal, "roster.sign", job_id, agents=len(rows), save_as=save_as
         )
         faults.point("approve.written")
-        # Here, and not afterwards: a refusal of the database then says truly that nothing was changed.
+        # Here, and not afterwards: a refusal of the database then says truly that nothing was
+        # changed.
         return await _show(connection, principal, job_id)
 
 
@@ -141,7 +145,8 @@ def _announced(agent: Mapping[str, Any] | None) -> Any:
 
 
 async def remove(services: Services, principal: Principal, job_id: str, fingerprint: str) -> None:
-    """Send an agent away that has enrolled: before the roster is signed, and nothing was charged yet."""
+    """Send an agent away that has enrolled: before the roster is signed, and nothing was charged
+    yet."""
     require(principal, "owner")
     async with services.database.transaction(principal.tenant_id) as connection:
         session, job = await records.find(connection, principal, job_id, hold=True)
@@ -158,7 +163,8 @@ async def remove(services: Services, principal: Principal, job_id: str, fingerpr
 
 
 def charges(problem: FederatedProblem, plan: Plan) -> bool:
-    """Whether agents' accounts are charged: not in a simulation, and not where nothing is released by a mechanism."""
+    """Whether agents' accounts are charged: not in a simulation, and not where nothing is released
+    by a mechanism."""
     return bool(plan.events) and getattr(problem, "mode", "private") != "simulation"
 
 
@@ -200,7 +206,10 @@ def _check_roster(
         asked = (
             str(terms.agents) if terms.least == terms.agents else f"{terms.least} to {terms.agents}"
         )
-        says = f"the job's terms ask for {asked} agents, the roster names {len(names)}; who has enrolled can be named"
+        says = (
+            f"the job's terms ask for {asked} agents, the roster names {len(names)}; who has "
+            "enrolled can be named"
+        )
         issues.append(FieldIssue("/roster/agents", says))
     for fingerprint, *figures in listed:
         row = enrolled.get(fingerprint)

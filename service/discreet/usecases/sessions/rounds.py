@@ -80,7 +80,8 @@ class Watched:
 
 
 async def take(services: Services, job_id: str, holder: str) -> SessionLease | None:
-    """Run the session from here on, or None: another process runs it (and is asked for it), or it has ended."""
+    """Run the session from here on, or None: another process runs it (and is asked for it), or it
+    has ended."""
     async with services.database.transaction(SYSTEM) as connection:
         taken = await sessions.take(connection, job_id, holder, services.settings.lease_seconds)
     if taken is None:
@@ -164,9 +165,9 @@ async def abandoned(services: Services) -> list[str]:
 
 
 async def end_unsigned(services: Services) -> int:
-    """End the sessions whose roster nobody signed in time, and how many these were. Nothing is reserved before the
-    signature, and what is settled is read from the ledger all the same. A signature that comes at this moment is first
-    or too late: both lock job and session."""
+    """End the sessions whose roster nobody signed in time, and how many these were. Nothing is
+    reserved before the signature, and what is settled is read from the ledger all the same. A
+    signature that comes at this moment is first or too late: both lock job and session."""
     default = FederationTerms.model_fields["approve_seconds"].default
     async with services.database.transaction(SYSTEM) as connection:
         overdue = await sessions.overdue(connection, default)
@@ -233,7 +234,8 @@ async def keep(
 ) -> None:
     """State and broadcast after `number` steps, sealed, before any agent sees the broadcast.
 
-    In one round trip, for the agents wait for it: where the key was retired meanwhile, the row is written once more.
+    In one round trip, for the agents wait for it: where the key was retired meanwhile, the row is
+    written once more.
     """
     plain = len(state).to_bytes(8, "big") + state + broadcast
     keys = services.secrets
@@ -264,7 +266,8 @@ async def keep_last(
     transcript: bytes,
     released: bytes,
 ) -> None:
-    """The end of the last step: what was released, and the broadcast for agents that come late. No state is left.
+    """The end of the last step: what was released, and the broadcast for agents that come late. No
+    state is left.
 
     CancelRequested when the job shall be cancelled.
     """
