@@ -1,5 +1,4 @@
-"""Foundation: tenants, keys, datasets, accounts, the ledger with its rules, jobs and their
-queue."""
+"""Foundation: tenants, keys, datasets, accounts, the ledger with its rules, jobs and their queue."""
 
 from __future__ import annotations
 
@@ -15,8 +14,7 @@ revision = "0001"
 down_revision = None
 
 
-# What the application role may do. It owns nothing; accounts and ledger entries are written by the
-# ledger's functions.
+# What the application role may do. It owns nothing; accounts and ledger entries are written by the ledger's functions.
 GRANTS = """
 GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role};
 GRANT INSERT ON tenants TO {role};
@@ -41,8 +39,7 @@ GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role};
 
 
 def execute_script(sql: str) -> None:
-    """Run SQL of many statements as it stands: the raw connection reads no placeholders when it
-    gets no parameters."""
+    """Run SQL of many statements as it stands: the raw connection reads no placeholders when it gets no parameters."""
     driver = op.get_bind().connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     driver.execute(sql.encode())

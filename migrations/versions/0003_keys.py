@@ -19,8 +19,7 @@ GRANT EXECUTE ON FUNCTION
 
 
 def execute_script(sql: str) -> None:
-    """Run SQL of many statements as it stands: the raw connection reads no placeholders when it
-    gets no parameters."""
+    """Run SQL of many statements as it stands: the raw connection reads no placeholders when it gets no parameters."""
     driver = op.get_bind().connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     driver.execute(sql.encode())

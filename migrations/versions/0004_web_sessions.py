@@ -33,8 +33,7 @@ def upgrade() -> None:
         op.execute(f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY")
         op.execute(f"ALTER TABLE {name} FORCE ROW LEVEL SECURITY")
         op.execute(
-            f"CREATE POLICY own_tenant ON {name} USING (current_setting('discreet.tenant', true) "
-            "IN (tenant_id, '*'))"
+            f"CREATE POLICY own_tenant ON {name} USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'))"
         )
     role = context.config.attributes["application_role"]
     if role is not None:

@@ -1,5 +1,4 @@
-"""Jobs are accepted together where they would wait for each other, and workers are told after the
-commit."""
+"""Jobs are accepted together where they would wait for each other, and workers are told after the commit."""
 
 from __future__ import annotations
 

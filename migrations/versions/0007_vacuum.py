@@ -1,5 +1,4 @@
-"""Workers may vacuum contents, so that what was erased does not wait for autovacuum. From
-PostgreSQL 17 on.
+"""Workers may vacuum contents, so that what was erased does not wait for autovacuum. From PostgreSQL 17 on.
 
 Before 17 only the owner may; there autovacuum does it.
 """

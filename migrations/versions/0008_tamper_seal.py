@@ -1,13 +1,11 @@
-"""A job's MAC and trace are columns of the job; the database explains itself; what nothing calls
-any more goes.
+"""A job's MAC and trace are columns of the job; the database explains itself; what nothing calls any more goes.
 
-They were the rows -1 and 0 of `job_events`. A worker of the version before would look for them
-there, find none, and fail every job as one that was never accepted. The column that it reads
-therefore has another name now: its transaction ends with `undefined_column` and changes nothing,
-and it waits, saying `wrong_schema`, until it is replaced.
+They were the rows -1 and 0 of `job_events`. A worker of the version before would look for them there, find none,
+and fail every job as one that was never accepted. The column that it reads therefore has another name now: its
+transaction ends with `undefined_column` and changes nothing, and it waits, saying `wrong_schema`, until it is replaced.
 
-The application role could change any column of a job. It may no longer change what was accepted: a
-MAC that was removed would turn the job into one of a version that made none.
+The application role could change any column of a job. It may no longer change what was accepted: a MAC that was removed
+would turn the job into one of a version that made none.
 """
 
 from __future__ import annotations

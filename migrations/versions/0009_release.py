@@ -1,8 +1,7 @@
-"""What a job released is kept as long as its result, so that other questions can be asked of it;
-turns are by time.
+"""What a job released is kept as long as its result, so that other questions can be asked of it; turns are by time.
 
-A worker of the version before would drop a release with the end of its job, and not know what to do
-with a job that asks again, so it must be replaced before it works on.
+A worker of the version before would drop a release with the end of its job, and not know what to do with a job that
+asks again, so it must be replaced before it works on.
 """
 
 from __future__ import annotations
@@ -106,8 +105,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Comments stay. Releases go, also of jobs that have not ended: nobody has seen these, and they
-    are made again."""
+    """Comments stay. Releases go, also of jobs that have not ended: nobody has seen these, and they are made again."""
     execute_script(DOWNGRADE)
     execute_script(script("0008_accept_jobs"))
     execute_script(script("0005_fairness").partition("CREATE FUNCTION jobs_no_turn")[0])

@@ -1,5 +1,4 @@
-"""Jobs have names, and say in lists whether their results are mostly noise, without a look at the
-results.
+"""Jobs have names, and say in lists whether their results are mostly noise, without a look at the results.
 
 Code of the version before runs on: its jobs have no name, and its results no mark in lists.
 """

@@ -1,8 +1,6 @@
-"""Jobs keep what their results answer in a sentence, so that lists say it without a look at the
-results.
+"""Jobs keep what their results answer in a sentence, so that lists say it without a look at the results.
 
-Code of the version before runs on: what it publishes has no such sentence. Nor has what was
-published before.
+Code of the version before runs on: what it publishes has no such sentence. Nor has what was published before.
 """
 
 from __future__ import annotations

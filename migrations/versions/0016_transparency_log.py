@@ -1,5 +1,4 @@
-"""A transparency log over all ledgers: what was written before is pending, and taken in when the
-service runs.
+"""A transparency log over all ledgers: what was written before is pending, and taken in when the service runs.
 
 Code of the version before runs on: it writes entries as before, which the log takes in later.
 """

@@ -1,8 +1,6 @@
-"""Sources: data that keep coming, in blocks, each with an account of its own; a job reads several
-at once.
+"""Sources: data that keep coming, in blocks, each with an account of its own; a job reads several at once.
 
-Code of the version before runs on: a job that reads blocks it ends as one of another version,
-charging nothing.
+Code of the version before runs on: a job that reads blocks it ends as one of another version, charging nothing.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""A job over many blocks is written to all of its accounts by one statement for each step of its
-life.
+"""A job over many blocks is written to all of its accounts by one statement for each step of its life.
 
 Code of the version before runs on: it calls the same functions, which write the same entries.
 """

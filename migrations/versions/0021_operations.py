@@ -1,7 +1,6 @@
 """What processes say of themselves, and which backups are known.
 
-Code of the version before runs on: its processes say nothing, and stand as workers of the queue
-alone.
+Code of the version before runs on: its processes say nothing, and stand as workers of the queue alone.
 """
 
 from __future__ import annotations

@@ -229,8 +229,11 @@ def test_dilation_by_integration_over_the_radius(
     worst = 0.0
     for p, q in ((narrow, wide), (wide, narrow)):
         value = integrate.quad(
-            lambda r: max(0.0, p.pdf(r) - math.exp(epsilon) * q.pdf(r)), 0, 40, limit=800
-        )[0]  # noqa: B023
+            lambda r, p=p, q=q: max(0.0, p.pdf(r) - math.exp(epsilon) * q.pdf(r)),
+            0,
+            40,
+            limit=800,
+        )[0]
         worst = max(worst, value)
     assert dilation_delta(epsilon, log_factor, dimension) == pytest.approx(
         worst, rel=2e-4, abs=1e-9

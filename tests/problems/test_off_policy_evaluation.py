@@ -3,6 +3,7 @@ truth."""
 
 from __future__ import annotations
 
+import functools
 import tracemalloc
 from typing import Any
 
@@ -182,11 +183,11 @@ def step_of(method: str, event: Any, others: int) -> Any:
             "steps": 1,
         }
         if method == "minibatch":
-            one = lambda: gtd.minibatch(
-                moved, features, 0.9, probability=0.5, step_size=1.0, **shared
-            )  # noqa: E731
+            one = functools.partial(
+                gtd.minibatch, moved, features, 0.9, probability=0.5, step_size=1.0, **shared
+            )
         else:
-            one = lambda: gtd.gradient(moved, features, 0.9, step_sizes=1.0, **shared)  # noqa: E731
+            one = functools.partial(gtd.gradient, moved, features, 0.9, step_sizes=1.0, **shared)
         return np.array([one() for _ in range(count)])
 
     return draw

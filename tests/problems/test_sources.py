@@ -130,8 +130,8 @@ def trips(periods: int, rows: list[tuple[int, int, int, int]]) -> tuple[Any, Any
     content = kind.model_fields["content"].annotation
     assert content is not None
     return public, kind.read_rows(
-        public, content.model_validate({"trips": [dict(zip(names, r)) for r in rows]})
-    )  # noqa: B905
+        public, content.model_validate({"trips": [dict(zip(names, r, strict=True)) for r in rows]})
+    )
 
 
 def test_trips_of_blocks_are_those_of_one_dataset() -> None:

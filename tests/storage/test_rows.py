@@ -243,9 +243,8 @@ def test_queries_without_where_see_their_own_tenant(settings: Settings) -> None:
     ):  # no tenant set, and the owner role as well
         with psycopg.connect(libpq_url(url)) as connection:
             for table in TABLES:
-                assert connection.execute(f"SELECT count(*) FROM {table}".encode()).fetchone() == (
-                    0,
-                )  # noqa: S608
+                counted = connection.execute(f"SELECT count(*) FROM {table}".encode())  # noqa: S608
+                assert counted.fetchone() == (0,)
 
 
 def test_every_table_is_guarded(settings: Settings) -> None:

@@ -6,7 +6,7 @@
         print(answer.link_flows, answer.price.epsilon)
 
 What a call says and how its answer is read stands in `calls`; here are only the ways to send it.
-`client.Client` is the same without await.
+`aio.AsyncClient` is made of this file by `make sdk`.
 """
 
 from __future__ import annotations

@@ -234,8 +234,7 @@ class RoutingAnswer(Answer):
     relative_gap: float
     """How far the assignment is above its minimum at most"""
     select_link: list[models.RoutingSelected]
-    """Which pairs' trips use the links of `select_links`; intervals: the true trips on this
-    policy"""
+    """Which pairs' trips use the links of `select_links`; intervals: the true trips on this policy"""
     skims: Floats
     """Travel time of a trip of each pair, in the mean of its paths at the released flows, fixed
     costs among it; intervals: where the true trips follow this policy; unit: the unit of
@@ -273,6 +272,5 @@ ANSWERS: dict[str, type[Answer]] = {
 
 
 def answer_of(document: Mapping[str, Any], tables: Mapping[str, bytes]) -> Answer:
-    """The answer in the class of its kind; a kind that this client does not know yet is an
-    `Answer`."""
+    """The answer in the class of its kind; a kind that this client does not know yet is an `Answer`."""
     return ANSWERS.get(document["job"]["kind"], Answer)(document, tables)

@@ -211,11 +211,11 @@ def tables() -> list[dict[str, Any]]:
         rows.append(
             {
                 "figure": f"K_{i + 1}",
-                "paper": PRINTED["K_i"][i],
+                "paper": PRINTED["K_i"][i],  # type: ignore[index]
                 "as_printed": own[i],
                 "ours": own[i],
             }
-        )  # type: ignore[index]
+        )
     for i in range(7):
         rows.append(
             {

@@ -1,8 +1,7 @@
 """The operations of the contract, one function each, which makes the request and sends nothing.
 
-`Client.call` and `AsyncClient.call` send it and give what it answers, in the type that stands here.
-Refusals are `discreet_client.errors.ApiError`, whose `code` is one of the problem codes named
-below.
+`Client.call` and `AsyncClient.call` send it and give what it answers, in the type that stands here. Refusals are
+`discreet_client.errors.ApiError`, whose `code` is one of the problem codes named below.
 """
 # Made from openapi/openapi.json by `make sdk`.
 
