@@ -188,8 +188,7 @@ def build(stages: list[Stage], work: Path) -> Path:
         else:
             say(f"build: {rest[:100]}")
             inner = (
-                f"mount --bind {shlex.quote(str(opt))} /opt && cd {folder} && exec /bin/sh "
-                "-ec "
+                f"mount --bind {shlex.quote(str(opt))} /opt && cd {folder} && exec /bin/sh -ec "
                 f"{shlex.quote(rest)}"
             )
             environment = {
@@ -335,8 +334,8 @@ class Engine:
             mount --bind {state} {root}{self.image.volumes[0]}
             mount -o remount,bind,ro {root}
             exec chroot {root} /usr/bin/env -i --chdir={self.image.folder} {variables} \\
-              /usr/bin/setpriv --reuid {user} --regid {group} --clear-groups --bounding-set=-all --inh-caps=-all \\
-              --no-new-privs {shlex.join(words)}
+              /usr/bin/setpriv --reuid {user} --regid {group} --clear-groups \\
+              --bounding-set=-all --inh-caps=-all --no-new-privs {shlex.join(words)}
         """  # noqa: S108  the container's own /tmp
         return [*self.network, "unshare", "--mount", "/bin/sh", "-ec", script]
 

@@ -60,14 +60,13 @@ def api_page(contract: dict[str, Any]) -> str:
             lines += [operation.get("description", ""), ""]
             if parameters := operation.get("parameters"):
                 lines += ["| parameter | in | | meaning |", "|---|---|---|---|"]
-                lines += [
-                    f"| `{each['name']}` | {each['in']} | "
-                    f"{'required' if each.get('required') else ''} "
-                    "| "
-                    f"{_line(each.get('description') or each.get('schema', {}).get('description'))} "
-                    "|"
-                    for each in parameters
-                ] + [""]
+                for each in parameters:
+                    required = "required" if each.get("required") else ""
+                    meaning = each.get("description") or each.get("schema", {}).get("description")
+                    lines.append(
+                        f"| `{each['name']}` | {each['in']} | {required} | {_line(meaning)} |"
+                    )
+                lines.append("")
             for kind, content in operation.get("requestBody", {}).get("content", {}).items():
                 lines += [f"Body `{kind}`: {_type(content.get('schema', {}))}", ""]
             lines += ["| answer | | |", "|---|---|---|"]

@@ -1,9 +1,11 @@
 """What discreet is made of: `python .ci/supply.py sbom | audit | licences | wheels | all`.
 
-    sbom       build/sbom.json, CycloneDX, from the hashed lock of what runs; the same bytes every time
+    sbom       build/sbom.json, CycloneDX, from the hashed lock of what runs; the same bytes always
     audit      known vulnerabilities of what the lock pins; says loudly when nobody could be asked
-    licences   docs/licences.md from the installed packages' own metadata; --check compares instead of writing
-    wheels     both wheels built twice, from two folders that differ in all but content: the bytes must be the same
+    licences   docs/licences.md from the installed packages' own metadata; --check compares instead
+               of writing
+    wheels     both wheels built twice, from two folders that differ in all but content: the bytes
+               must be the same
 
 Exit 1 when something is wrong: a vulnerability, a licence that does not go with GPL-3.0-or-later, a
 stale page, wheels that differ.

@@ -34,8 +34,9 @@ TRUTHS = 12
 RESULTS = Path(__file__).with_name("ADVICE.md")
 HEAD = """# What plans expect, beside what results say
 
-Written by `make bench ARGS=advice`: half the width of a result's 90 % interval, over what the plan's advice said from
-public figures alone. *Within a third*: ratios from 3/4 to 4/3. Below 1 the answer is nearer than was said.
+Written by `make bench ARGS=advice`: half the width of a result's 90 % interval, over what the
+plan's advice said from public figures alone. *Within a third*: ratios from 3/4 to 4/3. Below 1 the
+answer is nearer than was said.
 """
 COLUMNS = ("method", "quantity", "truths and epsilons", "median", "10 to 90 %", "within a third")
 Name = tuple[str, str, str]

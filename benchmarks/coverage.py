@@ -45,10 +45,10 @@ LEAST_TOLD = 20
 RESULTS = Path(__file__).with_name("COVERAGE.md")
 HEAD = f"""# Coverage of the intervals of results
 
-Seeded releases by `make bench ARGS=coverage`, nominal {LEVEL:.0%}. Coverage is of the intervals that were given; that
-of the worst twentieth is what a twentieth of a quantity's numbers stay below. *Called noise*: releases whose result
-says `mostly_noise`. *30 random ensembles*, *30 random processes*: truths of many kinds, of seeds that nobody
-looked at while the intervals were made.
+Seeded releases by `make bench ARGS=coverage`, nominal {LEVEL:.0%}. Coverage is of the intervals
+that were given; that of the worst twentieth is what a twentieth of a quantity's numbers stay below.
+*Called noise*: releases whose result says `mostly_noise`. *30 random ensembles*, *30 random
+processes*: truths of many kinds, of seeds that nobody looked at while the intervals were made.
 """
 COLUMNS = (
     "method",

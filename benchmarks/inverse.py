@@ -65,13 +65,15 @@ BISECTIONS = 7
 RESULTS = Path(__file__).with_name("INVERSE.md")
 HEAD = """# Accuracies that were asked for
 
-Written by `make bench ARGS=inverse`: half widths are asked for at random, plans give epsilons, and seeded releases at
-these keep what was asked or not. *Kept - asked*: the mean share of releases that kept it, less the confidence. *Not
-met*: accuracies kept so seldom that the exact binomial probability is at most .01, were they kept as often as asked;
-*all*: that probability of all accuracies of the row together. *Smallest / found*: the smallest epsilon that would have
-done, in parts of the one that was found (below 1: more is paid than needed); from the errors at the one found, of
-demand by releases at others. A quantile of 200 errors is itself some 6 % off (10 to 90 %: 8 %), which is in the spread
-of each row. *From*: what the plan knew. No two accuracies have the same noise.
+Written by `make bench ARGS=inverse`: half widths are asked for at random, plans give epsilons, and
+seeded releases at these keep what was asked or not. *Kept - asked*: the mean share of releases that
+kept it, less the confidence. *Not met*: accuracies kept so seldom that the exact binomial
+probability is at most .01, were they kept as often as asked; *all*: that probability of all
+accuracies of the row together. *Smallest / found*: the smallest epsilon that would have done, in
+parts of the one that was found (below 1: more is paid than needed); from the errors at the one
+found, of demand by releases at others. A quantile of 200 errors is itself some 6 % off (10 to 90 %:
+8 %), which is in the spread of each row. *From*: what the plan knew. No two accuracies have the
+same noise.
 """
 COLUMNS = (
     "method",

@@ -70,7 +70,8 @@ INSERTS = (
 )
 INSERT_AT_ONCE = text(
     """
-    WITH job AS (INSERT INTO bench_jobs VALUES (:id, CAST(:problem AS jsonb), CAST(:plan AS jsonb))),
+    WITH job AS (
+           INSERT INTO bench_jobs VALUES (:id, CAST(:problem AS jsonb), CAST(:plan AS jsonb))),
          entry AS (INSERT INTO bench_entries VALUES (:id, :body))
     INSERT INTO bench_requests VALUES (:id, :digest) RETURNING id
     """

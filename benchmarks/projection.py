@@ -152,7 +152,8 @@ def _by_osqp(points: Floats, ours: Floats, flows: UnitFlows, incidence: Any) -> 
     solver = osqp.OSQP()
     bounds = np.zeros(links), np.ones(links)
     solver.setup(
-        sparse.eye(links, format="csc"), -points[0], rows, np.r_[needed[0], bounds[0]], np.r_[needed[0], bounds[1]],
+        sparse.eye(links, format="csc"), -points[0], rows,
+        np.r_[needed[0], bounds[0]], np.r_[needed[0], bounds[1]],
         eps_abs=1e-10, eps_rel=0, max_iter=100_000, polishing=True, verbose=False,
     )  # fmt: skip
     error, begun = 0.0, time.process_time()

@@ -9,7 +9,7 @@ show the truth beside the release.
     python examples/demand_response.py > job.json
     discreet plan job.json                      # what to expect, from public figures
     discreet solve job.json --out result.json   # `uncertainty`: intervals, and rows of noise
-    python examples/demand_response.py --table [PNG]   # advice, intervals, rows of noise, beside the truth
+    python examples/demand_response.py --table [PNG]   # all of these, beside the truth
     python examples/demand_response.py --picture load.png
 """
 

@@ -5,7 +5,7 @@ and then a reading is missing. Public edges make states of power, public rules s
 gaps. The dataset is declared a simulation, so that the picture shows the truth (dashed) beside the
 release.
 
-    python examples/meters.py --picture load.png  # from the readings to the load with and without control
+    python examples/meters.py --picture load.png  # from readings to loads with and without control
     python examples/meters.py --csv meters.csv    # the readings alone, as a meter's file has them
     python examples/meters.py > job.json
     discreet solve job.json --out result.json

@@ -1,9 +1,11 @@
 """Files as three people have them, made up from a fixed seed, each with a job that asks of it
 (README: three ways in).
 
-    python examples/own_files.py trips      # trips.csv, a trip a row with ids of zones and local times; and the roads
-    python examples/own_files.py meters     # meters.csv, kW of 300 heat pumps with ; and decimal commas
-    python examples/own_files.py patients   # visits.csv, a trial of 1,500 patients
+    python examples/own_files.py trips     # trips.csv, a trip a row with ids of zones and local
+                                           # times; and the roads
+    python examples/own_files.py meters    # meters.csv, kW of 300 heat pumps with ; and decimal
+                                           # commas
+    python examples/own_files.py patients  # visits.csv, a trial of 1,500 patients
 
 They are written to the folder that it is run in, with a job each, such as trips-job.json. The jobs
 name their datasets by what README calls these.

@@ -6,9 +6,11 @@ the plan says before that the answer will be noise, and the answer says so first
 interval comes with it.
 
     python examples/patients.py 2 > job.json
-    discreet plan job.json                      # what to expect, from public figures
-    discreet solve job.json --out result.json   # `uncertainty`: intervals, and states that are mostly noise
-    python examples/patients.py --table [PNG]   # the three of them, beside the truth, and a picture of the second
+    discreet plan job.json                     # what to expect, from public figures
+    discreet solve job.json --out result.json  # `uncertainty`: intervals, and states that are
+                                               # mostly noise
+    python examples/patients.py --table [PNG]  # the three of them, beside the truth, and a picture
+                                               # of the second
     python examples/patients.py 0.1 --picture values.png
 """
 

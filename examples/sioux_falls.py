@@ -8,8 +8,8 @@ morning an independent Poisson number of trips whose mean is the table's. Nobody
 them.
 
     python examples/sioux_falls.py
-    python examples/sioux_falls.py --twice                # one release, two objectives, beside the truth
-    python examples/sioux_falls.py --twice roads.png      # and link flows of the second
+    python examples/sioux_falls.py --twice            # one release, two objectives, and the truth
+    python examples/sioux_falls.py --twice roads.png  # and link flows of the second
 
 With a service the second question is `discreet ask JOB --set objective=user_equilibrium`, at price
 0.

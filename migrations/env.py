@@ -1,4 +1,5 @@
-"""Alembic's entry: runs on the connection that `discreet.storage.migrations` opens, in one transaction."""
+"""Alembic's entry: runs on the connection that `discreet.storage.migrations` opens, in one
+transaction."""
 
 from __future__ import annotations
 

@@ -358,7 +358,9 @@ except DiscreetError as error:
     said.append(str(error))
 subprocess.run(["/bin/mount", "-o", "remount,size=300m", str(state)], check=True)
 with EmbeddedPostgres(state, durable=False) as server:
-    settings = Settings(state=state, database_url=server.app_url, migration_database_url=server.owner_url)
+    settings = Settings(
+        state=state, database_url=server.app_url, migration_database_url=server.owner_url
+    )
     secrets.create(settings.secrets_path)
     migrate(settings)
     said.append(fill_up(settings, server))
@@ -375,7 +377,8 @@ from tests.causes import served, upload
 async def go():
     settings = Settings(**json.loads(sys.argv[2]), spool=Path(sys.argv[1]))
     async with served(settings) as client:
-        answer = await upload(client, b"period,origin,destination,count\\n" + b"0,1,2,3\\n" * 300_000)
+        rows = b"0,1,2,3\\n" * 300_000
+        answer = await upload(client, b"period,origin,destination,count\\n" + rows)
         print(json.dumps([answer.status_code, answer.json()["code"], answer.json()["detail"]]))
 asyncio.run(go())
 """

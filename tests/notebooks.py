@@ -1,7 +1,7 @@
 """The notebooks of `examples/notebooks`: executed without Jupyter, and written again with what
 their cells showed.
 
-    python -m tests.notebooks [NAME…]    # starts a service of its own; needs chromium for the pictures
+    python -m tests.notebooks [NAME…]   # starts a service of its own; needs chromium for pictures
 
 A cell runs as in a notebook: in one namespace, and the value of its last expression is shown.
 Jupyter's own machinery would be two dozen packages for these sixty lines.

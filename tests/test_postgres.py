@@ -507,7 +507,10 @@ UNPRIVILEGED = """
             Binaries.find = classmethod(lambda cls: programs)
         os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
     for text in ("one", "two"):
-        with EmbeddedPostgres(place / "state") as server, psycopg.connect(server.owner_url) as connection:
+        with (
+            EmbeddedPostgres(place / "state") as server,
+            psycopg.connect(server.owner_url) as connection,
+        ):
             connection.execute("CREATE TABLE IF NOT EXISTS kept (text text)")
             connection.execute("INSERT INTO kept VALUES (%s)", [text])
             rows = connection.execute("SELECT text FROM kept ORDER BY text").fetchall()

@@ -5,8 +5,9 @@ and ruff).
 are made from the committed contract, `discreet_client/aio.py` from `client.py`: the same calls with
 `await`. mypy finds an await that a new rule would have had to put.
 
-    python clients/python/generate.py            write them again
-    python clients/python/generate.py --check    exit 1 when what is committed is not what would be written
+    python clients/python/generate.py           write them again
+    python clients/python/generate.py --check   exit 1 when what is committed is not what would be
+                                                written
 """
 
 from __future__ import annotations
@@ -25,17 +26,19 @@ from discreet_client.forms import forms_in
 HERE = Path(__file__).parent
 CONTRACT = HERE.parents[1] / "openapi" / "openapi.json"
 PACKAGE = HERE / "discreet_client"
-WIDTH = 92
+WIDTH = 90
 """Of the text in docstrings, which nothing wraps later."""
 
 Json = dict[str, Any]
 
 # The contract's schemas as TypedDicts
 
-MODELS = '''"""What goes into requests and comes back, as the contract declares it: dictionaries with known names.
+MODELS = '''"""What goes into requests and comes back, as the contract declares it: dictionaries
+with known names.
 
-`Trip(period=0, origin=1, destination=2, count=5)` makes one, as does `{"period": 0, …}` where a `Trip` is expected.
-The service checks what a type cannot say, such as bounds: they stand below the field.
+`Trip(period=0, origin=1, destination=2, count=5)` makes one, as does `{"period": 0, …}` where a
+`Trip` is expected. The service checks what a type cannot say, such as bounds: they stand below the
+field.
 """
 # Made from openapi/openapi.json by `make sdk`.
 '''
@@ -152,10 +155,12 @@ def models(contract: Json) -> str:
 
 # Its operations as functions
 
-OPERATIONS = '''"""The operations of the contract, one function each, which makes the request and sends nothing.
+OPERATIONS = '''"""The operations of the contract, one function each, which makes the request and
+sends nothing.
 
-`Client.call` and `AsyncClient.call` send it and give what it answers, in the type that stands here. Refusals are
-`discreet_client.errors.ApiError`, whose `code` is one of the problem codes named below.
+`Client.call` and `AsyncClient.call` send it and give what it answers, in the type that stands here.
+Refusals are `discreet_client.errors.ApiError`, whose `code` is one of the problem codes named
+below.
 """
 # Made from openapi/openapi.json by `make sdk`.
 
@@ -259,7 +264,8 @@ from discreet_client.results import Answer, Floats, Ints, Price
 ANSWER_OF = '''
 
 def answer_of(document: Mapping[str, Any], tables: Mapping[str, bytes]) -> Answer:
-    """The answer in the class of its kind; a kind that this client does not know yet is an `Answer`."""
+    """The answer in the class of its kind; a kind that this client does not know yet is an
+    `Answer`."""
     return ANSWERS.get(document["job"]["kind"], Answer)(document, tables)
 '''
 ARRAYS = {"number": "Floats", "integer": "Ints"}

@@ -1,8 +1,9 @@
 """`make sdk`: the TypeScript types of the committed contract, and of the messages of agents.
 
-    python clients/typescript/generate.py             write src/schema.d.ts and src/agent/federation_pb.ts again
-    python clients/typescript/generate.py --check     exit 1 when it is not what is committed, or types do not hold
-    python clients/typescript/generate.py --install   only install node_modules, from package-lock.json
+    python clients/typescript/generate.py     write src/schema.d.ts and src/agent/federation_pb.ts
+        --check                               exit 1 when it is not what is committed, or types do
+                                              not hold
+        --install                             only install node_modules, from package-lock.json
 
 Without Node 20 and npm, or without a registry to install from, nothing is done and the exit code is
 0 with a loud line (4 with --install); where CI is set it is 1.

@@ -91,7 +91,8 @@ def _written(value):
     if isinstance(value, list):
         return f"[{','.join(map(_written, value))}]"
     names = sorted(value, key=lambda name: name.encode("utf-16-be"))
-    return f"{{{','.join(f'{json.dumps(name, ensure_ascii=False)}:{_written(value[name])}' for name in names)}}}"
+    members = (f"{json.dumps(name, ensure_ascii=False)}:{_written(value[name])}" for name in names)
+    return f"{{{','.join(members)}}}"
 
 
 def _number(value):
@@ -698,8 +699,7 @@ def check_log(folder, old, new, keys=(), witnesses=(), needed=None):
                 f"the root of {point.size} entries is another one: what was there was changed",
             )
         grown = (
-            f"{after.origin} has grown from {before.size} to {after.size} entries, and "
-            "nothing "
+            f"{after.origin} has grown from {before.size} to {after.size} entries, and nothing "
             "was changed"
         )
         return [Check("log", True, grown), check_witnesses(after, witnesses, needed)]

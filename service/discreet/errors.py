@@ -7,8 +7,10 @@
     ├── NotFound              no such object for this tenant
     ├── Conflict              the object is in a state that does not allow it
     │   ├── BudgetExhausted   a cap would be passed; carries the binding cap
-    │   ├── Exposed           opened sums show too much of few agents, and nobody has accepted that; JSON pointers
-    │   └── ReleaseDiffers    what is asked again was fixed otherwise at the release; carries JSON pointers
+    │   ├── Exposed           opened sums show too much of few agents, and nobody has accepted that;
+    │   │                     carries JSON pointers
+    │   └── ReleaseDiffers    what is asked again was fixed otherwise at the release; carries JSON
+    │                         pointers
     ├── PayloadTooLarge       a body over its limit
     ├── TooManyRequests       the key has used up its requests for now
     ├── ResultAltered         a stored result is not what was published

@@ -135,9 +135,11 @@ def test_who_ends_says_goodbye_and_who_is_killed_falls_silent(settings: Settings
 
 
 BUSY = """
-    WITH worker AS (INSERT INTO procrastinate_workers (id) OVERRIDING SYSTEM VALUE VALUES (77) RETURNING id)
+    WITH worker AS (
+      INSERT INTO procrastinate_workers (id) OVERRIDING SYSTEM VALUE VALUES (77) RETURNING id)
     INSERT INTO procrastinate_jobs (queue_name, task_name, status, worker_id)
-    SELECT 'jobs', task, 'doing', id FROM worker, unnest(ARRAY['discreet.run_job', 'discreet.tidy']) AS task
+    SELECT 'jobs', task, 'doing', id
+    FROM worker, unnest(ARRAY['discreet.run_job', 'discreet.tidy']) AS task
     """
 KILLED = """
     INSERT INTO processes (id, part, host, version, schema, places, seen_at)

@@ -419,8 +419,8 @@ def test_a_simulation_over_blocks_is_that_of_one_dataset(service: Installation) 
             for row in trips(day(number), number)["trips"]
         ]
         whole = {
-            "name": "whole", "kind": "routing", "public": {**PUBLIC, "periods": 6}, "content": {"trips": rows},
-            "mode": "simulation", "cap": {"epsilon": 1, "delta": 0},
+            "name": "whole", "kind": "routing", "public": {**PUBLIC, "periods": 6},
+            "content": {"trips": rows}, "mode": "simulation", "cap": {"epsilon": 1, "delta": 0},
         }  # fmt: skip
         dataset = client.register(whole)["id"]
         blocks, one = (

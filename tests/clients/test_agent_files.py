@@ -130,8 +130,9 @@ def test_statements_of_a_stream_are_those_of_its_messages() -> None:
     statement = signing.messages("ses_x", nonce)
     made = statement(3, 7, 1_700_000_000_123, b"content")
     assert made.hex() == (
-        "00000016" + b"discreet/federation/v1".hex() + "0000000b" + b"Participate".hex() + "00000005" + b"ses_x".hex()
-        + "00000020" + nonce.hex() + "000000080000000000000003" + "000000080000000000000007"
+        "00000016" + b"discreet/federation/v1".hex() + "0000000b" + b"Participate".hex()
+        + "00000005" + b"ses_x".hex() + "00000020" + nonce.hex()
+        + "000000080000000000000003" + "000000080000000000000007"
         + "000000080000018bcfe5687b" + "00000020" + hashlib.sha256(b"content").hexdigest()
     )  # fmt: skip
     assert made == signing.message("ses_x", nonce, 3, 7, 1_700_000_000_123, b"content")

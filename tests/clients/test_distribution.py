@@ -197,7 +197,8 @@ def test_the_wheel_is_whole(wheel: Path) -> None:
 def test_the_wheel_works_without_the_service(python: Path) -> None:
     code = """
 import importlib.util, discreet_client
-assert importlib.util.find_spec("discreet.settings") is None  # (of the service its migrations alone are there)
+# Of the service its migrations alone are there.
+assert importlib.util.find_spec("discreet.settings") is None
 for name in discreet_client.__all__:
     getattr(discreet_client, name)
 import discreet_client.agent

@@ -495,8 +495,7 @@ def test_a_street_that_stands_twice_is_refused_taken_once_or_summed(tmp_path: Pa
     )
     (file,) = written(tmp_path, {"town.csv": rows})
     says = (
-        "1 link stands more than once with the same ends, name and figures: a to b, Mill St. "
-        "So "
+        "1 link stands more than once with the same ends, name and figures: a to b, Mill St. So "
         "they would carry"
     )
     with pytest.raises(TableError, match=says) as refused:

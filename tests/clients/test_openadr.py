@@ -239,10 +239,8 @@ def of_resource(**more: Any) -> dict[str, Any]:
     ],
 )
 def test_what_is_not_read_is_refused_in_a_sentence(source: Any, says: str | None) -> None:
-    if (
-        says is None
-        # the other resource has usage, and this one none: a participant less, whom the service counts
-    ):
+    # The other resource has usage, and this one none: a participant less, whom the service counts.
+    if says is None:
         assert len(power(readers.read("dr_ensemble", source, PUBLIC))) == 1
         return
     with pytest.raises(TableError, match=says):

@@ -521,8 +521,7 @@ def test_a_total_and_the_weather_are_no_meters_unless_somebody_says_so(tmp_path:
     every = readers.read("dr_ensemble", path, {"reader": {**told, "except": ["Aussentemperatur"]}})
     assert every.notes[0] == (
         "Summe is taken as a meter, and is called like a total, the weather or a price: "
-        "reader.except does not name"
-        " them"
+        "reader.except does not name them"
     )
 
 

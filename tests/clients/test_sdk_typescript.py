@@ -101,9 +101,11 @@ IN_A_BROWSER = """async ([key, csv]) => {
     public: { unit: "request", zones: 2, periods: 2, period_minutes: 60 },
   });
   const link = (tail, head) => ({ tail, head, free_flow_time: 10, capacity: 600 });
-  const problem = { kind: "routing", dataset, network: { nodes: 2, links: [link(1, 2), link(2, 1)] } };
+  const network = { nodes: 2, links: [link(1, 2), link(2, 1)] };
+  const problem = { kind: "routing", dataset, network };
   const seen = [];
-  const answer = await discreet.solve(problem, { epsilon: 0.2, onEvent: (event) => seen.push(event.event) });
+  const onEvent = (event) => seen.push(event.event);
+  const answer = await discreet.solve(problem, { epsilon: 0.2, onEvent });
   let largest = null;
   try {
     await discreet.solve(problem, { epsilon: 0.4, anew: true });

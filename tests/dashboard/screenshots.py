@@ -59,7 +59,8 @@ def pages(client: Client, jobs: dict[str, str]) -> dict[str, str]:
         "job-new": "/jobs/new?kind=routing",
         **named,
         "certificate": f"/jobs/{jobs['routing']}/certificate",
-        "paths": f"/jobs/{jobs['routing']}/policy?origin={pair['origin']}&destination={pair['destination']}",
+        "paths": f"/jobs/{jobs['routing']}/policy?origin={pair['origin']}"
+        f"&destination={pair['destination']}",
         "datasets": "/datasets",
         "dataset": f"/datasets/{routed['dataset']}",
         "dataset-new": "/datasets/new?kind=routing",

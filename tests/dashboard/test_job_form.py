@@ -151,7 +151,8 @@ COUNTED = """() => {
     window.mostAtOnce = Math.max(window.mostAtOnce, ++underWay);
     try {
       const response = await real(...of);
-      await new Promise((later) => setTimeout(later, 1000)); // a slow server: the next change comes meanwhile
+      // A slow server: the next change comes meanwhile.
+      await new Promise((later) => setTimeout(later, 1000));
       return new Response(await response.text(), response);
     } finally {
       underWay--;

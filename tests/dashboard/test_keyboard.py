@@ -29,7 +29,8 @@ DOCS = Path(__file__).parents[2] / "docs" / "dashboard.md"
 NAME = """() => {
   const one = document.activeElement;
   const labels = [...(one.labels ?? [])].map((label) => label.innerText).join(" ");
-  return (one.getAttribute("aria-label") || labels || one.innerText || "").replace(/\\s+/g, " ").trim();
+  const name = one.getAttribute("aria-label") || labels || one.innerText || "";
+  return name.replace(/\\s+/g, " ").trim();
 }"""
 
 

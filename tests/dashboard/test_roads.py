@@ -28,7 +28,8 @@ def test_the_form_asks_for_the_law_and_refuses_doubled_streets(
         <link rel=stylesheet href=/style.css><main id=main></main><script type=module>
         import {{ Fields }} from "/fields.js"; const schema = {schema}; window.holder = {body};
         const fields = new Fields(schema.$defs, {{ changed() {{}} }});
-        main.append(fields.object(schema, holder, "/problem", {{ hidden: ["dataset", "release", "source", "kind"] }}));
+        const hidden = ["dataset", "release", "source", "kind"];
+        main.append(fields.object(schema, holder, "/problem", {{ hidden }}));
         </script></html>"""
 
     def served(route: Route) -> None:

@@ -21,8 +21,7 @@ from discreet.ledger.checkpoints import (
 # The example of golang.org/x/mod/sumdb/note: a note that Go has signed.
 GO_KEY = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW"
 GO_TEXT = (
-    "If you think cryptography is the answer to your problem,\nthen you don't know what "
-    "your "
+    "If you think cryptography is the answer to your problem,\nthen you don't know what your "
     "problem is.\n"
 )
 GO_LINE = (

@@ -187,7 +187,8 @@ def run(settings: Settings, work: Any) -> Any:
 
 
 MANY = """INSERT INTO ledger_entries
-    SELECT 'acc_one', 2 + n, 'one', 'grant', NULL, '{}', sha256(n::text::bytea), '', '{}', '{}', '{}', '{}', now()
+    SELECT 'acc_one', 2 + n, 'one', 'grant', NULL, '{}', sha256(n::text::bytea), '', '{}', '{}',
+      '{}', '{}', now()
     FROM generate_series(1, 66000) AS n"""
 """Lines that no ledger would have; only their hashes are looked at here."""
 

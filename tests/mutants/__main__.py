@@ -263,13 +263,15 @@ def run(mutants: Sequence[Mutant], jobs: int) -> list[str]:
 
 PREFACE = """# Mutants
 
-Tests that pass prove little; tests that fail where something is wrong prove that they look. Each line below is one
-fault, planted in a copy of the code, and the tests of which one then fails: less noise than is charged, a sensitivity,
-relation, count, clip, floor, filter or rounding that is not what it should be, draws that are not random.
+Tests that pass prove little; tests that fail where something is wrong prove that they look. Each
+line below is one fault, planted in a copy of the code, and the tests of which one then fails: less
+noise than is charged, a sensitivity, relation, count, clip, floor, filter or rounding that is not
+what it should be, draws that are not random.
 
-`make mutants` plants all {count}, each by itself, runs the narrowest tests that see it, fails for every one that
-survives, and writes this page. A patch whose text is no longer found fails too, and so do tests that fail without any.
-The patches are in `tests/mutants/table.toml`; a new mechanism or kind brings its own.
+`make mutants` plants all {count}, each by itself, runs the narrowest tests that see it, fails for
+every one that survives, and writes this page. A patch whose text is no longer found fails too, and
+so do tests that fail without any. The patches are in `tests/mutants/table.toml`; a new mechanism or
+kind brings its own.
 
 | code | fault | caught by |
 |---|---|---|

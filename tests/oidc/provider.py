@@ -165,8 +165,7 @@ def make_app(provider: Provider) -> FastAPI:
         )
         return HTMLResponse(
             "<!doctype html><html lang=en><title>Provider of the tests</title><link rel=icon "
-            "href='data:,'>"
-            "<main><h1>Provider of the tests</h1>"
+            "href='data:,'><main><h1>Provider of the tests</h1>"
             f'<form method="post" action="/authorize">{fields}<label>Name <input '
             'name="login"></label>'
             '<label>Password <input name="password" '

@@ -25,10 +25,13 @@ from discreet.privacy.mechanisms.discrete_laplace import pure_delta, pure_price
 
 @register("toy")
 class Toy(MechanismEvent):
-    """Every coordinate of a 0/1 vector is flipped with probability 1/(1 + e^(1/scale)): randomized response."""
+    """Every coordinate of a 0/1 vector is flipped with probability 1/(1 + e^(1/scale)): randomized
+    response."""
 
     published: ClassVar[str] = "answers that were each turned around at random"
-    scale_sentence: ClassVar[str] = "One over {scale} is the logarithm of the odds of a true answer."
+    scale_sentence: ClassVar[str] = (
+        "One over {scale} is the logarithm of the odds of a true answer."
+    )
     mechanism: Literal["toy"] = "toy"
     norm: Literal["l1"] = "l1"
     noise: Literal["flips"] = "flips"
@@ -59,7 +62,8 @@ class Toy(MechanismEvent):
 
 
 def calibrate(epsilon, *, neighbours, count=1):
-    return Toy(sensitivity=1.0, scale=float(Fraction(count * 10**9, epsilon)), count=count, neighbours=neighbours)
+    scale = float(Fraction(count * 10**9, epsilon))
+    return Toy(sensitivity=1.0, scale=scale, count=count, neighbours=neighbours)
 '''
 
 USE = """

@@ -32,12 +32,15 @@ OTHER_SAMPLES = {
 }
 CELLS = {
     "routing": """counts, unit request; counts, unit request, gaussian; counts, unit person;
-        counts, unit person, gaussian; counts, fractions of trips; counts, norm of a person; gradient""",
-    "dr_ensemble": """counts, participant added; counts, participant of any length added; counts, participant replaced;
+        counts, unit person, gaussian; counts, fractions of trips; counts, norm of a person;
+        gradient""",
+    "dr_ensemble": """counts, participant added; counts, participant of any length added;
+        counts, participant replaced;
         counts, participant added, in blocks; counts, participant replaced, in blocks, clipped;
         counts, participant added, clipped; counts, participant replaced, clipped;
         dirichlet, unit row; dirichlet, unit participant""",
-    "off_policy_evaluation": """moments, tabular, added; moments, tabular, added, gaussian; moments, tabular, replaced;
+    "off_policy_evaluation": """moments, tabular, added; moments, tabular, added, gaussian;
+        moments, tabular, replaced;
         moments, tabular, replaced, gaussian; moments, public rewards; moments, columns, added;
         moments, columns, replaced; minibatch, columns, added; minibatch, columns, replaced;
         minibatch, tabular, added; minibatch, tabular, replaced; gradient, columns, replaced;

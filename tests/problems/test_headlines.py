@@ -98,8 +98,7 @@ def test_what_is_told_of_one_load_is_told_of_all_where_their_number_is_public() 
     )
     assert every.text == (
         "All 200 participants together save 1,000 (800 to 1,300, 90 %); their highest load is 400 "
-        "kW, and 600 kW"
-        " without control"
+        "kW, and 600 kW without control"
     )
     lost = {"level": 0.9, "values": {}, "noise_dominates": {"saving": True}, "mostly_noise": True}
     (noise,) = headlines_of(asked, {**result, "uncertainty": lost})
@@ -243,8 +242,7 @@ def test_people_read_both_policies_and_the_difference() -> None:
     first, second, third = headlines_of({"kind": "off_policy_evaluation"}, result)
     assert first.text == (
         "Under the target policy people like these would have had 0.65 (0.41 to 0.87, 90 %); under "
-        "what was done"
-        " 0.500 (0.470 to 0.530, 90 %)"
+        "what was done 0.500 (0.470 to 0.530, 90 %)"
     )
     named = headlines_of(
         {"kind": "off_policy_evaluation"}, {**result, "target_policy": "treat when lactate > 2"}

@@ -41,11 +41,13 @@ from tests.problems.test_multi_agent import Given, InProcess, roster_of
 BUDGET = Budget(epsilon=10**9, delta=10**15)
 SCHEDULE = {"gamma": 0.05, "alpha": 0.05, "c1": 0.34, "c2": 0.25, "iterations": 200}
 AGENTS = [
-    {"name": "ev", "dimension": 3, "lower": 0, "upper": [4, 4, 2], "budget": {"lower": 3, "upper": 3}, "radius": 0.5},
+    {"name": "ev", "dimension": 3, "lower": 0, "upper": [4, 4, 2], "radius": 0.5,
+     "budget": {"lower": 3, "upper": 3}},
     {"name": "robot", "dimension": 2, "lower": -2, "upper": 2, "radius": 0.3,
      "ball": {"centre": [0.5, 0], "radius": 1.5}},
     {"name": "fan", "lower": 0, "upper": 5, "radius": 0.5},
 ]  # fmt: skip
+SQUARE = {"dimension": 2, "lower": 0, "upper": 1, "radius": 1}
 CONSTRAINTS = [
     "ev_1 + 2 * ev_2 + fan - 4",
     "robot_1^2 + robot_2^2 + 0.1 * (ev_1 + ev_3)^2 - 3",
@@ -366,18 +368,21 @@ def _box(plan: Any, name: str) -> tuple[Any, Any]:
         ({"lower": [0, 0], "upper": 1, "radius": 1}, "/lower"),
         ({"dimension": 3, "lower": [0, 0], "upper": 1, "radius": 1}, "/lower"),
         ({"lower": 0, "upper": 1, "radius": 1, "budget": {"lower": 0, "upper": 1}}, "/budget"),
-        ({"dimension": 2, "lower": 0, "upper": 1, "radius": 1, "budget": {"lower": 3, "upper": 4}}, "/budget"),
-        ({"dimension": 2, "lower": 0, "upper": 1, "radius": 1, "budget": {"lower": 1, "upper": 0}}, "/budget/lower"),
-        ({"dimension": 2, "lower": 0, "upper": 1, "radius": 1, "ball": {"centre": [4, 4], "radius": 1}}, "/ball"),
-        ({"dimension": 2, "lower": 0, "upper": 1, "radius": 1, "ball": {"centre": [4], "radius": 9}}, "/ball/centre"),
+        ({**SQUARE, "budget": {"lower": 3, "upper": 4}}, "/budget"),
+        ({**SQUARE, "budget": {"lower": 1, "upper": 0}}, "/budget/lower"),
+        ({**SQUARE, "ball": {"centre": [4, 4], "radius": 1}}, "/ball"),
+        ({**SQUARE, "ball": {"centre": [4], "radius": 9}}, "/ball/centre"),
         ({"dimension": 0, "lower": 0, "upper": 1, "radius": 1}, "/dimension"),
         (
-            {"dimension": 2, "lower": 0, "upper": 1, "radius": 1, "budget": {"lower": 0, "upper": 1},
-             "ball": {"centre": [0, 0], "radius": 1}},
+            {
+                **SQUARE,
+                "budget": {"lower": 0, "upper": 1},
+                "ball": {"centre": [0, 0], "radius": 1},
+            },
             "/ball",
         ),
     ],
-)  # fmt: skip
+)
 def test_sets_that_have_no_state_or_no_sense_are_refused_by_field(
     agent: dict[str, Any], pointer: str
 ) -> None:

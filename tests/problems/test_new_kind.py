@@ -342,6 +342,5 @@ def test_a_kind_of_one_folder_keeps_the_contract_and_is_documented(
 
 KEPT = (
     "sum_is_near or every_folder or its_page or and_the_page or example_runs or in_the_navigation "
-    "or asked_again"
-    " or declares"
+    "or asked_again or declares"
 )

@@ -46,7 +46,9 @@ setattr(owner, name, property(kill, kill) if isinstance(before, property) else k
 FIRST_START = """
 from discreet.installation import prepared
 from discreet.settings import Settings
-settings = Settings(state=Path(sys.argv[1]), database_url=None, migration_database_url=None, secrets_file=None)
+settings = Settings(
+    state=Path(sys.argv[1]), database_url=None, migration_database_url=None, secrets_file=None
+)
 with prepared.embedded(settings):
     pass
 """

@@ -410,7 +410,8 @@ def test_a_session_that_nobody_signs_ends(shared: Federation) -> None:
             open_services(shared.settings) as services,
             services.database.transaction(SYSTEM) as connection,
         ):
-            change = """UPDATE sessions SET terms = terms || '{"approve_seconds": 0.5}' WHERE job_id = :job"""
+            change = """UPDATE sessions SET terms = terms || '{"approve_seconds": 0.5}'
+                WHERE job_id = :job"""
             await connection.execute(text(change), {"job": job})
 
     with shared.client() as client:

@@ -34,7 +34,8 @@ ABSENT_BEFORE_17 = "MAINTAIN"
 
 CATALOGUES: dict[str, LiteralString] = {
     "columns": """
-        SELECT table_name, column_name, data_type, character_maximum_length, is_nullable, column_default
+        SELECT table_name, column_name, data_type, character_maximum_length, is_nullable,
+          column_default
         FROM information_schema.columns WHERE table_schema = 'public'""",
     "constraints": """
         SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
@@ -45,9 +46,9 @@ CATALOGUES: dict[str, LiteralString] = {
         WHERE pronamespace = 'public'::regnamespace AND prokind = 'f'""",
     "triggers": "SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal",
     "row security": """
-        SELECT c.relname, c.relkind, c.relowner::regrole::text, c.relrowsecurity, c.relforcerowsecurity,
-          p.polname, p.polcmd, p.polpermissive, pg_get_expr(p.polqual, p.polrelid),
-          pg_get_expr(p.polwithcheck, p.polrelid)
+        SELECT c.relname, c.relkind, c.relowner::regrole::text, c.relrowsecurity,
+          c.relforcerowsecurity, p.polname, p.polcmd, p.polpermissive,
+          pg_get_expr(p.polqual, p.polrelid), pg_get_expr(p.polwithcheck, p.polrelid)
         FROM pg_class AS c LEFT JOIN pg_policy AS p ON p.polrelid = c.oid
         WHERE c.relnamespace = 'public'::regnamespace""",
     "rights on tables": """
@@ -66,8 +67,8 @@ COMMENTS: LiteralString = """
     SELECT c.relname, a.attname, d.description FROM pg_description AS d
     JOIN pg_class AS c ON c.oid = d.objoid AND c.relnamespace = 'public'::regnamespace
     LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = d.objsubid AND d.objsubid > 0
-    WHERE d.classoid = 'pg_class'::regclass AND c.relname NOT LIKE 'procrastinate%' AND d.description <> ''
-      AND NOT (c.relname = 'alembic_version' AND d.objsubid = 0)
+    WHERE d.classoid = 'pg_class'::regclass AND c.relname NOT LIKE 'procrastinate%'
+      AND d.description <> '' AND NOT (c.relname = 'alembic_version' AND d.objsubid = 0)
 """
 
 

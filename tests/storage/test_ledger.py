@@ -335,7 +335,8 @@ def test_a_budget_is_read_from_the_end_of_its_chain(settings: Settings) -> None:
 
 BLOCKS = """
 SELECT sum(pg_stat_get_xact_blocks_fetched(oid))::int FROM pg_class
-WHERE relname IN ('accounts', 'accounts_pkey', 'ledger_entries', 'ledger_entries_pkey', 'ledger_entries_once')
+WHERE relname IN ('accounts', 'accounts_pkey', 'ledger_entries', 'ledger_entries_pkey',
+  'ledger_entries_once')
 """
 SHARED = ["acc_1", "acc_2"]
 

@@ -58,14 +58,14 @@ KEPT = (
 """Tables of the foundation, whose rows no later migration may lose."""
 
 SUBMIT = """
-SELECT outcome FROM submit_job('ten_1', 'owner', %(job)s, '\\x00', %(job)s, NULL, 'routing', '{}', '{}', NULL, 1,
-  ARRAY['acc_1'], '{"delta": "0", "delta_z": "0", "epsilon": "1", "rho": "1"}', '[]', 'jobs', 'discreet.run_job',
-  'discreet_jobs', NULL, NULL, NULL)
+SELECT outcome FROM submit_job('ten_1', 'owner', %(job)s, '\\x00', %(job)s, NULL, 'routing', '{}',
+  '{}', NULL, 1, ARRAY['acc_1'], '{"delta": "0", "delta_z": "0", "epsilon": "1", "rho": "1"}', '[]',
+  'jobs', 'discreet.run_job', 'discreet_jobs', NULL, NULL, NULL)
 """
 ACCEPT = """
 SELECT outcome FROM accept_jobs('ten_1', 'owner', ARRAY['acc_1'], 'jobs', 'discreet.run_job',
-  jsonb_build_array(jsonb_build_object('key', %(job)s::text, 'digest', '00', 'job', %(job)s::text, 'kind', 'routing',
-    'problem', jsonb '{}', 'plan', jsonb '{}', 'total', 1, 'events', '[]',
+  jsonb_build_array(jsonb_build_object('key', %(job)s::text, 'digest', '00', 'job', %(job)s::text,
+    'kind', 'routing', 'problem', jsonb '{}', 'plan', jsonb '{}', 'total', 1, 'events', '[]',
     'price', jsonb '{"delta": "0", "delta_z": "0", "epsilon": "1", "rho": "1"}')))
 """
 """How code of schema 0001 and of 0006 accepts a job."""
@@ -197,8 +197,8 @@ def test_up_with_data_down_and_up_again(
 
 
 CLAIM_OF_0007 = (
-    """UPDATE jobs SET state = 'running', attempt = attempt + 1, lease_until = now() + interval '1 min' WHERE id = %s
-    RETURNING id""",
+    """UPDATE jobs SET state = 'running', attempt = attempt + 1,
+      lease_until = now() + interval '1 min' WHERE id = %s RETURNING id""",
     "SELECT data FROM job_events WHERE job_id = %s AND seq = -1",
 )
 """What a worker of schema 0007 says of a job from its second attempt on; at the first it adds an
@@ -259,7 +259,8 @@ def test_jobs_of_the_version_before_run_after_the_upgrade(
         )
         administrator.execute(
             """UPDATE job_events SET data = other.data FROM job_events AS other
-            WHERE job_events.job_id = %s AND other.job_id = %s AND job_events.seq = -1 AND other.seq = -1""",
+            WHERE job_events.job_id = %s AND other.job_id = %s
+              AND job_events.seq = -1 AND other.seq = -1""",
             [swapped, whole],
         )
     kept = rows(postgres, empty, "job_events")

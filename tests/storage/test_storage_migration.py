@@ -40,7 +40,8 @@ def ask(database: Database, statement: str, **values: Any) -> list[Any]:
 
 
 DATASET = """
-    INSERT INTO datasets (id, tenant_id, account_id, name, kind, public, mode, digest, content_key_id)
+    INSERT INTO datasets
+      (id, tenant_id, account_id, name, kind, public, mode, digest, content_key_id)
     VALUES (:id, 'ten_1', 'acc_1', 'd', 'routing', '{}', 'private', :digest, 'k')
 """
 

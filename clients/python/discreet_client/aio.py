@@ -120,7 +120,7 @@ class AsyncClient:
         self.sources = Sources(self)
         """Data that keep coming, in blocks."""
         self.datasets = Datasets(self)
-        """All datasets, newest first: `client.datasets()`; `client.datasets.add(…)` registers one."""
+        """All datasets, newest first: `client.datasets()`; `client.datasets.add(…)` adds one."""
 
     async def __aenter__(self) -> Self:
         return self

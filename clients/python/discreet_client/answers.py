@@ -71,11 +71,11 @@ class DrEnsembleAnswer(Answer):
     }
     achieved_power: Floats
     """Under the released policy where the true matrix holds: `expected_power`, as a policy sets
-    every move, but from the true start where `initial` is that of the release; of simulations;
-    unit: the unit of power of the states; [step]"""
+    every move, but from the true start where `initial` is that of the release; of
+    simulations; unit: the unit of power of the states; [step]"""
     achieved_saving: float
-    """What the released policy saves where the true matrix holds; of simulations; unit: the money
-    of the price"""
+    """What the released policy saves where the true matrix holds; of simulations; unit: the
+    money of the price"""
     block_transitions: Floats
     """In place of `transitions` where the dataset has a `day`: [block][from][to]; [block, from,
     to]"""
@@ -85,8 +85,8 @@ class DrEnsembleAnswer(Answer):
     """What the released policy costs more than the best one where the true matrix holds; of
     simulations; unit: the money of the price; [step, state]"""
     cost_to_go: Floats
-    """Expected cost from each state at step 0, discomfort included; unit: the money of the price;
-    [state]"""
+    """Expected cost from each state at step 0, discomfort included; unit: the money of the
+    price; [state]"""
     default_power: Floats
     """Expected power without control; unit: the unit of power of the states; [step]"""
     event: Any
@@ -102,8 +102,8 @@ class DrEnsembleAnswer(Answer):
     policy: Floats
     """Controlled transitions of every step: [step][from][to]; [step, from, to]"""
     rebound: float
-    """What a load draws more outside of the event than without control, before it or after; unit:
-    kWh of steps of meters, else the unit of power times a step"""
+    """What a load draws more outside of the event than without control, before it or after;
+    unit: kWh of steps of meters, else the unit of power times a step"""
     saving: float
     """What control saves over all steps from `initial`, discomfort deducted; unit: the money of
     the price"""
@@ -172,8 +172,8 @@ class OffPolicyEvaluationAnswer(Answer):
     covers: str
     """What the interval of policy_value holds, in words (importance_sampling)"""
     difference: float
-    """policy_value - behaviour_value, of the same people (importance_sampling); unit: the unit of
-    rewards"""
+    """policy_value - behaviour_value, of the same people (importance_sampling); unit: the unit
+    of rewards"""
     doubt: str
     """Where the mean of the weights cannot be that of true probabilities: which it is
     (importance_sampling)"""
@@ -183,8 +183,8 @@ class OffPolicyEvaluationAnswer(Answer):
     """Where weights of trajectories are clipped (importance_sampling)"""
     policy_value: float
     """Of the target policy: over the people in the data, with clipped weights
-    (importance_sampling), or the mean of the value function over `initial`, where it is given;
-    unit: the unit of rewards"""
+    (importance_sampling), or the mean of the value function over `initial`, where it is
+    given; unit: the unit of rewards"""
     target_policy: str
     """What the target policy does, where the dataset's owner has said it"""
     true_value: models.Range
@@ -224,17 +224,18 @@ class RoutingAnswer(Answer):
     latency_law: str
     """By which law travel times grow with flows, in a sentence"""
     link_flow_changes: Floats
-    """What closing adds to the flow of each link, in the order of the request; with closed_links;
-    unit: trips a period; [link]"""
+    """What closing adds to the flow of each link, in the order of the request; with
+    closed_links; unit: trips a period; [link]"""
     link_flows: Floats
-    """Flow of each link, in the order of the request; of the method counts; unit: trips a period;
-    [link]"""
+    """Flow of each link, in the order of the request; of the method counts; unit: trips a
+    period; [link]"""
     policy: list[models.RoutingPair]
     """Paths with their shares, for every ordered pair of distinct zones"""
     relative_gap: float
     """How far the assignment is above its minimum at most"""
     select_link: list[models.RoutingSelected]
-    """Which pairs' trips use the links of `select_links`; intervals: the true trips on this policy"""
+    """Which pairs' trips use the links of `select_links`; intervals: the true trips on this
+    policy"""
     skims: Floats
     """Travel time of a trip of each pair, in the mean of its paths at the released flows, fixed
     costs among it; intervals: where the true trips follow this policy; unit: the unit of
@@ -272,5 +273,6 @@ ANSWERS: dict[str, type[Answer]] = {
 
 
 def answer_of(document: Mapping[str, Any], tables: Mapping[str, bytes]) -> Answer:
-    """The answer in the class of its kind; a kind that this client does not know yet is an `Answer`."""
+    """The answer in the class of its kind; a kind that this client does not know yet is an
+    `Answer`."""
     return ANSWERS.get(document["job"]["kind"], Answer)(document, tables)

@@ -120,7 +120,7 @@ class Client:
         self.sources = Sources(self)
         """Data that keep coming, in blocks."""
         self.datasets = Datasets(self)
-        """All datasets, newest first: `client.datasets()`; `client.datasets.add(…)` registers one."""
+        """All datasets, newest first: `client.datasets()`; `client.datasets.add(…)` adds one."""
 
     def __enter__(self) -> Self:
         return self

@@ -2,12 +2,15 @@
 
 What may be given as the content of a dataset:
 
-    a mapping of the fields that the contract names for the kind (`trips`, `trajectories`, …), whose values may be
-    arrays or frames                                                                 -> JSON
-    a pandas DataFrame, a pyarrow Table, or a mapping of columns of equal length     -> Parquet, or CSV without pyarrow
-    a NumPy array that the contract names for the kind (`x-arrays`): for dr_ensemble int[participants, steps] or
-        float[n, n], for routing int[periods, zones, zones]                          -> a table, one row a number
-    a path of a Parquet, CSV or JSON file                                            -> as it is
+    a mapping of the fields that the contract names for the
+        kind (`trips`, `trajectories`, …), whose values may
+        be arrays or frames                                    -> JSON
+    a pandas DataFrame, a pyarrow Table, or a mapping of
+        columns of equal length                                -> Parquet, or CSV without pyarrow
+    a NumPy array that the contract names for the kind
+        (`x-arrays`): for dr_ensemble int[participants, steps]
+        or float[n, n], for routing int[periods, zones, zones] -> a table, one row a number
+    a path of a Parquet, CSV or JSON file                      -> as it is
 """
 
 from __future__ import annotations
@@ -101,8 +104,7 @@ def _of_array(kind: str, array: NDArray[Any], forms: Forms) -> Any:
     if form is None:
         raise TypeError(
             f"an array of {array.ndim} dimensions and type {array.dtype} is no content of {kind}: "
-            "see"
-            " discreet_client.contents"
+            "see discreet_client.contents"
         )
     places = (
         np.nonzero(array)

@@ -16,8 +16,10 @@ ClientError
 └── Unreachable             the server does not answer, or what answers is none
 
 AlreadyReleased             a warning: what `solve` has submitted had been released before
-OtherAccounts               a warning: the people of a new dataset may be in others, on other accounts, too
-LeftOut                     a warning: what a reader of tables left out, or took in another way than it stands there
+OtherAccounts               a warning: the people of a new dataset may be in others, on other
+                            accounts, too
+LeftOut                     a warning: what a reader of tables left out, or took in another way than
+                            it stands there
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
     sum     = product, { ("+" | "-"), product } ;
     product = unary, { ("*" | "/"), unary } ;
     unary   = "-", unary | power ;
-    power   = atom, [ "^", unary ] ;                  (* x^2^3 = x^(2^3); the exponent is a number *)
+    power   = atom, [ "^", unary ] ;         (* x^2^3 = x^(2^3); the exponent is a number *)
     atom    = number | name | function, "(", sum, ")" | "(", sum, ")" ;
 
 Functions are exp, log (natural), sqrt and abs. Nothing of Python's own parser or evaluator is

@@ -21,8 +21,7 @@ NOTHING = "nothing above the noise"
 """Of a number that is 0 because all that was released is noise, and not because it was found to be
 0."""
 NOT_CONVERGED = (
-    "not converged: the iteration stopped before it settled, or the constraints "
-    "cannot "
+    "not converged: the iteration stopped before it settled, or the constraints cannot "
     "be kept, so this is no optimum"
 )
 """Of a result whose `status` is `iteration_limit` or `infeasible`."""

@@ -61,8 +61,7 @@ NO_ZONE_OF_START = (
 )
 NO_ZONE = (
     "a time without a time zone: write the offset (2026-11-21T15:00:00+01:00), or declare the "
-    "public"
-    " meters.utc_offset that all such times have"
+    "public meters.utc_offset that all such times have"
 )
 
 

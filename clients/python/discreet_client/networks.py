@@ -255,8 +255,7 @@ def _listed(files: Sequence[str | Path]) -> list[Path]:
         for other, what in NOT_MODELLED.items():
             if (folder / other).exists():
                 says = (
-                    f"{other} stands there: {what} are not modelled; name link.csv and "
-                    "node.csv "
+                    f"{other} stands there: {what} are not modelled; name link.csv and node.csv "
                     "to leave it out"
                 )
                 raise TableError(says)
@@ -601,8 +600,7 @@ def _lacking(source: Table, options: _Options, *, timed: bool, counted: bool, en
     elif not counted and options.lane_capacity is None:
         said.append(
             "no column capacity; say --columns capacity=…, or --lane-capacity N, of one lane, "
-            "times a column `lanes`"
-            " or 1"
+            "times a column `lanes` or 1"
         )
     return "\n".join(said)
 

@@ -1,8 +1,8 @@
 """OpenADR 3 objects (of 3.0 and 3.1) in and out of a demand response.
 
-    reports of usage or demand, by resource and interval    content of a dataset     `table_of_reports`
-    events with prices, or limits on what is imported       fields of a problem      `fields_of_events`
-    what a released policy leads to                         a report                 `report_of`
+    reports of usage or demand, by resource and interval    content of a dataset  `table_of_reports`
+    events with prices, or limits on what is imported       fields of a problem   `fields_of_events`
+    what a released policy leads to                         a report              `report_of`
 
 Objects are read as JSON has them: mappings, lists of them, or files. Intervals follow each other
 from the start of `intervalPeriod`, each of its duration, unless an interval has a period of its

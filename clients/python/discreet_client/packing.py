@@ -60,8 +60,7 @@ class FixedPoint:
         if self.largest_sum >= 1 << (self.slot_bits - 1):
             raise OutOfRange(
                 f"{self.terms} numbers up to {self.bound:g} with {self.fraction_bits} fraction "
-                "bits need "
-                f"{self.largest_sum.bit_length() + 1} bits; a slot has {self.slot_bits}"
+                f"bits need {self.largest_sum.bit_length() + 1} bits; a slot has {self.slot_bits}"
             )
 
     @property

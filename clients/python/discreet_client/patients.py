@@ -354,8 +354,7 @@ def _chances(table: Table, rules: Mapping[str, Any]) -> dict[str, Floats]:
         column, called = POLICIES[policy]
         raise TableError(
             f"the probability of the action under the {called} is needed too: a column {column} of "
-            "each visit, or"
-            f" public.reader.{policy} with the probability of each action"
+            f"each visit, or public.reader.{policy} with the probability of each action"
         )
     return found
 

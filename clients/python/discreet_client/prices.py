@@ -71,9 +71,11 @@ class Prices:
         self._lower = np.where(np.arange(couplings) < coupled, -np.inf, 0.0)
         self._first = np.zeros((0, 0))
         self.learned = self._first
-        """How the sums fall with prices, beside what the operator's own part does: float64[m, m]."""
+        """How the sums fall with prices, beside what the operator's own part does: float64[m, m].
+        """
         self._base: tuple[Floats, Floats, Floats] | None = None
-        """The best prices so far, their sum, and the dual's slope there, of which the sign is changed."""
+        """The best prices so far, their sum, and the dual's slope there, of which the sign is
+        changed."""
         self._failed = 0
         self._moves: list[float] = []
 

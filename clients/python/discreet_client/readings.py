@@ -453,8 +453,7 @@ def _meters(table: Table, rules: Mapping[str, Any], columns: Mapping[str, str]) 
             f' "except": {json.dumps(doubtful, ensure_ascii=False)} beside "participants": '
             '"columns" in'
             ' public.reader to leave such columns out ("except": [] takes all), or list those that '
-            "are meters as"
-            " participants"
+            "are meters as participants"
         )
     for place, name in enumerate(names):
         if name not in table.columns or name == moment or name in names[:place]:

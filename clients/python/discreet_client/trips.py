@@ -83,8 +83,7 @@ def trips_of(
     if person and columns.get("person", "person") not in table.columns:
         raise TableError(
             f"public.unit is person, so a column person is needed; columns are: {table.listed()}; "
-            "say"
-            " --columns person=…, or unit request where trips themselves are protected and not "
+            "say --columns person=…, or unit request where trips themselves are protected and not "
             "persons"
         )
     if "person" in columns and not person:

@@ -1,7 +1,8 @@
 """`python -m discreet.api.contract`: the OpenAPI document, as it is committed in
 `openapi/openapi.json`.
 
---check FOLDER     exit 1 when FOLDER/openapi.json is not what is served, or breaks FOLDER/released.json
+--check FOLDER     exit 1 when FOLDER/openapi.json is not what is served, or breaks
+                   FOLDER/released.json
 --release FOLDER   what is served becomes the released contract; a release does this, nothing else
 """
 

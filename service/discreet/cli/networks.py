@@ -45,8 +45,7 @@ def add(
         str | None,
         typer.Option(
             help="Of length (km, m, mi, ft) and speed (kph, mph, mps), in CSV, GeoJSON and GMNS "
-            "without a config.csv: "
-            "km,kph"
+            "without a config.csv: km,kph"
         ),
     ] = None,
     period_minutes: Annotated[

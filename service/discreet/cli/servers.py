@@ -48,8 +48,7 @@ def address_and_key(
     folder = settings_of(state).state
     if not server and not os.environ.get("DISCREET_URL"):
         told = (
-            f"`discreet up` on {folder} is still starting, which takes a minute the first "
-            "time: "
+            f"`discreet up` on {folder} is still starting, which takes a minute the first time: "
             "waiting for it"
         )
         await_ready(

@@ -182,8 +182,7 @@ def show_answer(
                 f"certificate: follows from what {first['job']} released, which was charged "
                 "epsilon "
                 f"{own['epsilon']:.9g}, delta {own['delta']:.9g}; nothing more was charged; "
-                "protects "
-                f"{own['neighbours']}"
+                f"protects {own['neighbours']}"
             )
     elif guarantee["type"] == "cryptographic":
         screen.print(f"certificate: cryptographic; protects {guarantee['neighbours']}")

@@ -34,8 +34,7 @@ API_PATHS = ("/v1", "/docs", "/openapi.json", "/metrics", "/healthz", "/readyz")
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'{images}; connect-src "
-    "'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
     "Cache-Control": "no-store",

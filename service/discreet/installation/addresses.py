@@ -15,7 +15,8 @@ from discreet.installation.temporary_folder import NOTE, PORT
 def address(role: str, password: str, database: str, sockets: Path) -> str:
     """A `postgresql://` URL for psycopg, procrastinate and (as `postgresql+psycopg://`)
     SQLAlchemy."""
-    return f"postgresql://{role}:{password}@/{database}?host={quote(os.fsencode(sockets), safe='/')}&port={PORT}"
+    host = quote(os.fsencode(sockets), safe="/")
+    return f"postgresql://{role}:{password}@/{database}?host={host}&port={PORT}"
 
 
 def running_url(state: Path, role: str, database: str = DATABASE) -> str:

@@ -2,9 +2,12 @@
 
 A backup is a folder of mode 0700, there whole or not at all:
 
-    database.dump    pg_dump's own format, one snapshot; PostgreSQL of the same or a newer major version reads it
-    state/…          secrets, first keys, certificates, objects: what the state folder holds beside its database
-    manifest.json    versions, size and SHA-256 of each file, and the signed head of every tenant's ledger
+    database.dump    pg_dump's own format, one snapshot; PostgreSQL of the same or a newer major
+                     version reads it
+    state/…          secrets, first keys, certificates, objects: what the state folder holds beside
+                     its database
+    manifest.json    versions, size and SHA-256 of each file, and the signed head of every tenant's
+                     ledger
 
 It works on a running service and on a stopped one. It holds the keys of all data: keep it like the
 data themselves. A restore makes a new state folder, verifies every ledger against the backup's

@@ -197,8 +197,7 @@ class EmbeddedPostgres:
         """A word that is kept with the database and goes where its data folder goes; "" at
         first."""
         query = (
-            "SELECT coalesce(shobj_description(oid, 'pg_database'), '') FROM pg_database "
-            "WHERE "
+            "SELECT coalesce(shobj_description(oid, 'pg_database'), '') FROM pg_database WHERE "
             "datname = %s"
         )
         with self._connected() as connection:

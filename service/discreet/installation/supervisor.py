@@ -2,7 +2,8 @@
 in it.
 
     discreet up ── postgres          fast shutdown, last
-                ├─ api --fd N        the listening socket is ours: a restart keeps the port and who waits at it
+                ├─ api --fd N        the listening socket is ours: a restart keeps the port and who
+                │                    waits at it
                 ├─ rpc               its port is held for it by a socket that does not listen
                 └─ worker × n        stopped first: they give their jobs back
 

@@ -1,8 +1,10 @@
 """What all parts of `discreet up` import, once: a process that has it in memory, and forks each
 part from there.
 
-    discreet up ── template          imports, and nothing else: no setting, secret, connection or thread
-                ├─ api               forked by the template, and then a child of the supervisor like any other
+    discreet up ── template          imports, and nothing else: no setting, secret, connection or
+                │                    thread
+                ├─ api               forked by the template, and then a child of the supervisor like
+                │                    any other
                 ├─ rpc
                 └─ worker × n
 

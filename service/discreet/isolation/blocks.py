@@ -61,8 +61,7 @@ class Block:
         kind = schema.field(place).type
         if pa.types.is_timestamp(kind) and kind.tz is not None:
             says = (
-                f"column `{DATE}`: a moment of a zone is in a day by where one is; give the "
-                "day "
+                f"column `{DATE}`: a moment of a zone is in a day by where one is; give the day "
                 "itself, 2026-10-01"
             )
             raise InvalidInput(says, pointer="/content")

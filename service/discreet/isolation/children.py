@@ -29,7 +29,8 @@ A child that ends without a result does so for a reason, told by its wait status
     ├── WallLimit         it was not done in time, and was ended
     ├── Crashed           a signal ended it, which nobody here had sent
     ├── Raised            an error in our code or a library; in post-processing `trace` says where
-    ├── NotStarted        there is no child: its fork server does not start or is gone, or the machine gives no process
+    ├── NotStarted        there is no child: its fork server does not start or is gone, or the
+    │                     machine gives no process
     └── NotIsolated       there is no child: the walls on this machine are less than was asked for
 
 What ended a child that works on private data may depend on these: it is for operators (logs,
@@ -160,7 +161,8 @@ class Zygote:
 
     def __init__(self, least: Level = "none", programs: Sequence[str] = (SOLVING,)) -> None:
         self.isolation: Isolation | None = None
-        """How well children are shut in, as tried by the zygote of the moment; None before its start."""
+        """How well children are shut in, as tried by the zygote of the moment; None before its
+        start."""
         self.failure: ChildFailed | None = None
         """Why the last start failed; None when it did not, and before the first."""
         self._least, self._programs = least, tuple(programs)

@@ -1,9 +1,12 @@
 """The walls around a child, of what the kernel gives to an ordinary process, in containers too.
 
-    system calls   seccomp: a list of what computing needs: no socket, program, process, trace, mount, key ring
-    files          Landlock: code may be read, nothing may be written; without Landlock no file can be opened at all
+    system calls   seccomp: a list of what computing needs: no socket, program, process, trace,
+                   mount, key ring
+    files          Landlock: code may be read, nothing may be written; without Landlock no file can
+                   be opened at all
     network        an empty network namespace, below the filter
-    user           65534 where the parent is root, else one without a name; a user namespace; no capabilities
+    user           65534 where the parent is root, else one without a name; a user namespace; no
+                   capabilities
     limits         memory, CPU, files, threads; no core dump
 
 Each wall is built if the kernel lets us; whether they hold is not assumed but tried, by `attempts`

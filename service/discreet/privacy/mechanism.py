@@ -61,8 +61,7 @@ Norm = Literal["l1", "l2", "row", "smooth"]
 
 
 FLOAT_NOISE = (
-    "noise inside the iteration is drawn in floating point from AES-128 in counter "
-    "mode, "
+    "noise inside the iteration is drawn in floating point from AES-128 in counter mode, "
     "keyed by the operating system"
 )
 

@@ -1,6 +1,7 @@
 """The contract of a problem kind.
 
-    plan(public, budget)                    PUBLIC: never sees private data; what will be done, and its price
+    plan(public, budget)                    PUBLIC: never sees private data; what will be done, and
+                                            its price
     release(public, plan, content, noise)   the only place where private data and noise meet; total
     finish(public, plan, released, …)       pure post-processing of what was released
 

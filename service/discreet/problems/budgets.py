@@ -188,7 +188,6 @@ def _delta(problem: Problem, public: Any, plan: Plan, budget: Budget) -> str:
             "many there are"
         )
     return (
-        f"delta {delta} was chosen: a power of ten of at most 1e-6, and of at most 1 / (1,000 "
-        "x "
+        f"delta {delta} was chosen: a power of ten of at most 1e-6, and of at most 1 / (1,000 x "
         f"{units:,} units)"
     )

@@ -1,12 +1,13 @@
 """The charts of a result, and its picture, whatever its kind: `charts.py` of the kind's folder
 draws them.
 
-SHOWN                                               what there is to see, in a few words
-charts_of(problem, plan, result)                    the charts of its page
-draw(problem, result, path, coordinates=…)          the picture of `discreet draw`, if there is one
-row_names(problem, result, field)                   how people call the rows of a field, where not by position
-pairs(problem, result), pair_map, pair_paths        where the result has paths between pairs of zones
-zone_names(problem, result)                         what these zones are called, where not by numbers
+SHOWN                                          what there is to see, in a few words
+charts_of(problem, plan, result)               the charts of its page
+draw(problem, result, path, coordinates=…)     the picture of `discreet draw`, if there is one
+row_names(problem, result, field)              how people call the rows of a field, where not by
+                                               position
+pairs(problem, result), pair_map, pair_paths   where the result has paths between pairs of zones
+zone_names(problem, result)                    what these zones are called, where not by numbers
 """
 
 from __future__ import annotations

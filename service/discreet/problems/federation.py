@@ -95,7 +95,8 @@ class Session(ABC):
         opening(noise)                        the broadcast of round 0
         step(0, {agent: message}, noise)      its answers come in; returns the broadcast of round 1
         …
-        step(rounds - 1, …)                   returns the last broadcast, which ends the session for the agents
+        step(rounds - 1, …)                   returns the last broadcast, which ends the session for
+                                              the agents
         released()                            what `finish` makes the result of
 
     A protocol of several phases a round counts every exchange as a round. After each step `state()`

@@ -205,8 +205,7 @@ class RoadNetwork(PublicObject):
             )
         if self.nodes < zones:
             says = (
-                f"your network has {self.nodes} nodes, the dataset {zones} zones: zones are "
-                "the "
+                f"your network has {self.nodes} nodes, the dataset {zones} zones: zones are the "
                 "first of the nodes"
             )
             found.append(FieldIssue("/nodes", says))
@@ -338,8 +337,7 @@ class RoadNetwork(PublicObject):
 
 def _below_one(link: Link) -> str:
     return (
-        f"0 or at least 1, not {link.power:g}: below 1 the first vehicle would meet an "
-        "infinite "
+        f"0 or at least 1, not {link.power:g}: below 1 the first vehicle would meet an infinite "
         "slope"
     )
 

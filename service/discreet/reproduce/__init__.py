@@ -30,8 +30,9 @@ def document(reports: Sequence[Report], *, full: bool) -> str:
     command = f"discreet reproduce{' --full' if full else ''} --markdown docs/reproduction.md"
     head = f"""# The papers' figures
 
-Made by `{command}`; tables as CSV and pictures with `--out FOLDER`. *paper*: as printed. *honest*: the paper's
-own method, run here with its errors mended or at its true price. *ours*: what this service gives at the same guarantee.
-Why they differ, equation by equation: [papers.md](papers.md).
+Made by `{command}`; tables as CSV and pictures with `--out FOLDER`.
+*paper*: as printed. *honest*: the paper's own method, run here with its errors mended or at its
+true price. *ours*: what this service gives at the same guarantee. Why they differ, equation by
+equation: [papers.md](papers.md).
 """
     return "\n".join([head, *(report.markdown() for report in reports)]).rstrip() + "\n"

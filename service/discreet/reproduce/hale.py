@@ -105,11 +105,9 @@ def saddle(terms: dict[str, Expression] | None = None) -> tuple[Floats, Floats]:
     x = np.array([float(known[name].value) for name in NAMES])
     mu[mu < 1e-8] = 0.0
     if terms is None:
-        x[
-            4
-            # mu_2 = 0 leaves (x5 + 3)^6 alone, which is too flat for a conic solver, and for the paper:
-            # -2.863
-        ] = -3.0
+        # mu_2 = 0 leaves (x5 + 3)^6 alone, which is too flat for a conic solver, and for the paper:
+        # -2.863.
+        x[4] = -3.0
     return x, mu
 
 

@@ -1,7 +1,9 @@
 """One federated session in one rpc process: who is connected, rounds and their deadlines, the
 session's child.
 
-    waiting for the roster → waiting for the agents → rounds → result        `held.state` and `held.round` say where
+    waiting for the roster → waiting for the agents → rounds → result
+
+`held.state` and `held.round` say where.
 
 Everything that must outlive this process is in the database before an agent can see what follows
 from it: another process takes the lease, gets a new fencing token, and goes on with the round that

@@ -1,9 +1,11 @@
 """What stands before the federation service, outermost first: tracing and errors, limits,
 signatures.
 
-    Tracing       one span and one log line a call; what discreet refuses becomes a gRPC status with a stable code
+    Tracing       one span and one log line a call; what discreet refuses becomes a gRPC status with
+                  a stable code
     Doors         the waiting room, the length of messages, messages a second (`admission`)
-    Signatures    the agent's key signs every message: method, session, stream's nonce, sequence, round, time, content
+    Signatures    the agent's key signs every message: method, session, stream's nonce, sequence,
+                  round, time, content
 
 Behind them the service sees `Received`: a message, and the key that signed it. Whether that key may
 do anything is the service's question.

@@ -160,11 +160,14 @@ async def traces(connection: AsyncConnection) -> Row:
 _FORGET_SIMULATED = """
 DELETE FROM releases USING datasets
 WHERE datasets.id = :dataset AND datasets.mode = 'simulation' AND releases.job_id IN (
-  SELECT id FROM jobs WHERE dataset_id = :dataset UNION ALL SELECT job_id FROM job_blocks WHERE dataset_id = :dataset)
+  SELECT id FROM jobs WHERE dataset_id = :dataset
+  UNION ALL SELECT job_id FROM job_blocks WHERE dataset_id = :dataset)
 """
 _TRACES = """
-SELECT extract(epoch FROM current_setting('checkpoint_timeout')::interval)::integer AS checkpoint_seconds,
-       current_setting('archive_mode') <> 'off' OR EXISTS (SELECT FROM pg_replication_slots) AS archived,
+SELECT extract(epoch FROM current_setting('checkpoint_timeout')::interval)::integer
+         AS checkpoint_seconds,
+       current_setting('archive_mode') <> 'off'
+         OR EXISTS (SELECT FROM pg_replication_slots) AS archived,
        CASE WHEN current_setting('server_version_num')::integer >= 170000
             THEN has_table_privilege('dataset_chunks', 'MAINTAIN') ELSE false END AS vacuumed
 """

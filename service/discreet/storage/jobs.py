@@ -411,12 +411,14 @@ _OF_DATASET = (
 # post-processing.
 _COULD_TOUCH = text(
     """
-    SELECT id, EXISTS (SELECT FROM ledger_entries AS entry WHERE entry.job_id = jobs.id AND entry.kind = 'reserve')
+    SELECT id, EXISTS (SELECT FROM ledger_entries AS entry
+                       WHERE entry.job_id = jobs.id AND entry.kind = 'reserve')
     FROM jobs
     WHERE state NOT IN ('succeeded', 'failed', 'cancelled') AND released_by IS NULL
       AND NOT EXISTS (SELECT FROM releases WHERE releases.job_id = jobs.id)
-      AND NOT EXISTS (SELECT FROM datasets WHERE datasets.mode = 'simulation'
-                        AND datasets.id = coalesce(jobs.dataset_id, jobs.problem #>> '{source,versions,0}'))
+      AND NOT EXISTS (
+        SELECT FROM datasets WHERE datasets.mode = 'simulation'
+          AND datasets.id = coalesce(jobs.dataset_id, jobs.problem #>> '{source,versions,0}'))
     ORDER BY id
     """
 )
@@ -436,9 +438,11 @@ _TO_ASK_AGAIN = text(
     FROM jobs AS job
     LEFT JOIN releases AS release ON release.job_id = job.id
     LEFT JOIN LATERAL (
-      SELECT jsonb_agg(dataset.public) AS publics, min(dataset.mode) AS mode, min(dataset.deleted_at) AS deleted_at
+      SELECT jsonb_agg(dataset.public) AS publics, min(dataset.mode) AS mode,
+        min(dataset.deleted_at) AS deleted_at
       FROM datasets AS dataset WHERE dataset.id IN (
-        SELECT job.dataset_id UNION ALL SELECT b.dataset_id FROM job_blocks AS b WHERE b.job_id = job.id)
+        SELECT job.dataset_id
+        UNION ALL SELECT b.dataset_id FROM job_blocks AS b WHERE b.job_id = job.id)
     ) AS data ON true
     WHERE job.tenant_id = :tenant AND job.id = ANY(CAST(:jobs AS text[]))
     """
@@ -446,14 +450,16 @@ _TO_ASK_AGAIN = text(
 _ADD_EVENT = text(
     """
     INSERT INTO job_events (job_id, seq, event, details)
-    SELECT :job, coalesce(max(seq), 0) + 1, :event, CAST(:details AS jsonb) FROM job_events WHERE job_id = :job
+    SELECT :job, coalesce(max(seq), 0) + 1, :event, CAST(:details AS jsonb)
+    FROM job_events WHERE job_id = :job
     """
 )
 _STRANDED = text(
     """
     SELECT id, fair_tag FROM jobs
     WHERE (state = 'running' AND lease_until < clock_timestamp())
-       OR (state = 'queued' AND created_at < clock_timestamp() - make_interval(secs => :queued_seconds)
+       OR (state = 'queued'
+           AND created_at < clock_timestamp() - make_interval(secs => :queued_seconds)
            AND NOT EXISTS (SELECT FROM procrastinate_jobs AS entry
                            WHERE entry.queueing_lock = jobs.id AND entry.status = 'todo'))
     ORDER BY fair_tag LIMIT :most

@@ -60,7 +60,8 @@ async def figures(database: Database, witnesses: Sequence[str] = ()) -> Figures:
 
 _ACTIVE = text(
     """
-    SELECT kind, state, count(*), CAST(max(extract(epoch FROM clock_timestamp() - created_at)) AS double precision)
+    SELECT kind, state, count(*),
+      CAST(max(extract(epoch FROM clock_timestamp() - created_at)) AS double precision)
     FROM jobs WHERE state IN ('queued', 'awaiting_agents', 'running') GROUP BY kind, state
     """
 )
@@ -72,8 +73,11 @@ _WAITING = text(
       (SELECT count(*) FROM procrastinate_jobs
        WHERE queue_name = ANY(CAST(:queues AS text[])) AND status = 'todo') AS queued,
       (SELECT greatest(0, CAST(c.reltuples AS bigint), s.n_live_tup) FROM pg_class AS c
-       JOIN pg_stat_user_tables AS s ON s.relid = c.oid WHERE c.oid = 'ledger_entries'::regclass) AS entries,
-      (SELECT count(*) FROM procrastinate_workers WHERE last_heartbeat > now() - interval '30 seconds') AS workers,
-      (SELECT count(*) FROM jobs WHERE state = 'running' AND lease_until < clock_timestamp()) AS leases_over
+       JOIN pg_stat_user_tables AS s ON s.relid = c.oid
+       WHERE c.oid = 'ledger_entries'::regclass) AS entries,
+      (SELECT count(*) FROM procrastinate_workers
+       WHERE last_heartbeat > now() - interval '30 seconds') AS workers,
+      (SELECT count(*) FROM jobs
+       WHERE state = 'running' AND lease_until < clock_timestamp()) AS leases_over
     """
 )

@@ -9,7 +9,8 @@ Drivers of object stores raise errors of their own, which need be no OSError (bo
 and try again for half a minute where nobody answers. So every call of theirs goes through
 `Objects._ask`: it waits `SILENT_SECONDS` and no longer, and what it raises is one of
 
-    StorageTrouble   storage_unavailable   nobody answers, or with an error that is none of the others
+    StorageTrouble   storage_unavailable   nobody answers, or with an error that is none of the
+                                           others
                      storage_full          there is no room for more
                      storage_denied        these credentials, or this user, may not do that
     FileNotFoundError

@@ -114,12 +114,14 @@ async def versions(connection: AsyncConnection) -> dict[str, Any]:
 _FORGET = text(f"DELETE FROM processes WHERE seen_at < now() - interval '{FORGOTTEN_AFTER}'")  # noqa: S608
 _PROCESSES = text(
     """
-    SELECT p.part, p.host, p.version, p.schema AS schema_version, p.places, p.isolation, p.reached, p.walls,
-      p.started_at, p.seen_at,
-      greatest(0, CAST(extract(epoch FROM clock_timestamp() - p.seen_at) AS double precision)) AS silent_seconds,
+    SELECT p.part, p.host, p.version, p.schema AS schema_version, p.places, p.isolation, p.reached,
+      p.walls, p.started_at, p.seen_at,
+      greatest(0, CAST(extract(epoch FROM clock_timestamp() - p.seen_at) AS double precision))
+        AS silent_seconds,
       CASE WHEN p.part = 'worker' THEN
         (SELECT count(*) FROM procrastinate_jobs AS entry
-         WHERE entry.worker_id = p.queue_worker AND entry.status = 'doing' AND entry.task_name = 'discreet.run_job')
+         WHERE entry.worker_id = p.queue_worker AND entry.status = 'doing'
+           AND entry.task_name = 'discreet.run_job')
       END AS busy
     FROM processes AS p ORDER BY p.part, p.host, p.started_at, p.id
     """
@@ -130,8 +132,8 @@ _QUEUE = text(
       count(*) FILTER (WHERE state = 'awaiting_agents') AS awaiting_agents,
       count(*) FILTER (WHERE state = 'running') AS running,
       count(*) FILTER (WHERE state = 'running' AND lease_until < clock_timestamp()) AS leases_over,
-      CAST(extract(epoch FROM now() - min(created_at) FILTER (WHERE state = 'queued')) AS double precision)
-        AS oldest_wait_seconds
+      CAST(extract(epoch FROM now() - min(created_at) FILTER (WHERE state = 'queued'))
+           AS double precision) AS oldest_wait_seconds
     FROM jobs WHERE state IN ('queued', 'awaiting_agents', 'running')
     """
 )
@@ -141,10 +143,12 @@ _TENANTS = text(
       SELECT tenant_id, count(*) FILTER (WHERE state = 'queued') AS queued,
         count(*) FILTER (WHERE state = 'running') AS running,
         max(extract(epoch FROM now() - created_at)) FILTER (WHERE state = 'queued') AS oldest,
-        sum(greatest(0, extract(epoch FROM now() - created_at))) FILTER (WHERE state = 'queued') AS waited
+        sum(greatest(0, extract(epoch FROM now() - created_at)))
+          FILTER (WHERE state = 'queued') AS waited
       FROM jobs WHERE state IN ('queued', 'running') GROUP BY tenant_id
     )
-    SELECT t.name AS tenant, w.queued, w.running, CAST(w.oldest AS double precision) AS oldest_wait_seconds,
+    SELECT t.name AS tenant, w.queued, w.running,
+      CAST(w.oldest AS double precision) AS oldest_wait_seconds,
       coalesce(CAST(w.waited / nullif(sum(w.waited) OVER (), 0) AS double precision), 0) AS share
     FROM waiting AS w JOIN tenants AS t ON t.id = w.tenant_id
     WHERE w.queued > 0 ORDER BY w.waited DESC, t.name LIMIT :most
@@ -156,14 +160,16 @@ _CHECKPOINT = text(
 _WITNESSES = text(
     """
     SELECT n.name, last.size, last.created_at AS signed_at,
-      coalesce(greatest(0, CAST(extract(epoch FROM clock_timestamp() - next.created_at) AS double precision)), 0)
-        AS behind_seconds
+      coalesce(greatest(0, CAST(extract(epoch FROM clock_timestamp() - next.created_at)
+                                AS double precision)), 0) AS behind_seconds
     FROM unnest(CAST(:names AS text[])) WITH ORDINALITY AS n(name, place)
     LEFT JOIN LATERAL (
-      SELECT c.size, c.created_at FROM log_cosignatures AS c WHERE c.witness = n.name ORDER BY c.size DESC LIMIT 1
+      SELECT c.size, c.created_at FROM log_cosignatures AS c
+      WHERE c.witness = n.name ORDER BY c.size DESC LIMIT 1
     ) AS last ON true
     LEFT JOIN LATERAL (
-      SELECT c.created_at FROM log_checkpoints AS c WHERE c.size > coalesce(last.size, 0) ORDER BY c.size LIMIT 1
+      SELECT c.created_at FROM log_checkpoints AS c
+      WHERE c.size > coalesce(last.size, 0) ORDER BY c.size LIMIT 1
     ) AS next ON true
     ORDER BY n.place
     """

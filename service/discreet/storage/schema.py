@@ -98,6 +98,5 @@ def judge(ours: str, present: str | None, oldest: str | None) -> None:
     if oldest is not None and ours < oldest:
         raise WrongSchema(
             f"the database has schema {present} of a newer version, which older ones than {oldest} "
-            "cannot use;"
-            f" this process has {ours}: start the newer version instead"
+            f"cannot use; this process has {ours}: start the newer version instead"
         )

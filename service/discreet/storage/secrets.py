@@ -3,11 +3,14 @@
 Each purpose has a key of its own, so that one can be rotated without the others, and every rotation
 goes without downtime: what an old key made stays readable until the old key is retired.
 
-    content_keys       master keys: the first that is not `staged` wraps data keys, all of them unwrap
-    job_keys           seal accepted jobs: the first that is not `staged` seals, all of them check. Files of before have
-                       none: there the key that names contents seals, which the reader of uploads
-                       knows too, and `digest_seals` is false once such seals count no more
-    pepper             under every stored API key; `other_peppers` still count, and are replaced when a key is used
+    content_keys       master keys: the first that is not `staged` wraps data keys, all of them
+                       unwrap
+    job_keys           seal accepted jobs: the first that is not `staged` seals, all of them check.
+                       Files of before have none: there the key that names contents seals, which the
+                       reader of uploads knows too, and `digest_seals` is false once such seals
+                       count no more
+    pepper             under every stored API key; `other_peppers` still count, and are replaced
+                       when a key is used
     signing_key        signs; `other_signing_keys` are public keys that signed before
 
 A staged key is known and not used yet: it lets all machines learn a key before the first of them

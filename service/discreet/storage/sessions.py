@@ -361,11 +361,13 @@ def _one(result: Any) -> Row | None:
 # without the lock, the statement would still see the attempt of before.
 _KEEP_ROUND: LiteralString = """
     WITH held AS MATERIALIZED (
-      SELECT id FROM jobs WHERE id = %(job)s AND attempt = %(attempt)s AND state IN ('awaiting_agents', 'running')
+      SELECT id FROM jobs
+      WHERE id = %(job)s AND attempt = %(attempt)s AND state IN ('awaiting_agents', 'running')
       FOR UPDATE
     )
     UPDATE sessions
-    SET round = %(number)s, content_key_id = %(key_id)s, sealed = %(sealed)s, transcript = %(transcript)s
+    SET round = %(number)s, content_key_id = %(key_id)s, sealed = %(sealed)s,
+      transcript = %(transcript)s
     FROM held WHERE sessions.job_id = held.id
     """
 

@@ -86,8 +86,7 @@ async def check_ledger(services: Services, kept: Sequence[Mapping[str, Any]]) ->
                     except Broken as broken:
                         raise Forgotten(
                             f"the ledger is not the one whose head was kept ({head.get('seq')} "
-                            "entries there,"
-                            f" {found[-1].entries} here): {broken}"
+                            f"entries there, {found[-1].entries} here): {broken}"
                         ) from broken
     return found
 

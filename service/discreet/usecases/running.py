@@ -1,8 +1,10 @@
 """A worker's steps, each one transaction under the job's fencing token.
 
-    claim → open_content → touch → keep_release → publish        the way of a job that succeeds
-    renew                                          meanwhile: the lease, and whether the job shall be cancelled
-    count_failure, hand_back, cancel                the other ends; what ends the job settles it by the one rule
+    claim → open_content → touch → keep_release → publish   the way of a job that succeeds
+    renew                                                   meanwhile: the lease, and whether the
+                                                            job shall be cancelled
+    count_failure, hand_back, cancel                        the other ends; what ends the job
+                                                            settles it by the one rule
 
 The rule: when any attempt has touched data the full price is committed, otherwise it is released in
 full.

@@ -50,8 +50,7 @@ class Code:
 
 INTERNAL = (
     "something went wrong; whether a change was made is not known here: look at the object, or "
-    "send the same"
-    " Idempotency-Key again"
+    "send the same Idempotency-Key again"
 )
 
 

@@ -77,8 +77,7 @@ class Demands:
                 f"{sums.rounds} sums of {agents} agents would be opened without noise: one agent "
                 "that lies can find "
                 f"out the others' data with fewer than {sums.crowd} agents, and {missing} has not "
-                "accepted "
-                f"that (exposure: {ACCEPTED!r})"
+                f"accepted that (exposure: {ACCEPTED!r})"
             )
 
     def check_shares(self, threshold: int, keys: Sequence[bytes]) -> None:

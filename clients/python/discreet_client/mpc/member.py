@@ -44,8 +44,7 @@ def check_announcement(announced: Any) -> None:
     if not isinstance(announced, Mapping) or set(announced) != FIELDS:
         raise ValueError(
             "to compute on shares an agent announces address, certificate and exchange: give it an "
-            "address to listen "
-            "at (`listen`)"
+            "address to listen at (`listen`)"
         )
     if not all(isinstance(announced[name], str) for name in FIELDS):
         raise ValueError("address, certificate and exchange are texts")

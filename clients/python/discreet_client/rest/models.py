@@ -1,7 +1,9 @@
-"""What goes into requests and comes back, as the contract declares it: dictionaries with known names.
+"""What goes into requests and comes back, as the contract declares it: dictionaries
+with known names.
 
-`Trip(period=0, origin=1, destination=2, count=5)` makes one, as does `{"period": 0, …}` where a `Trip` is expected.
-The service checks what a type cannot say, such as bounds: they stand below the field.
+`Trip(period=0, origin=1, destination=2, count=5)` makes one, as does `{"period": 0, …}` where a
+`Trip` is expected. The service checks what a type cannot say, such as bounds: they stand below the
+field.
 """
 
 # Made from openapi/openapi.json by `make sdk`.
@@ -13,15 +15,15 @@ class Accuracy(TypedDict):
 
     around: NotRequired[str | None]
     """
-    A job that has released, of data of the same public shape: the accuracy is foretold for data
-    as it released them; absent: from public figures alone; length >= 1, length <= 64
+    A job that has released, of data of the same public shape: the accuracy is foretold for
+    data as it released them; absent: from public figures alone; length >= 1, length <= 64
     """
     confidence: NotRequired[float]
     """Probability with which the noise shall keep within it; >= 0.5, <= 0.999; default `0.9`"""
     quantity: NotRequired[str | None]
     """
-    One of those that the kind tells of before a release; absent: its first; length >= 1, length
-    <= 200
+    One of those that the kind tells of before a release; absent: its first; length >= 1,
+    length <= 200
     """
     within: float | str
     """
@@ -40,8 +42,8 @@ class AffineLatency(TypedDict):
 
 class AgentData(TypedDict):
     """
-    One agent's part, k variables. A_u: rows of c by k; A_g: rows of d by k; A_q: any rows by k;
-    a_l: k.
+    One agent's part, k variables. A_u: rows of c by k; A_g: rows of d by k; A_q: any rows by
+    k; a_l: k.
     """
 
     A_g: list[list[float]]
@@ -383,11 +385,14 @@ class Day(TypedDict):
     blocks: list[int]
     """
     At which step of the day each block begins, the first at 0: of 48 steps [0, 12, 34] are
-    night, day and evening. A transition belongs to the block of the step that it leaves; length
-    >= 2, length <= 96, each >= 0, <= 1000000000
+    night, day and evening. A transition belongs to the block of the step that it leaves;
+    length >= 2, length <= 96, each >= 0, <= 1000000000
     """
     steps: int
-    """After how many steps the blocks begin again: those of a day, or of a week; >= 2, <= 1000000"""
+    """
+    After how many steps the blocks begin again: those of a day, or of a week; >= 2, <=
+    1000000
+    """
 
 
 class DeclineRequest(TypedDict):
@@ -421,8 +426,8 @@ class EntryPage(TypedDict):
 
 class EnvelopeSignature(TypedDict):
     """
-    A signature over the type and the bytes of an envelope's payload (DSSE's pre-authentication
-    encoding).
+    A signature over the type and the bytes of an envelope's payload (DSSE's pre-
+    authentication encoding).
     """
 
     keyid: str
@@ -516,8 +521,8 @@ class FilterFigures(TypedDict):
 
 class FourierFeatures(TypedDict):
     """
-    cos(pi c·x), c in {0, …, order}^k, x scaled from [low, high] (Konidaris, Osentoski & Thomas
-    2011).
+    cos(pi c·x), c in {0, …, order}^k, x scaled from [low, high] (Konidaris, Osentoski &
+    Thomas 2011).
     """
 
     high: list[float]
@@ -537,8 +542,8 @@ class GrantRequest(TypedDict):
     """length >= 1, length <= 1000"""
     request: NotRequired[str | None]
     """
-    The request that this answers; the ledger's reason then names who asked, and why; length >=
-    1, length <= 100
+    The request that this answers; the ledger's reason then names who asked, and why; length
+    >= 1, length <= 100
     """
 
 
@@ -682,7 +687,10 @@ class LimitsTold(TypedDict):
     kept: bool
     """Whether the expected load is within all of them"""
     price: list[float]
-    """Of a unit of power in each step, what the limits are worth there, in the money of the price"""
+    """
+    Of a unit of power in each step, what the limits are worth there, in the money of the
+    price
+    """
     ramp: NotRequired[float]
     """The most that it may change by from step to step"""
     says: str
@@ -699,8 +707,8 @@ class Link(TypedDict):
     A directed link of the network; nodes are 1..n.
 
     Its travel time is `free_flow_time (1 + b (y / capacity)^power) + fixed_cost` at y trips a
-    period; `b` and `power` are those of the problem's `latency` where the link has none of its
-    own.
+    period; `b` and `power` are those of the problem's `latency` where the link has none of
+    its own.
     """
 
     b: NotRequired[float | None]
@@ -709,15 +717,18 @@ class Link(TypedDict):
     """> 0, <= 1e+12"""
     fixed_cost: NotRequired[float]
     """
-    Added at any flow, in the unit of free_flow_time: a toll or a length by its weight; >= 0, <=
-    1e+09; default `0.0`
+    Added at any flow, in the unit of free_flow_time: a toll or a length by its weight; >= 0,
+    <= 1e+09; default `0.0`
     """
     free_flow_time: float
     """>= 0, <= 1e+09"""
     head: int
     """>= 1"""
     power: NotRequired[float | None]
-    """Of this link, 0 or at least 1; by default the latency's, 1 where that is affine; >= 0, <= 20"""
+    """
+    Of this link, 0 or at least 1; by default the latency's, 1 where that is affine; >= 0, <=
+    20
+    """
     tail: int
     """>= 1"""
 
@@ -726,7 +737,10 @@ class LoadLimits(TypedDict):
     """Bounds on the expected load, in the unit of `power`."""
 
     feeder: NotRequired[float | list[float | None] | None]
-    """The load is at most that: in each step, or a number for each step, null where there is none"""
+    """
+    The load is at most that: in each step, or a number for each step, null where there is
+    none
+    """
     of: Literal["all", "each"]
     """Whose load is meant: that of all public `participants` together, as a feeder's, or of each"""
     ramp: NotRequired[float | None]
@@ -741,13 +755,13 @@ class Meters(TypedDict):
 
     carry: NotRequired[int]
     """
-    At most so many periods in a row take the state of the one before, and are no gap; >= 0, <=
-    100000; default `0`
+    At most so many periods in a row take the state of the one before, and are no gap; >= 0,
+    <= 100000; default `0`
     """
     gaps: NotRequired[Literal["refuse", "leave_out", "end"]]
     """
-    Of a participant who lacks a period: the content is refused, or the participant is left out,
-    or the trajectory ends before the gap (not with `steps`); default `refuse`
+    Of a participant who lacks a period: the content is refused, or the participant is left
+    out, or the trajectory ends before the gap (not with `steps`); default `refuse`
     """
     interval_seconds: int
     """
@@ -833,8 +847,8 @@ class OffPolicyPublic(TypedDict):
     continuing: NotRequired[bool | None]
     """
     True: by what the data are of, no episode ever ends, and no transition is terminal. Then
-    what all states have in common is the mean reward / (1 - discount), which `minibatch` begins
-    at
+    what all states have in common is the mean reward / (1 - discount), which `minibatch`
+    begins at
     """
     features: NotRequired[int | None]
     """Number of coordinates of a state `x`, instead of `states`; >= 1, <= 64"""
@@ -884,8 +898,8 @@ class OffPolicyPublic(TypedDict):
     target_policy: NotRequired[str | None]
     """
     What the target policy does, in words, for answers to say it: `treat when lactate > 2`.
-    Readers of tables of visits say it where it is a rule of the actions; length >= 1, length <=
-    200
+    Readers of tables of visits say it where it is a rule of the actions; length >= 1, length
+    <= 200
     """
     topology: NotRequired[list[list[int]] | None]
     """
@@ -945,7 +959,10 @@ class PersonRequest(TypedDict):
     active: bool
     """false: remove them; true: let them in again"""
     issuer: NotRequired[str | None]
-    """The provider; absent: the one that is set (DISCREET_OIDC_ISSUER); length >= 1, length <= 200"""
+    """
+    The provider; absent: the one that is set (DISCREET_OIDC_ISSUER); length >= 1, length <=
+    200
+    """
     subject: str
     """What the provider calls them: `sub` of their tokens; length >= 1, length <= 255"""
 
@@ -970,8 +987,9 @@ class PlacedDatasetRequest(TypedDict):
     """Needed unless `account` is given"""
     content_from: str
     """
-    `file:///…`, `https://…` or `s3://bucket/…`: one file of Parquet, CSV or JSON, or a pattern
-    with `*` that several Parquet files of equal columns fit; length >= 1, length <= 2000
+    `file:///…`, `https://…` or `s3://bucket/…`: one file of Parquet, CSV or JSON, or a
+    pattern with `*` that several Parquet files of equal columns fit; length >= 1, length <=
+    2000
     """
     delete_after_job: NotRequired[bool]
     """The content is erased after the first job that succeeds on it; default `false`"""
@@ -984,7 +1002,10 @@ class PlacedDatasetRequest(TypedDict):
     public: dict[str, Any]
     """As of a dataset of this kind whose content is sent"""
     retention_days: NotRequired[int | None]
-    """The content is erased after so many days; absent: as the installation is set; >= 1, <= 36500"""
+    """
+    The content is erased after so many days; absent: as the installation is set; >= 1, <=
+    36500
+    """
 
 
 class PlannedBlock(TypedDict):
@@ -1030,8 +1051,8 @@ class Privacy(TypedDict):
     delta: NotRequired[float | Literal["auto"]]
     """
     Probability of exceeding it; at most 18 decimals. `auto`: the largest power of ten that is
-    at most 1e-6 and 1 / (1000 units), where their number or a bound on it is public, else 1e-9;
-    a mechanism that needs none is charged 0; default `0`
+    at most 1e-6 and 1 / (1000 units), where their number or a bound on it is public, else
+    1e-9; a mechanism that needs none is charged 0; default `0`
     """
     epsilon: NotRequired[float | None]
     """Privacy loss; at most 9 decimals; > 0, <= 1000"""
@@ -1134,7 +1155,10 @@ class Resources(TypedDict):
     opening_seconds: NotRequired[float]
     """Of that, opening the content takes this; default `0.0625`"""
     release_quantum_seconds: float
-    """Touching the data takes this, whatever they are; on a machine too busy for it, twice that, …"""
+    """
+    Touching the data takes this, whatever they are; on a machine too busy for it, twice that,
+    …
+    """
     result_seconds: NotRequired[float]
     """
     What follows the release takes about this, where it is known before; counts in turns;
@@ -1157,8 +1181,8 @@ class RoadNetwork(TypedDict):
     """>= 1; default `1`"""
     link_names: NotRequired[list[str] | None]
     """
-    What each link is called where the network comes from, by position; all different; length <=
-    1000000, each length >= 1, length <= 200
+    What each link is called where the network comes from, by position; all different; length
+    <= 1000000, each length >= 1, length <= 200
     """
     link_shapes: NotRequired[list[list[list[float]]] | None]
     """
@@ -1182,8 +1206,8 @@ class RoadNetwork(TypedDict):
     period_minutes: NotRequired[float | None]
     """
     Of how long a period the capacities are. Jobs on periods of another length are refused;
-    absent, they are taken for those of a dataset's period, however long, and the plan says so;
-    > 0, <= 1e+06
+    absent, they are taken for those of a dataset's period, however long, and the plan says
+    so; > 0, <= 1e+06
     """
     time_unit: NotRequired[Literal["seconds", "minutes", "hours"] | None]
     """Of free_flow_time and fixed_cost: answers say it beside travel times, no flow follows"""
@@ -1221,14 +1245,14 @@ class RoutingPublic(TypedDict):
     """
     max_person: NotRequired[int | None]
     """
-    Public bound on the trips of one person over all periods, which the content must keep: what
-    `max_trips_per_person: auto` takes; >= 1, <= 1000000
+    Public bound on the trips of one person over all periods, which the content must keep:
+    what `max_trips_per_person: auto` takes; >= 1, <= 1000000
     """
     max_rows: NotRequired[int | None]
     """
     Public bound on the number of cells (period, pair of zones and, where the unit is person,
-    person) that have trips, chosen without looking at them: releases take the time of so many.
-    Absent: 2,000,000 for requests, 500,000 for persons; >= 1, <= 1000000000
+    person) that have trips, chosen without looking at them: releases take the time of so
+    many. Absent: 2,000,000 for requests, 500,000 for persons; >= 1, <= 1000000000
     """
     max_total: NotRequired[int | None]
     """Public bound on the trips of one period, which the content must keep; >= 1, <= 1000000000"""
@@ -1238,9 +1262,9 @@ class RoutingPublic(TypedDict):
     """Periods observed, N; >= 1, <= 100000"""
     trip_scale: NotRequired[int]
     """
-    Counts that a trip is worth: with 100 the content may have hundredths of trips. A trip more
-    or less moves so many counts, and noise grows with them: in trips it stays what it is; >= 1,
-    <= 1000; default `1`
+    Counts that a trip is worth: with 100 the content may have hundredths of trips. A trip
+    more or less moves so many counts, and noise grows with them: in trips it stays what it
+    is; >= 1, <= 1000; default `1`
     """
     unit: Literal["request", "person"]
     """Whom a neighbouring dataset adds or removes"""
@@ -1393,20 +1417,20 @@ class SourceRequest(TypedDict):
 
     block_bytes: NotRequired[int | None]
     """
-    The most that the content of a block takes in memory, chosen without looking at the data. A
-    job reads as many blocks as fit where one content does. Absent: a 32nd of that; >= 1024
+    The most that the content of a block takes in memory, chosen without looking at the data.
+    A job reads as many blocks as fit where one content does. Absent: a 32nd of that; >= 1024
     """
     by: Literal["day", "month", "label"]
     """
-    Which records a block has: those of a day (`2026-10-01`) or month (`2026-10`), by the column
-    `date` of every record, which is checked; or those that the owner gives a label
+    Which records a block has: those of a day (`2026-10-01`) or month (`2026-10`), by the
+    column `date` of every record, which is checked; or those that the owner gives a label
     """
     cap: Cap
     """What may be spent on each block in all, or on the source with `cap_of: source`"""
     cap_of: NotRequired[Literal["block", "source"]]
     """
-    `block`: each block has an account, and a job is charged to every block it reads. `source`:
-    all blocks have one account, to which each job is charged once; default `block`
+    `block`: each block has an account, and a job is charged to every block it reads.
+    `source`: all blocks have one account, to which each job is charged once; default `block`
     """
     kind: str
     """Of problem, as of a dataset; length <= 100"""
@@ -1418,8 +1442,8 @@ class SourceRequest(TypedDict):
     """The public part of each block, as of a dataset of this kind"""
     retention_days: NotRequired[int | None]
     """
-    The content of each version is erased after so many days; absent: as is usual here; >= 1, <=
-    36500
+    The content of each version is erased after so many days; absent: as is usual here; >= 1,
+    <= 36500
     """
 
 
@@ -1529,8 +1553,8 @@ class TransitionRow(TypedDict):
 
 class Trip(TypedDict):
     """
-    Trips of one pair in one period, whole or in parts of `trip_scale`; `person` where the unit
-    is a person.
+    Trips of one pair in one period, whole or in parts of `trip_scale`; `person` where the
+    unit is a person.
     """
 
     count: float
@@ -1562,8 +1586,8 @@ class Uncertainty(TypedDict):
 
 class UntilSpent(TypedDict):
     """
-    When jobs such as this one have spent blocks of its source. What other jobs spend meanwhile
-    is not foreseen.
+    When jobs such as this one have spent blocks of its source. What other jobs spend
+    meanwhile is not foreseen.
     """
 
     blocks: list[str]
@@ -1756,8 +1780,8 @@ class CapList(TypedDict):
 
 class CoupledQp(TypedDict):
     """
-    Agents minimize a joint quadratic cost under joint constraints, over sums that only they can
-    open.
+    Agents minimize a joint quadratic cost under joint constraints, over sums that only they
+    can open.
 
     `protocol: job` runs operator and agents in one process, with all data at the server: for
     `mode: simulation` alone.
@@ -1779,10 +1803,10 @@ class CoupledQp(TypedDict):
     kind: Literal["coupled_qp"]
     method: NotRequired[Literal["spds", "auto"] | None]
     """
-    `spds`: the paper's shrunken primal-dual subgradient method, with `steps`. `auto`: prices by
-    a quasi-Newton method and exact answers of the agents, with no steps to choose; ends by
-    itself, often after 10 to 20 rounds. Without it `spds` where there are steps or noise, else
-    `auto`
+    `spds`: the paper's shrunken primal-dual subgradient method, with `steps`. `auto`: prices
+    by a quasi-Newton method and exact answers of the agents, with no steps to choose; ends by
+    itself, often after 10 to 20 rounds. Without it `spds` where there are steps or noise,
+    else `auto`
     """
     mode: NotRequired[Literal["private", "simulation"]]
     """default `private`"""
@@ -1802,8 +1826,8 @@ class DrEnsemble(TypedDict):
     Steer a load ensemble through T steps.
 
     `counts`: every participant's transitions, normalized by their number, are summed and
-    released with noise; a participant is a point of the simplex, whatever the record's length.
-    `dirichlet`: every row of a transition matrix is answered by one Dirichlet draw.
+    released with noise; a participant is a point of the simplex, whatever the record's
+    length. `dirichlet`: every row of a transition matrix is answered by one Dirichlet draw.
     """
 
     clip: NotRequired[float | Literal["auto"] | None]
@@ -1817,19 +1841,19 @@ class DrEnsemble(TypedDict):
     """Id of a dataset of this kind; or else `release`"""
     discomfort_weight: float
     """
-    What it costs to move loads against their habits, in the money of `price` or `utility`: the
-    larger, the less they are moved; > 0, <= 1e+12
+    What it costs to move loads against their habits, in the money of `price` or `utility`:
+    the larger, the less they are moved; > 0, <= 1e+12
     """
     event: NotRequired[list[list[int]] | None]
     """
-    Steps that the answer compares with all others, with and without control: [[first, end], …],
-    each from `first` to before `end`. Absent: those that are dear, where the price has two
-    levels; length <= 1000, each length >= 2, length <= 2
+    Steps that the answer compares with all others, with and without control: [[first, end],
+    …], each from `first` to before `end`. Absent: those that are dear, where the price has
+    two levels; length <= 1000, each length >= 2, length <= 2
     """
     first_step: NotRequired[int]
     """
-    Which step of the day step 0 is, where the dataset has a `day`: of 48 a day 36 is six in the
-    evening; >= 0, <= 1000000000; default `0`
+    Which step of the day step 0 is, where the dataset has a `day`: of 48 a day 36 is six in
+    the evening; >= 0, <= 1000000000; default `0`
     """
     initial: list[float] | Literal["released"]
     """
@@ -1851,8 +1875,8 @@ class DrEnsemble(TypedDict):
     price: NotRequired[list[float] | None]
     """
     Money per unit of power in each step; the utility is then minus price times power. Of a
-    price per kWh that times the hours of a step: 0.30 a kWh is 0.075 a kW in steps of a quarter
-    of an hour; length >= 2, length <= 100000
+    price per kWh that times the hours of a step: 0.30 a kWh is 0.075 a kW in steps of a
+    quarter of an hour; length >= 2, length <= 100000
     """
     prior: NotRequired[float]
     """
@@ -1861,8 +1885,8 @@ class DrEnsemble(TypedDict):
     """
     release: NotRequired[str | list[str] | None]
     """
-    Instead of `dataset`: a job, or several, of which what was released is asked again, at price
-    0. Fields that were fixed at the release must be those of that job
+    Instead of `dataset`: a job, or several, of which what was released is asked again, at
+    price 0. Fields that were fixed at the release must be those of that job
     """
     samples: NotRequired[int | None]
     """Draws of the average policy; its closed form when not given; >= 1, <= 10000"""
@@ -1874,8 +1898,8 @@ class DrEnsemble(TypedDict):
 
 class DrEnsembleContent(TypedDict):
     """
-    The private content: state sequences, one a participant, or a transition matrix, or readings
-    of meters.
+    The private content: state sequences, one a participant, or a transition matrix, or
+    readings of meters.
     """
 
     power: NotRequired[list[Reading] | None]
@@ -1888,21 +1912,21 @@ class DrEnsembleContent(TypedDict):
 
 class DrEnsemblePublic(TypedDict):
     """
-    What is published of an ensemble. With `row_change` its content is a transition matrix, else
-    trajectories.
+    What is published of an ensemble. With `row_change` its content is a transition matrix,
+    else trajectories.
     """
 
     day: NotRequired[Day | None]
     """
-    Hours of the day that move by transition matrices of their own, from the same noise. Absent:
-    one matrix for all hours, by which a load that is left alone goes to its mean and stays
-    there
+    Hours of the day that move by transition matrices of their own, from the same noise.
+    Absent: one matrix for all hours, by which a load that is left alone goes to its mean and
+    stays there
     """
     edges: NotRequired[list[float] | None]
     """
     Increasing power in kW, chosen without looking at the data: state s is edges[s] <= kW <
-    edges[s + 1], and its power is the middle where a problem says none; length >= 3, length <=
-    2001
+    edges[s + 1], and its power is the middle where a problem says none; length >= 3, length
+    <= 2001
     """
     max_rows: NotRequired[int | None]
     """
@@ -1937,13 +1961,13 @@ class DrEnsembleResult(TypedDict):
     achieved_power: NotRequired[list[float]]
     """
     Under the released policy where the true matrix holds: `expected_power`, as a policy sets
-    every move, but from the true start where `initial` is that of the release; of simulations;
-    unit: the unit of power of the states
+    every move, but from the true start where `initial` is that of the release; of
+    simulations; unit: the unit of power of the states
     """
     achieved_saving: NotRequired[float]
     """
-    What the released policy saves where the true matrix holds; of simulations; unit: the money
-    of the price
+    What the released policy saves where the true matrix holds; of simulations; unit: the
+    money of the price
     """
     block_transitions: NotRequired[list[list[list[float]]]]
     """In place of `transitions` where the dataset has a `day`: [block][from][to]"""
@@ -1976,8 +2000,8 @@ class DrEnsembleResult(TypedDict):
     """Controlled transitions of every step: [step][from][to]"""
     rebound: NotRequired[float]
     """
-    What a load draws more outside of the event than without control, before it or after; unit:
-    kWh of steps of meters, else the unit of power times a step
+    What a load draws more outside of the event than without control, before it or after;
+    unit: kWh of steps of meters, else the unit of power times a step
     """
     saving: NotRequired[float]
     """
@@ -2031,15 +2055,15 @@ class MultiAgent(TypedDict):
     Minimize the sum of the agents' objectives subject to `constraints` <= 0, by a noised
     primal-dual iteration.
 
-    All entries of the constraints' values and gradients that any state moves get Gaussian noise
-    in every step, their scales split at least cost, such that the whole transcript moves by one
-    unit of the one event that is charged.
+    All entries of the constraints' values and gradients that any state moves get Gaussian
+    noise in every step, their scales split at least cost, such that the whole transcript
+    moves by one unit of the one event that is charged.
     """
 
     constraints: list[str]
     """
-    Expressions in the names of agents or of their coordinates, convex, meant <= 0; length >= 1,
-    length <= 100, each length >= 1, length <= 100000
+    Expressions in the names of agents or of their coordinates, convex, meant <= 0; length >=
+    1, length <= 100, each length >= 1, length <= 100000
     """
     dataset: NotRequired[str | None]
     """Id of a dataset of this kind; or else `release`"""
@@ -2050,8 +2074,8 @@ class MultiAgent(TypedDict):
     """default `job`"""
     release: NotRequired[str | list[str] | None]
     """
-    Instead of `dataset`: a job, or several, of which what was released is asked again, at price
-    0. Fields that were fixed at the release must be those of that job
+    Instead of `dataset`: a job, or several, of which what was released is asked again, at
+    price 0. Fields that were fixed at the release must be those of that job
     """
     schedule: StepSchedule
     uncertainty: NotRequired[bool]
@@ -2066,8 +2090,8 @@ class MultiAgentPublic(TypedDict):
     max_operations: NotRequired[int | None]
     """
     Public bound on the operations that derivatives of all objectives take, chosen without
-    looking at them: releases take the time of so many. Absent: 50 for each coordinate; >= 1, <=
-    100000
+    looking at them: releases take the time of so many. Absent: 50 for each coordinate; >= 1,
+    <= 100000
     """
     unit: Literal["trajectory"]
     """One agent's trajectory of states is what neighbours change"""
@@ -2131,21 +2155,24 @@ class OffPolicyDataset(TypedDict):
     """length >= 1, length <= 200"""
     public: OffPolicyPublic
     retention_days: NotRequired[int | None]
-    """The content is erased after so many days; absent: as the installation is set; >= 1, <= 36500"""
+    """
+    The content is erased after so many days; absent: as the installation is set; >= 1, <=
+    36500
+    """
 
 
 class OffPolicyEvaluation(TypedDict):
     """
-    Weights of a linear value function of the target policy, or its value over the people in the
-    data.
+    Weights of a linear value function of the target policy, or its value over the people in
+    the data.
 
     `importance_sampling` releases the value, by clipped weights of whole trajectories. Of a
     value function `moments` releases noised sums over trajectories and solves in closed form;
     `minibatch` noises Poisson-sampled gradient steps; `gradient` is GPOPE, one trajectory a
     step; `dp_lsw` and `dp_lsl` are Monte Carlo regressions with smooth sensitivity. `auto` is
     importance_sampling where the data have the probabilities of actions and the request names
-    nothing of a value function, such as `initial`; else moments where the topology is public or
-    features are few, else minibatch.
+    nothing of a value function, such as `initial`; else moments where the topology is public
+    or features are few, else minibatch.
     """
 
     clip: NotRequired[float | Literal["auto"] | None]
@@ -2164,9 +2191,9 @@ class OffPolicyEvaluation(TypedDict):
     """Of the value function, tabular when not given; importance_sampling reads none"""
     initial: NotRequired[Literal["released"] | list[float] | list[list[float]] | None]
     """
-    An assumption, which must not come from the data: a distribution over the states, or initial
-    states x that are equally likely; `released`: the states as often as the release says that
-    they were visited
+    An assumption, which must not come from the data: a distribution over the states, or
+    initial states x that are equally likely; `released`: the states as often as the release
+    says that they were visited
     """
     kind: Literal["off_policy_evaluation"]
     max_importance: NotRequired[float | Literal["auto"] | None]
@@ -2195,15 +2222,15 @@ class OffPolicyEvaluation(TypedDict):
     """
     release: NotRequired[str | list[str] | None]
     """
-    Instead of `dataset`: a job, or several, of which what was released is asked again, at price
-    0. Fields that were fixed at the release must be those of that job
+    Instead of `dataset`: a job, or several, of which what was released is asked again, at
+    price 0. Fields that were fixed at the release must be those of that job
     """
     return_bounds: NotRequired[list[float] | None]
     """
-    What all rewards of one person add up to at least and at most, known without the data: 0 and
-    1 where somebody is well at the end or not. Noise is in proportion to the range; what is
-    beyond counts as the nearer end. Not given: what the bound on a reward allows, up and down
-    (importance_sampling); length >= 2, length <= 2
+    What all rewards of one person add up to at least and at most, known without the data: 0
+    and 1 where somebody is well at the end or not. Noise is in proportion to the range; what
+    is beyond counts as the nearer end. Not given: what the bound on a reward allows, up and
+    down (importance_sampling); length >= 2, length <= 2
     """
     sampling: NotRequired[float | None]
     """Probability with which a trajectory takes part in a step of `minibatch`; > 0, <= 1"""
@@ -2236,8 +2263,8 @@ class OffPolicyEvaluationResult(TypedDict):
     """What the interval of policy_value holds, in words (importance_sampling)"""
     difference: NotRequired[float]
     """
-    policy_value - behaviour_value, of the same people (importance_sampling); unit: the unit of
-    rewards
+    policy_value - behaviour_value, of the same people (importance_sampling); unit: the unit
+    of rewards
     """
     doubt: NotRequired[str]
     """
@@ -2251,8 +2278,8 @@ class OffPolicyEvaluationResult(TypedDict):
     policy_value: NotRequired[float]
     """
     Of the target policy: over the people in the data, with clipped weights
-    (importance_sampling), or the mean of the value function over `initial`, where it is given;
-    unit: the unit of rewards
+    (importance_sampling), or the mean of the value function over `initial`, where it is
+    given; unit: the unit of rewards
     """
     tables: list[str]
     """Fields of more than a million numbers: left out here, given as Parquet"""
@@ -2315,8 +2342,9 @@ class Routing(TypedDict):
 
     `counts` releases the trips of every ordered pair of zones over all periods. One request
     moves one count by 1; a person with at most k trips in the whole dataset
-    (`max_trips_per_person`; further trips are left out) moves them by k in l1 and in l2, since
-    all may be of one pair. With `max_norm_per_person` c they move them by c in l2 at most.
+    (`max_trips_per_person`; further trips are left out) moves them by k in l1 and in l2,
+    since all may be of one pair. With `max_norm_per_person` c they move them by c in l2 at
+    most.
 
     `gradient` (unit request only) releases the unit flows of all pairs after one regularized
     gradient step a period; how far one request moves them is `unit_flow_descent.sensitivity`.
@@ -2332,8 +2360,8 @@ class Routing(TypedDict):
     kind: Literal["routing"]
     latency: NotRequired[AffineLatency | BprLatency]
     """
-    How travel times grow with flows, on links of which the network says no b and power itself;
-    default `{"factor": 1.0, "type": "affine"}`
+    How travel times grow with flows, on links of which the network says no b and power
+    itself; default `{"factor": 1.0, "type": "affine"}`
     """
     max_norm_per_person: NotRequired[int | None]
     """
@@ -2352,8 +2380,8 @@ class Routing(TypedDict):
     """The network, or the id of a stored one (`POST /v1/networks`)"""
     objective: NotRequired[Literal["system_optimum", "user_equilibrium"]]
     """
-    system_optimum: ways that make all trips together as short as can be; user_equilibrium: each
-    takes the way that is shortest for itself, as people drive; default `system_optimum`
+    system_optimum: ways that make all trips together as short as can be; user_equilibrium:
+    each takes the way that is shortest for itself, as people drive; default `system_optimum`
     """
     regularization: NotRequired[float | None]
     """Of method gradient: alpha of its term alpha/2 |x|², in trips times time; > 0, <= 1e+15"""
@@ -2361,8 +2389,8 @@ class Routing(TypedDict):
     """>= 1e-12, <= 0.01; default `1e-10`"""
     release: NotRequired[str | list[str] | None]
     """
-    Instead of `dataset`: a job, or several, of which what was released is asked again, at price
-    0. Fields that were fixed at the release must be those of that job
+    Instead of `dataset`: a job, or several, of which what was released is asked again, at
+    price 0. Fields that were fixed at the release must be those of that job
     """
     select_links: NotRequired[list[int]]
     """
@@ -2400,7 +2428,10 @@ class RoutingDataset(TypedDict):
     """length >= 1, length <= 200"""
     public: RoutingPublic
     retention_days: NotRequired[int | None]
-    """The content is erased after so many days; absent: as the installation is set; >= 1, <= 36500"""
+    """
+    The content is erased after so many days; absent: as the installation is set; >= 1, <=
+    36500
+    """
 
 
 class RoutingPair(TypedDict):
@@ -2419,15 +2450,18 @@ class RoutingResult(TypedDict):
     combined: NotRequired[Combined]
     """Of several releases: what it brought to ask them together"""
     demand: NotRequired[list[list[float]]]
-    """Released mean demand of a period, zones by zones; of the method counts; unit: trips a period"""
+    """
+    Released mean demand of a period, zones by zones; of the method counts; unit: trips a
+    period
+    """
     iterations: NotRequired[int]
     """Steps that the assignment took"""
     latency_law: NotRequired[str]
     """By which law travel times grow with flows, in a sentence"""
     link_flow_changes: NotRequired[list[float]]
     """
-    What closing adds to the flow of each link, in the order of the request; with closed_links;
-    unit: trips a period
+    What closing adds to the flow of each link, in the order of the request; with
+    closed_links; unit: trips a period
     """
     link_flows: NotRequired[list[float]]
     """Flow of each link, in the order of the request; of the method counts; unit: trips a period"""
@@ -2436,7 +2470,10 @@ class RoutingResult(TypedDict):
     relative_gap: NotRequired[float]
     """How far the assignment is above its minimum at most"""
     select_link: NotRequired[list[RoutingSelected]]
-    """Which pairs' trips use the links of `select_links`; intervals: the true trips on this policy"""
+    """
+    Which pairs' trips use the links of `select_links`; intervals: the true trips on this
+    policy
+    """
     skims: NotRequired[list[list[float]]]
     """
     Travel time of a trip of each pair, in the mean of its paths at the released flows, fixed
@@ -2518,8 +2555,8 @@ class CancelAnswer(TypedDict):
     """Somebody has asked for its end, and it is being stopped; default `false`"""
     charge: Literal["none", "full", "undecided"]
     """
-    What the job costs then. `undecided`, of a session only: in full if an agent's message comes
-    first
+    What the job costs then. `undecided`, of a session only: in full if an agent's message
+    comes first
     """
     created_at: str
     """date-time"""
@@ -2583,7 +2620,10 @@ class DrEnsembleDataset(TypedDict):
     """length >= 1, length <= 200"""
     public: DrEnsemblePublic
     retention_days: NotRequired[int | None]
-    """The content is erased after so many days; absent: as the installation is set; >= 1, <= 36500"""
+    """
+    The content is erased after so many days; absent: as the installation is set; >= 1, <=
+    36500
+    """
 
 
 class JobAnswer(TypedDict):
@@ -2670,7 +2710,10 @@ class MultiAgentDataset(TypedDict):
     """length >= 1, length <= 200"""
     public: MultiAgentPublic
     retention_days: NotRequired[int | None]
-    """The content is erased after so many days; absent: as the installation is set; >= 1, <= 36500"""
+    """
+    The content is erased after so many days; absent: as the installation is set; >= 1, <=
+    36500
+    """
 
 
 class PlanAnswer(TypedDict):
@@ -2679,16 +2722,16 @@ class PlanAnswer(TypedDict):
     admitted: bool
     asked_again: NotRequired[list[str] | None]
     """
-    Fields of the problem by which something else can be asked of what is released, at price 0;
-    empty: nothing else; null: nothing is released of a dataset here
+    Fields of the problem by which something else can be asked of what is released, at price
+    0; empty: nothing else; null: nothing is released of a dataset here
     """
     binding: NotRequired[Binding | None]
     plan: PlanBody
     price: Price
     privacy: NotRequired[Figures | None]
     """
-    The budget in figures, where the request said it in other words (preset, `auto`, accuracy):
-    sent with a job they are the same plan
+    The budget in figures, where the request said it in other words (preset, `auto`,
+    accuracy): sent with a job they are the same plan
     """
     reusable: NotRequired[list[str]]
     """
@@ -2710,7 +2753,10 @@ class RehearsalRequest(TypedDict):
     instead of public figures alone; length >= 1, length <= 64
     """
     epsilons: NotRequired[list[float]]
-    """The ladder; length >= 1, length <= 8, each > 0, <= 1000; default `["0.1", "0.3", "1", "3"]`"""
+    """
+    The ladder; length >= 1, length <= 8, each > 0, <= 1000; default `["0.1", "0.3", "1",
+    "3"]`
+    """
     name: NotRequired[str | None]
     """What you call it; absent: by the kind that is rehearsed; length >= 1, length <= 200"""
     privacy: NotRequired[Privacy | None]

@@ -1,7 +1,9 @@
-"""The operations of the contract, one function each, which makes the request and sends nothing.
+"""The operations of the contract, one function each, which makes the request and
+sends nothing.
 
-`Client.call` and `AsyncClient.call` send it and give what it answers, in the type that stands here. Refusals are
-`discreet_client.errors.ApiError`, whose `code` is one of the problem codes named below.
+`Client.call` and `AsyncClient.call` send it and give what it answers, in the type that stands here.
+Refusals are `discreet_client.errors.ApiError`, whose `code` is one of the problem codes named
+below.
 """
 # Made from openapi/openapi.json by `make sdk`.
 
@@ -25,7 +27,8 @@ def check_health() -> Operation[models.HealthAnswer]:
 
 
 def read_metrics() -> Operation[str]:
-    """Prometheus metrics of this process and of the installation; nothing in them names a tenant.
+    """Prometheus metrics of this process and of the installation; nothing in them names a
+    tenant.
 
     Answers 200. Roles: none is needed.
 
@@ -90,8 +93,8 @@ def list_changes(
 
 
 def list_budgets(*, delta: float | str | None = None) -> Operation[models.BudgetList]:
-    """All budgets of the tenant: cap, spent, reserved, remaining, and what one more request could
-    be.
+    """All budgets of the tenant: cap, spent, reserved, remaining, and what one more request
+    could be.
 
     delta: The delta for which `largest_request` is asked; default `0`
 
@@ -179,8 +182,8 @@ def grant_budget(account_id: str, body: models.GrantRequest) -> Operation[models
 
 
 def list_budget_requests(account_id: str) -> Operation[models.BudgetRequestList]:
-    """Requests for more of a budget with their answers, newest first. Those that are open wait for
-    an owner: a grant with `request` answers one, `decline` another.
+    """Requests for more of a budget with their answers, newest first. Those that are open wait
+    for an owner: a grant with `request` answers one, `decline` another.
 
     Answers 200. Roles: owner, analyst, auditor.
 
@@ -357,8 +360,8 @@ def register_dataset(
 def delete_dataset(
     dataset_id: str, *, prefer: str | None = None
 ) -> Operation[models.ErasedAnswer | None]:
-    """Erase the content. Its account and ledger stay, and the same content registered again finds
-    them.
+    """Erase the content. Its account and ledger stay, and the same content registered again
+    finds them.
 
     prefer: `return=representation` asks for what remains (RFC 7240); default ``
 
@@ -468,9 +471,9 @@ def get_job(job_id: str) -> Operation[models.JobAnswer]:
 
 
 def cancel_job(job_id: str) -> Operation[models.CancelAnswer]:
-    """Cancel a job. Its price is released if no data were touched, and charged in full otherwise;
-    the answer says which, and whether it is too late. A job that was cancelled before is
-    answered so again.
+    """Cancel a job. Its price is released if no data were touched, and charged in full
+    otherwise; the answer says which, and whether it is too late. A job that was cancelled
+    before is answered so again.
 
     Answers 202. Roles: owner, analyst.
 
@@ -503,7 +506,8 @@ def get_certificate(job_id: str) -> Operation[models.EnvelopeAnswer]:
     429 rate_limited
     500 result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, signing_key_unknown, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, signing_key_unknown, unavailable,
+        wrong_schema
     """
     return Operation("GET", f"/v1/jobs/{quoted(job_id)}/certificate")
 
@@ -523,14 +527,15 @@ def get_charts(job_id: str) -> Operation[models.ChartList]:
     429 rate_limited
     500 object_altered, result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, signing_key_unknown, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, signing_key_unknown, unavailable,
+        wrong_schema
     """
     return Operation("GET", f"/v1/jobs/{quoted(job_id)}/charts")
 
 
 def watch_job(job_id: str, *, last_event_id: int | None = None) -> Operation[str]:
-    """Server-sent events `state` and `progress`; resumes after `Last-Event-ID`, ends with the job,
-    or with the key.
+    """Server-sent events `state` and `progress`; resumes after `Last-Event-ID`, ends with the
+    job, or with the key.
 
     last_event_id: >= 0; default `0`
 
@@ -567,7 +572,8 @@ def get_result(job_id: str) -> Operation[models.ResultAnswer]:
     429 rate_limited
     500 result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, signing_key_unknown, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, signing_key_unknown, unavailable,
+        wrong_schema
     """
     return Operation("GET", f"/v1/jobs/{quoted(job_id)}/result")
 
@@ -586,7 +592,8 @@ def get_result_table(job_id: str, table: str) -> Operation[bytes]:
     429 rate_limited
     500 result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, signing_key_unknown, unavailable, wrong_schema
+        ledger_rolled_back, provider_unavailable, signing_key_unknown, unavailable,
+        wrong_schema
     """
     return Operation("GET", f"/v1/jobs/{quoted(job_id)}/result/{quoted(table)}")
 
@@ -662,8 +669,8 @@ def export_ledger() -> Operation[bytes]:
 
 
 def get_ledger_head() -> Operation[models.HeadAnswer]:
-    """The signed head of the tenant's ledger. Keep some elsewhere: nobody can then take back what
-    they name.
+    """The signed head of the tenant's ledger. Keep some elsewhere: nobody can then take back
+    what they name.
 
     Answers 200. Roles: owner, auditor.
 
@@ -753,8 +760,8 @@ def add_network(body: models.NetworkRequest) -> Operation[models.NetworkAnswer]:
 
 
 def delete_network(network_id: str) -> Operation[None]:
-    """Delete a network that no job has named. What a job names stays, so that its certificate can
-    be checked.
+    """Delete a network that no job has named. What a job names stays, so that its certificate
+    can be checked.
 
     Answers 204. Roles: owner.
 
@@ -790,8 +797,8 @@ def get_network(network_id: str) -> Operation[models.NetworkAnswer]:
 
 
 def read_operations() -> Operation[models.OperationsAnswer]:
-    """Queue, processes with their walls, log and witnesses, last backup, versions, and whose jobs
-    wait (operators).
+    """Queue, processes with their walls, log and witnesses, last backup, versions, and whose
+    jobs wait (operators).
 
     Answers 200. Roles: operator.
 
@@ -807,8 +814,8 @@ def read_operations() -> Operation[models.OperationsAnswer]:
 
 
 def list_people(*, subject: str | None = None) -> Operation[models.PersonList]:
-    """Who came here by the identity provider: people of the tenant, for operators of all; the last
-    1000 that came.
+    """Who came here by the identity provider: people of the tenant, for operators of all; the
+    last 1000 that came.
 
     subject: length <= 500, matches `^[^\x00]*$`
 
@@ -828,8 +835,8 @@ def list_people(*, subject: str | None = None) -> Operation[models.PersonList]:
 
 def set_person(body: models.PersonRequest) -> Operation[models.PersonState]:
     """Remove a person by the provider's name of them, whether they have been here or not, or let
-    them in again. Their sessions and access tokens end within a second, for good. Owners decide
-    for their tenant, operators for all.
+    them in again. Their sessions and access tokens end within a second, for good. Owners
+    decide for their tenant, operators for all.
 
     Answers 200. Roles: operator, owner.
 
@@ -866,8 +873,8 @@ def remove_person(person_id: str) -> Operation[None]:
 
 
 def price_job(body: models.JobRequest) -> Operation[models.PlanAnswer]:
-    """What a job would do and cost, and whether it would be admitted now. Spends nothing, touches
-    no data.
+    """What a job would do and cost, and whether it would be admitted now. Spends nothing,
+    touches no data.
 
     Answers 200. Roles: owner, analyst.
 
@@ -936,8 +943,8 @@ def get_session(job_id: str) -> Operation[models.SessionAnswer]:
 
 
 def remove_agent(job_id: str, fingerprint: str) -> Operation[None]:
-    """Send away an agent that has enrolled, before the roster is signed; its token lets nobody in
-    again.
+    """Send away an agent that has enrolled, before the roster is signed; its token lets nobody
+    in again.
 
     Answers 204. Roles: owner.
 
@@ -955,9 +962,9 @@ def remove_agent(job_id: str, fingerprint: str) -> Operation[None]:
 
 
 def approve_roster(job_id: str, body: models.RosterRequest) -> Operation[models.SessionAnswer]:
-    """Hand in the roster that the owner signed: the price is reserved on every agent's account or
-    on none, and the session begins. 409 `budget_exhausted` when a cap does not let it pass;
-    then another roster may be signed.
+    """Hand in the roster that the owner signed: the price is reserved on every agent's account
+    or on none, and the session begins. 409 `budget_exhausted` when a cap does not let it
+    pass; then another roster may be signed.
 
     Answers 200. Roles: owner.
 

@@ -12,9 +12,9 @@ and decides when to stop waiting, nothing else:
 
     broadcast = operator.open()
     while broadcast is not None:
-        for answer in answers_of_the_agents(broadcast):     # agent.answer(broadcast)
+        for answer in answers_of_the_agents(broadcast):  # agent.answer(broadcast)
             operator.collect(answer)
-        broadcast = operator.advance()                      # raises Missing when it cannot go on without somebody
+        broadcast = operator.advance()  # raises Missing when it cannot go on without somebody
 
 What protects what (reasons in docs/decisions/0007-secure-sum.md):
 

@@ -83,8 +83,7 @@ def of_sums(sums: secure_sum.Parameters, agents: int) -> Exposure:
             f"{opened} that are opened to every agent have noise inside: what anybody finds out of "
             "an agent, also by "
             "lies and by a job run again without it, is bounded by the epsilon and delta of this "
-            "job; they add up over "
-            "jobs"
+            "job; they add up over jobs"
         )
     elif agents < sums.crowd:
         found = min(others, max(1, rounds * sums.dimension // FIGURES_OF_AN_AGENT))
@@ -102,8 +101,7 @@ def of_sums(sums: secure_sum.Parameters, agents: int) -> Exposure:
         if (needed := noise_agents(rounds, sums.dimension)) is not None:
             says += (
                 f"; noise in the sums (problem.noise) bounds this, from about {needed} agents on "
-                "at epsilon "
-                f"{USUAL.epsilon:g} and delta {float(USUAL.delta or 0):g}"
+                f"at epsilon {USUAL.epsilon:g} and delta {float(USUAL.delta or 0):g}"
             )
     else:
         says = (

@@ -284,8 +284,7 @@ def _plan(problem: Shared, terms: Terms) -> Plan:
     opened = evidence.reveals(terms)["agents"]
     protects = (
         f"each agent's data from the server and from up to {terms.threshold} colluding agents, by "
-        "secret shares "
-        f"({evidence.SECURITY}); what is opened to an agent is its own x"
+        f"secret shares ({evidence.SECURITY}); what is opened to an agent is its own x"
     )
     return Plan.priced(
         [],

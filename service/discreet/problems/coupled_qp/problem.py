@@ -329,15 +329,12 @@ class CoupledQp(FederatedProblem):
                 if abs(value) > bound:
                     says = (
                         f"{value:g} is beyond {bound:g}, which the slots hold of "
-                        f"{public.count} "
-                        "agents"
+                        f"{public.count} agents"
                     )
                     raise InvalidInput(says, pointer=f"/problem/operator/{name}/{place}")
         clip = 0.0 if self.noise is None or self.noise.clip is None else self.noise.clip
-        if (
-            clip > bound
-            # an agent with a longer contribution would have to give up, which would tell about its data
-        ):
+        # An agent with a longer contribution would have to give up, which tells about its data.
+        if clip > bound:
             says = f"{clip:g} is beyond {bound:g}, which the slots hold of {public.count} agents"
             raise InvalidInput(says, pointer="/problem/noise/clip")
         plan = self._plan(public.count, bound, clip, budget)

@@ -407,6 +407,5 @@ def day_advice(public: DrEnsemblePublic) -> str:
         f"the {public.blocks} blocks of the day cost no more than one matrix would, but each has "
         "the noise of the "
         f"whole for its part of the moves, {least} in the shortest: fewer blocks are less noisy, "
-        "more follow the day "
-        "nearer"
+        "more follow the day nearer"
     )

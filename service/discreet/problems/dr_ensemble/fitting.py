@@ -93,8 +93,7 @@ def issues(problem: Any, public: DrEnsemblePublic, method: str) -> list[FieldIss
     for place, (first, end) in enumerate(problem.event or ()):
         if not first < end <= problem.horizon:
             says = (
-                f"[first, end] of a problem of {problem.horizon} steps: first is below end, "
-                "end "
+                f"[first, end] of a problem of {problem.horizon} steps: first is below end, end "
                 "at most that"
             )
             found.append(FieldIssue(f"/problem/event/{place}", says))

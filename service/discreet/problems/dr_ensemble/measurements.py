@@ -48,8 +48,7 @@ def price_in_words(price: ArrayLike, seconds: int) -> str:
         )
     kwh = plain(highest * HOUR / seconds, 3)
     return (
-        f"taken per kW and step of {step_length(seconds)}: the highest, {plain(highest, 3)}, "
-        "is "
+        f"taken per kW and step of {step_length(seconds)}: the highest, {plain(highest, 3)}, is "
         f"{kwh} a kWh"
     )
 

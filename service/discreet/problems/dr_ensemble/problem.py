@@ -234,8 +234,7 @@ class DrEnsemble(ProblemOnData):
             )
             if method == "dirichlet":
                 says += (
-                    ", or a `prior`: without one, a row's draw loses more than epsilon "
-                    "however "
+                    ", or a `prior`: without one, a row's draw loses more than epsilon however "
                     "much noise it has"
                 )
             raise InvalidInput(says, pointer=pointer) from None

@@ -11,8 +11,7 @@ from discreet.figures.series import MAX_CURVES, convergence, mean_noise, slack
 from discreet.figures.traces import bars, curve, figure, plain
 
 SHOWN = (
-    "multipliers step by step, slack of the constraints with its noise, gradients; "
-    "simulation: "
+    "multipliers step by step, slack of the constraints with its noise, gradients; simulation: "
     "states"
 )
 MAX_BARS = 200

@@ -268,7 +268,6 @@ def protection(public: MultiAgentPublic, steps: int) -> str:
         )
     return (
         "trajectories that differ by more than a radius are told apart better than the guarantee "
-        "says: "
-        f"hiding any trajectory of a range over {steps} steps needs its width times "
+        f"says: hiding any trajectory of a range over {steps} steps needs its width times "
         f"{math.sqrt(steps):.4g}"
     )

@@ -16,8 +16,7 @@ from discreet.solvers.evaluation.value_features import Fourier
 
 SHOWN = (
     "both policies' values; or the value of each state, or the value function of Fourier features "
-    "in one or two "
-    "coordinates; weights"
+    "in one or two coordinates; weights"
 )
 GRID = 41
 

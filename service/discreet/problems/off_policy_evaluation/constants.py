@@ -90,8 +90,7 @@ class Constant(Method):
         if not public.continuing:
             says = (
                 "the mean reward says what a constant value is where no episode ends: register the "
-                "data with "
-                "public.continuing, or use moments or minibatch"
+                "data with public.continuing, or use moments or minibatch"
             )
             found.append(FieldIssue("/problem/method", says))
         return found

@@ -17,8 +17,7 @@ ASSUMES = (
 )
 OTHER_FILES = (
     "Your file has one visit a row, and its date? Change the public part: `ranges` say what "
-    "features are"
-    " called and between what they lie. Then visits are read here."
+    "features are called and between what they lie. Then visits are read here."
 )
 """Said where states are coordinates and nothing says of what."""
 

@@ -101,8 +101,7 @@ class Method(ABC):
         if cls.needs_population and not public.replaced:
             says = (
                 "one uniform draw a step needs a public number of trajectories: register the data "
-                "with "
-                "public.trajectories, or use moments or minibatch"
+                "with public.trajectories, or use moments or minibatch"
             )
             found.append(FieldIssue("/problem/method", says))
         return found

@@ -86,8 +86,7 @@ class ImportanceSampling(Method):
             found.append(FieldIssue("/problem/method", says))
         if asked.max_importance is not None and asked.max_importance > LARGEST_CAP:
             says = (
-                f"at most {LARGEST_CAP:g} with importance_sampling: it is of whole "
-                "trajectories "
+                f"at most {LARGEST_CAP:g} with importance_sampling: it is of whole trajectories "
                 "there"
             )
             found.append(FieldIssue("/problem/max_importance", says))
@@ -132,8 +131,7 @@ class ImportanceSampling(Method):
             rho=rho,
         )
         what = (
-            "7 sums over trajectories of products of clipped weights and returns, to which "
-            "each "
+            "7 sums over trajectories of products of clipped weights and returns, to which each "
             "of them adds 1.1 in all"
         )
         return event, what, beside
@@ -160,8 +158,7 @@ class ImportanceSampling(Method):
         if self._counted:
             return None, (
                 "weights of whole trajectories are clipped where the noised number of trajectories "
-                "says, which a "
-                f"{COUNT_SHARE}th of epsilon is for"
+                f"says, which a {COUNT_SHARE}th of epsilon is for"
                 + (
                     f", and at most at {plain(most)}, by max_ratio and horizon"
                     if most < MOST_CAP
@@ -182,8 +179,7 @@ class ImportanceSampling(Method):
             f"trajectories and the noise; if their mean square is {RATIO_SQUARE:g}, "
             f"{percent(cut_off(cap))} of the "
             "weights are cut off: the interval is of the policy's value with clipped weights, "
-            "`true_value` is "
-            "without them"
+            "`true_value` is without them"
         )
 
     def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
@@ -234,8 +230,7 @@ class ImportanceSampling(Method):
             f"the horizon), and it is clipped at {plain(cap, 3)}: where so few do what the target "
             "policy would in "
             f"every step, 1 in {plain(most, 3)}, up to {percent(lost)} of the weights are cut off, "
-            "and "
-            "`true_value` says little; a shorter horizon helps, or the method `moments`, which "
+            "and `true_value` says little; a shorter horizon helps, or the method `moments`, which "
             "looks at single steps",
         )
 

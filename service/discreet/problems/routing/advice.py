@@ -47,8 +47,7 @@ FAR, LESS_FAR = 0.5, 1.0
 """Trips between two zones fall as exp(-this * the shortest time / its mean over all pairs)."""
 TRIPS = "in trips a period"
 NO_TOTAL = (
-    "how full the roads are; a public max_total of the dataset, the most trips of a "
-    "period, "
+    "how full the roads are; a public max_total of the dataset, the most trips of a period, "
     "would tell"
 )
 MOST_WORK = 2_000_000

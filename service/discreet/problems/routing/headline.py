@@ -37,8 +37,7 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
     law = [Headline(str(result["latency_law"]))] if "latency_law" in result else []
     if "total_travel_time" not in result:  # the method gradient, which releases no trips
         says = (
-            "Every pair of zones has its paths; how many trips there are, and how long, was "
-            "not "
+            "Every pair of zones has its paths; how many trips there are, and how long, was not "
             "released"
         )
         return [Headline(says), *law]

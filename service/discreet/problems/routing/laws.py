@@ -53,8 +53,7 @@ def sentence(roads: RoadNetwork, latency: AffineLatency | BprLatency) -> str:
     if own or partly:
         links = len(own) + partly
         says += (
-            f", but for {links:,} of {len(roads.links):,} links, of which the network says "
-            "its "
+            f", but for {links:,} of {len(roads.links):,} links, of which the network says its "
             "own figures"
         )
     return says
@@ -64,8 +63,7 @@ def _common(latency: AffineLatency | BprLatency) -> str:
     if isinstance(latency, BprLatency):
         return f"by {_bpr(latency.b, latency.power)}"
     return (
-        f"in proportion to the flow: at capacity {latency.factor:g} times the time on the "
-        "empty "
+        f"in proportion to the flow: at capacity {latency.factor:g} times the time on the empty "
         "road is added"
     )
 

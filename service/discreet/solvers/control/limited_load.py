@@ -7,7 +7,8 @@ and a ramp limit |x_{t+1} - x_t| <= R_t. In the flows f_t[b, a] = m_t[b] p_t[b, 
 programme: the discomfort gamma sum f ln(f / (m P)) is jointly convex, all else is linear. With
 multipliers y >= 0 of A x <= c the Lagrangian is
 
-    sum_t m_t U_t - discomfort(p) - y (A x - c)  =  sum_t m_t (U_t - pi_t w) - discomfort(p) + y c,    pi = A^T y,
+    sum_t m_t U_t - discomfort(p) - y (A x - c)
+        =  sum_t m_t (U_t - pi_t w) - discomfort(p) + y c,    pi = A^T y,
 
 the unlimited problem with a price pi_t on power in each step. So the dual function is D(y) = m_0
 V_0(pi) + y c, V_0 the value of the linearly-solvable problem of utility U - pi w: convex, smooth,

@@ -10,7 +10,8 @@ Kullback–Leibler divergence from P. The value of a policy is what it earns les
 in the money of the utility U; the paper's value function is a cost, `cost_to_go = -V`. The best
 policy is linear in the desirability z = exp(V / gamma):
 
-    z_T = exp(U_T / gamma),   z_t[b] = exp(U_t[b] / gamma) sum_a W[b, a] z_{t+1}[a],   p_t = W z_{t+1} / (W z_{t+1})
+    z_T = exp(U_T / gamma),   z_t[b] = exp(U_t[b] / gamma) sum_a W[b, a] z_{t+1}[a],
+    p_t = W z_{t+1} / (W z_{t+1})
 
 with the weights W = P. Taylor and digamma weights (Theorem 3, eqs 20 and 25) replace ln P by the
 mean of ln P~ for P~ ~ Dir(k P), roughly and exactly. The paper calls their policies private. They

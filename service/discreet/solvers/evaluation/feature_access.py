@@ -1,9 +1,9 @@
 """How kernels read features: of tabular states (an index a row), or dense ones, which may be
 computed row by row.
 
-    phi = at(rows, row, room)         what stands for phi(row): an index, a row, or `room` filled with it
-    dot(phi, weights)                 phi·weights
-    add(phi, factor, out)             out += factor phi
+    phi = at(rows, row, room)   what stands for phi(row): an index, a row, or `room` filled with it
+    dot(phi, weights)           phi·weights
+    add(phi, factor, out)       out += factor phi
 
 What a row becomes depends on that row alone, to the last bit: a matrix product may round a row by
 how many others there are, and each person's share of a sum must be a function of that person's

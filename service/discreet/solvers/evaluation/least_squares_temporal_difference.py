@@ -1,8 +1,9 @@
 """Least-squares temporal differences from statistics that are sums over trajectories, so that noise
 can be added once.
 
-    cells_of(states) -> cells                                        every cell, where the topology is not public
-    histograms(transitions, cells, states, reward_bound=, max_ratio=, horizon=, unit=) -> Histograms(visits, rewards)
+    cells_of(states) -> cells                       every cell, where the topology is not public
+    histograms(transitions, cells, states, reward_bound=, max_ratio=, horizon=, unit=)
+        -> Histograms(visits, rewards)
     tabular_moments(visits, cells, states, discount, rewards= | cell_rewards=, …) -> Moments
     stacked(transitions, features, discount, clip=, reward_bound=, max_ratio=) -> float64 vector
     unstacked(vector, dimension, reward_bound) -> Moments(A, b, C)

@@ -3,7 +3,8 @@
 Post-processing of the sums of `importance_sampling` alone. All is in parts of the public range of
 returns, 0 to 1. With A, B, C the sums of u g², 2 u g (1 - g), u (1 - g)²
 
-    sum of u (g - t) = A (1 - t) + B (1/2 - t) - C t,    sum of u (g - t)² = A (1 - t)² - B t (1 - t) + C t².
+    sum of u (g - t)  = A (1 - t) + B (1/2 - t) - C t,
+    sum of u (g - t)² = A (1 - t)² - B t (1 - t) + C t².
 
 An interval holds all t at which such a sum, whose mean is 0 where t is the truth, is within the
 quantile of its deviation by noise and sampling together (Fieller 1954): also where the weights come

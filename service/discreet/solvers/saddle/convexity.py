@@ -298,8 +298,7 @@ def slater_point(constraints: Sequence[Expression], box: Box) -> SlaterPoint:
     if not margin >= MARGIN:
         raise NoSlaterPoint(
             "no point of the box is strictly inside all constraints: the best one leaves a largest "
-            "value of "
-            f"{-margin:.3g}, and the multipliers would have no bound"
+            f"value of {-margin:.3g}, and the multipliers would have no bound"
         )
     return SlaterPoint(point, margin)
 

@@ -1,8 +1,8 @@
 """Expressions as flat programs for one small interpreter in numba.
 
-    compiled(expressions, names) -> Program            # equal parts are computed once, across all expressions
-    evaluate(program, point)     -> values             # float64[outputs]
-    run(code, operands, registers)                     # the kernel, for other kernels
+    compiled(expressions, names) -> Program  # equal parts are computed once, across all expressions
+    evaluate(program, point)     -> values   # float64[outputs]
+    run(code, operands, registers)           # the kernel, for other kernels
 
 A register holds a variable, a constant or a result; instruction i works on the registers that
 operands[i] names and fills register `first + i`. Natural powers become multiplications, and all of

@@ -1,7 +1,8 @@
 """Interval arithmetic with outward rounding, and certified suprema of expressions over a box.
 
-    bounds(expression, box)   -> Interval                       # of all boxes at once
-    supremum(expression, box) -> Supremum(lower, upper, point)  # lower <= sup <= upper, by branch and bound
+    bounds(expression, box)   -> Interval    # of all boxes at once
+    supremum(expression, box) -> Supremum(lower, upper, point)
+                                             # lower <= sup <= upper, by branch and bound
 
 Nothing is sampled: `upper` holds for every point of the box (Moore, Kearfott & Cloud 2009,
 "Introduction to Interval Analysis"). +, -, *, / and sqrt of IEEE 754 are correctly rounded, so one

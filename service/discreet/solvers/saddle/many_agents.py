@@ -4,7 +4,8 @@ coordinates.
     prove_convex_sum(expression, box)           -> None or NotConvex
     strict_point(problem, constraints)          -> float64[n], or NoSlaterPoint
     shaved_box(constraints, box)                -> box
-    moved_by(constraints, names, box, agent_of) -> Moves: how far each output of a step moves with each agent
+    moved_by(constraints, names, box, agent_of) -> Moves: how far each output of a step moves with
+                                                   each agent
 
 All work term by term and entry by entry: what it takes grows with the entries of the Jacobian and
 the Hessians that are not zero, and with no product of agents and agents. Certified as theirs are,
@@ -207,8 +208,7 @@ def moved_by(
     if entries > MOST_ENTRIES:
         raise TooManyEntries(
             f"the constraints have {entries} derivatives and second derivatives that are not zero, "
-            "more than "
-            f"{MOST_ENTRIES}"
+            f"more than {MOST_ENTRIES}"
         )
     together = Work(MOST_TOGETHER)
     rows: list[tuple[Expression, list[tuple[str, Expression]]]] = [

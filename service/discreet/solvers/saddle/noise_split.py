@@ -85,7 +85,8 @@ def split(radii: ArrayLike, sensitivities: ArrayLike, weights: ArrayLike, mu: fl
     data. With v_o = 1/s_o² and A_jo = B_j² K_oj² this is: minimize sum_o w_o/v_o subject to A v <=
     mu², convex. Its dual is
 
-        maximize over lambda >= 0: 2 sum_o sqrt(w_o (A'lambda)_o) - mu² sum_j lambda_j,  v_o = sqrt(w_o/(A'lambda)_o),
+        maximize over lambda >= 0: 2 sum_o sqrt(w_o (A'lambda)_o) - mu² sum_j lambda_j,
+        v_o = sqrt(w_o/(A'lambda)_o),
 
     and scaling lambda best gives D(lambda) = (sum_o sqrt(w_o (A'lambda)_o))²/(mu² sum_j lambda_j),
     a lower bound of every split's cost. lambda_j <- lambda_j (Av)_j/mu² climbs it, as

@@ -8,8 +8,8 @@ cloud.
 Least x in the box, greatest mu >= 0 of sum_i f_i(x_i) + mu'g(x), by Algorithm 1 of Hale & Egerstedt
 2015 (after Bakushinskii & Poljak 1974 and Poljak 1978), eqs. (15) and (16):
 
-    x_i <- P[x_i - gamma_k (f_i'(x_i) + (dG/dx_i)'mu + alpha_k x_i)]           each agent
-    mu  <- [mu + gamma_k (G - alpha_k mu)]_+                                   the cloud, with the old x
+    x_i <- P[x_i - gamma_k (f_i'(x_i) + (dG/dx_i)'mu + alpha_k x_i)]    each agent
+    mu  <- [mu + gamma_k (G - alpha_k mu)]_+                            the cloud, with the old x
 
 with gamma_k = gamma k^-c1, alpha_k = alpha k^-c2, k = 1, 2, …, and G, dG/dx the noised g, dg/dx.
 The mean-square limit is the saddle point for convex f_i and g, a Slater point, and 0 < c2 < c1, c1

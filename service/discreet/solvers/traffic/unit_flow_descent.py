@@ -3,16 +3,18 @@ period observed.
 
     terms = Terms.of(network, latency, regularization, max_total, max_pair)
     steps = terms.step_sizes(periods)
-    x     = descend(flows, terms, steps, demand)           demand(k): float64[p], the trips of period k by pair
+    x     = descend(flows, terms, steps, demand)     demand(k): float64[p], the trips of period k by
+                                                     pair
     s     = sensitivity(terms, steps, flows.error_bound())
 
 x[p, m] are unit flows: what a trip of each pair does at each link. With trips Lambda of a period,
 link flows `y = Lambda'x` and affine latency `t(y) = c + q y` the objective is the regularized
 travel time
 
-    F(x, Lambda) = y'(q y + c) + alpha/2 |x|²,    grad F = Lambda (2 q y + c) + alpha x     (eq. 11 and Section 3.4)
+    F(x, Lambda) = y'(q y + c) + alpha/2 |x|²,    grad F = Lambda (2 q y + c) + alpha x
 
-Where the paper errs, see `docs/papers.md`; what is built here is what holds:
+(eq. 11 and Section 3.4). Where the paper errs, see `docs/papers.md`; what is built here is what
+holds:
 
 - line 6 descends (`x - eta grad F`), and steps run over k = 1..N;
 - every ordered pair of distinct zones has a unit flow, whether it has trips or not, and 0 <= x <= 1

@@ -127,8 +127,8 @@ def project_pairs(
     lane_pair = np.full(LANES, -1)
     following, busy = 0, 0
     for lane in range(min(LANES, pairs.size)):
-        load_flows(lane, pairs[following], points, potentials, origin, destination, upper, centroids, factor,
-              point, bound, nu, needed, lane_pair)  # fmt: skip
+        load_flows(lane, pairs[following], points, potentials, origin, destination, upper,
+              centroids, factor, point, bound, nu, needed, lane_pair)  # fmt: skip
         following += 1
         busy += 1
     while busy > 0:
@@ -170,8 +170,8 @@ def project_pairs(
                 needed[destination[pair], w] = 0.0
                 step[w], first_slope[w], damping[w], steps[w], tries[w] = 0.0, 0.0, 0.1, 0, 0
                 if following < pairs.size:
-                    load_flows(w, pairs[following], points, potentials, origin, destination, upper, centroids, factor,
-                          point, bound, nu, needed, lane_pair)  # fmt: skip
+                    load_flows(w, pairs[following], points, potentials, origin, destination, upper,
+                          centroids, factor, point, bound, nu, needed, lane_pair)  # fmt: skip
                     following += 1
                 else:
                     lane_pair[w] = -1

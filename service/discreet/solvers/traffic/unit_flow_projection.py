@@ -1,8 +1,8 @@
 """Projection on unit flows: for each pair (o, d), the flow of one unit from o to d that is nearest
 to given numbers.
 
-    flows = UnitFlows.of_pairs(network)                   all ordered pairs of distinct zones
-    near  = flows.project(points)                         near.flow[p, m], near.potentials[p, n], near.residual[p]
+    flows = UnitFlows.of_pairs(network)    all ordered pairs of distinct zones
+    near  = flows.project(points)          near.flow[p, m], near.potentials[p, n], near.residual[p]
 
 The set of a pair is `{x: N x = b, 0 <= x <= upper}`, N the node-link incidence and b = e_o - e_d.
 With potentials nu of the nodes as multipliers of `N x = b` the projection of v is `x(nu) =
@@ -132,8 +132,7 @@ class UnitFlows:
                 pair = int(np.argmax(found.residual))
                 raise NoSolution(
                     f"no unit flow from node {self.origin[pair]} to node {self.destination[pair]} "
-                    "was found: "
-                    f"{found.residual[pair]:.1e} is left"
+                    f"was found: {found.residual[pair]:.1e} is left"
                 )
         return found
 
