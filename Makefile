@@ -112,7 +112,7 @@ lock: ## resolve the dependencies of pyproject.toml again (UPGRADE=1: to their n
 	$(call bootstrap,test)
 	@$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra dev -o .ci/lock/test.txt
 	@$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml .ci/lock/build.in -c .ci/lock/test.txt -o .ci/lock/runtime.txt
-	@$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra dev --extra bench --extra docs --extra dask --extra supply \
+	@$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra dev --extra bench --extra docs --extra supply \
 		-c .ci/lock/test.txt -o .ci/lock/all.txt
 	@if grep -nE '[a-z]+://|^ *--(index|extra|find|trusted)| @ ' .ci/lock/*.txt; then exit 1; fi
 	@echo '[discreet] .ci/lock is up to date'

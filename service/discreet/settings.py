@@ -83,15 +83,6 @@ class Settings(BaseSettings):
         description="Workers refuse to start where a solver's child is shut in less "
         "(docs/security.md)",
     )
-    routing_cluster: str | None = Field(
-        default=None,
-        description="Address of a Dask scheduler that finishes huge routing jobs (extra `dask`)",
-    )
-    routing_cluster_pairs: int = Field(
-        default=1_000_000,
-        ge=1,
-        description="Ordered pairs of zones from which on a routing job is huge",
-    )
     json_body_bytes: int = Field(
         default=32_000_000, gt=0, description="Largest JSON body, that of a dataset"
     )

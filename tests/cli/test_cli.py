@@ -474,11 +474,16 @@ def test_a_part_that_cannot_start_says_why_in_one_line(part: str, tmp_path: Path
 def test_a_variable_that_does_nothing_is_named(tmp_path: Path) -> None:
     """Misspelt, or of another version; those of clients are not meant."""
     done = discreet(
-        "worker", DISCREET_STATE=str(tmp_path), DISCREET_WORKR_CONCURRENCY="2", DISCREET_KEY="a key"
+        "worker",
+        DISCREET_STATE=str(tmp_path),
+        DISCREET_WORKR_CONCURRENCY="2",
+        DISCREET_ROUTING_CLUSTER="tls://scheduler:8786",
+        DISCREET_KEY="a key",
     )
     assert done.returncode == 1
     said = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
     assert [line["detail"] for line in said if line["event"] == "unused variable"] == [
+        "DISCREET_ROUTING_CLUSTER is no setting of this version and does nothing",
         "DISCREET_WORKR_CONCURRENCY is no setting of this version and does nothing;"
-        " did you mean DISCREET_WORKER_CONCURRENCY?"
+        " did you mean DISCREET_WORKER_CONCURRENCY?",
     ]

@@ -302,11 +302,6 @@ class Problem(Frozen):
         """Everything that follows from what was released. Sees no private data; may be run
         again."""
 
-    def pairs_to_assign(self, public: Any) -> int:
-        """Ordered pairs of zones whose trips `finish` assigns to a network, which a cluster can do
-        as well."""
-        return 0
-
     def evidence(self, plan: Plan, result: bytes) -> dict[str, Any] | None:
         """The section `cryptographic` of the certificate, from the published result (JSON text);
         None where only noise protects."""

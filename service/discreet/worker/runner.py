@@ -43,7 +43,6 @@ from discreet.usecases import leases, running
 from discreet.usecases.claims import CancelRequested, Claim, KeyUnknown, LostJob
 from discreet.usecases.datasets import MasterKeyUnknown
 from discreet.usecases.services import Services
-from discreet.worker.cluster import ClusterFinisher
 
 log = structlog.get_logger()
 
@@ -119,12 +118,6 @@ class Runner:
     def __init__(self, services: Services, zygote: Zygote) -> None:
         self._services = services
         self._zygote = zygote
-        settings = services.settings
-        self._cluster: ClusterFinisher | None = None
-        if settings.routing_cluster is not None:
-            self._cluster = ClusterFinisher(
-                settings.routing_cluster, settings.routing_cluster_pairs
-            )
 
     async def run(self, job_id: str) -> None:
         """Attempt the job until it ends, is lost to another worker, or may not be attempted
@@ -281,20 +274,9 @@ class Runner:
             yield
 
     async def _finish(self, held: Claim) -> Output:
-        """Post-processing: on the cluster where there is one and the job is huge, here otherwise or
-        when that fails."""
+        """Post-processing, which needs what was released and nothing private."""
         header, limits, released = self._header(held, "finish"), self._limits(held), held.released
         assert released is not None
-        if self._cluster is not None and self._cluster.takes(held):
-            try:
-                output = await self._cluster.run(header, released, limits, self._progress(held))
-                log.info("finished on the cluster", job=held.job_id)
-                return output
-            except ChildFailed as failure:
-                _child_failures.labels(held.problem.kind, "cluster", failure.code).inc()
-                log.warning(
-                    "the cluster failed, finishing here", cause=failure.code, trace=failure.trace
-                )
         return await self._zygote.run(header, released, limits, self._progress(held))
 
     def _header(self, held: Claim, step: str) -> dict[str, object]:

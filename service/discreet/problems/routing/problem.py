@@ -435,9 +435,6 @@ class Routing(ProblemOnBlocks):
 
     # Finish ---------------------------------------------------------------------------------------
 
-    def pairs_to_assign(self, public: RoutingPublic) -> int:
-        return public.zones * (public.zones - 1)
-
     def finish(
         self, public: RoutingPublic, plan: Plan, released: Released, progress: Progress
     ) -> Result:

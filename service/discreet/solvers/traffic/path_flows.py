@@ -2,9 +2,9 @@
 them.
 
 Pair w = origin (zones - 1) + rank is an ordered pair of distinct zones, by origin, then
-destination. Functions that take `first` (or `first_origin`) work on a block of origins as well,
-which begins at that zone: `incoming` has a row for each of its origins, and its pairs are numbered
-from 0. Flows and demands are in one unit, costs in another; a link's cost is `free + scale
+destination. Functions that take `first` (or `first_origin`) work on a block of origins, which
+begins at that zone: `incoming` has a row for each of its origins, and its pairs are numbered from
+0. Flows and demands are in one unit, costs in another; a link's cost is `free + scale
 (flow/capacity)^power`.
 """
 
@@ -104,9 +104,7 @@ def trees(graph: Graph, cost: Floats, incoming: NDArray[np.int32]) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def load_trees(
-    graph: Graph, costs: Costs, trips: Floats, incoming: NDArray[np.int32], first: int = 0
-) -> int:
+def load_trees(graph: Graph, costs: Costs, trips: Floats, incoming: NDArray[np.int32]) -> int:
     """A first loading: each origin in turn takes its shortest paths at the costs the earlier ones
     left behind.
 
@@ -117,18 +115,17 @@ def load_trees(
     cost, slope = link_costs(costs, flow)
     heap_key, heap_node = np.empty(cost.size + 1), np.empty(cost.size + 1, np.int64)
     distance = np.empty(incoming.shape[1])
-    for row in range(incoming.shape[0]):
-        origin = first + row
-        tree(graph, origin, cost, heap_key, heap_node, distance, incoming[row])
+    for origin in range(incoming.shape[0]):
+        tree(graph, origin, cost, heap_key, heap_node, distance, incoming[origin])
         for rank in range(others):
-            pair = row * others + rank
+            pair = origin * others + rank
             if trips[pair] == 0.0:
                 continue
             node = rank + (rank >= origin)
-            if incoming[row, node] < 0:
+            if incoming[origin, node] < 0:
                 return int(pair)
             while node != origin:
-                link = incoming[row, node]
+                link = incoming[origin, node]
                 flow[link] += trips[pair]
                 node = graph.tail[link]
         for link in range(flow.size):
@@ -142,7 +139,6 @@ def extended(
     trips: Floats,
     incoming: NDArray[np.int32],
     tail: Ints,
-    first_origin: int = 0,
     each: Each = in_turn,
 ) -> Paths:
     """The paths that carry flow and, where `add`, the one in the tree; if alone it takes the pair's
@@ -159,7 +155,7 @@ def extended(
             add[some],
             incoming[block],
             tail,
-            first_origin + block.start,
+            block.start,
             start[some.start + 1 : some.stop + 1],
             end[some.start + 1 : some.stop + 1],
         )
@@ -177,7 +173,7 @@ def extended(
             trips[some],
             incoming[block],
             tail,
-            first_origin + block.start,
+            block.start,
             start[some],
             end[some],
             Paths(start, first, links, flow),
@@ -293,7 +289,6 @@ def price(
     paths: Paths,
     cost: Floats,
     incoming: NDArray[np.int32],
-    first: int = 0,
     each: Each = in_turn,
 ) -> tuple[float, NDArray[np.bool_]]:
     """Shortest paths of all pairs at link costs `cost`: fills `incoming` and returns `(excess,
@@ -309,7 +304,7 @@ def price(
 
     def work(block: slice) -> None:
         some = slice(block.start * others, block.stop * others)
-        part = _price(graph, _part(paths, some), cost, incoming[block], first + block.start)
+        part = _price(graph, _part(paths, some), cost, incoming[block], block.start)
         excess[blocks.index(block)], add[some] = part
 
     each(work, blocks)

@@ -21,9 +21,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -166,27 +165,6 @@ class Assignment:
     total_travel_time: float
 
 
-class Assign(Protocol):
-    """Another way to do what `assign` does, of arguments that were checked."""
-
-    def __call__(
-        self,
-        network: Network,
-        latency: Latency,
-        demand: Floats,
-        objective: Objective,
-        *,
-        gap: float,
-        max_iterations: int,
-        progress: Callable[[int, int], None] | None,
-    ) -> Assignment: ...
-
-
-elsewhere: ContextVar[Assign | None] = ContextVar("elsewhere", default=None)
-"""Set where `assign` shall be done by something else, such as many machines
-(`solvers.block_assignment`)."""
-
-
 def assign(
     network: Network,
     latency: Latency,
@@ -202,11 +180,11 @@ def assign(
     the network.
 
     Stops at relative gap <= `gap` or after `max_iterations`, each followed by `progress(iteration,
-    max_iterations)`. Where `elsewhere` is set, that does it. `threads` find shortest paths from
-    blocks of origins at once, which do not depend on each other; levelling costs pair by pair takes
-    one. The result is a deterministic function of the other arguments, bit for bit the same for any
-    number of threads. Raises InvalidArgument for a demand of another shape, negative or not finite,
-    and for positive demand between zones that no path joins (which it names, 0-based).
+    max_iterations)`. `threads` find shortest paths from blocks of origins at once, which do not
+    depend on each other; levelling costs pair by pair takes one. The result is a deterministic
+    function of the other arguments, bit for bit the same for any number of threads. Raises
+    InvalidArgument for a demand of another shape, negative or not finite, and for positive demand
+    between zones that no path joins (which it names, 0-based).
     """
     demand = np.asarray(demand, dtype=np.float64)
     zones = network.zones
@@ -214,16 +192,6 @@ def assign(
         raise InvalidArgument(f"demand has shape {demand.shape}, the network has {zones} zones")
     if not (np.isfinite(demand).all() and (demand >= 0).all()):
         raise InvalidArgument("demand must be finite and nonnegative")
-    if (other := elsewhere.get()) is not None:
-        return other(
-            network,
-            latency,
-            demand,
-            objective,
-            gap=gap,
-            max_iterations=max_iterations,
-            progress=progress,
-        )
     trips = demand[~np.eye(zones, dtype=np.bool_)]  # pairs of distinct zones, by origin
     roads = graph_of(network)
     costs = costs_of(network, latency, objective)
