@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from discreet.errors import InvalidInput, PayloadTooLarge
-from discreet.isolation import reading
+from discreet.isolation import reading, tables
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.columns import check_names
 from tests.growth import LINEAR, growth
@@ -92,7 +92,7 @@ def test_a_later_line_that_is_too_long() -> None:
 def test_a_thread_that_cannot_start_is_not_the_files_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise pa.ArrowException(
-            f"Unknown error: {reading.NO_THREAD}: Resource temporarily unavailable"
+            f"Unknown error: {tables.NO_THREAD}: Resource temporarily unavailable"
         )
 
     monkeypatch.setattr(pc, "open_csv", refuse)
@@ -102,7 +102,7 @@ def test_a_thread_that_cannot_start_is_not_the_files_fault(monkeypatch: pytest.M
 
 def test_a_long_footer_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = parquet(wide(3))
-    longer = whole[:-8] + (reading.FOOTER_BYTES + 1).to_bytes(4, "little") + b"PAR1"
+    longer = whole[:-8] + (tables.FOOTER_BYTES + 1).to_bytes(4, "little") + b"PAR1"
 
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("parsed")

@@ -21,6 +21,7 @@ from discreet.installation.postgres import EmbeddedPostgres
 from discreet.problems import KINDS
 from discreet.settings import Settings
 from discreet.storage import jobs as job_rows
+from discreet.storage import stored_releases
 from discreet.storage.database import SYSTEM
 from discreet.storage.ledger import of_job
 from discreet.storage.tenants import Principal
@@ -211,7 +212,7 @@ def test_more_releases_than_are_combined_are_not_read(
 ) -> None:
     """A job that asked a hundred is named as one: their problems and plans may be large."""
     read: list[int] = []
-    look = job_rows.to_ask_again
+    look = stored_releases.to_ask_again
 
     async def counted(connection: Any, tenant: str, names: Sequence[str]) -> Any:
         read.append(len(names))

@@ -18,7 +18,7 @@ from discreet.installation.local import _DATASET
 from discreet.settings import Settings
 from discreet.storage import datasets as rows
 from discreet.storage import jobs as job_rows
-from discreet.storage import sealing, secrets
+from discreet.storage import sealing, secrets, stored_releases
 from discreet.storage import sessions as session_rows
 from discreet.storage import webhooks as webhook_rows
 from discreet.storage.database import SYSTEM, libpq_url
@@ -128,7 +128,7 @@ def test_nothing_is_left_under_a_key_that_was_retired(
             with retiring_before(job_rows, "store_release", path, monkeypatch):
                 await running.keep_release(services, held, b"released")
             async with services.database.transaction(SYSTEM) as connection:
-                row = await job_rows.find_release(connection, job)
+                row = await stored_releases.find_release(connection, job)
             assert row is not None
             assert row["content_key_id"] == services.secrets.content_key_id
             assert releases.unseal(services.secrets, row, held.terms) == b"released"

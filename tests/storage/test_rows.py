@@ -27,6 +27,7 @@ from discreet.storage import (
     public_objects,
     session_tables,  # noqa: F401 - declared there
     sources,
+    stored_releases,
     tenants,
     webhooks,
 )
@@ -107,7 +108,7 @@ async def fill(database: Database) -> None:
         assert (await submit(database, name, f"dst_{name}", f"acc_{name}")).outcome == "accepted"
         async with database.transaction(name) as connection:
             await connection.execute(text(ASKED.format(name=name)))
-            await jobs.store_release(connection, f"job_{name}", 1, "k", b"sealed")
+            await stored_releases.store_release(connection, f"job_{name}", 1, "k", b"sealed")
             await jobs.publish(connection, f"job_{name}", b"{}", {}, {"table": b"parquet"})
             await add_session(connection, name)
             await webhooks.add(

@@ -172,7 +172,11 @@ def verify_certificate(
 ) -> None:
     """Check a certificate with no server: signature, price from the events, guarantee, the result
     that it binds, its place in an export, and in the transparency log."""
-    from discreet.ledger import certificates, envelopes, offline  # noqa: PLC0415
+    from discreet.ledger import (  # noqa: PLC0415
+        certificate_checks,
+        envelopes,
+        offline,
+    )
 
     whole, body = _certificate(file)
     envelope = whole if envelopes.is_envelope(whole) else None
@@ -187,7 +191,7 @@ def verify_certificate(
     )
     with nullcontext() if ledger is None else ledger.open("rb") as lines:
         checks = offline.check_all(body, beside, lines)
-    answer = certificates.verdict(checks)
+    answer = certificate_checks.verdict(checks)
     marks = {True: "holds ", False: "BROKEN", None: "open  "}
     compare = "" if public_key else " (compare this key with one that you know)"
     tell(

@@ -17,14 +17,23 @@ import errno
 import io
 import json
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, BinaryIO
 
-from discreet.errors import FieldIssue, InvalidInput, PayloadTooLarge
+from discreet.errors import InvalidInput, PayloadTooLarge
 from discreet.isolation.blocks import Block, any_record
 from discreet.isolation.json_contents import read_json
+from discreet.isolation.tables import (
+    CSV_BLOCK_BYTES,
+    FIRST_LINE_BYTES,
+    check_rows,
+    content_of,
+    read_csv,
+    read_parquet,
+    refused,
+    unreadable,
+)
 from discreet.isolation.tasks import Step, answers
 from discreet.isolation.windows import READ_BYTES, windows
 from discreet.storage.digests import content_digest
@@ -38,28 +47,6 @@ from discreet.storage.sealing import (
 
 UPLOAD = "upload"
 """Under this name an upload is sealed while it waits to be read."""
-
-CSV_BLOCK_BYTES = 4 << 20
-MOST_COLUMNS = 1000
-FOOTER_BYTES = 16 << 20
-"""Of a Parquet file: what it says of its columns and row groups, parsed whole before anything can
-be refused."""
-MOST_ROWS_A_BYTE = 1000
-"""Of a Parquet file, where a billion equal rows take a few bytes; files as they come have less than
-a hundred."""
-MISSING = ("", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null")
-"""What a CSV file says for a value that is not there; NaN, which Arrow counts among them, is a
-wrong number."""
-SEPARATORS = ",;\t"
-"""Of a CSV file: the first of them that its line of names has."""
-DECIMAL_COMMA = re.compile(rb"(?:^|[;\t\n])-?[0-9]+,[0-9]+(?=[;\t\r\n]|$)")
-DECIMAL_BYTES = 1 << 16
-"""Of a CSV file: where decimal commas are looked for."""
-NO_THREAD = "Failed to launch worker thread"
-"""What Arrow says, as of a file that it does not understand, where this process may have no
-thread."""
-FIRST_LINE_BYTES = 1 << 20
-"""Of a CSV file: the names of its columns."""
 
 
 def target_bytes(content_bytes: int) -> int:
@@ -144,18 +131,18 @@ def _content(
         return read_json(kind, public, opened(), block)
     name = {"csv": "CSV", "parquet": "Parquet"}[job["format"]]
     if not opened().read(1):
-        raise _refused("it is empty")
+        raise refused("it is empty")
     try:
         if job["format"] == "csv":
-            return _csv(opened, kind, public, job["content_bytes"], block)
+            return read_csv(opened, kind, public, job["content_bytes"], block)
         schema, rows = _outlines(parts or [opened])
-        _check_rows(kind, rows, job["content_bytes"])
-        batches = (batch for file in parts or [opened] for batch in _parquet(file())[2])
-        return _batches(kind, public, batches, schema, block)
+        check_rows(kind, rows, job["content_bytes"])
+        batches = (batch for file in parts or [opened] for batch in read_parquet(file())[2])
+        return content_of(kind, public, batches, schema, block)
     except (pa.ArrowMemoryError, MemoryError):
         raise MemoryError from None
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise _unreadable(name, error) from error
+        raise unreadable(name, error) from error
 
 
 def _is_empty(kind: Any, opened: Callable[[], BinaryIO], form: str) -> bool:
@@ -166,7 +153,7 @@ def _is_empty(kind: Any, opened: Callable[[], BinaryIO], form: str) -> bool:
         return bool(file.readline(FIRST_LINE_BYTES + 1)) and not file.read(1 << 16).strip()
     if form == "parquet":
         with contextlib.suppress(Exception):  # what is wrong with it is said where it is read
-            return _parquet(opened())[1] == 0
+            return read_parquet(opened())[1] == 0
         return False
     text = opened().read(1 << 10)
     with contextlib.suppress(ValueError):
@@ -177,132 +164,18 @@ def _is_empty(kind: Any, opened: Callable[[], BinaryIO], form: str) -> bool:
     return False
 
 
-def _batches(
-    kind: Any, public: Any, batches: Iterable[Any], schema: Any, block: Block | None
-) -> Any:
-    """The content of a table, whose dates say that its records are of the block."""
-    if block is None:
-        return kind.read_batches(public, batches, schema)
-    return kind.read_batches(public, block.rows(batches), block.schema(schema))
-
-
-def _check_rows(kind: Any, rows: int, most: int) -> None:
-    if rows * kind.ROW_BYTES > most:
-        raise PayloadTooLarge(
-            f"{rows} rows take at least {rows * kind.ROW_BYTES} bytes in memory, of at most {most}"
-        )
-
-
 def _outlines(files: Sequence[Callable[[], BinaryIO]]) -> tuple[Any, int]:
     """The schema of Parquet files that are one content, and how many rows all have."""
-    schema, rows, _ = _parquet(files[0]())
+    schema, rows, _ = read_parquet(files[0]())
     for number, file in enumerate(files[1:], 1):
-        other, more, _ = _parquet(file())
+        other, more, _ = read_parquet(file())
         if not other.equals(schema, check_metadata=False):
-            raise _refused(
+            raise refused(
                 f"its files differ in their columns or types: number {number} (from 0) from the "
                 "first"
             )
         rows += more
     return schema, rows
-
-
-def _parquet(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
-    """Schema and number of rows, from the footer alone, and the batches."""
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - 8))
-    footer, mark = int.from_bytes(file.read(4), "little"), file.read()
-    if mark != b"PAR1":
-        raise pa.ArrowInvalid("no Parquet file")
-    if footer > FOOTER_BYTES:
-        raise _refused(
-            f"its footer has {footer} bytes, at most {FOOTER_BYTES} are read: fewer columns or row "
-            "groups"
-        )
-    parquet = pq.ParquetFile(file, pre_buffer=False)
-    _check_columns(parquet.metadata.num_columns)
-    rows = int(parquet.metadata.num_rows)
-    if rows > MOST_ROWS_A_BYTE * size:
-        raise _refused(f"it says that it has {rows} rows in {size} bytes")
-    return parquet.schema_arrow, rows, parquet.iter_batches(batch_size=1 << 18, use_threads=False)
-
-
-def _csv(
-    opened: Callable[[], BinaryIO], kind: Any, public: Any, most: int, block: Block | None
-) -> Any:
-    """Types are those that the whole file needs. Arrow's reader of streams fixes them by the first
-    block, so a file that it stumbles on, as at `1.5` below integers, is opened anew (threads may
-    still read it) and read whole."""
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.csv as pc  # noqa: PLC0415
-
-    options = _csv_options(opened(), kind.OWNER)
-    with contextlib.suppress(pa.ArrowInvalid), pc.open_csv(opened(), **options) as reader:
-        if pa.null() not in reader.schema.types:  # a column of which the first block has nothing
-            return _batches(kind, public, _counted(kind, reader, most), reader.schema, block)
-    table = pc.read_csv(opened(), **options)
-    return _batches(kind, public, _counted(kind, table.to_batches(), most), table.schema, block)
-
-
-def _csv_options(file: BinaryIO, owner: str) -> dict[str, Any]:
-    """The column `owner` is text, whatever stands in it: as numbers names are not always told
-    apart. The separator is that of the line of names; where it is no comma, decimal commas in the
-    next lines say that all are.
-    """
-    import pyarrow.csv as pc  # noqa: PLC0415
-
-    line = file.readline(FIRST_LINE_BYTES + 1)
-    if len(line) > FIRST_LINE_BYTES:
-        raise _refused(
-            f"its first line has more than {FIRST_LINE_BYTES} bytes; it should name the columns"
-        )
-    separator = next((one for one in SEPARATORS if one.encode() in line), ",")
-    _check_columns(1 + line.count(separator.encode()))
-    commas = separator != "," and DECIMAL_COMMA.search(
-        separator.encode() + file.read(DECIMAL_BYTES)
-    )
-    texts: dict[str, Any] = (
-        {"column_types": {owner: "string"}, "strings_can_be_null": True} if owner else {}
-    )
-    return {
-        "read_options": pc.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False),
-        "parse_options": pc.ParseOptions(delimiter=separator),
-        "convert_options": pc.ConvertOptions(
-            null_values=MISSING, decimal_point="," if commas else ".", **texts
-        ),
-    }
-
-
-def _counted(kind: Any, batches: Iterable[Any], most: int) -> Iterator[Any]:
-    """The batches, until their rows are too many."""
-    rows = 0
-    for batch in batches:
-        rows += batch.num_rows
-        _check_rows(kind, rows, most)
-        yield batch
-
-
-def _check_columns(columns: int) -> None:
-    if columns > MOST_COLUMNS:
-        raise _refused(f"it has {columns} columns, at most {MOST_COLUMNS} are read")
-
-
-def _refused(why: str) -> InvalidInput:
-    return InvalidInput(f"the file is not read: {why}", pointer="/content")
-
-
-def _unreadable(name: str, error: Exception) -> Exception:
-    if NO_THREAD in str(error):
-        return RuntimeError("Arrow could not start a thread")  # nothing that the file can help
-    hint = (
-        "; a name that ends in .csv or .json, or its Content-Type, says what else it is"
-        if name == "Parquet"
-        else ""
-    )
-    return InvalidInput([FieldIssue("/content", f"the file cannot be read as {name}{hint}")])
 
 
 def _write(target: int, part: bytes) -> None:

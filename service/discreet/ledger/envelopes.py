@@ -17,7 +17,8 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from discreet.ledger.certificates import Check, public_key
+from discreet.ledger.certificate_checks import Check
+from discreet.ledger.certificates import public_key
 from discreet.ledger.heads import bytes_of
 from discreet_client import canonical
 

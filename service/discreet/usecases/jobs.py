@@ -18,7 +18,7 @@ from discreet.problems.base import Problem
 from discreet.problems.federation import FederatedProblem, is_session
 from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.plans import Plan
-from discreet.storage import acceptance, jobs, ledger, tamper_seals, webhooks
+from discreet.storage import acceptance, jobs, ledger, stored_releases, tamper_seals, webhooks
 from discreet.storage.acceptance import JobOrder
 from discreet.storage.identifiers import new_id
 from discreet.storage.ledger import AccountBalance
@@ -65,7 +65,9 @@ async def priced(
     if key is not None or planned.accounts:
         async with services.database.transaction(principal.tenant_id) as connection:
             reusable = (
-                [] if key is None else await jobs.reusable(connection, principal.tenant_id, key)
+                []
+                if key is None
+                else await stored_releases.reusable(connection, principal.tenant_id, key)
             )
             noisy = await jobs.mostly_noise(connection, reusable)
             caps = await ledger.caps(connection, principal.tenant_id, principal.name)
@@ -342,7 +344,7 @@ async def cancellation(
 async def _is_paid(connection: AsyncConnection, job_id: str) -> bool:
     """Whether the job's release is stored, and costs something."""
     entries = await ledger.reservation(connection, job_id)
-    return bool(entries) and await jobs.is_released(connection, job_id)
+    return bool(entries) and await stored_releases.is_released(connection, job_id)
 
 
 async def _cancellation(connection: AsyncConnection, row: dict[str, Any]) -> Cancellation:

@@ -22,12 +22,12 @@ import anyio.to_thread
 import structlog
 from pydantic import ValidationError
 
+from discreet.ledger.certificate_checks import digest_of_headline
 from discreet.ledger.certificates import (
     ACCOUNTS_ASSUMPTION,
     FAILURE_ASSUMPTION,
     TIMING_ASSUMPTION,
     certificate,
-    digest_of_headline,
     sign,
 )
 from discreet.observability import faults
@@ -37,7 +37,16 @@ from discreet.problems import DATASETS, JOBS, read_as_one
 from discreet.problems.plans import Plan
 from discreet.problems.rehearsals.job import Rehearsal
 from discreet.problems.reuse import ProblemOnData
-from discreet.storage import jobs, ledger, log_memory, queue, sealing, sources, tamper_seals
+from discreet.storage import (
+    jobs,
+    ledger,
+    log_memory,
+    queue,
+    sealing,
+    sources,
+    stored_releases,
+    tamper_seals,
+)
 from discreet.storage.database import SYSTEM
 from discreet.usecases import datasets, endings, naming, releases
 from discreet.usecases.budgets import CAPS, cap_of
@@ -93,7 +102,7 @@ async def claim(services: Services, job_id: str) -> Claim | None:
             log.error("the job is not one of this version", job=job_id, error=type(error).__name__)
             await endings.fail(connection, job_id, "job_outdated", ACTOR)
             return None
-        stored = await jobs.find_release(connection, job_id)
+        stored = await stored_releases.find_release(connection, job_id)
     faults.point("claim.committed")
     if not known:
         raise KeyUnknown(job_id, row["attempt"])
@@ -192,7 +201,7 @@ async def keep_release(services: Services, held: Claim, released: bytes) -> Clai
     columns = releases.seal(keys, held.job_id, held.terms, released, kept=held.keeps_release)
     async with services.database.transaction(SYSTEM) as connection:
         await _hold_wanted(connection, held)
-        await jobs.store_release(
+        await stored_releases.store_release(
             connection, held.job_id, held.attempt, keys.content_key_id, **columns
         )
         still_known(services, keys)
@@ -408,7 +417,7 @@ async def _lost_code(connection: Any, row: Mapping[str, Any]) -> str:
     touched = any(
         entry["kind"] == "data_touched" for entry in await ledger.reservation(connection, row["id"])
     )
-    hidden = touched and await jobs.find_release(connection, row["id"]) is None
+    hidden = touched and await stored_releases.find_release(connection, row["id"]) is None
     return "solver_failed" if hidden else "worker_lost"
 
 

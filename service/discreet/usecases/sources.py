@@ -19,7 +19,7 @@ from discreet.storage import audit_log, ledger, sources, tamper_seals
 from discreet.storage import datasets as dataset_rows
 from discreet.storage.identifiers import new_id
 from discreet.storage.tenants import Principal
-from discreet.usecases import datasets
+from discreet.usecases import dataset_accounts, datasets
 from discreet.usecases.access import require
 from discreet.usecases.budgets import best_balance, cap_amounts, figures, filter_limits, units_of
 from discreet.usecases.datasets import Registration, SealedContent
@@ -238,7 +238,7 @@ async def _store(
         if known is not None and known["account_id"] != account:
             # Erased, it had another label: on another account what was spent on it would not count
             # any more.
-            await datasets.require_unspent(connection, known)
+            await dataset_accounts.require_unspent(connection, known)
         if account is None:
             account = await _open_account(
                 connection, principal, source["cap"], source["public"]["unit"]

@@ -1,0 +1,148 @@
+"""Tables of an upload as Arrow batches: Parquet, and CSV as spreadsheets write it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, BinaryIO
+
+from discreet.errors import FieldIssue, InvalidInput, PayloadTooLarge
+from discreet.isolation.blocks import Block
+
+CSV_BLOCK_BYTES = 4 << 20
+MOST_COLUMNS = 1000
+FOOTER_BYTES = 16 << 20
+"""Of a Parquet file: what it says of its columns and row groups, parsed whole before anything can
+be refused."""
+MOST_ROWS_A_BYTE = 1000
+"""Of a Parquet file, where a billion equal rows take a few bytes; files as they come have less than
+a hundred."""
+MISSING = ("", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null")
+"""What a CSV file says for a value that is not there; NaN, which Arrow counts among them, is a
+wrong number."""
+SEPARATORS = ",;\t"
+"""Of a CSV file: the first of them that its line of names has."""
+DECIMAL_COMMA = re.compile(rb"(?:^|[;\t\n])-?[0-9]+,[0-9]+(?=[;\t\r\n]|$)")
+DECIMAL_BYTES = 1 << 16
+"""Of a CSV file: where decimal commas are looked for."""
+NO_THREAD = "Failed to launch worker thread"
+"""What Arrow says, as of a file that it does not understand, where this process may have no
+thread."""
+FIRST_LINE_BYTES = 1 << 20
+"""Of a CSV file: the names of its columns."""
+
+
+def content_of(
+    kind: Any, public: Any, batches: Iterable[Any], schema: Any, block: Block | None
+) -> Any:
+    """The content of a table, whose dates say that its records are of the block."""
+    if block is None:
+        return kind.read_batches(public, batches, schema)
+    return kind.read_batches(public, block.rows(batches), block.schema(schema))
+
+
+def check_rows(kind: Any, rows: int, most: int) -> None:
+    if rows * kind.ROW_BYTES > most:
+        raise PayloadTooLarge(
+            f"{rows} rows take at least {rows * kind.ROW_BYTES} bytes in memory, of at most {most}"
+        )
+
+
+def read_parquet(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
+    """Schema and number of rows, from the footer alone, and the batches."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - 8))
+    footer, mark = int.from_bytes(file.read(4), "little"), file.read()
+    if mark != b"PAR1":
+        raise pa.ArrowInvalid("no Parquet file")
+    if footer > FOOTER_BYTES:
+        raise refused(
+            f"its footer has {footer} bytes, at most {FOOTER_BYTES} are read: fewer columns or row "
+            "groups"
+        )
+    parquet = pq.ParquetFile(file, pre_buffer=False)
+    _check_columns(parquet.metadata.num_columns)
+    rows = int(parquet.metadata.num_rows)
+    if rows > MOST_ROWS_A_BYTE * size:
+        raise refused(f"it says that it has {rows} rows in {size} bytes")
+    return parquet.schema_arrow, rows, parquet.iter_batches(batch_size=1 << 18, use_threads=False)
+
+
+def read_csv(
+    opened: Callable[[], BinaryIO], kind: Any, public: Any, most: int, block: Block | None
+) -> Any:
+    """Types are those that the whole file needs. Arrow's reader of streams fixes them by the first
+    block, so a file that it stumbles on, as at `1.5` below integers, is opened anew (threads may
+    still read it) and read whole."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.csv as pc  # noqa: PLC0415
+
+    options = _csv_options(opened(), kind.OWNER)
+    with contextlib.suppress(pa.ArrowInvalid), pc.open_csv(opened(), **options) as reader:
+        if pa.null() not in reader.schema.types:  # a column of which the first block has nothing
+            return content_of(kind, public, _counted(kind, reader, most), reader.schema, block)
+    table = pc.read_csv(opened(), **options)
+    return content_of(kind, public, _counted(kind, table.to_batches(), most), table.schema, block)
+
+
+def _csv_options(file: BinaryIO, owner: str) -> dict[str, Any]:
+    """The column `owner` is text, whatever stands in it: as numbers names are not always told
+    apart. The separator is that of the line of names; where it is no comma, decimal commas in the
+    next lines say that all are.
+    """
+    import pyarrow.csv as pc  # noqa: PLC0415
+
+    line = file.readline(FIRST_LINE_BYTES + 1)
+    if len(line) > FIRST_LINE_BYTES:
+        raise refused(
+            f"its first line has more than {FIRST_LINE_BYTES} bytes; it should name the columns"
+        )
+    separator = next((one for one in SEPARATORS if one.encode() in line), ",")
+    _check_columns(1 + line.count(separator.encode()))
+    commas = separator != "," and DECIMAL_COMMA.search(
+        separator.encode() + file.read(DECIMAL_BYTES)
+    )
+    texts: dict[str, Any] = (
+        {"column_types": {owner: "string"}, "strings_can_be_null": True} if owner else {}
+    )
+    return {
+        "read_options": pc.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False),
+        "parse_options": pc.ParseOptions(delimiter=separator),
+        "convert_options": pc.ConvertOptions(
+            null_values=MISSING, decimal_point="," if commas else ".", **texts
+        ),
+    }
+
+
+def _counted(kind: Any, batches: Iterable[Any], most: int) -> Iterator[Any]:
+    """The batches, until their rows are too many."""
+    rows = 0
+    for batch in batches:
+        rows += batch.num_rows
+        check_rows(kind, rows, most)
+        yield batch
+
+
+def _check_columns(columns: int) -> None:
+    if columns > MOST_COLUMNS:
+        raise refused(f"it has {columns} columns, at most {MOST_COLUMNS} are read")
+
+
+def refused(why: str) -> InvalidInput:
+    return InvalidInput(f"the file is not read: {why}", pointer="/content")
+
+
+def unreadable(name: str, error: Exception) -> Exception:
+    if NO_THREAD in str(error):
+        return RuntimeError("Arrow could not start a thread")  # nothing that the file can help
+    hint = (
+        "; a name that ends in .csv or .json, or its Content-Type, says what else it is"
+        if name == "Parquet"
+        else ""
+    )
+    return InvalidInput([FieldIssue("/content", f"the file cannot be read as {name}{hint}")])

@@ -1,0 +1,91 @@
+"""What jobs released, sealed, and which of it may be asked again: every query of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import func, select, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from discreet.storage.acceptance import Row
+from discreet.storage.tables import (
+    Release,
+)
+
+
+async def store_release(
+    connection: AsyncConnection,
+    job_id: str,
+    attempt: int,
+    key_id: str,
+    sealed: bytes,
+    *,
+    wrapped_key: bytes | None = None,
+    terms: bytes | None = None,
+    digest: bytes | None = None,
+) -> None:
+    """Once: who does not know whether a commit came through says it again, and the first one
+    stays."""
+    values = {"job": job_id, "attempt": attempt, "key": key_id, "sealed": sealed}
+    await connection.execute(
+        _STORE_RELEASE, values | {"wrapped": wrapped_key, "terms": terms, "digest": digest}
+    )
+
+
+async def is_released(connection: AsyncConnection, job_id: str) -> bool:
+    """Whether a release of the job is stored."""
+    return (
+        await connection.execute(select(Release.job_id).where(Release.job_id == job_id))
+    ).first() is not None
+
+
+async def find_release(connection: AsyncConnection, job_id: str) -> Row | None:
+    row = (
+        (await connection.execute(select(Release).where(Release.job_id == job_id)))
+        .mappings()
+        .one_or_none()
+    )
+    return None if row is None else dict(row)
+
+
+async def to_ask_again(
+    connection: AsyncConnection, tenant_id: str, job_ids: Sequence[str]
+) -> dict[str, Row]:
+    """Of these jobs of the tenant by id: what was asked, what was done, whether a release of it is
+    kept, its size, and what may be known of its dataset, also when that was erased."""
+    rows = await connection.execute(_TO_ASK_AGAIN, {"tenant": tenant_id, "jobs": list(job_ids)})
+    return {row["id"]: dict(row) for row in rows.mappings()}
+
+
+async def reusable(connection: AsyncConnection, tenant_id: str, key: bytes) -> list[str]:
+    """Jobs whose release of this key is kept, least noise first; ten at most."""
+    statement = select(func.reusable_jobs(tenant_id, key))
+    return list((await connection.execute(statement)).scalar_one())
+
+
+_STORE_RELEASE = text(
+    """
+    INSERT INTO releases (job_id, attempt, content_key_id, sealed, wrapped_key, terms, digest)
+    VALUES (:job, :attempt, :key, :sealed, :wrapped, :terms, :digest)
+    ON CONFLICT (job_id) DO NOTHING
+    """
+)
+
+_TO_ASK_AGAIN = text(
+    """
+    SELECT job.id, job.kind, job.state, job.problem, job.plan, job.seed, job.released_by,
+           coalesce(job.dataset_id, job.problem #>> '{source,versions}') AS dataset_id,
+           release.digest IS NOT NULL AS kept, octet_length(release.sealed) AS bytes,
+           data.publics, data.mode, data.deleted_at
+    FROM jobs AS job
+    LEFT JOIN releases AS release ON release.job_id = job.id
+    LEFT JOIN LATERAL (
+      SELECT jsonb_agg(dataset.public) AS publics, min(dataset.mode) AS mode,
+        min(dataset.deleted_at) AS deleted_at
+      FROM datasets AS dataset WHERE dataset.id IN (
+        SELECT job.dataset_id
+        UNION ALL SELECT b.dataset_id FROM job_blocks AS b WHERE b.job_id = job.id)
+    ) AS data ON true
+    WHERE job.tenant_id = :tenant AND job.id = ANY(CAST(:jobs AS text[]))
+    """
+)
