@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.linearly_solvable_mdp import GAMMA, dense
 from discreet.figures.curves import Curve, draw_curves
-from discreet.reproduce.xie import chain_setting
+from discreet.reproduce.xie_settings import chain_setting
 from discreet.solvers.control.linearly_solvable_mdp import solve
 from discreet.solvers.saddle.spds import Part
 from discreet.solvers.saddle.spds import solve as descend

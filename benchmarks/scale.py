@@ -307,15 +307,15 @@ def repairs(large: Side) -> list[dict[str, Any]]:
     """What every worker asks every few seconds: are there jobs that nobody will come for?"""
     import asyncio
 
-    from discreet.usecases import running as usecase
+    from discreet.usecases import repairs
     from discreet.usecases.services import open_services
 
     async def go() -> float:
         async with open_services(large.settings) as services:
-            await usecase.repair(services)
+            await repairs.repair(services)
             began = time.perf_counter()
             for _ in range(10):
-                await usecase.repair(services)
+                await repairs.repair(services)
             return (time.perf_counter() - began) / 10
 
     return [

@@ -12,7 +12,7 @@ import json
 import sys
 from typing import Any
 
-from discreet.isolation.children import OnProgress, Output
+from discreet.isolation.conversations import OnProgress, Output
 from discreet.isolation.failures import Limits
 from discreet.privacy.noise import Noise
 from discreet.problems import KINDS

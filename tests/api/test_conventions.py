@@ -30,7 +30,7 @@ from discreet.dashboard.app import install
 from discreet.problems import DATASETS, KINDS
 from discreet.settings import Settings
 from discreet.storage.database import libpq_url
-from discreet.usecases import access, running
+from discreet.usecases import access, repairs
 from discreet.usecases.endings import FAILURES
 from discreet.usecases.services import open_services
 from discreet.web import bodies as request_bodies
@@ -496,7 +496,7 @@ def test_idempotency_keys_are_kept_for_a_day_and_swept_after_two(api_only: Insta
 
         async def repair() -> None:  # what a worker does every few seconds
             async with open_services(settings) as services:
-                await running.repair(services)
+                await repairs.repair(services)
 
         asyncio.run(repair())
         again = {

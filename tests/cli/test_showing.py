@@ -9,7 +9,7 @@ import re
 import pytest
 
 from discreet import cli
-from discreet.cli import plans, showing
+from discreet.cli import plans, showing, showing_answers
 from discreet.errors import DiscreetError
 
 JOB = "job_" + "0123456789abcdefghjkmnpqrs"
@@ -132,7 +132,7 @@ def test_few_numbers_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
         "tables": [],
     }
     job = {"id": JOB, "kind": "multi_agent", "headline": "The dearest has a price of 2.5"}
-    showing.show_answer(
+    showing_answers.show_answer(
         {"job": job, "result": result, "certificate": {"guarantee": guarantee}}, None
     )
     shown = capsys.readouterr().out
@@ -159,7 +159,7 @@ def test_the_busiest_links_are_shown_by_their_names(capsys: pytest.CaptureFixtur
     told = {"level": 0.9, "values": {"link_flows": ends}, "noise_dominates": {"link_flows": noise}}
     result = {"link_flows": flows, "uncertainty": told, "tables": []}
     answer = {"job": {"id": JOB}, "result": result, "certificate": {"guarantee": guarantee}}
-    showing.show_answer(answer, None, roads)
+    showing_answers.show_answer(answer, None, roads)
     shown = capsys.readouterr().out
     assert "The 10 busiest of 12 links" in shown
     assert "\x1b" not in shown
@@ -170,7 +170,7 @@ def test_the_busiest_links_are_shown_by_their_names(capsys: pytest.CaptureFixtur
     assert [line.split("?")[0] for line in lines] == [
         f"Street [bold]{place}" for place in range(11, 1, -1)
     ]
-    showing.show_answer(
+    showing_answers.show_answer(
         answer, None, {**roads, "links": links[:3]}
     )  # of another network nothing is said
     assert "Street" not in capsys.readouterr().out
@@ -195,7 +195,9 @@ def test_a_rehearsal_is_a_table_without_broken_words(capsys: pytest.CaptureFixtu
         "tables": [],
     }
     certificate = {"guarantee": {"type": "none"}}
-    showing.show_answer({"job": {"id": JOB}, "result": result, "certificate": certificate}, None)
+    showing_answers.show_answer(
+        {"job": {"id": JOB}, "result": result, "certificate": certificate}, None
+    )
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["total_travel_time", "0.1", "134,000", "69.2", "130", "154", "35", "%"] in lines
     assert ["total_travel_time", "1", "134,000", "140,000", "130", "154", "35", "%*"] in lines

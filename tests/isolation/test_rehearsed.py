@@ -20,7 +20,7 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
-from discreet.isolation import children
+from discreet.isolation import children, conversations
 from discreet.isolation.children import Zygote
 from discreet.isolation.failures import ChildFailed, Crashed, Limits, Raised
 from discreet.isolation.reading import UPLOAD, target_bytes
@@ -60,7 +60,7 @@ class Watch:
         header: dict[str, Any],
         payload: bytes = b"",
         descriptors: tuple[int, ...] = (),
-    ) -> children.Output | None:
+    ) -> conversations.Output | None:
         heard, told = os.pipe()
         end, output = "done", None
         try:

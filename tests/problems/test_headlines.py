@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from discreet.cli.showing import _good_for
+from discreet.cli.showing_answers import _good_for
 from discreet.dashboard.answers import _read
 from discreet.problems import JOBS
 from discreet.problems.answers import LONGEST_STORED, headlines_of, stored_headline

@@ -11,7 +11,7 @@ import pytest
 from discreet.privacy import calibration
 from discreet.privacy.attacks import printed
 from discreet.privacy.mechanisms.one_draw_gaussian import OneDrawGaussian
-from discreet.reproduce import event_capacity, hassan, load_ensemble, simulators, xie
+from discreet.reproduce import event_capacity, hassan, load_ensemble, simulators, xie_settings
 
 M = 100_000
 
@@ -22,7 +22,7 @@ M = 100_000
 @pytest.fixture(scope="module")
 def chain() -> Any:
     """100,000 trajectories, registered, beside the population's A, b and C."""
-    return xie.chain_setting(M)
+    return xie_settings.chain_setting(M)
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,17 @@ from discreet.storage import stored_releases
 from discreet.storage.database import SYSTEM
 from discreet.storage.ledger import of_job
 from discreet.storage.tenants import Principal
-from discreet.usecases import asking, datasets, endings, erasure, jobs, restoring, rotation, running
+from discreet.usecases import (
+    asking,
+    cancelling,
+    datasets,
+    endings,
+    erasure,
+    jobs,
+    restoring,
+    rotation,
+    running,
+)
 from discreet.usecases.claims import CancelRequested
 from discreet.usecases.services import Services
 from discreet.web.bodies import validate
@@ -306,11 +316,11 @@ def test_it_is_cancelled_until_it_is_published(settings: Settings) -> None:
     async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
         await publish(services, job)
         waiting, taken = [await submit(services, owner, dataset, **question(job)) for _ in range(2)]
-        _, found = await jobs.cancel(services, owner, waiting)
+        _, found = await cancelling.cancel(services, owner, waiting)
         assert (found.cancel, found.charge) == ("done", "none")
         held = await running.claim(services, taken)
         assert held is not None
-        _, found = await jobs.cancel(services, owner, taken)
+        _, found = await cancelling.cancel(services, owner, taken)
         assert (found.cancel, found.charge) == ("requested", "none")
         with pytest.raises(CancelRequested):
             await running.publish(services, held, b"{}", {})

@@ -11,7 +11,6 @@ from pydantic import BaseModel, Field, create_model
 from discreet.problems import KINDS
 from discreet.problems.contents import Mode
 from discreet.problems.plans import Exposure, NoiseSummary, PlannedSource, Resources
-from discreet.storage.jobs import WebhookEvent
 from discreet.storage.tables import JobState
 from discreet.web.problem_details import Binding
 
@@ -27,37 +26,6 @@ class Figures(BaseModel):
 
     epsilon: float
     delta: float
-
-
-class WebhookAnswer(BaseModel):
-    """A webhook. Its secret is never returned again."""
-
-    id: str
-    url: str
-    events: list[WebhookEvent]
-    created_at: datetime
-    failing_since: datetime | None = Field(
-        description="The first delivery that failed since the last that did not"
-    )
-    last_error: str | None = Field(
-        description="`timeout`, `no_connection`, `address_refused`, `secret_unreadable` or "
-        "`status_` and the number"
-    )
-    disabled_at: datetime | None = Field(
-        description="Nothing is sent since then: it failed for too long, or said 410"
-    )
-
-
-class WebhookCreated(WebhookAnswer):
-    """A new webhook."""
-
-    secret: str
-
-
-class WebhookList(BaseModel):
-    """The webhooks of a tenant."""
-
-    webhooks: list[WebhookAnswer]
 
 
 class DatasetAnswer(BaseModel):
@@ -320,56 +288,6 @@ class ChartList(BaseModel):
     """The pictures of a result, the first of them first on its page."""
 
     charts: list[ChartAnswer]
-
-
-class SessionTokensAnswer(BaseModel):
-    """Links for agents, shown this once."""
-
-    session: str
-    links: list[str] = Field(
-        description="One for each agent, good for one enrolment; in the order of `names`"
-    )
-    link: str | None = Field(description="The one link of a standing group, which holds no token")
-    expires_at: datetime | None = None
-
-
-class SessionAgentAnswer(BaseModel):
-    """An agent that has enrolled."""
-
-    name: str
-    fingerprint: str
-    key: str
-    unit: str
-    account: str
-    announcement: dict[str, Any]
-    enrolled_at: datetime
-    on_roster: bool
-    accepted: bool = Field(
-        description="It has the roster, and has booked its charge in its own ledger"
-    )
-    receipt: dict[str, Any] | None = Field(description="What it signed of that")
-
-
-class SessionAnswer(BaseModel):
-    """The session of a federated job."""
-
-    id: str
-    job: str
-    kind: str
-    state: JobState
-    terms: dict[str, Any]
-    parameters: dict[str, Any] | None = Field(
-        description="What the owner signs with the roster, beside the agents"
-    )
-    owner: str | None
-    tokens: dict[str, int]
-    agents: list[SessionAgentAnswer]
-    roster: str | None
-    approve_by: datetime | None = Field(
-        description="Until when the session waits for the signed roster; null when not"
-    )
-    approved_at: datetime | None
-    round: int = Field(description="Rounds that were completed")
 
 
 class FilterFigures(BaseModel):

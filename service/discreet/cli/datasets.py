@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
-from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from discreet.cli.files import read_body, strict
+from discreet.cli.dataset_files import (
+    cap_of,
+    check_file,
+    name_of,
+    pairs_of,
+    public_part,
+    read_file,
+    what_is_published,
+    whole_body,
+    zones_of,
+)
+from discreet.cli.files import read_body
 from discreet.cli.options import (
     EncodingOption,
     JsonFlag,
     KeyOption,
     ServerOption,
     StateOption,
-    number,
 )
 from discreet.cli.people import account_of, notes
-from discreet.cli.servers import client_of, dataset_id, network_id
+from discreet.cli.servers import client_of, dataset_id
 from discreet.cli.showing import show_dataset, show_datasets, tell
 from discreet.errors import InvalidInput
 from discreet_client import people
@@ -30,7 +38,6 @@ app = typer.Typer(
     no_args_is_help=True, help="Datasets: what may be asked of private data, and for how much."
 )
 
-FORMATS = (".csv", ".parquet", ".json", ".omx")
 DatasetArgument = Annotated[str, typer.Argument(metavar="DATASET", help="Id or name of a dataset")]
 
 
@@ -165,7 +172,7 @@ def add(
     where = given if "://" in given else None
     file = Path(given)
     if where is None:
-        _check_file(file, form)
+        check_file(file, form)
     elif columns or zones or encoding or form:
         says = (
             "go with a file that is read here; what lies elsewhere is read as it is, with the "
@@ -176,19 +183,19 @@ def add(
         raise typer.BadParameter(
             "says whose account it is: no other option may", param_hint="--same-people-as"
         )
-    whole = _whole_body(file) if where is None else None
+    whole = whole_body(file) if where is None else None
     chosen = {
         "kind": kind,
         "name": name,
         "public": None if public is None else public_part(public),
-        "cap": _cap(epsilon, delta),
+        "cap": cap_of(epsilon, delta),
         "account": account,
         "mode": mode,
         "retention_days": retention_days,
         "delete_after_job": delete_after_job or None,
     }
     body = {
-        "name": file.stem if where is None else _name_of(where),
+        "name": file.stem if where is None else name_of(where),
         **(whole or {}),
         **({} if metadata is None else read_body(metadata)),
         **{name: value for name, value in chosen.items() if value is not None},
@@ -198,20 +205,20 @@ def add(
             "say what kind of data it is, here or in --metadata", param_hint="--kind"
         )
     if "public" not in body:
-        raise typer.BadParameter(_what_is_published(str(body["kind"])), param_hint="--public")
+        raise typer.BadParameter(what_is_published(str(body["kind"])), param_hint="--public")
     if same_people_as is None and not {"cap", "account"} & body.keys():
         says = "say what may be spent on it in all, or give --same-people-as"
         raise typer.BadParameter(says, param_hint="--epsilon")
     if where is not None:
         whole = body = {**body, "content_from": where}
     elif whole is None:
-        named = None if zones is None else _zones(zones, body, state, server, key)
+        named = None if zones is None else zones_of(zones, body, state, server, key)
         rules = {
             name: value
             for name, value in (("zones", named), ("encoding", encoding))
             if value is not None
         }
-        body = _read(file, body, pairs_of(columns), rules)
+        body = read_file(file, body, pairs_of(columns), rules)
         whole = body if "content" in body else None
     with client_of(state, server, key) as client:
         before = client.budgets()
@@ -236,66 +243,6 @@ def add(
     for note in notes(known, unsaid, made):
         typer.echo(note, err=True)
     tell(made, as_json, lambda: show_dataset(made))
-
-
-def _check_file(file: Path, form: str | None) -> None:
-    """That there is such a file, and that it is what was said of it."""
-    if not file.exists():
-        raise typer.BadParameter(f"there is no file {file}", param_hint="FILE")
-    if file.is_dir():
-        raise typer.BadParameter(f"{file} is a folder", param_hint="FILE")
-    if file.suffix.lower() not in FORMATS:
-        raise typer.BadParameter(
-            f"a file {', '.join(FORMATS)} is needed, not {file.name}", param_hint="FILE"
-        )
-    if form is not None:
-        _check_form(file, form)
-
-
-def _name_of(where: str) -> str:
-    """The name of a content that lies there: the last part of the address that is no pattern,
-    without its ending."""
-    parts = [
-        part
-        for part in where.partition("://")[2].partition("?")[0].split("/")
-        if part and "*" not in part
-    ]
-    return Path(parts[-1]).stem if parts else where
-
-
-def _check_form(file: Path, form: str) -> None:
-    """That the file is what was said of it."""
-    from discreet_client.openadr import is_openadr  # noqa: PLC0415 - loads NumPy
-
-    if form != "openadr":
-        raise typer.BadParameter(
-            f"openadr, or nothing: other files tell by their names, not {form}",
-            param_hint="--format",
-        )
-    if not is_openadr(file):
-        raise InvalidInput(
-            f"{file.name} holds no OpenADR reports: a .json file of objects with `resources` is "
-            "needed"
-        )
-
-
-def _what_is_published(kind: str) -> str:
-    """What is missing, with the least that would do: what the kind's schema asks for, as its
-    example has it."""
-    from discreet.problems import DATASETS, KINDS  # noqa: PLC0415 - loads SciPy
-
-    says = "say what is published of it, here or in --metadata"
-    if kind not in DATASETS:
-        return says
-    public = DATASETS[kind].model_fields["public"].annotation
-    example = KINDS[kind].example()["problem"]["dataset"]["public"]
-    least = {name: example[name] for name in public.model_json_schema()["required"]}  # type: ignore[union-attr]
-    return (
-        f"{says}, with figures of your own, from what is known without the data: --public "
-        f"'{json.dumps(least)}'. "
-        f"What each means: docs/problems/{kind}.md; columns with names of your own: "
-        "docs/own-files.md"
-    )
 
 
 def _asked_whose(others: Sequence[people.Budget]) -> str | None:
@@ -347,83 +294,3 @@ def delete(
             print(f"  - {place}")
 
     tell({"deleted": erased, "remains": remains}, as_json, show)
-
-
-def _whole_body(file: Path) -> dict[str, Any] | None:
-    """The body of `POST /v1/datasets` that the file holds; None when it holds content alone."""
-    if file.suffix.lower() != ".json":
-        return None
-    body = strict(file.read_bytes())
-    return body if isinstance(body, dict) and "content" in body else None
-
-
-def _read(
-    file: Path, body: dict[str, Any], columns: dict[str, str], rules: dict[str, Any]
-) -> dict[str, Any]:
-    """The body with the content that a reader makes of the file, by these rules beside those of
-    `public.reader`; without one where the service reads it as it is."""
-    from discreet_client import readers  # noqa: PLC0415 - loads NumPy
-    from discreet_client.errors import MissingExtra  # noqa: PLC0415
-
-    kind, public = str(body["kind"]), body["public"]
-    if not isinstance(public, dict):
-        return body
-    if rules:
-        public = {**public, "reader": {**(public.get("reader") or {}), **rules}}
-    if not readers.needed(kind, file, public, columns):
-        return body
-    try:
-        reading = readers.read(kind, file, public, columns)
-    except (ValueError, MissingExtra) as error:
-        raise InvalidInput(f"{file.name}: {error}") from None
-    for note in reading.notes:
-        typer.echo(f"{file.name}: {note}", err=True)
-    return {**body, "public": reading.public, "content": reading.columns}
-
-
-def _zones(
-    given: str, body: dict[str, Any], state: Path | None, server: str | None, key: str | None
-) -> str | list[str]:
-    """A file that names zones; or the names of a stored network's first nodes, which are its
-    zones."""
-    if Path(given).is_file():
-        return given
-    if Path(given).suffix:
-        raise typer.BadParameter(f"there is no file {given}", param_hint="--zones")
-    with client_of(state, server, key) as client:
-        network: Any = client.networks.get(network_id(client, given))["network"]
-    count = body["public"].get("zones") if isinstance(body["public"], dict) else None
-    if not isinstance(count, int) or count > network["nodes"]:
-        says = f"the network has {network['nodes']} nodes, and public.zones is {count}"
-        raise InvalidInput(f"{says}: zones are the network's first nodes")
-    names = network.get("node_names") or [str(number) for number in range(1, network["nodes"] + 1)]
-    return [str(name) for name in names[:count]]
-
-
-def pairs_of(text: str | None) -> dict[str, str]:
-    pairs = [part.partition("=") for part in (text or "").split(",") if part]
-    if not all(name and column for name, _, column in pairs):
-        raise typer.BadParameter(
-            "pairs such as origin=from_zone,destination=to_zone are needed", param_hint="--columns"
-        )
-    return {name.strip(): column.strip() for name, _, column in pairs}
-
-
-def public_part(text: str) -> Any:
-    """What is published of data: JSON text, or that of a file."""
-    try:
-        return strict(text.encode()) if text.lstrip().startswith("{") else read_body(Path(text))
-    except OSError:
-        raise typer.BadParameter(
-            f"neither JSON text nor a file: {text}", param_hint="--public"
-        ) from None
-    except InvalidInput as error:
-        raise typer.BadParameter(str(error), param_hint="--public") from None
-
-
-def _cap(epsilon: str | None, delta: str | None) -> dict[str, Decimal] | None:
-    if epsilon is None:
-        if delta is not None:
-            raise typer.BadParameter("goes with --epsilon", param_hint="--delta")
-        return None
-    return {"epsilon": number(epsilon, "--epsilon"), "delta": number(delta or "0", "--delta")}

@@ -29,7 +29,8 @@ from discreet.cli.options import (
 from discreet.cli.plans import offered, show_plan
 from discreet.cli.roads import in_the_fields_form, roads_of, roads_of_answer
 from discreet.cli.servers import client_of, settings_of, with_id, with_network
-from discreet.cli.showing import progress_bar, show_answer, show_jobs, tell
+from discreet.cli.showing import progress_bar, show_jobs, tell
+from discreet.cli.showing_answers import show_answer
 from discreet.errors import DiscreetError, InvalidInput
 from discreet_client.servers import kept_key, running
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from discreet.cli.datasets import pairs_of
+from discreet.cli.dataset_files import pairs_of
 from discreet.cli.options import EncodingOption, JsonFlag, KeyOption, ServerOption, StateOption
 from discreet.cli.servers import client_of, network_id
 from discreet.cli.showing import show_network, show_stored, tell

@@ -18,7 +18,8 @@ from discreet.cli.options import (
     number,
 )
 from discreet.cli.servers import client_of, with_id
-from discreet.cli.showing import progress_bar, show_answer, tell
+from discreet.cli.showing import progress_bar, tell
+from discreet.cli.showing_answers import show_answer
 
 app = typer.Typer()
 

@@ -7,19 +7,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Column, Table
-from rich.text import Text
 
-from discreet.cli.roads import show_busiest, show_changes, show_law
-from discreet.cli.texts import printable
+from discreet.cli.showing_answers import as_said
 from discreet.ledger.words import ENTRIES
-from discreet_client import intervals
 
 console = Console(stderr=True)
 
@@ -31,8 +27,6 @@ JOB_COLUMNS = (
     Column("state", no_wrap=True, width=15),
     Column("epsilon", overflow="fold", width=10),
 )
-FEW = 6
-"""Numbers of a result that are shown as they are."""
 
 
 def tell(value: Any, as_json: bool, show: Callable[[], object]) -> None:
@@ -74,26 +68,6 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
         yield on_progress
 
 
-def _show_left(budgets: Sequence[Mapping[str, Any]], screen: Console) -> None:
-    """What is left on the accounts that a job was charged to, and who can give more."""
-    for budget in budgets:
-        names = _said(
-            ", ".join(dataset["name"] for dataset in budget["datasets"]) or budget["subject"]
-        )
-        left, cap = budget["largest_request"]["epsilon"], budget["cap"]["epsilon"]
-        raises = f"cap grant {budget['id']}" if budget["scope"] == "data" else "cap set"
-        more = (
-            ""
-            if left
-            else f"; an owner can raise the cap: discreet {raises} --epsilon E --reason R"
-        )
-        screen.print(
-            f"left on {names}: epsilon {left:.9g} of {cap:.9g}{more}",
-            highlight=False,
-            soft_wrap=True,
-        )
-
-
 def _whole(name: str) -> Column:
     """A column of ids, which are there to be copied: never shortened, however narrow the
     terminal."""
@@ -112,159 +86,6 @@ def _minute(time: str) -> str:
     return time[:16].replace("T", " ")
 
 
-def show_answer(
-    answer: Mapping[str, Any],
-    out: Path | None,
-    roads: Mapping[str, Any] | None = None,
-    left: Sequence[Mapping[str, Any]] = (),
-) -> None:
-    """Doubts first, then what the result answers in a sentence, then its numbers, of `roads` the
-    busiest links, its certificate, and what is left of the budgets that it was charged to."""
-    guarantee = answer["certificate"]["guarantee"]
-    screen = Console()
-    if intervals.is_mostly_noise(answer["result"]):
-        screen.print(intervals.MOSTLY_NOISE, style="bold yellow")
-    if intervals.is_not_converged(answer["result"]):
-        screen.print(intervals.NOT_CONVERGED, style="bold yellow")
-    if headline := answer["job"].get("headline"):
-        screen.print(Text(headline, style="bold"))
-        if judgement := _good_for(answer["job"]["kind"], answer["result"], headline):
-            screen.print(judgement, highlight=False)
-    show_law(answer["result"], screen)
-    if "reference_epsilon" in answer["result"]:
-        show_rehearsal(answer["result"], out)
-        return
-    table = Table("field", "value", title=f"Job {answer['job']['id']}")
-    told = {one.name: one for one in intervals.stated(answer["result"])}
-    for name, value in answer["result"].items():
-        if name in ("uncertainty", "latency_law") or value == []:
-            continue
-        if name == "combined":
-            table.add_row(name, intervals.combined(answer["result"]))
-        elif name in told and isinstance(value, int | float):
-            table.add_row(name, told[name].text)
-        elif isinstance(value, float):
-            table.add_row(name, f"{value:.6g}")
-        elif isinstance(value, int | str):
-            table.add_row(name, f"{value}")
-        elif (
-            isinstance(value, list)
-            and len(value) <= FEW
-            and all(isinstance(one, int | float) for one in value)
-        ):
-            apart = f" ({told[name].text})" if name in told else ""
-            table.add_row(name, ", ".join(f"{one:.6g}" for one in value) + apart)
-        elif (
-            isinstance(value, list)
-            and len(value) <= FEW
-            and all(isinstance(one, str) for one in value)
-        ):
-            table.add_row(name, printable(", ".join(value)))
-        elif isinstance(value, Mapping) and value.keys() == {"lower", "upper"}:
-            table.add_row(
-                name, f"{intervals.figure(value['lower'])} to {intervals.figure(value['upper'])}"
-            )
-        elif isinstance(value, Mapping):
-            table.add_row(name, ", ".join(value))
-        elif value:
-            how_many = "1 entry" if len(value) == 1 else f"{len(value)} entries"
-            table.add_row(name, f"{how_many}; {told[name].text}" if name in told else how_many)
-    screen.print(table)
-    if roads is not None:
-        show_busiest(answer["result"], roads, screen)
-        show_changes(answer["result"], roads, screen)
-    if guarantee["type"] == "none":
-        screen.print("certificate: none; this is a simulation on data declared public")
-    elif guarantee["type"] == "post_processing":
-        for first in answer["certificate"]["follows_from"]["releases"]:
-            own = first["guarantee"]
-            screen.print(
-                f"certificate: follows from what {first['job']} released, which was charged "
-                "epsilon "
-                f"{own['epsilon']:.9g}, delta {own['delta']:.9g}; nothing more was charged; "
-                f"protects {own['neighbours']}"
-            )
-    elif guarantee["type"] == "cryptographic":
-        screen.print(f"certificate: cryptographic; protects {guarantee['neighbours']}")
-    else:
-        delta = f", delta {guarantee['delta']:.9g}" if guarantee["delta"] else ""
-        screen.print(
-            f"certificate: epsilon {guarantee['epsilon']:.9g}{delta}; protects "
-            f"{guarantee['neighbours']}"
-        )
-    if exposure := answer["certificate"].get("exposure"):
-        screen.print(f"exposure: {exposure['sentence']}")
-    _show_left(left, screen)
-    if out is not None:
-        screen.print(f"written to {out}", highlight=False, soft_wrap=True)
-
-
-def _good_for(kind: str, result: Mapping[str, Any], headline: str) -> str:
-    """What the interval in a job's sentence lets one say; empty where nothing is to be said. A
-    sentence whose number is the same says it: others of its words may follow from the problem,
-    which the answer does not hold."""
-    from discreet.problems.answers import headlines_of  # noqa: PLC0415 - the kinds, which most commands do not need
-
-    try:
-        found = headlines_of({"kind": kind}, result)
-    except (
-        Exception
-    ):  # some sentences of some kinds need the problem; the answer is shown all the same
-        return ""
-    return next((one.good_for for one in found if one.figure and one.figure in headline), "")
-
-
-def show_rehearsal(result: Mapping[str, Any], out: Path | None) -> None:
-    """A table of each method: of each quantity its errors over the ladder of epsilons."""
-    screen = Console()
-    screen.print(f"Rehearsed on data that are {result['data']}; nothing was spent", highlight=False)
-    for method in dict.fromkeys(row["method"] for row in result["rows"]):
-        rows = [row for row in result["rows"] if row["method"] == method]
-        table = Table(
-            Column("quantity", no_wrap=True),
-            title=f"method {method}",
-            box=box.SIMPLE,
-            padding=(0, 1, 0, 0),
-        )
-        for column in ("epsilon", "size", "error", "9 of 10", "interval ±", "noise"):
-            table.add_column(column, no_wrap=True, justify="right")
-        for quantity in dict.fromkeys(row["quantity"] for row in rows):
-            for row in (row for row in rows if row["quantity"] == quantity):
-                width = "" if row["half_width"] is None else intervals.plain(row["half_width"], 3)
-                figures = (
-                    intervals.plain(row[name], 3)
-                    for name in ("size", "error", "error_of_nine_in_ten")
-                )
-                noise = intervals.percent(row["mostly_noise"]) + (
-                    "*" if row["no_better_than_zero"] else ""
-                )
-                table.add_row(quantity, f"{row['epsilon']:g}", *figures, width, noise)
-            table.add_section()
-        screen.print(table)
-    if any(row["no_better_than_zero"] for row in result["rows"]):
-        screen.print("* no better than an answer of 0")
-    for one in result["refused"]:
-        ladder = ", ".join(f"{epsilon:g}" for epsilon in one["epsilons"])
-        screen.print(f"not with {one['method']} at epsilon {ladder}: {one['why']}")
-    runs = [row["runs"] for row in result["rows"]] or [0]
-    each = " to ".join(map(str, sorted({min(runs), max(runs)})))
-    screen.print(
-        f"error: the distance to the answer at epsilon {result['reference_epsilon']:g}, of arrays "
-        "in the mean, of the"
-        " middle run; 9 of 10: that of nine runs in ten; interval ±: half the width of the "
-        "interval that results gave;"
-        f" noise: how many runs called themselves mostly noise. {each} runs each",
-        highlight=False,
-    )
-    if out is not None:
-        screen.print(f"written to {out}")
-
-
-def _said(text: str) -> Text:
-    """A text of others: no markup, and nothing that a terminal obeys."""
-    return Text(printable(text))
-
-
 def show_jobs(found: Sequence[Mapping[str, Any]]) -> None:
     """Under its id when it was made, under its kind its name, or that of its dataset, and below
     both what it answers. What a simulation would cost is no price."""
@@ -277,13 +98,13 @@ def show_jobs(found: Sequence[Mapping[str, Any]]) -> None:
         name = job.get("name") or job.get("dataset_name")
         table.add_row(
             f"{job['id']}\n{_minute(job['created_at'])}",
-            _said(job["kind"] if name is None else f"{job['kind']}\n{name}"),
+            as_said(job["kind"] if name is None else f"{job['kind']}\n{name}"),
             job["state"] + ("\nmostly noise" if job.get("mostly_noise") else ""),
             "simulation" if job.get("simulation") else f"{job['price']['epsilon']:.9g}",
         )
         screen.print(table)
         if headline := job.get("headline"):
-            screen.print(Padding(_said(headline), (0, 0, 0, 2)))
+            screen.print(Padding(as_said(headline), (0, 0, 0, 2)))
 
 
 def show_datasets(found: Sequence[Mapping[str, Any]]) -> None:
@@ -292,7 +113,7 @@ def show_datasets(found: Sequence[Mapping[str, Any]]) -> None:
     for one in found:
         table.add_row(
             f"{one['id']}\n{_minute(one['created_at'])}",
-            _said(f"{one['name']}\n{one['kind']}"),
+            as_said(f"{one['name']}\n{one['kind']}"),
             one["mode"],
         )
     Console().print(table)
@@ -304,10 +125,10 @@ def show_dataset(one: Mapping[str, Any]) -> None:
     )
     for name in ("id", "name", "kind", "mode", "account", "created_at", "expires_at"):
         if one[name] is not None:
-            table.add_row(name, _said(str(one[name])))
+            table.add_row(name, as_said(str(one[name])))
     if one["delete_after_job"]:
         table.add_row("erased", "after the first job that succeeds on it")
-    table.add_row("public", _said(json.dumps(one["public"], ensure_ascii=False, default=str)))
+    table.add_row("public", as_said(json.dumps(one["public"], ensure_ascii=False, default=str)))
     Console().print(table)
 
 
@@ -316,7 +137,9 @@ def show_stored(found: Sequence[Mapping[str, Any]]) -> None:
     table = _narrow(_whole("id"), Column("name and size", overflow="fold"))
     for one in found:
         size = f"{one['nodes']:,} nodes, {one['links']:,} links"
-        table.add_row(f"{one['id']}\n{_minute(one['created_at'])}", _said(f"{one['name']}\n{size}"))
+        table.add_row(
+            f"{one['id']}\n{_minute(one['created_at'])}", as_said(f"{one['name']}\n{size}")
+        )
     Console().print(table)
 
 
@@ -335,11 +158,11 @@ def show_network(one: Mapping[str, Any], notes: Sequence[str] = ()) -> None:
         "created_at",
     ):
         if one.get(name) is not None:
-            table.add_row(name, _said(str(one[name])))
+            table.add_row(name, as_said(str(one[name])))
     output = Console()
     output.print(table)
     for note in notes:
-        output.print(_said(note))
+        output.print(as_said(note))
 
 
 def show_sources(found: Sequence[Mapping[str, Any]]) -> None:
@@ -347,7 +170,7 @@ def show_sources(found: Sequence[Mapping[str, Any]]) -> None:
     for one in found:
         table.add_row(
             f"{one['id']}\n{_minute(one['created_at'])}",
-            _said(one["name"]),
+            as_said(one["name"]),
             f"{one['kind']}, by {one['by']}",
         )
     Console().print(table)
@@ -360,7 +183,7 @@ def show_source(one: Mapping[str, Any]) -> None:
     )
     output = Console()
     output.print(
-        _said(
+        as_said(
             f"{one['name']} ({one['id']}): {one['kind']}, blocks by {one['by']}, {one['mode']}, "
             f"{cap}"
         )
@@ -371,7 +194,7 @@ def show_source(one: Mapping[str, Any]) -> None:
     for block in one["blocks"]:
         figures = [f"{block[name]['epsilon']:g}" for name in ("spent", "reserved", "remaining")]
         table.add_row(
-            _said(block["block"]),
+            as_said(block["block"]),
             str(block["version"]),
             *figures,
             "erased" if block["erased"] else "",
@@ -381,7 +204,7 @@ def show_source(one: Mapping[str, Any]) -> None:
 
 def show_block(one: Mapping[str, Any]) -> None:
     Console().print(
-        _said(
+        as_said(
             f"block {one['block']}, version {one['version']} ({one['dataset']}), on "
             f"{one['account']}"
         )
@@ -405,7 +228,7 @@ def show_keys(keys: Sequence[Mapping[str, Any]]) -> None:
             (one[name] or "")[:16].replace("T", " ")
             for name in ("created_at", "expires_at", "last_used_at")
         ]
-        table.add_row(one["id"], _said(one["principal"]), one["role"], *times, state)
+        table.add_row(one["id"], as_said(one["principal"]), one["role"], *times, state)
     Console().print(table)
 
 
@@ -421,7 +244,7 @@ def show_budgets(budgets: Sequence[Mapping[str, Any]]) -> None:
             budget[name]["epsilon"] for name in ("cap", "spent", "reserved", "largest_request")
         ]
         table.add_row(
-            budget["id"], _said(names), budget["unit"], *(f"{figure:.9g}" for figure in figures)
+            budget["id"], as_said(names), budget["unit"], *(f"{figure:.9g}" for figure in figures)
         )
     output = Console()
     output.print(table)
@@ -460,7 +283,7 @@ def show_session(found: Mapping[str, Any]) -> None:
     table = Table("agent", fingerprint, "on the roster", "accepted", title=title)
     for one in found["agents"]:
         table.add_row(
-            _said(one["name"]),
+            as_said(one["name"]),
             one["fingerprint"],
             *("yes" if one[name] else "" for name in ("on_roster", "accepted")),
         )

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from discreet.cli.datasets import pairs_of, public_part
+from discreet.cli.dataset_files import pairs_of, public_part
 from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption, number
 from discreet.cli.servers import client_of, source_id
 from discreet.cli.showing import show_block, show_source, show_sources, tell

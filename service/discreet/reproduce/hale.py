@@ -16,48 +16,34 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import cvxpy
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.figures.curves import Curve, draw_curves
 from discreet.privacy.attacks.printed import hale_kappa
 from discreet.privacy.mechanisms.gaussian import gaussian_delta, gaussian_mu
+from discreet.reproduce.hale_example import (
+    BOX,
+    NAMES,
+    RADII,
+    Floats,
+    constraints,
+    objectives,
+    saddle,
+)
 from discreet.reproduce.report import Line, Report
-from discreet.solvers.saddle.convexity import prove_convex, tightened_box, to_cvxpy, variables
+from discreet.solvers.saddle.convexity import tightened_box
 from discreet.solvers.saddle.lipschitz import Sensitivities, jacobian_norm_bound, sensitivities
 from discreet.solvers.saddle.noise_split import equal_split, joint_distance, split
+from discreet.solvers.saddle.saddle_iteration import run
 from discreet.solvers.saddle.saddle_kernels import Outputs
 from discreet.solvers.saddle.saddle_point import (
     SaddleProblem,
     Schedule,
     noised_outputs,
-    run,
     saddle_problem,
 )
-from discreet_client.expressions import Expression, parse
+from discreet_client.expressions import parse
 
-Floats = NDArray[np.float64]
-cp: Any = cvxpy  # its atoms are not typed
-
-NAMES = tuple(f"x{i}" for i in range(1, 8))
-OBJECTIVES = {
-    "x1": "(x1 - 9)^2 + x1",
-    "x2": "(x2 + 4)^4",
-    "x3": "(x3 - 1)^8",
-    "x4": "x4^2 + (x4 + 6)",
-    "x5": "(x5 + 3)^6",
-    "x6": "(x6 - 7)^2",
-    "x7": "(x7 - 5)^2",
-}
-CONSTRAINTS = (
-    "x1 + x2 + x3 - 3",
-    "x5^2 + 1/12*x6^4 + 1/12*x7^4 - 20",
-    "x3^2 + x4 + x6 - 1",
-    "x6^2 + x7^2 - 5",
-)
-BOX = dict.fromkeys(NAMES, (-10.0, 10.0))
-RADII = np.ones(7)
 EPSILON, DELTA = math.log(3), 0.05
 PRINTED_SCHEDULE = Schedule(gamma=0.0005, alpha=0.20, c1=1 / 3, c2=1 / 4)
 
@@ -72,43 +58,6 @@ PRINTED = {
     "errors": {200_000: (0.4839, 0.5459), 500_000: (0.2612, 0.2123)},
 }
 """What the paper prints; errors are those of the states and of the multipliers."""
-
-
-def constraints() -> list[Expression]:
-    """The four of eq. (33), each proven convex."""
-    parsed = [parse(text, NAMES) for text in CONSTRAINTS]
-    for constraint in parsed:
-        prove_convex(constraint, BOX)
-    return parsed
-
-
-def objectives() -> dict[str, Expression]:
-    """The agents' own terms of eq. (36)."""
-    return {name: parse(text, [name]) for name, text in OBJECTIVES.items()}
-
-
-def saddle(terms: dict[str, Expression] | None = None) -> tuple[Floats, Floats]:
-    """The saddle point of the paper's objectives, or of `terms`, by CVXPY: states [7] and
-    multipliers [4]."""
-    known = variables(BOX)
-    rows = [to_cvxpy(constraint, known, BOX) <= 0 for constraint in constraints()]
-    inside = [
-        bound
-        for name, (low, high) in BOX.items()
-        for bound in (known[name] >= low, known[name] <= high)
-    ]
-    total = sum(to_cvxpy(term, known, BOX) for term in (terms or objectives()).values())
-    cp.Problem(cp.Minimize(total), rows + inside).solve(
-        solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10
-    )
-    mu = np.array([float(row.dual_value) for row in rows])
-    x = np.array([float(known[name].value) for name in NAMES])
-    mu[mu < 1e-8] = 0.0
-    if terms is None:
-        # mu_2 = 0 leaves (x5 + 3)^6 alone, which is too flat for a conic solver, and for the paper:
-        # -2.863.
-        x[4] = -3.0
-    return x, mu
 
 
 # Calibrations -------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ import hashlib
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 
-from discreet.isolation.children import Conversation, Zygote
+from discreet.isolation.children import Zygote
+from discreet.isolation.conversations import Conversation
 from discreet.isolation.failures import Limits
 from discreet.usecases.sessions.rounds import SessionLease
 from discreet_client.federation import signing

@@ -52,6 +52,7 @@ from discreet.usecases import datasets, endings, naming, releases
 from discreet.usecases.budgets import CAPS, cap_of
 from discreet.usecases.claims import CancelRequested, Claim, KeyUnknown, LostJob
 from discreet.usecases.releases import First
+from discreet.usecases.repairs import lost_code
 from discreet.usecases.rotation import sealing_step, still_known
 from discreet.usecases.services import Services
 from discreet_client import canonical
@@ -74,7 +75,7 @@ async def claim(services: Services, job_id: str) -> Claim | None:
             await _end_cancelled(connection, job_id)
             return None
         if row["failures"] >= services.settings.max_attempts:
-            await endings.fail(connection, job_id, await _lost_code(connection, row), ACTOR)
+            await endings.fail(connection, job_id, await lost_code(connection, row), ACTOR)
             return None
         data = await sources.of_job(connection, row)
         if [one["id"] for one in data if one["deleted_at"] is None] != sources.versions_of(row):
@@ -328,26 +329,6 @@ async def cancel(services: Services, held: Claim) -> None:
         await _end_cancelled(connection, held.job_id)
 
 
-async def repair(services: Services) -> int:
-    """Put jobs back on the queue that no worker would come for; the number of them.
-
-    Reaper and reconciler in one: a running job whose lease ran out, and a queued one whose queue
-    entry is gone.
-    """
-    async with services.database.transaction(SYSTEM) as connection:
-        if not await jobs.hold_repair(connection):
-            return 0
-        found = await jobs.stranded(connection, queued_seconds=2 * services.settings.lease_seconds)
-        repaired = 0
-        for job_id, tag in found:
-            if not await queue.waits(connection, job_id):
-                await queue.enqueue(connection, job_id, priority=-tag)
-                repaired += 1
-        await queue.forget_dead(connection)
-        await jobs.forget_requests(connection, hours=48)
-    return repaired
-
-
 def _one_block(kind: str, data: Sequence[Mapping[str, Any]]) -> Any:
     """The public part of one of the blocks that a job reads; None where it reads none."""
     return (
@@ -409,16 +390,6 @@ def _release_assumptions(held: Claim) -> tuple[str, ...]:
         if held.simulation
         else (ACCOUNTS_ASSUMPTION, FAILURE_ASSUMPTION, timing)
     )
-
-
-async def _lost_code(connection: Any, row: Mapping[str, Any]) -> str:
-    """The code of a job whose last worker was lost. While it worked on the data, what ended it may
-    depend on them."""
-    touched = any(
-        entry["kind"] == "data_touched" for entry in await ledger.reservation(connection, row["id"])
-    )
-    hidden = touched and await stored_releases.find_release(connection, row["id"]) is None
-    return "solver_failed" if hidden else "worker_lost"
 
 
 async def _filters_passed(connection: Any, held: Claim) -> list[str]:

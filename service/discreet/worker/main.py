@@ -19,7 +19,7 @@ from discreet.observability.monitoring import answering
 from discreet.settings import Settings
 from discreet.storage.queue import LONG_QUEUE, QUEUE, RUN_JOB
 from discreet.storage.schema import check_schema
-from discreet.usecases import erasure, metrics, processes, running, transparency, webhooks
+from discreet.usecases import erasure, metrics, processes, repairs, transparency, webhooks
 from discreet.usecases.services import Services, open_services
 from discreet.worker.places import PlacedJobs
 from discreet.worker.runner import Runner
@@ -52,7 +52,7 @@ def queue_app(services: Services, runner: Runner) -> App:
     @app.periodic(cron="*/10 * * * *")
     @app.task(name="discreet.tidy", queue=QUEUE)
     async def tidy(timestamp: int) -> None:
-        await running.repair(services)
+        await repairs.repair(services)
         await webhooks.forget_old(services)
         if count := await erasure.remove_orphans(
             services
@@ -121,7 +121,7 @@ async def _repair_forever(services: Services, zygote: Zygote) -> None:
     while True:
         try:
             await zygote.start()  # at once where it has died, not with the next job
-            if count := await running.repair(services):
+            if count := await repairs.repair(services):
                 _repaired.inc(count)
                 log.info("jobs put back on the queue", count=count)
         except AlreadyEnqueued:  # another worker was faster

@@ -24,7 +24,8 @@ import structlog
 from prometheus_client import Counter, Histogram
 
 from discreet.errors import Unavailable
-from discreet.isolation.children import OnProgress, Output, Zygote
+from discreet.isolation.children import Zygote
+from discreet.isolation.conversations import OnProgress, Output
 from discreet.isolation.failures import (
     ChildFailed,
     CpuLimit,

@@ -12,7 +12,7 @@ from discreet.api import examples
 from discreet.api.budget_schemas import BudgetRequestAnswer, BudgetRequestList
 from discreet.api.operations import EVERYBODY, operation
 from discreet.api.schemas import BudgetAnswer, BudgetList, EntryPage
-from discreet.usecases import budget_requests, budgets
+from discreet.usecases import budget_requests, budgets, history
 from discreet.usecases.requests import BudgetRequestRequest, DeclineRequest, GrantRequest
 from discreet.web.bodies import json_body
 from discreet.web.responses import Pages, answer, resource
@@ -175,6 +175,6 @@ async def list_entries(
     """Ledger entries of a budget in the order of their hash chain."""
     pages = Pages(services.secrets, principal.tenant_id, "entries", account_id)
     (after,) = pages.start(page_token) or (0,)
-    rows = await budgets.entries(services, principal, account_id, after=after, size=page_size + 1)
+    rows = await history.entries(services, principal, account_id, after=after, size=page_size + 1)
     token = pages.token(rows[page_size - 1]["seq"]) if len(rows) > page_size else None
     return answer({"entries": rows[:page_size], "next_page_token": token})

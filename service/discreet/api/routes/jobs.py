@@ -24,7 +24,7 @@ from discreet.api.schemas import (
 from discreet.errors import Forbidden, InvalidInput, Unauthenticated
 from discreet.problems.plans import Plan
 from discreet.storage.tables import JobState
-from discreet.usecases import jobs, rehearsals
+from discreet.usecases import cancelling, jobs, rehearsals
 from discreet.usecases.oidc.provider import ProviderUnavailable
 from discreet.usecases.requests import JobRequest, RehearsalRequest
 from discreet.web import bodies
@@ -306,7 +306,7 @@ async def cancel_job(
     """Cancel a job. Its price is released if no data were touched, and charged in full otherwise;
     the answer says which, and whether it is too late. A job that was cancelled before is answered
     so again."""
-    row, found = await jobs.cancel(services, principal, job_id)
+    row, found = await cancelling.cancel(services, principal, job_id)
     return answer({**jobs.view(row, principal), **asdict(found)}, 202, {"Retry-After": "1"})
 
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from discreet.api import examples
 from discreet.api.operations import operation
-from discreet.api.schemas import SessionAnswer, SessionTokensAnswer
+from discreet.api.session_schemas import SessionAnswer, SessionTokensAnswer
 from discreet.errors import InvalidInput
 from discreet.usecases.requests import RosterRequest, SessionTokensRequest
 from discreet.usecases.sessions import enrolment, rosters

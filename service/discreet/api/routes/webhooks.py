@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from discreet.api import examples
 from discreet.api.operations import operation
-from discreet.api.schemas import WebhookCreated, WebhookList
+from discreet.api.webhook_schemas import WebhookCreated, WebhookList
 from discreet.usecases import webhooks
 from discreet.usecases.requests import WebhookRequest
 from discreet.web.bodies import json_body

@@ -16,7 +16,7 @@ from discreet.dashboard.pages import go_to, render
 from discreet.dashboard.sessions import CurrentViewer, Owner, Reader, Submitter, Viewer
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.figures.timelines import spending_chart
-from discreet.usecases import budget_requests, budgets, datasets, sources
+from discreet.usecases import budget_requests, budgets, datasets, history, sources
 from discreet.usecases.requests import BudgetRequestRequest, DeclineRequest, GrantRequest
 from discreet.web import bodies
 from discreet.web.responses import answer
@@ -119,7 +119,7 @@ async def decline(
 @router.get("/budgets/{account_id}/charts/spending.json")
 async def read_spending(account_id: str, services: CurrentServices, viewer: Reader) -> Response:
     """What was spent over time, by job and analyst, as a figure."""
-    rows = await budgets.history(services, viewer.principal, account_id)
+    rows = await history.history(services, viewer.principal, account_id)
     if rows is None:
         raise NotFound("too many entries to draw; the export has them all")
     return answer((await anyio.to_thread.run_sync(spending_chart, rows)).to_json())
@@ -150,11 +150,11 @@ async def _page(
     found = await budgets.all_budgets(services, viewer.principal)
     caps = [one for one in found if one["scope"] in budgets.CAPS]
     is_cap = budget["scope"] in budgets.CAPS
-    grants = await budgets.search(
+    grants = await history.search(
         services, viewer.principal, account_id=account_id, kinds=("open", "grant"), size=50
     )
-    newest = await budgets.search(services, viewer.principal, account_id=account_id, size=8)
-    rows = await budgets.history(services, viewer.principal, account_id)
+    newest = await history.search(services, viewer.principal, account_id=account_id, size=8)
+    rows = await history.history(services, viewer.principal, account_id)
     chart = None
     if rows is not None and any(row[4] == "reserve" for row in rows):
         chart = await anyio.to_thread.run_sync(spending_chart, rows)

@@ -18,7 +18,7 @@ from discreet.ledger.proofs import place_of
 from discreet.problems.federation import is_session
 from discreet.storage.jobs import FINAL
 from discreet.storage.tables import JobState
-from discreet.usecases import asking, jobs, objects, transparency
+from discreet.usecases import asking, cancelling, jobs, objects, transparency
 from discreet.usecases.cancellations import Cancellation
 from discreet.usecases.requests import SessionTokensRequest
 from discreet.usecases.services import Services
@@ -142,7 +142,7 @@ async def cancel(
     """Cancel: released in full before data were touched, charged in full afterwards; or it is too
     late, and said so."""
     try:
-        _, found = await jobs.cancel(services, viewer.principal, job_id)
+        _, found = await cancelling.cancel(services, viewer.principal, job_id)
     except Conflict as error:
         return await _job_page(request, services, viewer, job_id, refused=error)
     if found.cancel == "too_late":
@@ -242,5 +242,6 @@ async def _job_page(
         refused=refused,
         form=form or {},
         links=links or [],
-        cancellation=cancellation or await jobs.cancellation(services, viewer.principal, job_id),
+        cancellation=cancellation
+        or await cancelling.cancellation(services, viewer.principal, job_id),
     )

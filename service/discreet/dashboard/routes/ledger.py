@@ -12,7 +12,7 @@ from discreet.dashboard.pages import HEADERS, go_to, render
 from discreet.dashboard.sessions import Auditor, Reader
 from discreet.errors import InvalidInput, NotFound
 from discreet.ledger.words import ENTRIES
-from discreet.usecases import budgets, ledger
+from discreet.usecases import budgets, history, ledger
 from discreet.usecases.verification import Verification, Verifier
 from discreet.web.responses import answer
 from discreet.web.security import CurrentServices
@@ -41,7 +41,7 @@ async def show_ledger(
     for name, text in (("account", account), ("job", job)):
         forms.refuse_nul(f"/query/{name}", text)
     last_day = _day("until", until)
-    rows = await budgets.search(
+    rows = await history.search(
         services,
         viewer.principal,
         account_id=account or None,
@@ -113,7 +113,7 @@ async def show_entry(
     if not 0 < seq < 2**63:
         raise NotFound("there is no such entry")
     budget = await budgets.one_budget(services, viewer.principal, account_id)
-    found = await budgets.entries(services, viewer.principal, account_id, after=seq - 1, size=2)
+    found = await history.entries(services, viewer.principal, account_id, after=seq - 1, size=2)
     if not found or found[0]["seq"] != seq:
         raise NotFound("there is no such entry")
     entry = found[0]

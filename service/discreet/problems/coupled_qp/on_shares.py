@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Annotated, Any, Concatenate, ParamSpec, Protocol, TypeVar
@@ -34,6 +33,7 @@ from discreet.problems.coupled_qp.data import (
     part_of,
 )
 from discreet.problems.coupled_qp.result import CoupledQpResult
+from discreet.problems.coupled_qp.shares_cost import bytes_of, comparisons, seconds_of
 from discreet.problems.coupled_qp.shares_session import SharesSession
 from discreet.problems.federation import ROUNDS_ARE_SEEN, FederationTerms, Member, Session
 from discreet.problems.numbers import Budget, Frozen, Real
@@ -41,7 +41,6 @@ from discreet.problems.plans import Exposure, Plan, Resources
 from discreet.problems.results import Output, Result
 from discreet.solvers.saddle.spds import Part
 from discreet_client.mpc import evidence, member, prices
-from discreet_client.mpc.engine import MOST_SUBSETS
 from discreet_client.mpc.responses import Response, response
 from discreet_client.mpc.terms import PROTOCOL, Terms
 from discreet_client.updates import Box
@@ -239,39 +238,6 @@ def _terms(problem: Shared, count: int, coupled: int, limited: int) -> Terms:
     return terms
 
 
-def comparisons(terms: Terms) -> int:
-    """Of the computation: what it mostly consists of."""
-    agents = terms.agents
-    reasons = 2 if terms.limited else 1
-    return terms.hours * (2 * agents * (agents - 1) + 2 * agents * reasons + 6)
-
-
-def seconds_of(terms: Terms) -> float:
-    """About what the computation takes where all parties share two slow cores, and twice what they
-    take on quiet ones: 3, 5 and 10 agents of 24 hours were measured
-    (docs/problems/coupled_qp.md)."""
-    subsets = min(math.comb(terms.agents, terms.threshold), MOST_SUBSETS)
-    return (
-        START_SECONDS
-        + comparisons(terms)
-        * COMPARISON_SECONDS
-        * (1 + subsets / 8)
-        * terms.agents
-        * terms.bits
-        / 32
-    )
-
-
-def bytes_of(terms: Terms) -> int:
-    """About what an agent sends in all."""
-    word = (terms.bits + terms.fraction_bits + 42 + 7) // 8
-    return int(comparisons(terms) * terms.bits * word * WORDS_A_BIT * (terms.threshold + 1))
-
-
-START_SECONDS = 5.0
-COMPARISON_SECONDS = 2.5e-4
-WORDS_A_BIT = 3.0
-"""That an agent sends of a comparison, for each bit of it and each of threshold + 1."""
 MESSAGE_ROUNDS = 80
 """Of messages that wait for each other, as measured by delaying them; each costs the network's
 delay once."""

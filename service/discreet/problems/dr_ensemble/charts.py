@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.figures.charts import BLOCKS, Blocks, Chart, Table, interval_of, largest, noise_of
-from discreet.figures.series import MAX_FRAME_NUMBERS, MAX_POINTS, Floats
-from discreet.figures.style import LINES, QUIET
+from discreet.figures.series import MAX_FRAME_NUMBERS, Floats
+from discreet.figures.style import QUIET
 from discreet.figures.traces import (
     Figure,
     bars,
@@ -23,20 +23,20 @@ from discreet.figures.traces import (
     matrix_axes,
     rounded,
 )
-from discreet.problems.dr_ensemble.clock import across, block_names, clock, step_name, windows
-from discreet.solvers.saddle.saddle_point import thinned
+from discreet.problems.dr_ensemble.clock import across, block_names, step_name
+from discreet.problems.dr_ensemble.load_charts import hours_of, load_chart, power_text
+from discreet.solvers.saddle.saddle_iteration import thinned
 
 SHOWN = (
     "load with and without control, transitions, policy by period, cost by first state; "
     "simulation: cost of privacy"
 )
 MAX_PERIODS = 96
-MOST_TICKS = 12
 
 
 def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
     charts = (
-        [_load(problem, plan, result)]
+        [load_chart(problem, plan, result)]
         if {"default_power", "expected_power"} <= result.keys()
         else []
     )
@@ -101,31 +101,6 @@ def _state_names(result: Mapping[str, Any]) -> list[str] | None:
     else:
         names = [f"power {power:g}" for power in states["power"]]
     return names if 0 < len(set(names)) == len(names) <= BLOCKS else None
-
-
-def _hours(
-    problem: Mapping[str, Any], result: Mapping[str, Any], steps: list[int]
-) -> dict[str, Any]:
-    """The layout of an axis of these steps, by the clock where it is known."""
-    states, first = result.get("states", {}), problem.get("first_step", 0)
-    shown = steps[:: max(1, -(-len(steps) // MOST_TICKS))]
-    clocks = [clock(states, first + step) for step in shown]
-    return {} if None in clocks else {"xaxis": {"tickvals": shown, "ticktext": clocks}}
-
-
-def _of_all(result: Mapping[str, Any]) -> str:
-    """How many loads there are, for a caption, where that is public."""
-    people = result.get("states", {}).get("participants")
-    return (
-        ""
-        if people is None
-        else f" All {people:,} participants together take {people:,} times that."
-    )
-
-
-def _power(result: Mapping[str, Any]) -> str:
-    """The unit of power, for an axis, where it is known."""
-    return ", kW" if "edges" in result.get("states", {}) else ""
 
 
 def _noisy(result: Mapping[str, Any], field: str, rows: int) -> NDArray[np.bool_]:
@@ -266,126 +241,6 @@ def _frames(matrices: Floats, called: list[str], names: list[str] | None) -> tup
     return drawn, blocks
 
 
-def _band(x: list[int], ends: tuple[Floats, Floats], place: int) -> dict[str, Any]:
-    """What lies between both ends of a curve's interval."""
-    low, high = ends
-    return {
-        **{
-            "type": "scatter",
-            "mode": "lines",
-            "x": [*x, *x[::-1]],
-            "y": rounded(np.concatenate([high, low[::-1]])),
-        },
-        **{
-            "fill": "toself",
-            "fillcolor": LINES[place % len(LINES)],
-            "opacity": 0.2,
-            "line": {"width": 0},
-        },
-        **{"name": "90 % interval", "hoverinfo": "skip", "showlegend": False},
-    }
-
-
-def _shaded(event: Sequence[int]) -> list[dict[str, Any]]:
-    """Behind the curves, the steps of the event."""
-    return [
-        {
-            **{
-                "type": "rect",
-                "xref": "x",
-                "x0": first,
-                "x1": end,
-                "yref": "paper",
-                "y0": 0,
-                "y1": 1,
-            },
-            **{"fillcolor": QUIET, "opacity": 0.12, "line": {"width": 0}, "layer": "below"},
-        }
-        for first, end in windows(event)
-    ]
-
-
-def _load(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> Chart:
-    names = {
-        "default_power": "without control",
-        "expected_power": "with control",
-        "true_default_power": "without control, true (simulation)",
-        "true_expected_power": "with control, true (simulation)",
-    }
-    horizon = len(result["expected_power"])
-    steps = (
-        list(range(horizon))
-        if horizon <= MAX_POINTS
-        else [0, *(thinned(horizon - 1, MAX_POINTS)).tolist()]
-    )
-    shown = {
-        name: np.array(result[field])[steps] for field, name in names.items() if field in result
-    }
-    traces = [
-        curve(name, steps, values, place) for place, (name, values) in enumerate(shown.items())
-    ]
-    bands = [
-        _band(steps, (ends[0][steps], ends[1][steps]), place)
-        for place, field in enumerate(field for field in names if field in result)
-        if (ends := interval_of(result, field)) is not None
-    ]
-    traces = [*bands, *traces]
-    says = " Bands: how far noise may have moved each, 90 %." if bands else ""
-    more: dict[str, Any] = {}
-    columns, extra = ["step", *shown], []
-    if problem.get("price") is not None:
-        tariff = np.array(problem["price"])[steps]
-        price = curve(
-            "price (right)", steps, tariff, 5, steps=True, dashed=False, yaxis="y2", opacity=0.35
-        )
-        traces.insert(0, {**price, "fill": "tozeroy", "fillcolor": "rgba(123, 135, 148, 0.16)"})
-        right = {
-            "side": "right",
-            "title": {"text": "price"},
-            "showgrid": False,
-            "tickmode": "auto",
-            "nticks": 5,
-        }
-        more["yaxis2"] = {**right, "overlaying": "y", "rangemode": "tozero"}
-        more["margin"] = {"l": 60, "r": 60, "t": 20, "b": 50}
-        columns, extra = [*columns, "price"], [tariff]
-    limits = result.get("limits", {})
-    if limits.get("feeder"):
-        most = np.array(limits["feeder"], dtype=np.float64)[steps]
-        traces.append(curve("limit", steps, most, 3, steps=True, dashed=True))
-        columns, extra = [*columns, "limit"], [*extra, most]
-    if limits:
-        says += f" {limits['says']}."
-    if result.get("event"):
-        more["shapes"] = _shaded(result["event"])
-        says += " Shaded: the event."
-    hours = _hours(problem, result, steps)
-    of_day = (
-        "Each block of the day has its own transitions."
-        if "block_transitions" in result
-        else "These transitions are those of all hours together and know no time of day: without "
-        "control a load goes "
-        "to its mean, and stays there (a public `day` of the dataset gives blocks of hours their "
-        "own)."
-    )
-    return Chart(
-        name="load",
-        title="Load with and without control",
-        caption="Expected power of one load in each step. Both curves follow from the same "
-        "released transitions: what "
-        f"noise moves, it moves in both.{_of_all(result)} {of_day}{says}{noise_of(plan)}",
-        figure=figure(
-            traces,
-            x=across(result, hours),
-            y=f"expected power of a load{_power(result)}",
-            hover="x unified",
-            **more,
-            **hours,
-        ),
-        table=Table.of(columns, list(zip(steps, *shown.values(), *extra, strict=True))),
-    )
-
-
 def _policy(policy: Floats, names: list[str] | None, step: str) -> Chart:
     """float64[T - 1, n, n], one frame a period; `names`: of the states."""
     periods = (
@@ -450,7 +305,7 @@ def draw(
     if most := result.get("limits", {}).get("feeder"):
         limit = np.array(most, dtype=np.float64)
         curves.append(Curve("limit", np.arange(limit.size), limit, dashed=True, gaps=True))
-    axis = _hours(problem, result, list(range(len(result.get("expected_power", ()))))).get(
+    axis = hours_of(problem, result, list(range(len(result.get("expected_power", ()))))).get(
         "xaxis", {}
     )
     ticks = dict(zip(axis.get("tickvals", ()), axis.get("ticktext", ()), strict=True))
@@ -458,6 +313,6 @@ def draw(
         curves,
         path,
         x=across(result, ticks),
-        y=f"expected power of a load{_power(result)}",
+        y=f"expected power of a load{power_text(result)}",
         ticks=ticks,
     )

@@ -21,8 +21,9 @@ from discreet.problems.contents import Released
 from discreet.problems.dr_ensemble.dataset import DrEnsemblePublic, Floats, Ints
 from discreet.problems.plans import Plan
 from discreet.solvers.control.shrinkage import shrink
-from discreet.solvers.estimation.count_posterior import GroupedPosterior, Kind
+from discreet.solvers.estimation.count_posterior import GroupedPosterior
 from discreet.solvers.estimation.known_sums import Known
+from discreet.solvers.estimation.posterior_cells import Kind
 
 MAX_CELLS = 10_000
 """Transitions of the support beyond which counts are shrunk instead, and no interval is given."""

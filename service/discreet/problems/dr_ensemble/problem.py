@@ -25,18 +25,15 @@ from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.dr_ensemble import estimates, examples, intervals, limits
 from discreet.problems.dr_ensemble.advice import (
-    CLIPS,
     MODEL,
-    Clip,
     bins_advice,
-    clip_advice,
-    clips,
     day_advice,
     expectations,
     policy_advice,
     price_advice,
     row_advice,
 )
+from discreet.problems.dr_ensemble.clips import CLIPS, Clip, clip_advice, clips
 from discreet.problems.dr_ensemble.control import Control
 from discreet.problems.dr_ensemble.counting import transition_counts
 from discreet.problems.dr_ensemble.dataset import MAX_STATES, DrEnsembleDataset, DrEnsemblePublic

@@ -48,7 +48,7 @@ from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resourc
 from discreet.problems.results import Output, Result
 from discreet.problems.reuse import ProblemOnData
 from discreet.problems.synthesis import Synthesis
-from discreet.solvers.saddle import saddle_point
+from discreet.solvers.saddle import saddle_iteration, saddle_point
 from discreet.solvers.saddle.intervals import Box
 from discreet.solvers.saddle.saddle_kernels import Outputs
 from discreet_client.expressions import Expression, parse
@@ -172,7 +172,7 @@ class MultiAgent(FederatedProblem, ProblemOnData):
         if joint.agents is not None:  # else reading, and the constraints, lie within the margin
             most += joint.operations
             reading = READING_SECONDS * (most + len(public.agents))
-        held = PATH_POINTS + saddle_point.steps_at_once(width)
+        held = PATH_POINTS + saddle_iteration.steps_at_once(width)
         resources = Resources.padded(
             0.5 * (1 + width * steps // DRAWS_A_SECOND),
             work=steps * most * OPERATION_SECONDS + reading,
@@ -258,7 +258,7 @@ class MultiAgent(FederatedProblem, ProblemOnData):
 
     def _run(
         self, public: MultiAgentPublic, plan: Plan, content: Content, noise: Noise
-    ) -> saddle_point.Path:
+    ) -> saddle_iteration.Path:
         texts = zip(public.agents, content["objectives"].tolist(), strict=True)
         objectives = {agent.name: parse(text, agent.coordinates) for agent, text in texts}
         problem, outputs = self.solver_form(plan, objectives)
@@ -269,7 +269,7 @@ class MultiAgent(FederatedProblem, ProblemOnData):
         def draw(count: int, width: int) -> Floats:
             return grid_noise(noise, event, count, width)
 
-        return saddle_point.run(
+        return saddle_iteration.run(
             problem,
             outputs,
             self.schedule.solver_form(),

@@ -16,7 +16,7 @@ from discreet.problems.contents import Released, pack, unpack
 from discreet.problems.federation import Member, Session
 from discreet.problems.multi_agent.agents import Floats, coordinates_of
 from discreet.problems.plans import Plan
-from discreet.solvers.saddle import saddle_point
+from discreet.solvers.saddle import saddle_iteration, saddle_point
 from discreet.solvers.saddle.saddle_kernels import Outputs
 from discreet_client.federation import history
 
@@ -64,7 +64,7 @@ class CloudSession(Session):
         for agent in agents:
             own = coordinates_of(agent.name, agent.announcement.get("dimension"))
             self._span[agent.fingerprint] = slice(place[own[0]], place[own[0]] + len(own))
-        recorded = saddle_point.thinned(self._steps, PATH_POINTS)
+        recorded = saddle_iteration.thinned(self._steps, PATH_POINTS)
         m, o = self._form.constraints, len(self._outputs.register)
         self._now: dict[str, NDArray[Any]] = {
             "current": np.zeros(m),

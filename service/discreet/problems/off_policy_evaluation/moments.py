@@ -32,8 +32,9 @@ from discreet.problems.off_policy_evaluation.expectation import (
 from discreet.problems.off_policy_evaluation.method import UNCOUNTED, Chosen, Method
 from discreet.problems.off_policy_evaluation.public import Floats, Ints
 from discreet.problems.plans import NoiseSummary
-from discreet.solvers.estimation.count_posterior import MAX_CELLS, CountPosterior, Kind
+from discreet.solvers.estimation.count_posterior import MAX_CELLS, CountPosterior
 from discreet.solvers.estimation.known_sums import Known
+from discreet.solvers.estimation.posterior_cells import Kind
 from discreet.solvers.evaluation import least_squares_temporal_difference as lstd
 from discreet.solvers.evaluation import temporal_difference as td
 from discreet.solvers.evaluation import visit_counts

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from discreet.solvers.control.control_policies import (
-    DesirabilityPolicy,
-    Floats,
-    Ints,
-    Policy,
-    Support,
-)
+from discreet.solvers.control.control_policies import DesirabilityPolicy, Policy, Support
+from discreet.solvers.control.policy_kernels import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

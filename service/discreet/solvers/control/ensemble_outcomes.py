@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.solvers.control.control_policies import LEAST_SUM, Policy
+from discreet.solvers.control.control_policies import Policy
 from discreet.solvers.control.linearly_solvable_mdp import solve_many
+from discreet.solvers.control.policy_kernels import LEAST_SUM
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

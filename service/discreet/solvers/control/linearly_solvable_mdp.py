@@ -32,14 +32,16 @@ from scipy.special import digamma
 
 from discreet.solvers.control.changing_policy import ChangingPolicy
 from discreet.solvers.control.control_policies import (
-    LEAST_SUM,
     AveragePolicy,
     DesirabilityPolicy,
-    Floats,
-    Ints,
     Policy,
     Support,
     TabulatedPolicy,
+)
+from discreet.solvers.control.policy_kernels import (
+    LEAST_SUM,
+    Floats,
+    Ints,
     add_policies,
     log_sum_exp,
 )

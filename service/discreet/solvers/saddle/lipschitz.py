@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.solvers.errors import NoSolution
-from discreet.solvers.saddle.intervals import Box, Work, supremum
+from discreet.solvers.saddle.intervals import Box, Work
+from discreet.solvers.saddle.suprema import supremum
 from discreet_client.expressions import ZERO, Expression, add, derivative, negate, power
 
 Floats = NDArray[np.float64]

@@ -1,0 +1,60 @@
+"""Answers about federated sessions."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from discreet.storage.tables import JobState
+
+
+class SessionTokensAnswer(BaseModel):
+    """Links for agents, shown this once."""
+
+    session: str
+    links: list[str] = Field(
+        description="One for each agent, good for one enrolment; in the order of `names`"
+    )
+    link: str | None = Field(description="The one link of a standing group, which holds no token")
+    expires_at: datetime | None = None
+
+
+class SessionAgentAnswer(BaseModel):
+    """An agent that has enrolled."""
+
+    name: str
+    fingerprint: str
+    key: str
+    unit: str
+    account: str
+    announcement: dict[str, Any]
+    enrolled_at: datetime
+    on_roster: bool
+    accepted: bool = Field(
+        description="It has the roster, and has booked its charge in its own ledger"
+    )
+    receipt: dict[str, Any] | None = Field(description="What it signed of that")
+
+
+class SessionAnswer(BaseModel):
+    """The session of a federated job."""
+
+    id: str
+    job: str
+    kind: str
+    state: JobState
+    terms: dict[str, Any]
+    parameters: dict[str, Any] | None = Field(
+        description="What the owner signs with the roster, beside the agents"
+    )
+    owner: str | None
+    tokens: dict[str, int]
+    agents: list[SessionAgentAnswer]
+    roster: str | None
+    approve_by: datetime | None = Field(
+        description="Until when the session waits for the signed roster; null when not"
+    )
+    approved_at: datetime | None
+    round: int = Field(description="Rounds that were completed")

@@ -1,0 +1,159 @@
+"""Files and options of `discreet dataset add`."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from discreet.cli.files import read_body, strict
+from discreet.cli.options import (
+    number,
+)
+from discreet.cli.servers import client_of, network_id
+from discreet.errors import InvalidInput
+
+FORMATS = (".csv", ".parquet", ".json", ".omx")
+
+
+def check_file(file: Path, form: str | None) -> None:
+    """That there is such a file, and that it is what was said of it."""
+    if not file.exists():
+        raise typer.BadParameter(f"there is no file {file}", param_hint="FILE")
+    if file.is_dir():
+        raise typer.BadParameter(f"{file} is a folder", param_hint="FILE")
+    if file.suffix.lower() not in FORMATS:
+        raise typer.BadParameter(
+            f"a file {', '.join(FORMATS)} is needed, not {file.name}", param_hint="FILE"
+        )
+    if form is not None:
+        _check_form(file, form)
+
+
+def name_of(where: str) -> str:
+    """The name of a content that lies there: the last part of the address that is no pattern,
+    without its ending."""
+    parts = [
+        part
+        for part in where.partition("://")[2].partition("?")[0].split("/")
+        if part and "*" not in part
+    ]
+    return Path(parts[-1]).stem if parts else where
+
+
+def _check_form(file: Path, form: str) -> None:
+    """That the file is what was said of it."""
+    from discreet_client.openadr import is_openadr  # noqa: PLC0415 - loads NumPy
+
+    if form != "openadr":
+        raise typer.BadParameter(
+            f"openadr, or nothing: other files tell by their names, not {form}",
+            param_hint="--format",
+        )
+    if not is_openadr(file):
+        raise InvalidInput(
+            f"{file.name} holds no OpenADR reports: a .json file of objects with `resources` is "
+            "needed"
+        )
+
+
+def what_is_published(kind: str) -> str:
+    """What is missing, with the least that would do: what the kind's schema asks for, as its
+    example has it."""
+    from discreet.problems import DATASETS, KINDS  # noqa: PLC0415 - loads SciPy
+
+    says = "say what is published of it, here or in --metadata"
+    if kind not in DATASETS:
+        return says
+    public = DATASETS[kind].model_fields["public"].annotation
+    example = KINDS[kind].example()["problem"]["dataset"]["public"]
+    least = {name: example[name] for name in public.model_json_schema()["required"]}  # type: ignore[union-attr]
+    return (
+        f"{says}, with figures of your own, from what is known without the data: --public "
+        f"'{json.dumps(least)}'. "
+        f"What each means: docs/problems/{kind}.md; columns with names of your own: "
+        "docs/own-files.md"
+    )
+
+
+def whole_body(file: Path) -> dict[str, Any] | None:
+    """The body of `POST /v1/datasets` that the file holds; None when it holds content alone."""
+    if file.suffix.lower() != ".json":
+        return None
+    body = strict(file.read_bytes())
+    return body if isinstance(body, dict) and "content" in body else None
+
+
+def read_file(
+    file: Path, body: dict[str, Any], columns: dict[str, str], rules: dict[str, Any]
+) -> dict[str, Any]:
+    """The body with the content that a reader makes of the file, by these rules beside those of
+    `public.reader`; without one where the service reads it as it is."""
+    from discreet_client import readers  # noqa: PLC0415 - loads NumPy
+    from discreet_client.errors import MissingExtra  # noqa: PLC0415
+
+    kind, public = str(body["kind"]), body["public"]
+    if not isinstance(public, dict):
+        return body
+    if rules:
+        public = {**public, "reader": {**(public.get("reader") or {}), **rules}}
+    if not readers.needed(kind, file, public, columns):
+        return body
+    try:
+        reading = readers.read(kind, file, public, columns)
+    except (ValueError, MissingExtra) as error:
+        raise InvalidInput(f"{file.name}: {error}") from None
+    for note in reading.notes:
+        typer.echo(f"{file.name}: {note}", err=True)
+    return {**body, "public": reading.public, "content": reading.columns}
+
+
+def zones_of(
+    given: str, body: dict[str, Any], state: Path | None, server: str | None, key: str | None
+) -> str | list[str]:
+    """A file that names zones; or the names of a stored network's first nodes, which are its
+    zones."""
+    if Path(given).is_file():
+        return given
+    if Path(given).suffix:
+        raise typer.BadParameter(f"there is no file {given}", param_hint="--zones")
+    with client_of(state, server, key) as client:
+        network: Any = client.networks.get(network_id(client, given))["network"]
+    count = body["public"].get("zones") if isinstance(body["public"], dict) else None
+    if not isinstance(count, int) or count > network["nodes"]:
+        says = f"the network has {network['nodes']} nodes, and public.zones is {count}"
+        raise InvalidInput(f"{says}: zones are the network's first nodes")
+    names = network.get("node_names") or [str(number) for number in range(1, network["nodes"] + 1)]
+    return [str(name) for name in names[:count]]
+
+
+def pairs_of(text: str | None) -> dict[str, str]:
+    pairs = [part.partition("=") for part in (text or "").split(",") if part]
+    if not all(name and column for name, _, column in pairs):
+        raise typer.BadParameter(
+            "pairs such as origin=from_zone,destination=to_zone are needed", param_hint="--columns"
+        )
+    return {name.strip(): column.strip() for name, _, column in pairs}
+
+
+def public_part(text: str) -> Any:
+    """What is published of data: JSON text, or that of a file."""
+    try:
+        return strict(text.encode()) if text.lstrip().startswith("{") else read_body(Path(text))
+    except OSError:
+        raise typer.BadParameter(
+            f"neither JSON text nor a file: {text}", param_hint="--public"
+        ) from None
+    except InvalidInput as error:
+        raise typer.BadParameter(str(error), param_hint="--public") from None
+
+
+def cap_of(epsilon: str | None, delta: str | None) -> dict[str, Decimal] | None:
+    if epsilon is None:
+        if delta is not None:
+            raise typer.BadParameter("goes with --epsilon", param_hint="--delta")
+        return None
+    return {"epsilon": number(epsilon, "--epsilon"), "delta": number(delta or "0", "--delta")}

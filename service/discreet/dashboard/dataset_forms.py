@@ -1,0 +1,88 @@
+"""What the form of a new dataset says of each kind."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from functools import cache
+from typing import Any
+
+from discreet.problems import DATASETS
+
+
+def layouts_of(kind: str, public: Any) -> str:
+    """The shapes that a file for this public part may have, as JSON for the page's script; none of
+    a public part that is refused, which the upload will say."""
+    try:
+        read = DATASETS[kind].read_public(public)
+    except (KeyError, ValueError):
+        return "[]"
+    return json.dumps([dataclasses.asdict(layout) for layout in DATASETS[kind].layouts(read)])
+
+
+def has_example(kind: str, public: Any) -> bool:
+    """Whether the content of the kind's example may be of this public part: it says what that was
+    made with."""
+    return isinstance(public, dict) and all(name in public for name in DATASETS[kind].MADE_UP)
+
+
+def hint_of(kind: str, public: Any) -> str:
+    """What to do with a file that is of another shape than these columns; empty where the kind has
+    no advice."""
+    try:
+        return DATASETS[kind].other_files(DATASETS[kind].read_public(public))
+    except (KeyError, ValueError):
+        return ""
+
+
+@cache
+def schema_of(kind: str) -> str:
+    """The schema of a kind's public part, as JSON for the page's script."""
+    public: Any = DATASETS[kind].model_fields["public"].annotation
+    return json.dumps(public.model_json_schema())
+
+
+def described(kind: str) -> dict[str, list[dict[str, str]]]:
+    """The fields of a kind's public part and of its private content, from the schema itself."""
+    schema = DATASETS[kind].model_json_schema()
+
+    def fields(name: str) -> list[dict[str, str]]:
+        found = _resolved(schema, schema["properties"][name])
+        required = set(found.get("required", ()))
+        return [
+            {
+                "name": field,
+                "type": _type(schema, one),
+                "needed": "needed" if field in required else "optional",
+                "description": one.get("description", ""),
+            }
+            for field, one in found.get("properties", {}).items()
+        ]
+
+    return {"public": fields("public"), "private": fields("content")}
+
+
+def _resolved(schema: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+    """A part of a schema, its reference followed."""
+    name = part.get("$ref", "").rpartition("/")[2]
+    return schema["$defs"][name] if name else part
+
+
+def _type(schema: dict[str, Any], part: dict[str, Any]) -> str:
+    part = _resolved(schema, part)
+    if "enum" in part:
+        return " or ".join(f"“{value}”" for value in part["enum"])
+    if "const" in part:
+        return f"“{part['const']}”"
+    if "anyOf" in part:
+        kinds = [_type(schema, one) for one in part["anyOf"] if one.get("type") != "null"]
+        return " or ".join(dict.fromkeys(kinds))
+    if part.get("type") == "array":
+        return (
+            f"list of {_type(schema, part['items'])}"
+            if isinstance(part.get("items"), dict)
+            else "list"
+        )
+    if part.get("type") == "object" and "properties" in part:
+        return "{" + ", ".join(part["properties"]) + "}"
+    return str(part.get("type", "value"))

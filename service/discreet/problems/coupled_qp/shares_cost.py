@@ -1,0 +1,45 @@
+"""What a computation on secret shares takes: comparisons, time and bytes."""
+
+from __future__ import annotations
+
+import math
+
+from discreet_client.mpc.engine import MOST_SUBSETS
+from discreet_client.mpc.terms import Terms
+
+
+def comparisons(terms: Terms) -> int:
+    """Of the computation: what it mostly consists of."""
+    agents = terms.agents
+    reasons = 2 if terms.limited else 1
+    return terms.hours * (2 * agents * (agents - 1) + 2 * agents * reasons + 6)
+
+
+def seconds_of(terms: Terms) -> float:
+    """About what the computation takes where all parties share two slow cores, and twice what they
+    take on quiet ones: 3, 5 and 10 agents of 24 hours were measured
+    (docs/problems/coupled_qp.md)."""
+    subsets = min(math.comb(terms.agents, terms.threshold), MOST_SUBSETS)
+    return (
+        START_SECONDS
+        + comparisons(terms)
+        * COMPARISON_SECONDS
+        * (1 + subsets / 8)
+        * terms.agents
+        * terms.bits
+        / 32
+    )
+
+
+def bytes_of(terms: Terms) -> int:
+    """About what an agent sends in all."""
+    word = (terms.bits + terms.fraction_bits + 42 + 7) // 8
+    return int(comparisons(terms) * terms.bits * word * WORDS_A_BIT * (terms.threshold + 1))
+
+
+START_SECONDS = 5.0
+
+COMPARISON_SECONDS = 2.5e-4
+
+WORDS_A_BIT = 3.0
+"""That an agent sends of a comparison, for each bit of it and each of threshold + 1."""
