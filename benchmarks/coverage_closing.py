@@ -19,8 +19,8 @@ from benchmarks.coverage import Case, Pooled
 from benchmarks.coverage_routing import EPSILONS, PERIODS, TRIPS, network_body, trips_content
 from benchmarks.curves import grid
 from discreet.problems.numbers import Privacy
-from discreet.problems.routing.dataset import RoutingPublic
 from discreet.problems.routing.problem import Routing
+from discreet.problems.routing.public import RoutingPublic
 from discreet.reproduce.networks import sioux_falls
 
 TRUTHS = 60

@@ -12,12 +12,9 @@ import numpy as np
 from benchmarks.coverage import Case, Floats
 from discreet.privacy.noise import Noise
 from discreet.problems.dr_ensemble import estimates
-from discreet.problems.dr_ensemble.dataset import (
-    DrEnsembleContent,
-    DrEnsembleDataset,
-    DrEnsemblePublic,
-)
+from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset
 from discreet.problems.dr_ensemble.problem import DrEnsemble
+from discreet.problems.dr_ensemble.public import DrEnsemblePublic
 from discreet.problems.numbers import Budget
 
 STATES, STEPS = 6, 96

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from benchmarks.coverage import Case
 from benchmarks.curves import grid
 from discreet.problems.numbers import Privacy
-from discreet.problems.routing.dataset import RoutingPublic
 from discreet.problems.routing.problem import Routing
+from discreet.problems.routing.public import RoutingPublic
 from discreet.reproduce.networks import sioux_falls
 from discreet.solvers.traffic.traffic_assignment import Network
 

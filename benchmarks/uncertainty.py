@@ -26,8 +26,8 @@ from discreet.privacy.noise import Noise
 from discreet.problems.dr_ensemble import estimates
 from discreet.problems.numbers import Privacy
 from discreet.problems.off_policy_evaluation import moments
-from discreet.problems.routing.dataset import RoutingPublic
 from discreet.problems.routing.problem import Routing
+from discreet.problems.routing.public import RoutingPublic
 
 RUNS = 20
 

@@ -142,9 +142,8 @@ def test_first_start_makes_a_safe_server(tmp_path: Path) -> None:
         assert sorted(credentials) == sorted([SUPERUSER, OWNER, APP])
         assert len(set(credentials.values())) == 3
         with psycopg.connect(server.owner_url) as connection:
-            sockets = (
-                connection.info.host
-            )  # state/run, or another folder where that path is too long
+            # State/run, or another folder where that path is too long.
+            sockets = connection.info.host
         for path, mode in {
             "postgres.json": 0o600,
             "lock": 0o600,

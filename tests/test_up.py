@@ -313,9 +313,8 @@ def test_parts_know_only_the_application_role_and_what_forks_knows_nothing(share
         assert known - keys == {"discreet_app"}, name
         assert known & keys, name
     children, *fork_servers = shared.fork_servers
-    assert (
-        fork_servers
-    )  # one of solvers, and one of uploads, which a killed one begins with the next upload
+    # One of solvers, and one of uploads, which a killed one begins with the next upload.
+    assert fork_servers
     for pid in (shared.template, children, *fork_servers):
         assert remembered(pid, words) == set(), command(pid)
 

@@ -744,8 +744,9 @@ def test_pepper_and_signing_key_rotate(stored: Installation, tmp_path: Path) -> 
 def test_sums_of_batches_are_those_of_the_whole() -> None:
     """Against a dictionary of sums, on sizes that are merged several times."""
     from discreet.problems.routing import dataset as routing
+    from discreet.problems.routing import public
 
-    public = routing.RoutingPublic(unit="request", zones=3000, periods=100_000, period_minutes=1)
+    public = public.RoutingPublic(unit="request", zones=3000, periods=100_000, period_minutes=1)
     draw = np.random.default_rng(5)
     columns = {
         "period": draw.choice([0, 1, 65_536, 99_999], 5000),
@@ -786,8 +787,9 @@ def test_sums_of_many_rows_and_few_cells_are_those_of_the_whole(cells_a_row: flo
     """Sorted and merged, with a place for every cell from the beginning, and with one for each from
     the middle on."""
     from discreet.problems.routing import dataset as routing
+    from discreet.problems.routing import public as routing_public
 
-    public = routing.RoutingPublic(unit="request", zones=9, periods=5, period_minutes=1)
+    public = routing_public.RoutingPublic(unit="request", zones=9, periods=5, period_minutes=1)
     draw = np.random.default_rng(6)
     columns = {
         "period": draw.integers(0, 5, 3000),

@@ -339,9 +339,8 @@ def test_uploads_at_once_are_counted_by_tenant(settings: Settings) -> None:
         go_on.set()
         first.join()
         assert answers == [422]
-        assert (
-            http.post("/v1/datasets", json={"kind": 5}).status_code == 422
-        )  # the turn was given back
+        # The turn was given back.
+        assert http.post("/v1/datasets", json={"kind": 5}).status_code == 422
 
 
 def test_large_bodies_of_a_tenant_take_turns(
@@ -394,9 +393,8 @@ def test_large_bodies_of_a_tenant_take_turns(
             "content": b"problem=" + b"x" * request_bodies.THREAD_BYTES,
             "headers": {"Origin": url},
         }
-        assert (
-            browser.http.post("/jobs/new", **form).status_code == 429
-        )  # forms of pages take the same turns
+        # Forms of pages take the same turns.
+        assert browser.http.post("/jobs/new", **form).status_code == 429
         go_on.set()
         first.join()
         assert answers == [422]

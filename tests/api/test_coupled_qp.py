@@ -36,9 +36,8 @@ def test_a_job_without_dataset_and_without_privacy(service: Installation) -> Non
         certificate = answer["certificate"]
         assert is_signed(certificate)
         assert client.verify_certificate(certificate)["valid"]
-        assert (
-            certificate["guarantee"]["type"] == "none"
-        )  # a simulation: all data were at the server
+        # A simulation: all data were at the server.
+        assert certificate["guarantee"]["type"] == "none"
         assert certificate["ledger_entry"] == []
         section = certificate["cryptographic"]
         assert section["type"] == "cryptographic"

@@ -251,9 +251,8 @@ def test_a_process_that_hears_nothing_keeps_nothing(settings: Settings) -> None:
         proved_at = ring._trusted_until - TRUST_SECONDS
         tasks[0].cancel()
         await access.revoke_key(services[0], owner, key_id)
-        ring._trusted_until = (
-            proved_at + TRUST_SECONDS
-        )  # as if the listener had been frozen, not ended
+        # As if the listener had been frozen, not ended.
+        ring._trusted_until = proved_at + TRUST_SECONDS
         assert ring._kept  # nobody told
         await asyncio.sleep(max(0.0, ring._trusted_until - time.monotonic()))
         assert await refusal(ring.principal(key)) == "key_revoked"

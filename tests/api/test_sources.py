@@ -281,9 +281,8 @@ def test_records_of_other_days_are_named(service: Installation, tmp_path: Path) 
         dated = tmp_path / "dated.parquet"
         days = pa.array([np.datetime64(f"{day(1)}T07:00:00"), np.datetime64(f"{day(1)}T08:00:00")])
         pq.write_table(pa.table({"date": days, **columns}), dated)
-        assert (
-            client.sources.add(source["id"], day(1), dated) == first
-        )  # the same records, whatever their format
+        # The same records, whatever their format.
+        assert client.sources.add(source["id"], day(1), dated) == first
         assert client.sources.add(source["id"], day(2), bare)["version"] == 1
         assert client.sources.add(source["id"], day(3), {"trips": []})["version"] == 1
         for name in ("2026-10-32", "2026-10", "today"):

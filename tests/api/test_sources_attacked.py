@@ -106,9 +106,8 @@ def test_blocks_that_come_at_once(api_only: Installation) -> None:
     assert noted.count(("source.create", None)) == 1
     assert noted.count(("dataset.register", day(1))) == 4
     assert noted.count(("dataset.register", day(2))) == 1
-    assert (
-        noted.count(("dataset.retention", None)) == 3
-    )  # the same content again: it stays for longer
+    # The same content again: it stays for longer.
+    assert noted.count(("dataset.retention", None)) == 3
 
 
 def test_jobs_over_ranges_that_overlap_come_at_once(api_only: Installation) -> None:

@@ -54,9 +54,8 @@ def test_energy_becomes_power_by_the_length_of_a_period(tmp_path: Path) -> None:
         [2.0],
         [3.0],
     ]
-    assert (
-        len(set(found.columns["time"].tolist())) == 3 * 96 + 4
-    )  # the hour that clocks show twice is two hours
+    # The hour that clocks show twice is two hours.
+    assert len(set(found.columns["time"].tolist())) == 3 * 96 + 4
     assert found.notes == []
 
 

@@ -97,9 +97,8 @@ def test_visits_of_patients_become_a_dataset_on_the_page(
         assert "without any error" in seen.page.locator("main").inner_text()
         page = seen.page
         page.get_by_label("Name", exact=True).fill("trial")
-        assert (
-            page.get_by_label("States", exact=True).input_value() == ""
-        )  # an example's, and no own file's
+        # An example's, and no own file's.
+        assert page.get_by_label("States", exact=True).input_value() == ""
         assert "topology" not in page.locator("#public").input_value()
         page.get_by_label("Horizon", exact=True).fill("4")
         page.get_by_label("Ranges: how").select_option(index=1)

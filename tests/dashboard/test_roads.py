@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Route
 
 from discreet.dashboard import assets
-from discreet.problems.routing.dataset import RoutingPublic
 from discreet.problems.routing.problem import Routing
+from discreet.problems.routing.public import RoutingPublic
 
 STATIC = Path(assets.__file__).parent / "static"
 TYPES = {".js": "text/javascript", ".css": "text/css"}

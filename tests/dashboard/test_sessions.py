@@ -52,9 +52,8 @@ def test_the_cookie_is_for_this_server_alone(api_only: Installation) -> None:
         assert {"HttpOnly", "Path=/", "SameSite=strict"} <= {
             part.strip() for part in cookie.split(";")
         }
-        assert (
-            "Secure" not in cookie
-        )  # plain http on loopback: the browser would throw a secure cookie away
+        # Plain http on loopback: the browser would throw a secure cookie away.
+        assert "Secure" not in cookie
         assert api_only.owner_key not in answer.text + str(answer.headers)
 
 

@@ -264,9 +264,8 @@ def test_logging_out_ends_both_sessions(trusted: Installation, op: RunningProvid
                 "POST", f"{trusted.url}/logout", data=fields, headers={"Origin": trusted.url}
             )
         )
-        assert (
-            gone.status == 200
-        )  # a page, and no redirect, which the pages' policy forbids to forms
+        # A page, and no redirect, which the pages' policy forbids to forms.
+        assert gone.status == 200
         (place,) = (one for one in gone.links if one.startswith(op.issuer))
         asked = parse_qs(urlsplit(place).query)
         assert asked.keys() == {"client_id", "id_token_hint", "post_logout_redirect_uri"}

@@ -113,9 +113,8 @@ def test_removed_by_an_operator(trusted: Installation, op: RunningProvider) -> N
         old = op.mint("rita", claims={"iat": int(time.time()) - 600})
         assert http.put("/v1/people", json=said).status_code == 200
         assert http.put("/v1/people", json=said).json()["code"] == "not_found"
-    assert (
-        ask(trusted, old).json()["code"] == "token_ended"
-    )  # what was before the removal stays ended
+    # What was before the removal stays ended.
+    assert ask(trusted, old).json()["code"] == "token_ended"
     later = op.mint("rita", claims={"iat": int(time.time()) + 5})
     assert ask(trusted, later).status_code == 200
 

@@ -124,9 +124,8 @@ def test_the_lemma_of_the_rounded_gaussian(
 ) -> None:
     """delta of the discrete Gaussian <= that of a continuous one with variance scale² - 3."""
     mu = math.sqrt(sum(x * x for x in vector) / (scale**2 - 3))
-    assert (
-        brute_force(epsilon, vector, scale) <= gaussian_delta(epsilon, mu) + 1e-24
-    )  # what lies beyond 11 scales
+    # What lies beyond 11 scales.
+    assert brute_force(epsilon, vector, scale) <= gaussian_delta(epsilon, mu) + 1e-24
 
 
 def test_the_rounded_gaussian_is_the_discrete_gaussian() -> None:

@@ -401,9 +401,8 @@ def test_scales_are_what_the_textbook_says(name: str) -> None:
     epsilon, delta = total.epsilon / 1e9, total.delta / 1e18
     if event.norm == "l1":
         assert (total.epsilon, delta) == (10**9, 0)
-        counted = (
-            len(CASES[name].plan.events) > 1
-        )  # then the number of trajectories is bought beside
+        # Then the number of trajectories is bought beside.
+        counted = len(CASES[name].plan.events) > 1
         epsilon *= 1 - COUNTED.get(name, 0.5) * counted
         assert event.scale == pytest.approx(event.sensitivity / epsilon, rel=1e-12)
         return

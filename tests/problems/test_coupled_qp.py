@@ -280,9 +280,8 @@ def test_a_request_has_no_privacy() -> None:
 def test_slots_hold_whatever_the_boxes_allow() -> None:
     """The bound comes from boxes and coefficients: no x can leave it, and a box a little larger is
     refused at once."""
-    widest = (
-        2.0**31 / 4 / 10
-    )  # four summands, the operator's included; the largest row of A_u of the second agent is 10
+    # Four summands, the operator's included; the largest row of A_u of the second agent is 10.
+    widest = 2.0**31 / 4 / 10
     _, plan = planned(spec(**_upper(widest * 0.999)))
     Parameters(**plan.parameters["sums"]).fixed_point(3)
     with pytest.raises(InvalidInput, match="do not fit their slots"):

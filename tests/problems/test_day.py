@@ -15,12 +15,9 @@ from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.charts import charts_module, draw_result, result_charts
 from discreet.problems.dr_ensemble.advice import expectations
-from discreet.problems.dr_ensemble.dataset import (
-    DrEnsembleContent,
-    DrEnsembleDataset,
-    DrEnsemblePublic,
-)
+from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset
 from discreet.problems.dr_ensemble.problem import DrEnsemble
+from discreet.problems.dr_ensemble.public import DrEnsemblePublic
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import Plan
 
@@ -170,9 +167,8 @@ def test_loads_follow_the_day() -> None:
                 moves[BLOCK[(first + step) % 24]] @ np.exp(-cost)
             )
         assert result["cost_to_go"] == pytest.approx(cost, rel=1e-9)
-    assert (
-        np.ptp(finished(epsilon=1e6)["default_power"][4:]) > 0.1
-    )  # of one matrix it would have settled
+    # Of one matrix it would have settled.
+    assert np.ptp(finished(epsilon=1e6)["default_power"][4:]) > 0.1
 
 
 def test_intervals_hold_what_plain_sums_would_say() -> None:
@@ -217,9 +213,8 @@ def test_the_public_model_expects_something_of_each_quantity() -> None:
         each.quantity: each
         for each in expectations(whole[1], whole[2], whole[0].control(*whole[1:3]), None, 0.9)
     }
-    assert (
-        found["block_transitions"].within > one["transitions"].within
-    )  # a third of the moves, the same noise
+    # A third of the moves, the same noise.
+    assert found["block_transitions"].within > one["transitions"].within
 
 
 def test_a_plan_of_many_blocks_of_many_states_is_no_work() -> None:
@@ -315,7 +310,6 @@ def test_pictures_have_the_hours(tmp_path: Path) -> None:
     assert names[STATES] == "07:00 to 18:00, state 0 (0\u20130.5 kW)"
     result["uncertainty"]["noise_dominates"]["block_transitions"][STATES] = True
     drawn = {chart.name: chart for chart in result_charts(body, told, result)}["transitions"]
-    assert (
-        drawn.figure["frames"][1]["data"][0]["z"][0] == [None] * STATES
-    )  # nothing that looks as if it were known
+    # Nothing that looks as if it were known.
+    assert drawn.figure["frames"][1]["data"][0]["z"][0] == [None] * STATES
     assert "left blank" in drawn.caption

@@ -18,13 +18,10 @@ from discreet.intake.field_issues import FieldError
 from discreet.privacy.noise import Noise
 from discreet.problems.charts import charts_module
 from discreet.problems.dr_ensemble.advice import expectations
-from discreet.problems.dr_ensemble.dataset import (
-    DrEnsembleContent,
-    DrEnsembleDataset,
-    DrEnsemblePublic,
-)
+from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset
 from discreet.problems.dr_ensemble.day import Day
 from discreet.problems.dr_ensemble.problem import DrEnsemble
+from discreet.problems.dr_ensemble.public import DrEnsemblePublic
 from discreet.problems.numbers import Budget
 
 Rows = list[list[int]]

@@ -19,13 +19,10 @@ from pydantic import ValidationError
 from discreet.errors import InvalidInput
 from discreet.intake.field_issues import issues_of
 from discreet.problems.contents import Content, canonical_bytes
-from discreet.problems.dr_ensemble.dataset import (
-    DrEnsembleContent,
-    DrEnsembleDataset,
-    DrEnsemblePublic,
-)
+from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset
 from discreet.problems.dr_ensemble.meters import Meters
 from discreet.problems.dr_ensemble.problem import DrEnsemble
+from discreet.problems.dr_ensemble.public import DrEnsemblePublic
 from discreet.problems.numbers import Budget
 from discreet_client.meters import MeterRule, in_zone, states_of
 from tests.growth import LINEAR, growth

@@ -275,9 +275,8 @@ def check_ladder(result: dict[str, Any], epsilons: tuple[float, ...]) -> None:
     ]
     for row in rows:
         assert row["half_width"] == pytest.approx(9 * math.log(10) / row["epsilon"])
-        assert (
-            row["error"] < 9 * 8 / row["epsilon"]
-        )  # half of 20 beyond has a probability below 1e-29
+        # Half of 20 beyond has a probability below 1e-29.
+        assert row["error"] < 9 * 8 / row["epsilon"]
     assert rows[0]["error"] > 0
 
 

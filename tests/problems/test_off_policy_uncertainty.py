@@ -145,9 +145,8 @@ def test_intervals_of_moments_hold_what_they_say(
     widths = [one["uncertainty"]["values"]["policy_value"] for one in found]
     half = float(np.mean([width["upper"] - width["lower"] for width in widths])) / 2
     assert np.sqrt(np.mean(np.square(errors))) < half < 0.5
-    assert (
-        held(found, "values", truth + 3 * half) < 0.5
-    )  # an interval that held everything would say nothing
+    # An interval that held everything would say nothing.
+    assert held(found, "values", truth + 3 * half) < 0.5
 
 
 def test_an_answer_is_the_same_whatever_is_asked_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.charts import charts_module
-from discreet.problems.coupled_qp import on_shares, shares_session
+from discreet.problems.coupled_qp import shares_answers, shares_session
 from discreet.problems.coupled_qp.problem import CoupledQp
 from discreet.problems.coupled_qp.shares_session import SharesSession
 from discreet.problems.federation import Member, SessionFailed, is_session
@@ -222,7 +222,9 @@ def test_figures_beyond_what_changes_anything_are_cut() -> None:
     operator = CoupledQp.model_validate(
         simulated(Instance.draw(1, 3, 1)) | {"operator": {"c": [1e300], "d": [-1e300]}}
     ).operator
-    cost, limit = (one / 2**terms.fraction_bits for one in on_shares.figures_of(terms, operator))
+    cost, limit = (
+        one / 2**terms.fraction_bits for one in shares_answers.figures_of(terms, operator)
+    )
     assert (cost, limit) == (terms.cost_bound, -terms.limit_bound)
 
 

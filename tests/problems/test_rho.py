@@ -20,7 +20,7 @@ from discreet.problems.base import RHO_TOLERANCE, Problem
 from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.plans import Plan
 from discreet.problems.rehearsal import read_example
-from discreet.problems.routing.dataset import RoutingPublic
+from discreet.problems.routing.public import RoutingPublic
 
 DELTA = Decimal("1e-6")
 

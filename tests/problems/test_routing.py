@@ -22,8 +22,9 @@ from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.plans import Plan
 from discreet.problems.road_network import RoadNetwork
 from discreet.problems.routing.counts import clip, shorten
-from discreet.problems.routing.dataset import RoutingContent, RoutingDataset, RoutingPublic
+from discreet.problems.routing.dataset import RoutingContent, RoutingDataset
 from discreet.problems.routing.problem import Routing
+from discreet.problems.routing.public import RoutingPublic
 from discreet.solvers.traffic.traffic_assignment import assign, link_flows_of, total_travel_time
 from tests import bodies
 from tests.problems.exact import NoNoise
@@ -279,9 +280,8 @@ def test_the_plan_says_which_bound_suits() -> None:
         "max_norm_per_person 112 does no more than cut trips with delta 0; with a delta, 1e-06 for "
         "instance" in says
     )
-    assert (
-        "max_norm_per_person" not in noise(1, 0, max_norm_per_person=20)[1]
-    )  # of 20 pairs: it is a bound in l1 too
+    # Of 20 pairs: it is a bound in l1 too.
+    assert "max_norm_per_person" not in noise(1, 0, max_norm_per_person=20)[1]
 
 
 @pytest.mark.parametrize("delta", [0, 1e-6])

@@ -12,7 +12,8 @@ import pytest
 from discreet.errors import InvalidInput
 from discreet.problems.contents import canonical_bytes
 from discreet.problems.routing import dataset
-from discreet.problems.routing.dataset import RoutingDataset, RoutingPublic
+from discreet.problems.routing.dataset import RoutingDataset
+from discreet.problems.routing.public import RoutingPublic
 
 PUBLIC = RoutingPublic(unit="request", zones=6, periods=4, period_minutes=60)
 

@@ -15,8 +15,8 @@ from discreet.problems.answers import headlines_of
 from discreet.problems.numbers import Privacy
 from discreet.problems.road_network import AffineLatency, BprLatency, RoadNetwork
 from discreet.problems.routing import closures, laws
-from discreet.problems.routing.dataset import RoutingPublic
 from discreet.problems.routing.problem import Routing
+from discreet.problems.routing.public import RoutingPublic
 from discreet_client import flows
 
 PUBLIC = RoutingPublic(unit="request", zones=3, periods=2, period_minutes=60, max_total=2000)

@@ -19,8 +19,9 @@ from discreet.problems.road_network import AffineLatency, RoadNetwork
 from discreet.problems.routing import advice, intervals
 from discreet.problems.routing.advice import roads_of
 from discreet.problems.routing.around import roads_around
-from discreet.problems.routing.dataset import RoutingContent, RoutingDataset, RoutingPublic
+from discreet.problems.routing.dataset import RoutingContent, RoutingDataset
 from discreet.problems.routing.problem import Routing
+from discreet.problems.routing.public import RoutingPublic
 from tests import bodies
 
 RELEASES = 40

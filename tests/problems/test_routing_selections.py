@@ -20,8 +20,8 @@ from discreet.problems import results
 from discreet.problems.charts import result_charts
 from discreet.problems.numbers import Budget
 from discreet.problems.routing import intervals, selections
-from discreet.problems.routing.dataset import RoutingPublic
 from discreet.problems.routing.problem import Routing
+from discreet.problems.routing.public import RoutingPublic
 from discreet.reproduce.networks import sioux_falls
 from discreet_client import flows
 from tests import bodies

@@ -10,13 +10,10 @@ import pytest
 
 from discreet.privacy.noise import Noise
 from discreet.problems.dr_ensemble import intervals
-from discreet.problems.dr_ensemble.dataset import (
-    DrEnsembleContent,
-    DrEnsembleDataset,
-    DrEnsemblePublic,
-)
+from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset
 from discreet.problems.dr_ensemble.estimates import estimated, floored, single_moves
 from discreet.problems.dr_ensemble.problem import DrEnsemble
+from discreet.problems.dr_ensemble.public import DrEnsemblePublic
 from discreet.problems.numbers import Budget
 
 STATES, STEPS, LOADS = 4, 41, 1000

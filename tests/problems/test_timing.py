@@ -256,7 +256,7 @@ def test_private_contents_without_a_bound_have_that_of_the_program(
     """Whoever has more declares a bound; what is public need not."""
     public, rows, _ = CONTENTS["dr_ensemble"]
     dataset = DATASETS["dr_ensemble"]
-    monkeypatch.setattr("discreet.problems.dr_ensemble.dataset.UNDECLARED_ROWS", 4)
+    monkeypatch.setattr("discreet.problems.dr_ensemble.public.UNDECLARED_ROWS", 4)
     part = dataset.read_public(public)
     content = dataset.read_rows(
         part, dataset.model_fields["content"].annotation.model_validate(rows)

@@ -152,9 +152,8 @@ def test_a_full_queue_delays_the_others_by_their_fair_share_at_most(settings: Se
 def test_who_comes_while_a_long_job_runs_does_not_pass_those_who_wait(settings: Settings) -> None:
     async def work(queue: Queue) -> None:
         await queue.submit("heavy", 200)
-        assert (
-            await queue.start(end=False) == "heavy"
-        )  # with the smallest tag of all, and runs for ever
+        # With the smallest tag of all, and runs for ever.
+        assert await queue.start(end=False) == "heavy"
         for _ in range(100):
             await queue.start()
         await queue.submit("late", 50)

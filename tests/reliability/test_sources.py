@@ -72,9 +72,8 @@ def test_kill_9_around_blocks_and_a_job_over_thirty(
             with running.client() as client:
                 assert len(client.sources.get(source)["blocks"] or []) == there, point
         with running.client() as client:
-            assert (
-                client.sources.add(source, day(1), block(1)["content"])["version"] == 1
-            )  # the one that was committed
+            # The one that was committed.
+            assert client.sources.add(source, day(1), block(1)["content"])["version"] == 1
             for number in range(2, DAYS + 1):
                 client.sources.add(source, day(number), block(number)["content"])
 

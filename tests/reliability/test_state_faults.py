@@ -265,7 +265,6 @@ def test_full_disk_refuses_and_loses_nothing(tmp_path: Path) -> None:
         "No space left on device|could not extend file", first
     )  # as PostgreSQL meets it
     assert then["errors"], "the disk was never full"
-    assert (
-        then["jobs"] == then["accepted"]
-    )  # each that was accepted is there, none that was refused
+    # Each that was accepted is there, none that was refused.
+    assert then["jobs"] == then["accepted"]
     assert then["entries"] == 1 + len(then["jobs"])  # and each is reserved once

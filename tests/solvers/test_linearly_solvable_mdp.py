@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.special import betaincc
 
-from discreet.reproduce import hassan, load_ensemble
+from discreet.reproduce import hassan, hassan_privacy, load_ensemble
+from discreet.solvers.control import desirability
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
 from discreet.solvers.control.control_policies import Support, TabulatedPolicy
 from discreet.solvers.control.ensemble_outcomes import outcomes
@@ -134,7 +135,7 @@ def test_agrees_with_a_plain_recursion(scale: float, density: float) -> None:
 
 
 @pytest.mark.parametrize("weights", ["taylor", "digamma"])
-def test_weights_agree_with_a_plain_recursion(weights: lsmdp.Weights) -> None:
+def test_weights_agree_with_a_plain_recursion(weights: desirability.Weights) -> None:
     rng = np.random.default_rng(8)
     P, U, k = random_transitions(rng, 8, 0.6), rng.normal(0, 5, (6, 8)), 50
     with mpmath.workdps(40):
@@ -238,7 +239,7 @@ def test_rows_that_hardly_reach_the_best_states_are_right() -> None:
 
 @pytest.mark.parametrize("weights", ["exact", "taylor", "digamma"])
 def test_sparse_and_dense_sums_agree(
-    weights: lsmdp.Weights, monkeypatch: pytest.MonkeyPatch
+    weights: desirability.Weights, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(11)
     P, U = random_transitions(rng, 30, 0.3), rng.normal(0, 400, (12, 30))
@@ -340,7 +341,7 @@ def test_digamma_weights_are_the_mean_logarithm() -> None:
     rng = np.random.default_rng(14)
     row, k = np.array([0.1, 0.25, 0.65]), 50
     logs = np.log(rng.dirichlet(k * row, 200_000))
-    found = lsmdp.log_weights(np.tile(row, (3, 1)), "digamma", k)[0]
+    found = desirability.log_weights(np.tile(row, (3, 1)), "digamma", k)[0]
     assert (np.abs(logs.mean(axis=0) - found) < 5 * logs.std(axis=0) / np.sqrt(len(logs))).all()
 
 
@@ -349,7 +350,9 @@ def test_taylor_weights_expand_the_digamma_ones(k: float) -> None:
     """Both are below ln P (Jensen); their difference is of the next order of 1/(k P)."""
     P = random_transitions(np.random.default_rng(15), 5) * 0.5 + 0.1
     P /= P.sum(axis=1, keepdims=True)
-    exact, taylor, mean = (lsmdp.log_weights(P, name, k) for name in ("exact", "taylor", "digamma"))
+    exact, taylor, mean = (
+        desirability.log_weights(P, name, k) for name in ("exact", "taylor", "digamma")
+    )
     assert (taylor < exact).all()
     assert (mean < exact).all()
     assert (np.abs(taylor - mean) < 1 / (k * P) ** 2 + 1e-12).all()
@@ -358,7 +361,7 @@ def test_taylor_weights_expand_the_digamma_ones(k: float) -> None:
 def test_no_weight_off_the_support() -> None:
     P = np.array([[1.0, 0.0], [0.25, 0.75]])
     for name in ("exact", "taylor", "digamma"):
-        logs = lsmdp.log_weights(P, name, 10.0)
+        logs = desirability.log_weights(P, name, 10.0)
         assert logs[0, 1] == -np.inf
         assert np.isfinite(logs[P > 0]).all()
         assert logs[0, 0] == 0
@@ -642,18 +645,17 @@ def test_an_event_lowers_the_load_and_privacy_costs() -> None:
     for name in ("taylor", "digamma", "average", "one draw"):
         assert more[name] < few[name] / 3
     mild = hassan.cost_row(ensemble, P, hassan.TARIFFS[2], 50, 0)
-    assert (
-        mild["average"] < mild["taylor"] < mild["digamma"]
-    )  # the paper's other ordering does not hold here
+    # The paper's other ordering does not hold here.
+    assert mild["average"] < mild["taylor"] < mild["digamma"]
 
 
 def test_adjacent_rows_and_exact_epsilons() -> None:
     P = hassan.transition_matrix(load_ensemble.generate())
     change = hassan.adjacent(P) - P
-    assert np.abs(change).sum() == pytest.approx(hassan.H)
+    assert np.abs(change).sum() == pytest.approx(hassan_privacy.H)
     assert (change.any(axis=1) == (np.arange(20) == hassan.ROW)).all()
     for k in (50, 200):
-        found = hassan.epsilons(k)
+        found = hassan_privacy.epsilons(k)
         assert found["floor 0.05"] > found["floor 0.1"] > found["floor 0.2"] > 0
         assert found["floor 0.1, 20 rows"] > found["floor 0.1"]
         # By the formula of privacy.md, which the event does not use: a Beta pair and its exact
@@ -661,7 +663,7 @@ def test_adjacent_rows_and_exact_epsilons() -> None:
         b, t = 0.1 * k, 0.015 * k
         u = 1 / (1 + np.exp(-found["floor 0.1"] / t))
         delta = betaincc(b + t, b, u) - np.exp(found["floor 0.1"]) * betaincc(b, b + t, u)
-        assert delta == pytest.approx(hassan.DELTA, rel=1e-4)
+        assert delta == pytest.approx(hassan_privacy.DELTA, rel=1e-4)
 
 
 @pytest.mark.parametrize("scale", [1.0, 4000.0])

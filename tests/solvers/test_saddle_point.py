@@ -500,9 +500,8 @@ def test_variants_keep_their_distance_and_noise_nothing_constant() -> None:
         assert variant.distance <= 1 / VECTORS["analytic_0.05_ln3"] * (1 + 1e-9)
         assert variant.delta == pytest.approx(0.05, abs=1e-9)
     for variant in sound[1:]:
-        assert (
-            noise_width(variant.outputs) == 4 + 6
-        )  # x3, x5 have one derivative that varies, x6 and x7 two
+        # X3, x5 have one derivative that varies, x6 and x7 two.
+        assert noise_width(variant.outputs) == 4 + 6
 
 
 def test_sound_variants_beat_the_printed_one() -> None:

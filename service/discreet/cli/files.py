@@ -30,7 +30,7 @@ def read_body(file: Path) -> Any:
 
 def _toml(file: Path) -> dict[str, Any]:
     """Numbers keep their digits, as those of JSON do; dates are what no body has."""
-    from discreet.intake.strict_json import Number  # noqa: PLC0415 - as above
+    from discreet.intake.json_values import Number  # noqa: PLC0415
 
     try:
         body = tomllib.loads(file.read_text(encoding="utf-8-sig"), parse_float=Number)

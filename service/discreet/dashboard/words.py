@@ -29,9 +29,8 @@ def field(name: str, kind: str) -> str:
     known = properties_of(JOBS[kind].Fields) if kind in JOBS else {}
     plain = name.replace("_", " ")
     title = str(known.get(name, {}).get("title", plain))
-    return (
-        plain if title == plain.title() else title
-    )  # a title that nobody gave is the name in capitals
+    # A title that nobody gave is the name in capitals.
+    return plain if title == plain.title() else title
 
 
 COUNTED = {name: text for problem in KINDS.values() for name, text in problem.words.items()}

@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -29,6 +29,17 @@ from numpy.typing import NDArray
 
 from discreet.errors import FieldIssue, InvalidInput, Limit, PayloadTooLarge
 from discreet.intake.field_issues import place
+from discreet.intake.json_values import (
+    MOST_MEMBERS,
+    Number,
+    Repeated,
+    TooMany,
+    is_zero,
+    size_of,
+    stands_twice,
+    too_many_members,
+    width_of,
+)
 from discreet.intake.structure import Structure, brackets_of, unbalanced
 from discreet.intake.unstorable import Path, unstorable, walk
 
@@ -37,8 +48,6 @@ EXACT_DIGITS = 15
 """A decimal of so many digits is the shortest one of its float (IEEE 754, binary64)."""
 LEAST_NORMAL = 1e-300
 MOST_ISSUES = 20
-MOST_MEMBERS = 10_000
-"""Of one object. No body that means anything has as many."""
 LONGEST_NUMBER = 4300
 """Characters: Python's own limit for integers."""
 PART_BYTES = 1 << 16
@@ -54,8 +63,6 @@ table of members, with the slots of a `Link`."""
 KEY_BYTES, NUMBER_BYTES = 64, 80
 """Of a key, in every fragment in which it stands; and what a `Number` takes beyond a float and its
 digits."""
-WIDEST = 4
-"""Bytes of a character in a text that has one beyond the basic plane."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 Drain = Callable[[list[Any], int], None]
@@ -70,29 +77,6 @@ _COMMA = ord(b",")
 _OPEN = "\udfff"
 """Key of what was left open in an object, where its next fragment is read. Texts have no such
 character."""
-
-
-class Number(float):
-    """A float that keeps the text it was read from."""
-
-    __slots__ = ("text",)
-
-    text: str
-
-    def __new__(cls, text: str) -> Number:
-        number = super().__new__(cls, text)
-        number.text = text
-        return number
-
-
-class _Repeated(dict[str, Any]):
-    """An object in which a key stands twice."""
-
-    key: str
-
-
-class _TooMany(ValueError):
-    """An object with too many members."""
 
 
 def loads(body: bytes, most_memory: int | None = None) -> Any:
@@ -192,7 +176,7 @@ class Parser:
         more."""
         arrays = brackets.count(b"[")
         self._take(
-            len(part) * _width(part)
+            len(part) * width_of(part)
             + ARRAY_BYTES * arrays
             + VALUE_BYTES * (commas + brackets.count(b"{"))
         )
@@ -210,7 +194,7 @@ class Parser:
 
     def _read(self, *, at_comma: bool) -> None:
         """Read the fragment that waits into what is there."""
-        self._take(0, sum(map(len, self._pending)) * (1 + 2 * max(map(_width, self._pending))))
+        self._take(0, sum(map(len, self._pending)) * (1 + 2 * max(map(width_of, self._pending))))
         fragment = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
         self._pending = []
         text = self._text(fragment)
@@ -274,8 +258,8 @@ class Parser:
             return self._decoder.decode(f"{before}{text}{after}" if before or after else text)
         except json.JSONDecodeError as error:
             self._refuse(text, min(max(error.pos - len(before), 0), len(text)), error.msg)
-        except _TooMany:
-            raise _too_many_members() from None
+        except TooMany:
+            raise too_many_members() from None
         except (ValueError, RecursionError):  # a number of thousands of digits
             raise InvalidInput("a number is too long", code="invalid_json") from None
 
@@ -302,21 +286,21 @@ class Parser:
         value = float(text)
         # So few digits come back from a float as they were, unless it is beyond the range of normal
         # floats.
-        if len(text) <= EXACT_DIGITS and (LEAST_NORMAL < abs(value) < math.inf or _is_zero(text)):
+        if len(text) <= EXACT_DIGITS and (LEAST_NORMAL < abs(value) < math.inf or is_zero(text)):
             return value
         self._memory += NUMBER_BYTES
         return Number(text)
 
     def _members(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(pairs) > MOST_MEMBERS:
-            raise _TooMany
+            raise TooMany
         value = dict(pairs)
         self._memory += value.__sizeof__() + OBJECT_BYTES - PLACES_BYTES * len(pairs)
         self._keys.update(value)
         if len(value) == len(pairs):
             return value
         seen: set[str] = set()
-        marked = _Repeated(value)
+        marked = Repeated(value)
         marked.key = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         if pairs[0][0] == _OPEN:
             marked[_OPEN] = pairs[0][1]
@@ -327,7 +311,7 @@ class Parser:
         """What a fragment holds joins what is there, when nothing in it is refused."""
         if not self._stack:
             self._check(iter([((), value)]), fragment)
-            self._value, self._stack, self._counts = value, [value], [_size(value)]
+            self._value, self._stack, self._counts = value, [value], [size_of(value)]
             return
         parts = [value]
         for there in self._stack[:-1]:
@@ -336,9 +320,9 @@ class Parser:
             if isinstance(there, dict):
                 key = getattr(part, "key", next((key for key in part if key in there), None))
                 if key is not None:
-                    raise _stands_twice([((*self._path[:depth],), key)])
+                    raise stands_twice([((*self._path[:depth],), key)])
                 if len(there) + len(part) > MOST_MEMBERS:
-                    raise _too_many_members()
+                    raise too_many_members()
         self._check(self._items(parts), fragment)
         for depth, (there, part) in enumerate(zip(self._stack, parts, strict=True)):
             there.extend(part) if isinstance(there, list) else there.update(part)
@@ -356,8 +340,8 @@ class Parser:
     def _check(self, items: Iterator[tuple[Path, Any]], fragment: bytes) -> None:
         """InvalidInput for keys that stand twice and texts that cannot be stored."""
         if self._repeated:
-            found = ((path, one.key) for path, one in walk(items) if isinstance(one, _Repeated))
-            raise _stands_twice(islice(found, MOST_ISSUES))
+            found = ((path, one.key) for path, one in walk(items) if isinstance(one, Repeated))
+            raise stands_twice(islice(found, MOST_ISSUES))
         if _MAYBE_NO_TEXT.search(fragment):
             paths = list(islice(unstorable(items), MOST_ISSUES))
             if paths:
@@ -384,7 +368,7 @@ class Parser:
                 inner = there[key]
             self._path.append(key)
             self._stack.append(inner)
-            self._counts.append(_size(inner))
+            self._counts.append(size_of(inner))
 
     def _drain(self) -> None:
         """Hand over the items that are complete."""
@@ -401,30 +385,3 @@ class Parser:
                 del here[:complete]
                 take(items, self._taken[path])
                 self._taken[path] += complete
-
-
-def _size(value: Any) -> int:
-    return len(value) if isinstance(value, list | dict) else 0
-
-
-def _width(part: bytes) -> int:
-    """The most bytes that a character of its texts may take."""
-    return 1 if part.isascii() and b"\\u" not in part else WIDEST
-
-
-def _is_zero(text: str) -> bool:
-    return not text.lower().partition("e")[0].strip("-0.")
-
-
-def _stands_twice(found: Iterable[tuple[Path, str]]) -> InvalidInput:
-    says = "this key stands twice"
-    return InvalidInput(
-        (FieldIssue(*place((*path, key), says)) for path, key in found), code="invalid_json"
-    )
-
-
-def _too_many_members() -> InvalidInput:
-    limit = Limit("json_members", "members of one object", MOST_MEMBERS)
-    return InvalidInput(
-        f"an object may have {MOST_MEMBERS} members", code="invalid_json", limit=limit
-    )

@@ -13,13 +13,10 @@ import numpy as np
 
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content
-from discreet.problems.dr_ensemble.dataset import (
-    DrEnsembleContent,
-    DrEnsembleDataset,
-    DrEnsemblePublic,
-)
+from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset
 from discreet.problems.dr_ensemble.measurements import state_sequences
 from discreet.problems.dr_ensemble.problem import DrEnsemble
+from discreet.problems.dr_ensemble.public import DrEnsemblePublic
 from discreet.problems.numbers import Privacy
 from discreet.problems.plans import Plan
 from discreet.reproduce.load_ensemble import LoadEnsemble, generate

@@ -10,19 +10,16 @@ costs more than any of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from discreet.figures.curves import Curve, draw_curves
-from discreet.privacy.mechanisms.dirichlet import Dirichlet
-from discreet.privacy.pld import QUICK
 from discreet.problems.dr_ensemble.measurements import state_sequences, tariff_utility
 from discreet.reproduce import event_capacity, hassan_figures
 from discreet.reproduce.hassan_figures import drawn
+from discreet.reproduce.hassan_privacy import DELTA, PAPER_EPSILON, H, epsilons, orderings
 from discreet.reproduce.load_ensemble import (
     EVENT_PAYMENT,
     STEP_HOURS,
@@ -35,11 +32,8 @@ from discreet.reproduce.report import Line, Report
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
 from discreet.solvers.control.control_policies import TabulatedPolicy
 
-H = 0.03
-DELTA = 0.05
 CONCENTRATIONS = (20, 50, 100, 200, 500, 1000)
 PAPER_K = 50
-PAPER_EPSILON = {50: 0.88, 200: 5.45}
 PAPER_L1 = {
     ("taylor", 50): 0.0493,
     ("taylor", 200): 0.0482,
@@ -48,7 +42,6 @@ PAPER_L1 = {
     ("average", 50): 0.0479,
     ("average", 200): 0.0476,
 }
-FLOORS = (0.05, 0.1, 0.2)
 STATE, ROW = 18, 17
 """The paper's state, counted from 1, and its row, from 0."""
 CLOCK = 12.75
@@ -202,67 +195,6 @@ def cost_row(
         "one draw": float(once.mean()),
         "one draw, error": error,
     }
-
-
-def epsilons(k: float, rows: int = 20) -> dict[str, Any]:
-    """The exact epsilon of Dir(k p) at delta .05 by public floor: of one row, and of a person who
-    is in all 20."""
-    found: dict[str, Any] = {"k": k, "paper": PAPER_EPSILON.get(int(k))}
-    for floor in FLOORS:
-        found[f"floor {floor}"] = exact_epsilon(draw(k, floor, 1).delta)
-    found[f"floor 0.1, {rows} rows"] = exact_epsilon(
-        lambda e: draw(k, 0.1, rows).composed_delta(e, QUICK)
-    )
-    return found
-
-
-def draw(k: float, floor: float, count: int) -> Dirichlet:
-    return Dirichlet(
-        sensitivity=H,
-        scale=float(k),
-        floor=floor,
-        count=count,
-        neighbours="two entries of each row move by h/2",
-        charged_epsilon=1,
-        charged_delta=1,
-    )
-
-
-def exact_epsilon(delta: Callable[[float], float]) -> float:
-    """The least epsilon >= 0 with delta(epsilon) <= .05."""
-    if delta(0.0) <= DELTA:
-        return 0.0
-    high = 1.0
-    while delta(high) > DELTA:
-        high *= 2
-    return float(brentq(lambda epsilon: delta(epsilon) - DELTA, 0.0, high, xtol=1e-6))
-
-
-def orderings(costs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """By tariff and k: is digamma dearer than Taylor, the average dearest; does each cost fall from
-    the last k?"""
-    found = []
-    for last, row in zip([None, *costs], costs, strict=False):
-        other = {
-            name: max(row["taylor"], row["digamma"])
-            for name in ("average", "average, sampled", "average of solves")
-        }
-        falls = {
-            name: row[name] < last[name]
-            if last is not None and last["tariff"] == row["tariff"]
-            else None
-            for name in ("taylor", "digamma", "average", "one draw")
-        }
-        found.append(
-            {
-                "tariff": row["tariff"],
-                "k": row["k"],
-                "digamma above taylor": row["digamma"] > row["taylor"],
-                **{f"{name} dearest": row[name] > dear for name, dear in other.items()},
-                **{f"{name} falls with k": verdict for name, verdict in falls.items()},
-            }
-        )
-    return found
 
 
 def plots(found: dict[str, Any], folder: Path) -> list[Path]:

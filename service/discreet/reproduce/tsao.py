@@ -23,8 +23,9 @@ from discreet.privacy.mechanisms.gaussian import gaussian_mu
 from discreet.privacy.noise import Noise
 from discreet.problems.numbers import Privacy
 from discreet.problems.road_network import Link, RoadNetwork
-from discreet.problems.routing.dataset import RoutingContent, RoutingDataset, RoutingPublic, Trip
+from discreet.problems.routing.dataset import RoutingContent, RoutingDataset, Trip
 from discreet.problems.routing.problem import Routing
+from discreet.problems.routing.public import RoutingPublic
 from discreet.reproduce.networks import MORNINGS, poisson_mornings, sioux_falls
 from discreet.reproduce.report import Line, Report
 from discreet.solvers.traffic import unit_flow_descent as descent

@@ -90,9 +90,8 @@ class Coordinator:
         self._reported = 0.0
         self._reporting: asyncio.Task[None] | None = None
         self._approved = held.roster is not None
-        self._leasing = (
-            asyncio.Lock()
-        )  # a new fencing token must not come between a renewal and its answer
+        # A new fencing token must not come between a renewal and its answer.
+        self._leasing = asyncio.Lock()
 
     @property
     def held(self) -> SessionLease:
@@ -252,9 +251,8 @@ class Coordinator:
         except StepFailed as failure:
             known = failure.code in self.held.problem.failures
             raise Ending("failed", failure.code if known else "session_failed") from None
-        self._agents.absent = (
-            names - messages.keys()
-        )  # who sent something unusable is there, and harms this round only
+        # Who sent something unusable is there, and harms this round only.
+        self._agents.absent = names - messages.keys()
         _missing.inc(len(names) - len(stepped.used or {}))
         _rounds.inc()
         return stepped

@@ -75,9 +75,8 @@ class LogMemory:
             file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 size_now = os.fstat(file).st_size
-                torn = (
-                    size_now > 0 and os.pread(file, 1, size_now - 1) != b"\n"
-                )  # a death in the middle of a line
+                # A death in the middle of a line.
+                torn = size_now > 0 and os.pread(file, 1, size_now - 1) != b"\n"
                 os.write(file, b"\n" * torn + line.encode())
                 os.fsync(file)
             finally:

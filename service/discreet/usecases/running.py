@@ -24,15 +24,10 @@ from pydantic import ValidationError
 
 from discreet.ledger.certificate_checks import digest_of_headline
 from discreet.ledger.certificates import (
-    ACCOUNTS_ASSUMPTION,
-    FAILURE_ASSUMPTION,
-    TIMING_ASSUMPTION,
     certificate,
     sign,
 )
 from discreet.observability import faults
-from discreet.privacy import filters
-from discreet.privacy.units import Price
 from discreet.problems import DATASETS, JOBS, read_as_one
 from discreet.problems.plans import Plan
 from discreet.problems.rehearsals.job import Rehearsal
@@ -49,7 +44,7 @@ from discreet.storage import (
 )
 from discreet.storage.database import SYSTEM
 from discreet.usecases import datasets, endings, naming, releases
-from discreet.usecases.budgets import CAPS, cap_of
+from discreet.usecases.certifying import digests_of, filters_passed, release_assumptions
 from discreet.usecases.claims import CancelRequested, Claim, KeyUnknown, LostJob
 from discreet.usecases.releases import First
 from discreet.usecases.repairs import lost_code
@@ -230,7 +225,7 @@ async def publish(
     bytes of `result`, canonical JSON (RFC 8785), of `tables`, Parquet, and of `headline`, which is
     for lists. `assumptions` stand in for a `release`'s, `federation` is a session's part of the
     certificate. CancelRequested when it shall be cancelled."""
-    digests = await anyio.to_thread.run_sync(_digests, result, tables)
+    digests = await anyio.to_thread.run_sync(digests_of, result, tables)
     release_digest = await anyio.to_thread.run_sync(_release_digest, held)
     problem_digest = await anyio.to_thread.run_sync(_problem_digest, held)
     said = (
@@ -240,7 +235,7 @@ async def publish(
     )
     async with services.database.transaction(SYSTEM) as connection:
         await _hold_wanted(connection, held)
-        passed = await _filters_passed(connection, held)
+        passed = await filters_passed(connection, held)
         settled = await ledger.settle(connection, held.job_id, ACTOR)
         faults.point("publish.settled")
         body = certificate(
@@ -254,7 +249,7 @@ async def publish(
             filters=passed,
             assumptions=[
                 *held.plan.assumptions,
-                *(_release_assumptions(held) if assumptions is None else assumptions),
+                *(release_assumptions(held) if assumptions is None else assumptions),
             ],
             versions={name: version(name) for name in ("discreet", "numpy", "scipy")},
             ledger_entries=[
@@ -348,13 +343,6 @@ def _release_digest(held: Claim) -> str | None:
     )
 
 
-def _digests(result: bytes, tables: Mapping[str, bytes]) -> tuple[str, dict[str, str]]:
-    """SHA-256 of the result and of each table, hexadecimal."""
-    return sha256(result).hexdigest(), {
-        name: sha256(parquet).hexdigest() for name, parquet in tables.items()
-    }
-
-
 async def _hold(connection: Any, held: Claim | KeyUnknown) -> None:
     if await jobs.hold(connection, held.job_id, held.attempt) is None:
         raise LostJob()
@@ -379,38 +367,3 @@ def _problem_digest(held: Claim) -> str | None:
     """SHA-256, hexadecimal, of what was asked, where that is public: of private data it would let
     others guess."""
     return None if held.asked is None else canonical.digest(held.asked)
-
-
-def _release_assumptions(held: Claim) -> tuple[str, ...]:
-    if held.firsts:  # nothing was released
-        return ()
-    timing = TIMING_ASSUMPTION.format(quantum=held.plan.resources.release_quantum_seconds)
-    return (
-        (FAILURE_ASSUMPTION,)
-        if held.simulation
-        else (ACCOUNTS_ASSUMPTION, FAILURE_ASSUMPTION, timing)
-    )
-
-
-async def _filters_passed(connection: Any, held: Claim) -> list[str]:
-    """Filters that held on every account of the data with this job's price counted; caps guarantee
-    nothing more."""
-    if held.simulation:
-        return []
-    accounts = [
-        row["account_id"]
-        for row in await ledger.reservation(connection, held.job_id)
-        if row["kind"] == "reserve"
-    ]
-    if not accounts:
-        return []
-    balances = await ledger.balances(connection, accounts)
-    return [
-        one.name
-        for one in filters.FILTERS
-        if all(
-            filters.holds(one, balance.totals, Price.zero(), cap_of(balance))
-            for balance in balances.values()
-            if balance.scope not in CAPS
-        )
-    ]

@@ -274,9 +274,8 @@ class Agent:
 
     def _enroll(self) -> str:
         if self._memory.account and self._memory.roster:
-            return (
-                self._memory.account
-            )  # until then it may have other figures than when it enrolled first
+            # Until then it may have other figures than when it enrolled first.
+            return self._memory.account
         content = pb.Enrolment(
             token=self.link.token,
             name=self.name,

@@ -33,17 +33,15 @@ from discreet.problems.coupled_qp.data import (
     part_of,
 )
 from discreet.problems.coupled_qp.result import CoupledQpResult
+from discreet.problems.coupled_qp.shares_answers import figures_of, responses_of, status_of
 from discreet.problems.coupled_qp.shares_cost import bytes_of, comparisons, seconds_of
 from discreet.problems.coupled_qp.shares_session import SharesSession
 from discreet.problems.federation import ROUNDS_ARE_SEEN, FederationTerms, Member, Session
 from discreet.problems.numbers import Budget, Frozen, Real
 from discreet.problems.plans import Exposure, Plan, Resources
 from discreet.problems.results import Output, Result
-from discreet.solvers.saddle.spds import Part
 from discreet_client.mpc import evidence, member, prices
-from discreet_client.mpc.responses import Response, response
 from discreet_client.mpc.terms import PROTOCOL, Terms
-from discreet_client.updates import Box
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,7 +51,7 @@ PROTOCOL_NAME = "mpc"
 FAILURES = {
     "computation_broken": "the agents' computation on shares broke off: one could not be reached, "
     "left, or was not who "
-    "the roster says; nothing was opened to anybody, or to some agents their own x alone",
+    "the roster says; nothing was opened to anybody, or to some agents their own x alone"
 }
 ANSWER_BYTES = 4096
 
@@ -316,35 +314,6 @@ def open_session(problem: Shared, plan: Plan, agents: Sequence[Member]) -> Sessi
     return SharesSession(terms, agents, figures_of(terms, problem.operator))
 
 
-def figures_of(terms: Terms, operator: OperatorData) -> list[int]:
-    """c and d in units of the reach, as numbers with a fixed point."""
-    figures: list[int] = []
-    for asked, values, bound in (
-        (terms.coupled, operator.c, terms.cost_bound),
-        (terms.limited, operator.d, terms.limit_bound),
-    ):
-        if asked:
-            scaled = np.clip(np.array(values, dtype=np.float64) / terms.reach, -bound, bound)
-            figures += [round(value * 2**terms.fraction_bits) for value in scaled.tolist()]
-    return figures
-
-
-def responses_of(terms: Terms, agents: Sequence[AgentData]) -> list[Response]:
-    """InvalidInput that names the agent whose data do not fit."""
-    found = []
-    for place, agent in enumerate(agents):
-        try:
-            found.append(_response(terms, part_of(agent)))
-        except ValueError as error:
-            raise InvalidInput(str(error), pointer=f"/problem/agents/{place}") from None
-    return found
-
-
-def _response(terms: Terms, part: Part) -> Response:
-    assert isinstance(part.domain, Box)
-    return response(terms, part.A_u, part.A_g, part.cost, part.domain)
-
-
 def release(problem: Shared, public: None, plan: Plan, content: Content, noise: Noise) -> Released:
     """In the clear, on data that are declared public, with c and d as the shares would hold
     them."""
@@ -402,11 +371,6 @@ def finish(
             "transcript": hashlib.sha256().hexdigest(),
         },
     )
-
-
-def status_of(kept: bool | None) -> dict[str, str]:
-    """Whether the limit is kept, as a field; the computation itself always comes to the optimum."""
-    return {} if kept is None else {"status": "converged" if kept else "infeasible"}
 
 
 def evidence_of(problem: Shared, plan: Plan, result: bytes) -> dict[str, Any] | None:

@@ -19,10 +19,10 @@ from scipy.special import ndtri
 from discreet.problems.accuracy import Expected
 from discreet.problems.contents import Profile
 from discreet.problems.dr_ensemble.control import Control
-from discreet.problems.dr_ensemble.dataset import DrEnsemblePublic, Floats
 from discreet.problems.dr_ensemble.estimates import LARGEST_SHARE, balance, floored
 from discreet.problems.dr_ensemble.intervals import MOST_RELIED, STRETCH
 from discreet.problems.dr_ensemble.measurements import price_in_words
+from discreet.problems.dr_ensemble.public import DrEnsemblePublic, Floats
 from discreet.problems.dr_ensemble.result import MONEY, POWER
 from discreet.problems.plans import Plan
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp

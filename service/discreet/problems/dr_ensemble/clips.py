@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from discreet.problems.dr_ensemble.advice import MODEL_STEPS, SEED, USUAL_STEPS, moves
-from discreet.problems.dr_ensemble.dataset import DrEnsemblePublic, Floats
+from discreet.problems.dr_ensemble.public import DrEnsemblePublic, Floats
 from discreet_client.intervals import plain
 
 MOST_RECORDS = 1_000_000

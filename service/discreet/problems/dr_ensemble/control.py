@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.problems.contents import Progress
-from discreet.problems.dr_ensemble.dataset import Floats, Ints
+from discreet.problems.dr_ensemble.public import Floats, Ints
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
 from discreet.solvers.control.ensemble_outcomes import outcomes
 from discreet.solvers.control.limited_load import Limits, priced

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from discreet.problems.contents import Content
-from discreet.problems.dr_ensemble.dataset import DrEnsemblePublic, Ints
+from discreet.problems.dr_ensemble.public import DrEnsemblePublic, Ints
 from discreet.solvers.control.transition_counts import transition_sums
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.problems.contents import Released
-from discreet.problems.dr_ensemble.dataset import DrEnsemblePublic, Floats, Ints
+from discreet.problems.dr_ensemble.public import DrEnsemblePublic, Floats, Ints
 from discreet.problems.plans import Plan
 from discreet.solvers.control.shrinkage import shrink
 from discreet.solvers.estimation.count_posterior import GroupedPosterior

@@ -8,11 +8,8 @@ from typing import Any
 
 from discreet.errors import InvalidInput
 from discreet.problems.base import Neighbours, Problem
-from discreet.problems.dr_ensemble.dataset import (
-    DrEnsembleContent,
-    DrEnsembleDataset,
-    DrEnsemblePublic,
-)
+from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset
+from discreet.problems.dr_ensemble.public import DrEnsemblePublic
 from discreet.problems.numbers import Budget, Privacy
 
 HOURS = 24

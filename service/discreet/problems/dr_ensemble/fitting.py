@@ -7,8 +7,8 @@ from typing import Any
 from discreet.errors import FieldIssue
 from discreet.problems.columns import MAX_ISSUES
 from discreet.problems.dr_ensemble import limits
-from discreet.problems.dr_ensemble.dataset import MAX_FIGURE, DrEnsemblePublic
 from discreet.problems.dr_ensemble.matrix import SUM_TOLERANCE
+from discreet.problems.dr_ensemble.public import MAX_FIGURE, DrEnsemblePublic
 
 MAX_POLICY_CELLS = 20_000_000
 

@@ -11,8 +11,8 @@ from scipy.special import ndtri
 
 from discreet.problems.accuracy import LEVEL, Interval, Uncertainty
 from discreet.problems.dr_ensemble.control import ENERGIES, Control
-from discreet.problems.dr_ensemble.dataset import Floats, Ints
 from discreet.problems.dr_ensemble.estimates import LEAST_DRAWS, Estimate, single_moves
+from discreet.problems.dr_ensemble.public import Floats, Ints
 from discreet.solvers.control.control_policies import Policy
 
 DRAWS = 200

@@ -9,7 +9,7 @@ from discreet.problems.datasets import Column, Layout
 from discreet_client.meters import NO_METER
 
 if TYPE_CHECKING:
-    from discreet.problems.dr_ensemble.dataset import DrEnsemblePublic
+    from discreet.problems.dr_ensemble.public import DrEnsemblePublic
 
 OWNER = Column(
     "participant",

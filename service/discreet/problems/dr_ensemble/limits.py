@@ -22,7 +22,7 @@ from discreet.errors import FieldIssue
 from discreet.intake.field_issues import FieldError
 from discreet.intake.items import InPieces
 from discreet.problems.dr_ensemble.control import Control
-from discreet.problems.dr_ensemble.dataset import MAX_FIGURE, DrEnsemblePublic, Floats
+from discreet.problems.dr_ensemble.public import MAX_FIGURE, DrEnsemblePublic, Floats
 from discreet.problems.numbers import Frozen, Real
 from discreet.solvers.control.control_policies import Policy
 from discreet.solvers.control.limited_load import Limits, least_changes, least_loads

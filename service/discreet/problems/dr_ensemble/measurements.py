@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput
-from discreet.problems.dr_ensemble.dataset import Floats
+from discreet.problems.dr_ensemble.public import Floats
 from discreet_client.intervals import plain
 from discreet_client.meters import bins_of
 

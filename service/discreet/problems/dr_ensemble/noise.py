@@ -9,7 +9,8 @@ import numpy as np
 
 from discreet.errors import InvalidInput
 from discreet.privacy import calibration
-from discreet.problems.dr_ensemble.dataset import GRID, DrEnsemblePublic
+from discreet.problems.dr_ensemble.dataset import GRID
+from discreet.problems.dr_ensemble.public import DrEnsemblePublic
 from discreet.problems.numbers import Budget
 
 

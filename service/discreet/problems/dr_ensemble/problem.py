@@ -36,11 +36,12 @@ from discreet.problems.dr_ensemble.advice import (
 from discreet.problems.dr_ensemble.clips import CLIPS, Clip, clip_advice, clips
 from discreet.problems.dr_ensemble.control import Control
 from discreet.problems.dr_ensemble.counting import transition_counts
-from discreet.problems.dr_ensemble.dataset import MAX_STATES, DrEnsembleDataset, DrEnsemblePublic
+from discreet.problems.dr_ensemble.dataset import DrEnsembleDataset
 from discreet.problems.dr_ensemble.fitting import issues
 from discreet.problems.dr_ensemble.limits import LoadLimits, event_steps
 from discreet.problems.dr_ensemble.measurements import HOUR, tariff_utility
 from discreet.problems.dr_ensemble.noise import counts_event, dirichlet_event, grid_of
+from discreet.problems.dr_ensemble.public import MAX_STATES, DrEnsemblePublic
 from discreet.problems.dr_ensemble.result import (
     DrEnsembleResult,
     matrix_rows,

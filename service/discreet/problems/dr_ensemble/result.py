@@ -12,8 +12,8 @@ from pydantic.config import JsonDict
 from typing_extensions import TypedDict
 
 from discreet.problems.dr_ensemble.control import Control
-from discreet.problems.dr_ensemble.dataset import DrEnsemblePublic, Floats
 from discreet.problems.dr_ensemble.limits import LimitsTold
+from discreet.problems.dr_ensemble.public import DrEnsemblePublic, Floats
 from discreet.problems.results import SummedFields, shown
 from discreet.solvers.control.control_policies import Policy
 

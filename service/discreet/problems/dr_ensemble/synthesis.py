@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from discreet.problems.contents import Profile
-from discreet.problems.dr_ensemble.dataset import DrEnsemblePublic
+from discreet.problems.dr_ensemble.public import DrEnsemblePublic
 from discreet.problems.synthesis import MOST_ROWS, UNITS, Synthesis
 
 STEPS = 24

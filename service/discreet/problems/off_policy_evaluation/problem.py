@@ -251,10 +251,7 @@ class OffPolicyEvaluation(ProblemOnBlocks):
         steps = chosen["steps"] or 0
         return Plan.priced(
             [event, *(one for one, _ in beside)],
-            noise=(
-                NoiseSummary.of(event, quantity, method.unit),
-                *(noise for _, noise in beside),
-            ),
+            noise=(NoiseSummary.of(event, quantity, method.unit), *(noise for _, noise in beside)),
             iterations={"steps": steps} if steps else {},
             resources=resources,
             unit=public.unit,

@@ -9,8 +9,8 @@ from discreet.problems.contents import Progress, Released
 from discreet.problems.plans import Plan
 from discreet.problems.routing import closures
 from discreet.problems.routing.counts import demand_of
-from discreet.problems.routing.dataset import RoutingPublic
 from discreet.problems.routing.intervals import uncertainty_of
+from discreet.problems.routing.public import RoutingPublic
 from discreet.problems.routing.selections import Selected, skims
 from discreet.solvers.traffic.traffic_assignment import Policy
 

@@ -8,20 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput
 from discreet.figures.charts import Blocks, Chart, Table, interval_of, largest, noise_of
 from discreet.figures.geometry import beside, half_arrows, inches, layout, zone_radius
 from discreet.figures.series import field
-from discreet.figures.style import INK, PAPER, QUIET
-from discreet.figures.traces import Figure, Trace, bars, figure, heat, matrix_axes, plain, rounded
+from discreet.figures.style import INK, QUIET
+from discreet.figures.traces import Trace, bars, figure, heat, matrix_axes, plain
 from discreet.problems.road_network import RoadNetwork
 from discreet.problems.routing import map_traces
+from discreet.problems.routing.map_figure import Floats, hover_texts, map_figure, node_traces
 from discreet.problems.routing.selection_charts import selection_charts
 from discreet.solvers.traffic.traffic_assignment import Network
-
-Floats = NDArray[np.float64]
 
 SHOWN = (
     "map of the network with its flows, how full the links are, released demand; the "
@@ -31,7 +30,6 @@ MAX_NODES = 10_000
 """A larger network is not drawn: finding places for its nodes would take seconds."""
 MAX_LINKS = 4000
 """Of more links those with the largest flows are drawn."""
-NAMED_ZONES = 300
 NAMED_ORIGINS = 20
 WHISKERS = " Whiskers: what the noise leaves open, with 90 %."
 
@@ -95,9 +93,8 @@ def network_map(
     """Half arrows as wide as the flow, coloured by flow / capacity; `paths` of one pair are drawn
     above in colours of their own, wide as their shares, with all other links in grey."""
     network = roads.arrays(min(zones_of(result, roads), roads.nodes))
-    counted = (
-        "link_flows" in result
-    )  # else by the method gradient, which releases how one trip of each pair goes
+    # Else by the method gradient, which releases how one trip of each pair goes.
+    counted = "link_flows" in result
     flow = np.array(result["link_flows"] if counted else np.sum(result["unit_flows"], axis=0))
     ratio = flow / network.capacity if counted else flow
     known = roads.places()
@@ -120,8 +117,8 @@ def network_map(
     if closed:
         data += [map_traces.closed(where, network, closed)]
     ends = interval_of(result, "link_flows") if counted else None
-    data += [_hover(where, network, roads, flow, ratio if counted else None, ends, drawn)]
-    data += _nodes(where, network, roads, radius)
+    data += [hover_texts(where, network, roads, flow, ratio if counted else None, ends, drawn)]
+    data += node_traces(where, network, roads, radius)
     across, up = np.ptp(where, axis=0)
     rows = [
         (roads.link_called(k), *_ends(roads, k), float(flow[k]), float(ratio[k]))[
@@ -157,7 +154,7 @@ def network_map(
         f"{_LAID_OUT if known is None else _PLACED} All of it follows from {released}, so noise in "
         "that moves "
         f"flows, and no more about the trips can be read from it.{left_out}{noise_of(plan)}",
-        figure=_map_figure(data, float(up / across) if across > 0 else 0.5),
+        figure=map_figure(data, float(up / across) if across > 0 else 0.5),
         table=Table.of(
             ("link", "from node", "to node", "flow", "flow / capacity")[: 5 if counted else 4], rows
         ),
@@ -180,79 +177,6 @@ def _places(nodes: int, tail: bytes, head: bytes, zones: int) -> Floats:
     ends = [np.frombuffer(side, dtype=np.int64) for side in (tail, head)]
     ones = np.ones(ends[0].size)
     return layout(Network(nodes, zones, 0, ends[0], ends[1], ones, ones))
-
-
-def _map_figure(data: list[Trace], shape: float) -> Figure:
-    hidden = {"visible": False, "automargin": False}
-    return figure(
-        data,
-        height=int(min(760, max(380, 120 + 700 * shape))),
-        xaxis=hidden,
-        yaxis={**hidden, "scaleanchor": "x", "scaleratio": 1},
-        margin={"l": 8, "r": 8, "t": 8, "b": 8},
-        legend={"orientation": "h", "x": 0, "y": 1.01, "yanchor": "bottom"},
-        uirevision="map",
-        meta={"shape": shape},
-    )
-
-
-def _hover(
-    where: Floats,
-    network: Network,
-    roads: RoadNetwork,
-    flow: Floats,
-    ratio: Floats | None,
-    ends: tuple[Floats, Floats] | None,
-    drawn: NDArray[np.int64],
-) -> Trace:
-    """Points without colour in the middle of links, on their right, that tell about them."""
-    tail, head = network.tail[drawn], network.head[drawn]
-    along = where[head] - where[tail]
-    right = np.stack([along[:, 1], -along[:, 0]], axis=1) * 0.06
-    points = rounded(((where[tail] + where[head]) / 2 + right).T, 5)
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": points[0],
-        "y": points[1],
-        "marker": {"size": 14, "opacity": 0},
-        "showlegend": False,
-        "hovertemplate": "%{text}<extra></extra>",
-        "text": [
-            f"link {plain(roads.way(link))}<br>flow {flow[link]:,.6g}"
-            + ("" if ends is None else f" ({ends[0][link]:,.4g} to {ends[1][link]:,.4g})")
-            + ("" if ratio is None else f", {ratio[link]:.3g} of capacity")
-            for link in drawn.tolist()
-        ],
-    }
-
-
-def _nodes(where: Floats, network: Network, roads: RoadNetwork, radius: Floats) -> list[Trace]:
-    zones = network.zones
-    named = zones <= NAMED_ZONES
-    x, y = rounded(where.T, 5)
-    size = max(8.0, min(24.0, 90 * float(radius[0]))) if named else 6.0
-    others = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": x[zones:],
-        "y": y[zones:],
-        "marker": {"size": size / 3, "color": QUIET},
-        "hoverinfo": "skip",
-        "showlegend": False,
-    }
-    circles = {
-        "type": "scatter",
-        "mode": "markers+text" if named else "markers",
-        "x": x[:zones],
-        "y": y[:zones],
-        "text": [plain(roads.called(zone + 1)) for zone in range(zones)] if named else [],
-        "textfont": {"size": min(12, 0.5 * size)},
-        "marker": {"size": size, "color": PAPER, "line": {"color": INK, "width": 1}},
-        "hoverinfo": "skip",
-        "showlegend": False,
-    }
-    return ([others] if network.nodes > zones else []) + [circles]
 
 
 def _loads(roads: RoadNetwork, flows: Floats, ends: tuple[Floats, Floats] | None) -> Chart:

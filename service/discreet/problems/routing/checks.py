@@ -7,7 +7,7 @@ from typing import Any
 from discreet.errors import FieldIssue
 from discreet.problems.road_network import affine
 from discreet.problems.routing import closures
-from discreet.problems.routing.dataset import RoutingPublic
+from discreet.problems.routing.public import RoutingPublic
 
 MAX_UNIT_FLOWS = 2 * 10**7
 """Most numbers, pairs times links, in the routing that `gradient` releases."""

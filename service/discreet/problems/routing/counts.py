@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.problems.routing.dataset import Ints, RoutingPublic
+from discreet.problems.routing.dataset import Ints
+from discreet.problems.routing.public import RoutingPublic
 from discreet.solvers.traffic import simplex
 
 

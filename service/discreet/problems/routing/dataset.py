@@ -23,22 +23,16 @@ from discreet.problems.columns import (
 )
 from discreet.problems.contents import PRIVATE, Content, Packed, arrays
 from discreet.problems.datasets import Column
-from discreet.problems.numbers import Count, Frozen, Positive, Real
+from discreet.problems.numbers import Count, Frozen, Real
 from discreet.problems.routing import blocks
 from discreet.problems.routing.canonical import canonical, summed
 from discreet.problems.routing.cells import add_rows, plain_columns
+from discreet.problems.routing.public import MAX_TRIPS, RoutingPublic
 from discreet.problems.sources import DatasetInBlocks
 
 MAX_COUNT = 10**9
-MAX_TRIPS = 10**6
-"""Most trips of one person, in one row and as a clip."""
-FINEST = 1000
-"""Largest `trip_scale`: clips and sums of them stay within 64 bits."""
 NEARLY_WHOLE = 1e-6
 """As near to a whole number of counts as a decimal of a trip comes in doubles."""
-UNDECLARED_ROWS = {"request": 2_000_000, "person": 500_000}
-"""Most of a private content, by unit, whose owner declares no bound: releases take the time of so
-many."""
 MERGE_ROWS = 1 << 20
 """Rows of an upload in batches that may wait to be summed."""
 MOST_CELLS, CELLS_A_ROW = 1 << 24, 16
@@ -48,61 +42,7 @@ PERSON_NEEDED = (
     "trips of one person "
     "(where trips themselves are protected and not persons, public.unit is request)"
 )
-Zones = Annotated[int, Field(strict=True, ge=1, le=3000)]
 Ints = NDArray[np.int64]
-
-
-class RoutingPublic(Frozen):
-    """What is published of a set of trips."""
-
-    unit: Literal["request", "person"] = Field(
-        description="Whom a neighbouring dataset adds or removes"
-    )
-    zones: Zones
-    periods: Annotated[int, Field(strict=True, ge=1, le=100_000)] = Field(
-        description="Periods observed, N"
-    )
-    period_minutes: Annotated[Real, Field(gt=0, le=1e6)]
-    trip_scale: Annotated[int, Field(strict=True, ge=1, le=FINEST)] = Field(
-        default=1,
-        description="Counts that a trip is worth: with 100 the content may have hundredths of "
-        "trips. A trip more or "
-        "less moves so many counts, and noise grows with them: in trips it stays what it is",
-    )
-    max_total: Positive | None = Field(
-        default=None,
-        description="Public bound on the trips of one period, which the content must keep",
-    )
-    max_pair: Positive | None = Field(
-        default=None,
-        description="Public bound on the trips of one pair in one period, which the content must "
-        "keep",
-    )
-    max_person: Annotated[int, Field(strict=True, ge=1, le=MAX_TRIPS)] | None = Field(
-        default=None,
-        description="Public bound on the trips of one person over all periods, which the content "
-        "must keep: what "
-        "`max_trips_per_person: auto` takes",
-    )
-    max_rows: Positive | None = Field(
-        default=None,
-        description="Public bound on the number of cells (period, pair of zones and, where the "
-        "unit is person, person) "
-        "that have trips, chosen without looking at them: releases take the time of so many. "
-        "Absent: "
-        f"{UNDECLARED_ROWS['request']:,} for requests, {UNDECLARED_ROWS['person']:,} for persons",
-    )
-
-    @property
-    def counts_a_mean_trip(self) -> int:
-        """Counts over all periods of what is one trip a period in the mean."""
-        return self.periods * self.trip_scale
-
-    @property
-    def most_rows(self) -> int:
-        """How many cells may have trips, from public figures."""
-        most = self.max_rows or UNDECLARED_ROWS[self.unit]
-        return min(most, self.periods * self.zones**2) if self.unit == "request" else most
 
 
 @with_config(ConfigDict(extra="forbid"))

@@ -9,7 +9,8 @@ from discreet.problems.base import Neighbours, Problem
 from discreet.problems.numbers import Budget
 from discreet.problems.road_network import RoadNetwork
 from discreet.problems.routing import closures, laws
-from discreet.problems.routing.dataset import RoutingContent, RoutingDataset, RoutingPublic, Trip
+from discreet.problems.routing.dataset import RoutingContent, RoutingDataset, Trip
+from discreet.problems.routing.public import RoutingPublic
 from discreet.problems.routing.synthesis import trips_a_period
 
 TRIPS_A_PERSON = 10

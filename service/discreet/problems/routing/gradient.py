@@ -11,7 +11,7 @@ from discreet.problems.numbers import Budget
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
 from discreet.problems.road_network import AffineLatency, BprLatency, RoadNetwork
 from discreet.problems.routing import laws
-from discreet.problems.routing.dataset import RoutingPublic
+from discreet.problems.routing.public import RoutingPublic
 from discreet.solvers.traffic import unit_flow_descent as descent
 from discreet.solvers.traffic.traffic_assignment import Network
 from discreet.solvers.traffic.unit_flow_projection import UnitFlows

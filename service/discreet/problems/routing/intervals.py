@@ -15,7 +15,8 @@ from discreet.problems import results
 from discreet.problems.accuracy import LEVEL
 from discreet.problems.results import Output
 from discreet.problems.routing import closures
-from discreet.problems.routing.dataset import Ints, RoutingPublic
+from discreet.problems.routing.dataset import Ints
+from discreet.problems.routing.public import RoutingPublic
 from discreet.problems.routing.selections import Noised, Selected, skims_interval
 from discreet.solvers.traffic.sensitivity import Derivative, derivative
 from discreet.solvers.traffic.traffic_assignment import Assignment, Latency, Network, Objective

@@ -45,10 +45,11 @@ from discreet.problems.routing.advice import (
 from discreet.problems.routing.around import roads_around
 from discreet.problems.routing.assigned import assigned
 from discreet.problems.routing.counts import clip, demand_of, shorten, sums_by_pair
-from discreet.problems.routing.dataset import MAX_TRIPS, RoutingDataset, RoutingPublic
+from discreet.problems.routing.dataset import RoutingDataset
 from discreet.problems.routing.gradient import PROJECTION_TOLERANCE, assumptions, gradient_plan
 from discreet.problems.routing.intervals import MAX_LINKS, pairs_are_noise, uncertainty_of_routing
 from discreet.problems.routing.policies import policy_json, policy_table
+from discreet.problems.routing.public import MAX_TRIPS, RoutingPublic
 from discreet.problems.routing.result import RoutingResult
 from discreet.problems.routing.synthesis import SYNTHESIS
 from discreet.problems.sources import ProblemOnBlocks

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from discreet.problems.contents import Profile
-from discreet.problems.routing.dataset import RoutingPublic
+from discreet.problems.routing.public import RoutingPublic
 from discreet.problems.synthesis import MOST_ROWS, Synthesis
 
 TRIPS_A_PAIR = 20

@@ -25,10 +25,8 @@ The policies themselves are in `control_policies`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 import numpy as np
-from scipy.special import digamma
 
 from discreet.solvers.control.changing_policy import ChangingPolicy
 from discreet.solvers.control.control_policies import (
@@ -38,12 +36,19 @@ from discreet.solvers.control.control_policies import (
     Support,
     TabulatedPolicy,
 )
+from discreet.solvers.control.desirability import (
+    Weights,
+    cells_of,
+    log_desirabilities,
+    log_weights,
+    policy_of,
+    transitions_of,
+    utility_of,
+)
 from discreet.solvers.control.policy_kernels import (
-    LEAST_SUM,
     Floats,
     Ints,
     add_policies,
-    log_sum_exp,
 )
 from discreet.solvers.errors import InvalidArgument
 
@@ -61,40 +66,6 @@ __all__ = [
     "solve",
     "solve_many",
 ]
-
-Weights = Literal["exact", "taylor", "digamma"]
-
-SPARSE = 0.15
-"""Supports with less than this part of all transitions are summed cell by cell: an exponential
-costs as much as 6 or more multiplications."""
-
-SUM_TOLERANCE = 1e-9
-"""How far a row of probabilities may be from summing to 1."""
-
-
-def log_weights(
-    transitions: Floats, weights: Weights = "exact", concentration: float | None = None
-) -> Floats:
-    """ln W, float64[..., n, n], of transition matrices P of that shape; -inf where P is 0.
-
-    exact: ln P. taylor: `ln P - (1 - P)/(2 P (k + 1))`, the expansion of E ln P~ to second order
-    (eq. 20). digamma: `psi(k P) - psi(k)`, which is E ln P~ for P~ ~ Dir(k P) (eq. 25). k =
-    `concentration` > 0 is for the last two; InvalidArgument without.
-    """
-    P = np.asarray(transitions, dtype=np.float64)
-    with np.errstate(divide="ignore", over="ignore"):
-        if weights == "exact":
-            return np.log(P)
-        k = concentration
-        if k is None or not 0 < k < np.inf:
-            raise InvalidArgument(f"{weights} weights need a positive concentration, not {k}")
-        possible = P > 0
-        safe = np.where(possible, P, 1.0)
-        if weights == "taylor":
-            logs = np.log(safe) - (1 - safe) / (2 * safe * (k + 1))
-        else:
-            logs = digamma(k * safe) - digamma(k)
-    return np.where(possible, logs, -np.inf)
 
 
 def solve(
@@ -118,7 +89,7 @@ def solve(
     that are no distributions, a utility that is not finite or of another shape, T = 0 and gamma <=
     0.
     """
-    P, U = _transitions(transitions, 2 if at is None else 3), _utility(utility)
+    P, U = transitions_of(transitions, 2 if at is None else 3), utility_of(utility)
     if at is not None:
         P = P[None]
     return solve_many(
@@ -148,7 +119,7 @@ def solve_many(
     What is given once is shared by all. Matrices of different support are solved on the union of
     their supports.
     """
-    P, U = _transitions(transitions, 3 if at is None else 4), _utility(utility, 3)
+    P, U = transitions_of(transitions, 3 if at is None else 4), utility_of(utility, 3)
     if not 0 < discomfort_weight < np.inf:
         raise InvalidArgument(f"the discomfort weight must be positive, not {discomfort_weight}")
     P, U = P if P.ndim >= 3 else P[None], U if U.ndim == 3 else U[None]
@@ -167,7 +138,7 @@ def solve_many(
     support = Support.of(np.any(P > 0, axis=(0, 1)))
     log_weight = support.gather(log_weights(P, weights, concentration))
     turns = np.zeros(U.shape[1] - 1, dtype=np.int64) if at is None else at
-    relative, level = _log_desirabilities(
+    relative, level = log_desirabilities(
         support, log_weight, turns, U / discomfort_weight, progress
     )
     found: list[DesirabilityPolicy | ChangingPolicy] = []
@@ -245,8 +216,8 @@ def evaluate(
     -inf where the policy makes transitions that P rules out: there is no price for these. `at` and
     errors as `solve`.
     """
-    P, U = _transitions(transitions, 2 if at is None else 3), _utility(utility)
-    policy = _policy(policy_transitions, len(U), P.shape[-1])
+    P, U = transitions_of(transitions, 2 if at is None else 3), utility_of(utility)
+    policy = policy_of(policy_transitions, len(U), P.shape[-1])
     support = policy.support
     with np.errstate(divide="ignore"):
         log_defaults = np.log(support.gather(P))
@@ -284,8 +255,8 @@ def cost_of_privacy(
     """
     best = solve(transitions, utility, discomfort_weight, at=at)
     T, n = best.relative.shape
-    policy = _policy(private_policy, T, n)
-    support, place = policy.support, _cells_in(policy.support, best.support)
+    policy = policy_of(private_policy, T, n)
+    support, place = policy.support, cells_of(policy.support, best.support)
     cost = np.zeros((T, n))
     for t in range(T - 2, -1, -1):
         log_p = policy.log_cells(t)
@@ -322,7 +293,7 @@ def propagate(
         raise InvalidArgument(f"the horizon must be positive, not {horizon}")
     start = np.asarray(initial, dtype=np.float64)
     turns = np.arange(horizon - 1) if at is None else at
-    policy = _policy(
+    policy = policy_of(
         policy_transitions, horizon if at is None else int(turns.max(initial=-1)) + 2, start.size
     )
     if turns.size < horizon - 1:
@@ -343,100 +314,3 @@ def expected_power(distributions: Floats, power: Floats) -> Floats:
     unit, for one load."""
     expected: Floats = distributions @ np.asarray(power, dtype=np.float64)
     return expected
-
-
-def _log_desirabilities(
-    support: Support,
-    log_weight: Floats,
-    at: Ints,
-    scaled: Floats,
-    progress: Callable[[int, int], None] | None,
-) -> tuple[Floats, Floats]:
-    """ln z as `relative` float64[B, T, n] and `level` float64[B, T], of ln W float64[B or 1, K,
-    cells], which of them each step has, and U/gamma.
-
-    A step is a product of matrix and vector: z is scaled to maximum 1 and so are the rows of W, so
-    it can only underflow, and only in rows that do not reach the best states; these are summed in
-    logarithms.
-    """
-    n = support.states
-    batch, horizon = max(len(log_weight), len(scaled)), scaled.shape[1]
-    relative, level = np.empty((batch, horizon, n)), np.zeros((batch, horizon))
-    sums = np.zeros((batch, n))
-    dense = support.to.size >= SPARSE * n * n
-    if dense:
-        largest = np.maximum.reduceat(log_weight, support.row_start[:-1], axis=-1)
-        W = support.scatter(log_weight, -np.inf) - largest[..., None]
-        np.exp(W, out=W)
-    every = np.arange(n)
-    for t in range(horizon - 1, -1, -1):
-        if t < horizon - 1:
-            after = relative[:, t + 1]
-            if dense:
-                z, turn = np.exp(after), W[:, at[t]]
-                product = (
-                    (turn[0] @ z.T).T if len(W) == 1 else np.matmul(turn, z[:, :, None])[:, :, 0]
-                )
-                sums[:] = np.log(np.maximum(product, LEAST_SUM)) + largest[:, at[t]]
-                low = product < LEAST_SUM
-            for i in np.flatnonzero(low.any(axis=1)) if dense else range(batch):
-                rows = np.flatnonzero(low[i]) if dense else every
-                weight = log_weight[min(i, len(log_weight) - 1), at[t]]
-                log_sum_exp(support.row_start, support.to, weight, after[i], rows, sums[i])
-        log_z = scaled[:, t] + sums
-        top = log_z.max(axis=1)
-        relative[:, t] = log_z - top[:, None]
-        level[:, t] = top + (level[:, t + 1] if t < horizon - 1 else 0.0)
-        if progress is not None and t < horizon - 1:
-            progress(horizon - 1 - t, horizon - 1)
-    return relative, level
-
-
-def _transitions(transitions: Floats, dimensions: int = 2) -> Floats:
-    P = np.asarray(transitions, dtype=np.float64)
-    if not 2 <= P.ndim <= dimensions or P.shape[-1] != P.shape[-2] or P.size == 0:
-        raise InvalidArgument(f"transitions are square matrices, not of shape {P.shape}")
-    if not (P >= 0).all() or not (np.abs(P.sum(axis=-1) - 1) <= SUM_TOLERANCE).all():
-        raise InvalidArgument("each row of the transitions must be nonnegative and sum to 1")
-    return P
-
-
-def _utility(utility: Floats, dimensions: int = 2) -> Floats:
-    U = np.asarray(utility, dtype=np.float64)
-    if not 2 <= U.ndim <= dimensions or U.size == 0:
-        raise InvalidArgument(
-            f"utility is an array of steps by states, at least one of each, not of shape {U.shape}"
-        )
-    if not np.isfinite(U).all():
-        raise InvalidArgument("utility must be finite")
-    return U
-
-
-def _policy(policy: Policy | Floats, horizon: int, states: int) -> Policy:
-    """`policy` as a Policy that covers `horizon` times."""
-    if not isinstance(policy, Policy):
-        matrices = np.asarray(policy, dtype=np.float64)
-        if matrices.ndim == 2:
-            one = TabulatedPolicy.of(matrices[None])
-            policy = TabulatedPolicy(
-                one.support, np.broadcast_to(one.probability, (horizon - 1, one.support.to.size))
-            )
-        else:
-            policy = TabulatedPolicy.of(matrices)
-    if policy.support.states != states:
-        raise InvalidArgument(f"the policy is of {policy.support.states} states, not {states}")
-    if policy.steps < horizon - 1:
-        raise InvalidArgument(
-            f"a policy of {policy.steps} steps does not reach a horizon of {horizon}"
-        )
-    return policy
-
-
-def _cells_in(support: Support, other: Support) -> Ints:
-    """int64[cells]: which cell of `other` each of `support`'s transitions is; its number of cells
-    where it has none."""
-    n = support.states
-    wanted, known = support.origin * n + support.to, other.origin * n + other.to
-    place = np.searchsorted(known, wanted)
-    found = np.append(known, -1)[place] == wanted
-    return np.where(found, place, known.size)

@@ -28,9 +28,8 @@ def transition_sums(
     moves the sum by no more.
     """
     sums = np.zeros(cells, dtype=np.int64)
-    most = (
-        max_norm * (1 - 1e-12) if max_norm < 1 else math.inf
-    )  # no point of the simplex is longer than 1
+    # No point of the simplex is longer than 1.
+    most = max_norm * (1 - 1e-12) if max_norm < 1 else math.inf
     _add(states, start, cell_of, grid, most, np.zeros(cells, dtype=np.int64), sums)
     return sums
 
