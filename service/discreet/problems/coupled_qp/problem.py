@@ -21,7 +21,6 @@ from pydantic import Field, model_validator
 
 from discreet.errors import InvalidInput
 from discreet.intake.items import InPieces
-from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Neighbours
 from discreet.problems.contents import Content, Mode, Progress, Released
@@ -37,26 +36,17 @@ from discreet.problems.coupled_qp.data import (
     part_of,
     sides_of,
 )
-from discreet.problems.coupled_qp.noise import noise_event
 from discreet.problems.coupled_qp.result import CoupledQpResult, status_of
 from discreet.problems.coupled_qp.session import SumSession
-from discreet.problems.federation import ROUNDS_ARE_SEEN, FederatedProblem, Member, Session
+from discreet.problems.coupled_qp.sums_plan import sums_plan
+from discreet.problems.federation import FederatedProblem, Member, Session
 from discreet.problems.numbers import Budget, Privacy
-from discreet.problems.plans import NoiseSummary, Plan, Resources
+from discreet.problems.plans import Plan
 from discreet.problems.results import Output, Result
 from discreet.solvers.saddle.spds import Part
 from discreet_client import secure_sum
 from discreet_client.exposure import Exposure as Accepted
-from discreet_client.packing import OutOfRange, box_bound
-from discreet_client.paillier import SMALLEST_KEY_BITS
-
-MAX_KEY_BITS = 8192
-LEAST_SHARE_VARIANCE = 100
-"""Of an agent's noise on the grid: shares sum to a discrete Gaussian but for e^-900 (Kairouz et al.
-2021, Lemma 10)."""
-
-SETUP_EXCHANGES = 4
-"""Of a session, beside one a round: HELLO, DEAL, ACK, and TRANSCRIPT at the end."""
+from discreet_client.packing import box_bound
 
 
 class CoupledQp(FederatedProblem):
@@ -153,8 +143,8 @@ class CoupledQp(FederatedProblem):
                 pointer="/problem/mode",
             )
         checks.refuse_few(len(agents))
-        checks.check_shapes(self.operator, agents, self._coefficients())
-        self.way.check(len(agents), sum(self._rows()))
+        checks.check_shapes(self.operator, agents, self.coefficients())
+        self.way.check(len(agents), sum(self.rows()))
         parts = [part_of(agent) for agent in agents]
         reach = [
             box_bound(np.vstack([part.A_u, part.A_g]), *sides_of(agent))
@@ -168,122 +158,17 @@ class CoupledQp(FederatedProblem):
         clip = max(float(np.linalg.norm(one)) for one in reach)
         if self.noise is not None and self.noise.clip is not None:
             clip = min(clip, self.noise.clip)
-        plan = self._plan(len(agents), bound, clip, budget)
+        plan = sums_plan(self, len(agents), bound, clip, budget)
         checks.check_feasible(self.operator, parts, agents)
         self.way.check_parts(parts)
         checks.check_time(
             self.encryption,
             len(agents),
-            self._dimension(),
-            self._coefficients(),
+            self.dimension(),
+            self.coefficients(),
             self.way.iterations,
         )
         return plan
-
-    def _plan(self, count: int, bound: float, clip: float, budget: Budget) -> Plan:
-        """The plan of `count` agents whose contributions have entries up to `bound` and norms up to
-        `clip`."""
-        event = None
-        if self.noise is not None:
-            event = noise_event(
-                budget,
-                agents=count,
-                rounds=self.way.iterations,
-                dimension=self._dimension(),
-                clip=clip,
-                fraction_bits=self.encryption.fraction_bits,
-            )
-        sums = self._parameters(count, bound, event, clip)
-        shown = None if self.terms is None else exposure.of_sums(sums, count)
-        neighbours = exposure.HIDDEN if self.terms is None else exposure.protects(sums, count)
-        noise: tuple[NoiseSummary, ...] = ()
-        if event is not None:
-            neighbours = event.neighbours
-            noise = (
-                NoiseSummary.of(
-                    event, "each entry of each opened sum", 2.0**self.encryption.fraction_bits
-                ),
-            )
-        return Plan.priced(
-            [] if event is None else [event],
-            noise=noise,
-            iterations={"rounds": self.way.iterations},
-            resources=Resources(
-                release_quantum_seconds=0.5,
-                memory_bytes=(1 << 28) + 8 * count * count * 200 + 64 * self._coefficients(),
-                steps=1 if self.terms is None else SETUP_EXCHANGES + self.way.iterations,
-            ),
-            unit="agent",
-            neighbours=neighbours,
-            exposure=shown,
-            assumptions=(
-                f"at least two agents are honest and at most {self.encryption.colluding} pool what "
-                "they know, with or "
-                "without the operator",
-                "the owner signs the right roster",
-                "the sum of every round is seen by every agent",
-                *([] if self.terms is None else [ROUNDS_ARE_SEEN]),
-            ),
-            parameters={
-                "protocol": secure_sum.PROTOCOL,
-                "agents": count,
-                "coupled": self._rows()[0],
-                "constraints": self._rows()[1],
-                "sums": sums.fields,
-                **self.way.signed,
-            },
-        )
-
-    def _parameters(
-        self, count: int, bound: float, event: DiscreteGaussian | None, clip: float
-    ) -> secure_sum.Parameters:
-        encryption = self.encryption
-        if encryption.colluding > count - 2:
-            says = f"of {count} agents 1 to {count - 2} may collude, not {encryption.colluding}"
-            raise InvalidInput(says, pointer="/problem/encryption/colluding")
-        if encryption.scheme == "masking" and encryption.slot_bits != 64:
-            raise InvalidInput(
-                "masking adds modulo 2^64: slot_bits is 64", pointer="/problem/encryption/slot_bits"
-            )
-        if encryption.fraction_bits >= encryption.slot_bits:
-            raise InvalidInput(
-                "fraction_bits is below slot_bits", pointer="/problem/encryption/fraction_bits"
-            )
-        if encryption.scheme == "paillier":
-            bits = encryption.key_bits
-            if not SMALLEST_KEY_BITS <= bits <= MAX_KEY_BITS or bits % 16:
-                raise InvalidInput(
-                    f"a Paillier key has {SMALLEST_KEY_BITS} to {MAX_KEY_BITS} bits, a multiple of "
-                    f"16; found {bits}",
-                    pointer="/problem/encryption/key_bits",
-                )
-        parameters = secure_sum.Parameters(
-            dimension=self._dimension(),
-            operator_from=self.way.operator_from,
-            rounds=self.way.iterations,
-            bound=bound,
-            scheme=encryption.scheme,
-            key_bits=encryption.key_bits,
-            fraction_bits=encryption.fraction_bits,
-            slot_bits=encryption.slot_bits,
-            colluding=encryption.colluding,
-            noise_sigma=0.0 if event is None else event.scale * 2.0**-encryption.fraction_bits,
-            clip=0.0 if event is None else clip,
-            exposure=None if self.terms is None or event is not None else self.exposure,
-            tolerance=None if event is not None else self.tolerance,
-        )
-        try:
-            parameters.fixed_point(count)
-        except OutOfRange as error:
-            raise InvalidInput(
-                f"the sums do not fit their slots, whatever the data: {error}",
-                pointer="/problem/encryption/slot_bits",
-            ) from None
-        parameters.check(count)
-        if event is not None and parameters.share_variance(count) < LEAST_SHARE_VARIANCE:
-            says = "the noise is too small for the grid; more fraction_bits are needed"
-            raise InvalidInput(says, pointer="/problem/encryption/fraction_bits")
-        return parameters
 
     # Federated
 
@@ -318,7 +203,7 @@ class CoupledQp(FederatedProblem):
                 pointer="/problem/federation/on_missing",
             )
         checks.check_rows(self.operator, public)
-        self.way.check_federated(public.count, sum(self._rows()))
+        self.way.check_federated(public.count, sum(self.rows()))
         if self.noise is not None and self.noise.clip is None:
             raise InvalidInput(
                 "needed: nobody sees the boxes to derive it from", pointer="/problem/noise/clip"
@@ -337,7 +222,7 @@ class CoupledQp(FederatedProblem):
         if clip > bound:
             says = f"{clip:g} is beyond {bound:g}, which the slots hold of {public.count} agents"
             raise InvalidInput(says, pointer="/problem/noise/clip")
-        plan = self._plan(public.count, bound, clip, budget)
+        plan = sums_plan(self, public.count, bound, clip, budget)
         exposure.refuse_exposed(secure_sum.Parameters(**plan.parameters["sums"]), public.count)
         return plan
 
@@ -363,11 +248,11 @@ class CoupledQp(FederatedProblem):
             )
         return self.agents
 
-    def _rows(self) -> tuple[int, int]:
+    def rows(self) -> tuple[int, int]:
         return len(self.operator.c), len(self.operator.d)
 
-    def _dimension(self) -> int:
-        return sum(self._rows()) + self.way.added
+    def dimension(self) -> int:
+        return sum(self.rows()) + self.way.added
 
     def _own(self) -> NDArray[np.float64]:
         return self.way.own(np.array([*self.operator.c, *self.operator.d]))
@@ -379,10 +264,10 @@ class CoupledQp(FederatedProblem):
             encryption.slot_bits - 3 - encryption.fraction_bits - math.ceil(math.log2(count + 1))
         )
 
-    def _coefficients(self) -> int:
+    def coefficients(self) -> int:
         if isinstance(self.agents, FederatedAgents):
-            return self.agents.count * self._dimension()
-        return sum(len(agent.a_l) * (self._dimension() + len(agent.A_q)) for agent in self.agents)
+            return self.agents.count * self.dimension()
+        return sum(len(agent.a_l) * (self.dimension() + len(agent.A_q)) for agent in self.agents)
 
     def plain_parts(self) -> list[Part]:
         """The agents' data as the plaintext solver reads them, with protocol `job`."""

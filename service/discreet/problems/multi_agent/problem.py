@@ -28,7 +28,7 @@ from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.federation import ROUNDS_ARE_SEEN, FederatedProblem, Member, Session
 from discreet.problems.multi_agent import examples
-from discreet.problems.multi_agent.agents import Announcement, Floats
+from discreet.problems.multi_agent.agents import Announcement
 from discreet.problems.multi_agent.constraints import names_in, proven, read, tightened
 from discreet.problems.multi_agent.dataset import (
     MAX_CHARACTERS_TOGETHER,
@@ -39,9 +39,10 @@ from discreet.problems.multi_agent.dataset import (
     protection,
 )
 from discreet.problems.multi_agent.intervals import expected_values, uncertainty_of
-from discreet.problems.multi_agent.joint_noise import groups_of, joint_noise, scales_of
+from discreet.problems.multi_agent.iteration import outputs_of, run_of
+from discreet.problems.multi_agent.joint_noise import groups_of, joint_noise
 from discreet.problems.multi_agent.result import MultiAgentResult
-from discreet.problems.multi_agent.session import PATH_POINTS, STATE, CloudSession, grid_noise
+from discreet.problems.multi_agent.session import PATH_POINTS, STATE, CloudSession
 from discreet.problems.multi_agent.synthesis import SYNTHESIS
 from discreet.problems.numbers import Budget, Flag, Frozen, Real
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
@@ -51,7 +52,7 @@ from discreet.problems.synthesis import Synthesis
 from discreet.solvers.saddle import saddle_iteration, saddle_point
 from discreet.solvers.saddle.intervals import Box
 from discreet.solvers.saddle.saddle_kernels import Outputs
-from discreet_client.expressions import Expression, parse
+from discreet_client.expressions import Expression
 from discreet_client.federation import history
 
 MAX_STEPS = 1_000_000
@@ -243,41 +244,7 @@ class MultiAgent(FederatedProblem, ProblemOnData):
         problem = saddle_point.saddle_problem(
             objectives, constraints, names, box, groups_of(plan.parameters)
         )
-        return problem, self._outputs(plan, problem)
-
-    def _outputs(self, plan: Plan, problem: saddle_point.SaddleProblem) -> Outputs:
-        (event,) = plan.events
-        assert isinstance(event, Gaussian)
-        values, gradients = scales_of(problem, plan.parameters)
-        # Values are rounded to the event's grid in its units; the noise is in steps of the same
-        # grid.
-        grid = event.grid / event.scale
-        return saddle_point.noised_outputs(
-            problem, event.scale * values, event.scale * gradients, grid=grid
-        )
-
-    def _run(
-        self, public: MultiAgentPublic, plan: Plan, content: Content, noise: Noise
-    ) -> saddle_iteration.Path:
-        texts = zip(public.agents, content["objectives"].tolist(), strict=True)
-        objectives = {agent.name: parse(text, agent.coordinates) for agent, text in texts}
-        problem, outputs = self.solver_form(plan, objectives)
-
-        (event,) = plan.events
-        assert isinstance(event, Gaussian)
-
-        def draw(count: int, width: int) -> Floats:
-            return grid_noise(noise, event, count, width)
-
-        return saddle_iteration.run(
-            problem,
-            outputs,
-            self.schedule.solver_form(),
-            self.schedule.iterations,
-            noise=draw,
-            states=content["initial"],
-            points=PATH_POINTS,
-        )
+        return problem, outputs_of(plan, problem)
 
     def release(
         self, public: MultiAgentPublic, plan: Plan, content: Content, noise: Noise
@@ -290,7 +257,7 @@ class MultiAgent(FederatedProblem, ProblemOnData):
         B_j sqrt(sum_o K_oj²/u_o²) = 1 in l2 (`joint_noise`), in closed loop as well: given what was
         released before, the difference of a step is that of agent j's state. The states stay here.
         """
-        path = self._run(public, plan, content, noise)
+        path = run_of(self, public, plan, content, noise)
         return {
             "steps": path.steps,
             "multipliers": path.multipliers,
@@ -302,7 +269,7 @@ class MultiAgent(FederatedProblem, ProblemOnData):
     def diagnose(
         self, public: MultiAgentPublic, plan: Plan, content: Content, noise: Noise
     ) -> Released:
-        path = self._run(public, plan, content, noise)
+        path = run_of(self, public, plan, content, noise)
         return {"true_states": path.states, "true_mean_states": path.mean_states}
 
     def finish(

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from discreet.errors import FieldIssue, InvalidInput
+from discreet.errors import InvalidInput
 from discreet.intake.items import InPieces
 from discreet.privacy.mechanisms.poisson_subsampled_gaussian import LEAST_PROBABILITY
 from discreet.privacy.noise import Noise
@@ -25,11 +25,12 @@ from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.numbers import CLIP, Budget, Flag, Real, at_least
 from discreet.problems.off_policy_evaluation import examples
+from discreet.problems.off_policy_evaluation.checks import RELEASED, issues_of
+from discreet.problems.off_policy_evaluation.choice import WEIGHING, name_of, why_chosen
 from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset
 from discreet.problems.off_policy_evaluation.features import (
     AnyFeatures,
     TabularFeatures,
-    initial_issues,
 )
 from discreet.problems.off_policy_evaluation.gradients import MAX_STEPS
 from discreet.problems.off_policy_evaluation.method import DEFAULT_MAX_IMPORTANCE, Asked, Method
@@ -44,9 +45,7 @@ from discreet.problems.synthesis import Synthesis
 from discreet.solvers.evaluation.value_features import Tabular
 from discreet_client.intervals import plain
 
-RELEASED, AUTO, WEIGHING = "released", "auto", "importance_sampling"
-FEW_STATES, FEW_FEATURES = 8, 10
-"""Up to so many `auto` takes moments: d² numbers get noise there, 2 d numbers a step elsewhere."""
+AUTO = "auto"
 FITTED_ONLY = ("initial", "clip", "steps", "step_size", "sampling", "regularization")
 """What a request names that asks for a value function."""
 
@@ -180,12 +179,12 @@ class OffPolicyEvaluation(ProblemOnBlocks):
         return examples.worst_cases(cls)
 
     def free(self, public: OffPolicyPublic) -> frozenset[str]:
-        method = self._method(public, self._name(public))
+        method = self.method_for(public, name_of(self, public))
         return super().free(public) | method.asked_again | ({"initial"} if method.fitted else set())
 
     def questions(self, public: OffPolicyPublic) -> list[str]:
-        fitted = self._method(
-            public, self._name(public)
+        fitted = self.method_for(
+            public, name_of(self, public)
         ).fitted  # by features, which others do not read
         return [name for name in super().questions(public) if fitted or name != "features"]
 
@@ -195,9 +194,9 @@ class OffPolicyEvaluation(ProblemOnBlocks):
     # Planning
 
     def plan(self, public: OffPolicyPublic, budget: Budget) -> Plan:
-        if issues := self._issues(public):
+        if issues := issues_of(self, public):
             raise InvalidInput(issues)
-        method = self._method(public, self._name(public))
+        method = self.method_for(public, name_of(self, public))
         chosen = method.parameters()
         neighbours = (
             "one person's trajectory replaced by another; the number of trajectories is public"
@@ -232,11 +231,11 @@ class OffPolicyEvaluation(ProblemOnBlocks):
             event.price().epsilon + sum(one.price().epsilon for one, _ in beside)
         ) / EPSILON_UNIT
         if self.method == "auto":
-            told.append(self._chosen_method(public, method, budget))
+            told.append(why_chosen(self, public, method, budget))
         if self.max_importance == AUTO or (self.max_importance is None and method.chooses_cap):
             cap, why = method.best_cap(event, epsilon)
             told.append(why)
-            method = self._method(public, method.name, cap)
+            method = self.method_for(public, method.name, cap)
         elif self.max_importance is None and public.off_policy:
             told.append(
                 f"max_importance is {method.max_ratio:g}, as the request names none: larger ratios "
@@ -278,92 +277,42 @@ class OffPolicyEvaluation(ProblemOnBlocks):
             advice=(
                 *method.advice(chosen, event, epsilon),
                 *told,
-                *(self._fitted_features.advice() if method.fitted else ()),
+                *(self.fitted_features.advice() if method.fitted else ()),
             ),
             parameters={"method": method.name, **chosen, "max_importance": method.cap_in_plan},
         )
 
-    def _name(self, public: OffPolicyPublic) -> str:
-        """The method's name; `auto` follows from public figures."""
-        if self.method != "auto":
-            return self.method
-        if self._weighs(public):
-            return WEIGHING
-        if self._tabular:
-            # Where nothing says which transitions occur, noise on all n² of them outweighs what
-            # occurs.
-            few = public.topology is not None or (public.states or 0) <= FEW_STATES
-        else:  # ratios make a trajectory's clipped statistics mostly clip
-            few = (
-                not public.off_policy
-                and self._fitted_features.solver_form(public).dimension <= FEW_FEATURES
-            )
-        return "moments" if few else "minibatch"
-
     @property
-    def _fitted_features(self) -> AnyFeatures:
+    def fitted_features(self) -> AnyFeatures:
         return self.features or TabularFeatures(type="tabular")
 
     @property
-    def _tabular(self) -> bool:
-        return isinstance(self._fitted_features, TabularFeatures)
+    def tabular(self) -> bool:
+        return isinstance(self.fitted_features, TabularFeatures)
 
-    def _weighs(self, public: OffPolicyPublic) -> bool:
+    def weighs(self, public: OffPolicyPublic) -> bool:
         """Whether no value function is asked for, and so no features are looked at."""
         if self.method != "auto":
             return self.method == WEIGHING
         return bool(public.off_policy) and all(getattr(self, name) is None for name in FITTED_ONLY)
 
-    def _chosen_method(self, public: OffPolicyPublic, method: Method, budget: Budget) -> str:
-        """Why `auto` stands for this method, and what the next best would do."""
-        if method.name == WEIGHING:
-            return (
-                "method (auto) is importance_sampling, since the data have the probabilities of "
-                "the actions: it tells "
-                "what the target policy is worth for the people in the data. A value function is "
-                "what `initial` or "
-                "another method asks for"
-            )
-        name = "minibatch"
-        if method.name == "moments":
-            why = f"noise is on {method.numbers()} numbers once, and with minibatch in each step"
-            if public.topology is not None:
-                why = (
-                    f"the topology is public, so noise is on its {len(public.topology)} "
-                    "transitions only"
-                )
-        else:
-            why = (
-                f"moments would have noise on {self._method(public, 'moments').numbers():,} numbers"
-            )
-            why += "; with a public topology it would be the better one" if self._tabular else ""
-            name = (
-                "constant"
-                if public.continuing and method.features.constant() is not None
-                else "moments"
-            )
-        told = self._method(public, name).foretold(budget)
-        return f"method (auto) is {method.name}, since {why}; the next best is {name}" + (
-            f": {told}" if told else ""
-        )
-
-    def _method(self, public: OffPolicyPublic, name: str, cap: float | None = None) -> Method:
+    def method_for(self, public: OffPolicyPublic, name: str, cap: float | None = None) -> Method:
         """`cap`: what the plan chose for `max_importance`."""
-        (method,) = methods_named(name, self._tabular)
+        (method,) = methods_named(name, self.tabular)
         asked = (
             self.max_importance
             if isinstance(self.max_importance, float)
             else DEFAULT_MAX_IMPORTANCE
         )
-        features = self._fitted_features.solver_form(public) if method.fitted else Tabular(1)
-        return method(self._asked(), features, (cap or asked) if public.off_policy else 1.0, public)
+        features = self.fitted_features.solver_form(public) if method.fitted else Tabular(1)
+        return method(self.asked(), features, (cap or asked) if public.off_policy else 1.0, public)
 
     def tells_visits(self, public: OffPolicyPublic) -> bool:
         """Whether what is released tells how often each state was visited, so that `initial` may be
         `released`."""
-        return self._method(public, self._name(public)).visits
+        return self.method_for(public, name_of(self, public)).visits
 
-    def _asked(self) -> Asked:
+    def asked(self) -> Asked:
         clip = self.clip if isinstance(self.clip, float) else None
         cap = self.max_importance if isinstance(self.max_importance, float) else None
         names = (
@@ -378,7 +327,7 @@ class OffPolicyEvaluation(ProblemOnBlocks):
         return Asked(clip=clip, max_importance=cap, **{name: getattr(self, name) for name in names})
 
     def _planned(self, public: OffPolicyPublic, plan: Plan) -> Method:
-        return self._method(
+        return self.method_for(
             public, plan.parameters["method"], plan.parameters.get("max_importance")
         )
 
@@ -401,64 +350,6 @@ class OffPolicyEvaluation(ProblemOnBlocks):
         epsilon = plan.total.epsilon / EPSILON_UNIT
         return self._planned(public, plan).expected(plan.events[0], epsilon, confidence, around)
 
-    def _issues(self, public: OffPolicyPublic) -> list[FieldIssue]:
-        """What keeps this from being a problem on the dataset."""
-        found = []
-        fitted = not self._weighs(public)
-        if fitted and self._tabular != (public.states is not None):
-            says = (
-                f"the dataset has {public.states} numbered states: use tabular"
-                if public.states is not None
-                else f"a state of the dataset has {public.features} coordinates: use fourier or "
-                "identity"
-            )
-            found.append(FieldIssue("/problem/features/type", says))
-        if fitted and self.discount == 1:
-            says = (
-                "less than 1 with methods that fit a value function; only importance_sampling "
-                "takes 1"
-            )
-            found.append(FieldIssue("/problem/discount", says))
-        found += self._fitted_features.issues(public) if fitted else []
-        if self.method != "auto":
-            fits = methods_named(self.method, self._tabular)
-            found += (fits or methods_named(self.method, True))[0].issues(self._asked(), public)
-            if not fits:
-                found.append(FieldIssue("/problem/method", f"{self.method} needs tabular states"))
-        if self.max_importance is not None and not public.off_policy:
-            found.append(
-                FieldIssue(
-                    "/problem/max_importance",
-                    "the dataset is on-policy: there are no ratios to cap",
-                )
-            )
-        if found:
-            return found
-        method = self._method(public, self._name(public))
-        if method.needs_constant and method.features.constant() is None:
-            found.append(
-                FieldIssue(
-                    "/problem/method", f"{method.name} needs features of which some weights give 1"
-                )
-            )
-        for name in ("clip", "steps", "step_size", "sampling", "regularization", "return_bounds"):
-            if getattr(self, name) is not None and name not in method.takes:
-                says = f"means nothing to the method {method.name} on this dataset"
-                found.append(FieldIssue(f"/problem/{name}", says))
-        if self.initial is not None and not method.fitted:
-            says = f"means nothing to the method {method.name}, which is of the people in the data"
-            found.append(FieldIssue("/problem/initial", says))
-        elif self.initial == RELEASED:
-            if not method.visits:
-                says = (
-                    f"the method {method.name} releases no visits of states here: give a "
-                    "distribution"
-                )
-                found.append(FieldIssue("/problem/initial", says))
-        elif isinstance(self.initial, tuple):
-            found += initial_issues(self._fitted_features, self.initial, public)
-        return found
-
     # Release and what follows from it
 
     def release(
@@ -471,7 +362,7 @@ class OffPolicyEvaluation(ProblemOnBlocks):
     def noised_sums(self, plan: Plan) -> frozenset[str]:
         if len(plan.events) > 1:  # what was noised beside the sums is what they follow from
             return frozenset()
-        return methods_named(plan.parameters["method"], self._tabular)[0].noised_sums
+        return methods_named(plan.parameters["method"], self.tabular)[0].noised_sums
 
     def finish(
         self, public: OffPolicyPublic, plan: Plan, released: Released, progress: Progress
@@ -480,7 +371,7 @@ class OffPolicyEvaluation(ProblemOnBlocks):
         start = None
         if self.initial is not None and self.initial != RELEASED:
             start = np.array(self.initial)
-            start = start if self._tabular else method.features(start).mean(axis=0)
+            start = start if self.tabular else method.features(start).mean(axis=0)
         values = method.fields(
             plan.events[0], released, start, progress, uncertain=self.uncertainty
         )

@@ -27,23 +27,26 @@ from discreet.problems.off_policy_evaluation.gradients import COUNT_SHARE
 from discreet.problems.off_policy_evaluation.method import Asked, Chosen, Method
 from discreet.problems.off_policy_evaluation.public import Floats, OffPolicyPublic
 from discreet.problems.off_policy_evaluation.result import REWARD
+from discreet.problems.off_policy_evaluation.weighting_words import (
+    MOST_CAP,
+    cut_sentence,
+    doubt_sentence,
+    long_episodes,
+)
 from discreet.problems.plans import NoiseSummary
 from discreet.solvers.evaluation import importance_sampling as sampling
 from discreet.solvers.evaluation import temporal_difference as td
 from discreet.solvers.evaluation.weighted_value import Ends, Told, WeightedSums
 from discreet_client.intervals import percent, plain
 
-LEAST_CAP, MOST_CAP, LARGEST_CAP = 2.0, 50.0, 1e4
+LEAST_CAP = 2.0
+LARGEST_CAP = 1e4
 """Of a trajectory's weight: what follows from public figures lies between the first two; beyond the
 last a weight of 1 would hardly be counted."""
 PEOPLE_A_CAP = 60 / (1.1 * math.sqrt(2))
 """Trajectories for each unit of the clip, in deviations of the noise: a larger clip takes more
 noise, a smaller one cuts off more. Where a trajectory is added or removed the clip is n epsilon /
 60."""
-TOO_LARGE, TOO_SMALL = 2.6, 3.5
-"""Deviations by which the mean of weights is above or below what it can be, before the
-probabilities are doubted. A few large weights make many means too small and their deviations with
-them; of 100 answers with the right probabilities at most one may be doubted."""
 UNCAPPED = 1e300
 """Of the ratio of one step: whole trajectories alone are clipped."""
 TYPICAL = (math.sqrt(0.75), math.sqrt(0.625))
@@ -59,8 +62,6 @@ DROWNED = 0.25
 TELLING = 0.1
 """The lower end of an effective size in parts of the upper, up to which its interval tells nothing
 of it."""
-MUCH_CUT = 0.5
-"""Of the weights: beyond what may be cut off so, a plan warns."""
 
 
 class ImportanceSampling(Method):
@@ -108,7 +109,7 @@ class ImportanceSampling(Method):
         it."""
         beside: tuple[tuple[Event, NoiseSummary], ...] = ()
         epsilon, rho = budget.epsilon, budget.rho
-        if self._counted:
+        if self.counted:
             share = (epsilon if rho is None else math.isqrt(2 * rho)) // COUNT_SHARE
             count = calibration.discrete_laplace(1, share, neighbours=neighbours)
             beside = (
@@ -145,17 +146,17 @@ class ImportanceSampling(Method):
         return sampling.ENTRIES
 
     @property
-    def _counted(self) -> bool:
+    def counted(self) -> bool:
         """Whether the clip follows from a noised number of trajectories."""
         return not self.public.replaced and self.asked.max_importance is None
 
     @property
     def cap_in_plan(self) -> float | None:
-        return None if self._counted else self._fixed_cap
+        return None if self.counted else self.fixed_cap
 
     def best_cap(self, event: Event, epsilon: float) -> tuple[float | None, str]:
         most = self.public.largest_weight
-        if self._counted:
+        if self.counted:
             return None, (
                 "weights of whole trajectories are clipped where the noised number of trajectories "
                 f"says, which a {COUNT_SHARE}th of epsilon is for"
@@ -184,7 +185,7 @@ class ImportanceSampling(Method):
 
     def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
         low, high = self._bounds
-        says = self._long_episodes()
+        says = long_episodes(self)
         if (low, high) == self.public.returns(self.asked.discount) and self.public.rewards is None:
             says = (
                 *says,
@@ -215,24 +216,6 @@ class ImportanceSampling(Method):
                 *says,
             )
         return (*(one.sentence for one in self.expected(event, epsilon, LEVEL)[:1]), *says)
-
-    def _long_episodes(self) -> tuple[str, ...]:
-        """What is lost where episodes are long: a weight w of at most W and mean 1 exceeds a clip c
-        by at most 1 - c/W on average, as it does where one person in W follows the target policy
-        all along and weighs W."""
-        most, cap = self.public.largest_weight, MOST_CAP if self._counted else self._fixed_cap
-        lost = 1 - cap / most
-        if not math.isfinite(most) or lost <= MUCH_CUT:
-            return ()
-        return (
-            f"over {self.public.horizon} steps a weight may be as large as {plain(most, 3)} "
-            "(max_ratio to the power of "
-            f"the horizon), and it is clipped at {plain(cap, 3)}: where so few do what the target "
-            "policy would in "
-            f"every step, 1 in {plain(most, 3)}, up to {percent(lost)} of the weights are cut off, "
-            "and `true_value` says little; a shorter horizon helps, or the method `moments`, which "
-            "looks at single steps",
-        )
 
     def expected(
         self, event: Event, epsilon: float, confidence: float, around: Profile | None = None
@@ -279,7 +262,7 @@ class ImportanceSampling(Method):
     ) -> Released:
         event, *count = events
         released: Released = {}
-        cap = self._fixed_cap
+        cap = self.fixed_cap
         if count:
             released["trajectories"] = noise.add(count[0], np.array([moved.trajectories]))
             cap = self._largest_weight(event, int(released["trajectories"][0]))
@@ -298,7 +281,7 @@ class ImportanceSampling(Method):
         uncertain: bool,
     ) -> dict[str, Any]:
         count = released.get("trajectories")
-        cap = self._fixed_cap if count is None else self._largest_weight(event, int(count[0]))
+        cap = self.fixed_cap if count is None else self._largest_weight(event, int(count[0]))
         sums = WeightedSums(
             released["sums"] / self.unit,
             variance=self._deviation(event) ** 2,
@@ -331,7 +314,7 @@ class ImportanceSampling(Method):
                 "target policy is worth "
                 f"with weights of trajectories clipped at {plain(cap, 3)}, for people such as "
                 "those in the data: noise "
-                f"and the chance of who came are in it. {_cut(mass)}"
+                f"and the chance of who came are in it. {cut_sentence(mass)}"
                 + (
                     "."
                     if sums.unclipped
@@ -341,7 +324,7 @@ class ImportanceSampling(Method):
                 )
             ),
         }
-        if doubt := _doubt(sums):
+        if doubt := doubt_sentence(sums):
             found["doubt"] = doubt
         if uncertain:
             drowned = sums.noise_half_width() >= DROWNED
@@ -371,7 +354,7 @@ class ImportanceSampling(Method):
         return found
 
     @property
-    def _fixed_cap(self) -> float:
+    def fixed_cap(self) -> float:
         """Where weights are clipped, where that is known before the release."""
         return min(self.max_ratio, self.public.largest_weight)
 
@@ -407,33 +390,3 @@ def largest_weight(event: Event, trajectories: int) -> float:
     weights."""
     deviation = event.deviation() / sampling.UNIT
     return float(np.clip(trajectories / (PEOPLE_A_CAP * deviation), LEAST_CAP, MOST_CAP))
-
-
-def _cut(mass: Told) -> str:
-    """How much of the weights is cut off, where that can be told."""
-    lower, upper = mass.ends
-    if upper <= 0:
-        return "No weight can be cut off, by max_ratio and horizon"
-    if lower <= 0:
-        return f"At most {percent(upper)} of the weights are cut off, perhaps none"
-    return (
-        f"About {percent(mass.value)} of the weights are cut off ({percent(lower)} to "
-        f"{percent(upper)})"
-    )
-
-
-def _doubt(sums: WeightedSums) -> str:
-    """Why the probabilities are not those by which people were treated; empty where nothing speaks
-    against them."""
-    upper = sums.mean_weight(TOO_SMALL).upper
-    if (lower := sums.mean_weight(TOO_LARGE).lower) > 1:
-        found = f"{plain(lower, 3)} or more, and cannot be more than 1"
-    elif sums.unclipped and upper < 1:
-        found = f"{plain(upper, 3)} or less, and must be 1"
-    else:
-        return ""
-    return (
-        f"The mean of the weights is {found}: the behaviour probabilities in the data are not "
-        "those with which people "
-        "were treated. The values rest on them, and are wrong"
-    )

@@ -13,7 +13,6 @@ methods:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -23,38 +22,36 @@ from pydantic import Field
 
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.intake.items import InPieces
-from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
 from discreet.problems.accuracy import INTERVALS, LEVEL, Expected
 from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.numbers import Budget, Count, Flag, Real
 from discreet.problems.objects import PublicObject
-from discreet.problems.plans import NoiseSummary, Plan, Resources, sized
+from discreet.problems.plans import Plan
 from discreet.problems.results import Output, Result
 from discreet.problems.road_network import AffineLatency, BprLatency, NetworkOrId, RoadNetwork
 from discreet.problems.routing import checks, closures, examples, laws
 from discreet.problems.routing.advice import (
-    clip_advice,
     expectations,
     expected_shares,
     model_advice,
-    norm_advice,
     told,
 )
 from discreet.problems.routing.around import roads_around
 from discreet.problems.routing.assigned import assigned
 from discreet.problems.routing.counts import clip, demand_of, shorten, sums_by_pair
+from discreet.problems.routing.counts_plan import MAX_ITERATIONS, counts_plan, row_seconds
 from discreet.problems.routing.dataset import RoutingDataset
-from discreet.problems.routing.gradient import PROJECTION_TOLERANCE, assumptions, gradient_plan
-from discreet.problems.routing.intervals import MAX_LINKS, pairs_are_noise, uncertainty_of_routing
+from discreet.problems.routing.descended import descended, terms_of
+from discreet.problems.routing.gradient import assumptions, gradient_plan
+from discreet.problems.routing.intervals import pairs_are_noise, uncertainty_of_routing
 from discreet.problems.routing.policies import policy_json, policy_table
 from discreet.problems.routing.public import MAX_TRIPS, RoutingPublic
 from discreet.problems.routing.result import RoutingResult
 from discreet.problems.routing.synthesis import SYNTHESIS
 from discreet.problems.sources import ProblemOnBlocks
 from discreet.problems.synthesis import Synthesis
-from discreet.solvers.traffic import unit_flow_descent as descent
 from discreet.solvers.traffic.traffic_assignment import (
     Assignment,
     Network,
@@ -64,14 +61,8 @@ from discreet.solvers.traffic.traffic_assignment import (
 )
 from discreet.solvers.traffic.unit_flow_projection import UnitFlows
 
-MAX_ITERATIONS = 1000
 MAX_SELECTED = 100
 MAX_CLOSED = 10_000
-STARTING_GAP = 1e-4
-INTERVAL_BYTES = 32
-"""Of links by links: what intervals of their flows take in memory."""
-LONG_INTEGERS = 10_000
-"""Clips from which on the sums of one person's trips could need integers beyond 64 bits."""
 
 
 class Routing(ProblemOnBlocks):
@@ -221,11 +212,11 @@ class Routing(ProblemOnBlocks):
         if self.method == "gradient":
             network = self.roads.arrays(public.zones)
             terms, said = (
-                self._terms(public, network),
+                terms_of(self, public, network),
                 assumptions(public, self.roads, self.latency),
             )
-            return gradient_plan(public, budget, network, terms, self._row_seconds(public), said)
-        return self._plan_counts(public, budget)
+            return gradient_plan(public, budget, network, terms, row_seconds(self, public), said)
+        return counts_plan(self, public, budget)
 
     def means_otherwise(self, first: Routing, public: RoutingPublic) -> list[FieldIssue]:
         """Zone k is node k: of a network whose nodes have other names in that place trips would
@@ -273,98 +264,6 @@ class Routing(ProblemOnBlocks):
             expectations(public, self.open_roads, self.latency, self.objective, event, confidence)
         )
 
-    def _clip(self, public: RoutingPublic) -> int | None:
-        return (
-            public.max_person if self.max_trips_per_person == "auto" else self.max_trips_per_person
-        )
-
-    def _plan_counts(self, public: RoutingPublic, budget: Budget) -> Plan:
-        trips, scale = self._clip(public) or 1, public.trip_scale
-        norm = min(trips, self.max_norm_per_person or trips)
-        pairs = public.zones * (public.zones - 1)
-        over = "the period" if public.periods == 1 else f"{public.periods} periods"
-        neighbours = (
-            "one trip added or removed"
-            if public.unit == "request"
-            else f"one person with all trips added or removed, of which at most {trips} count"
-        )
-        if norm < trips:
-            neighbours += f", with an l2 norm by pair of at most {norm}"
-        if scale > 1:
-            neighbours += f"; a trip, in one piece or in parts, is {scale} counts"
-        event = calibration.least_variance(
-            # |v|_1 <= sqrt(pairs) |v|_2.
-            sensitivity_l1=min(trips * scale, math.isqrt(pairs * (norm * scale) ** 2)),
-            sensitivity_l2=norm * scale,
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            neighbours=neighbours,
-            rho=budget.rho,
-        )
-        return Plan.priced(
-            [event],
-            noise=(
-                NoiseSummary.of(
-                    event,
-                    f"trips of each of {pairs} ordered pairs of zones, summed over {over}",
-                    scale,
-                ),
-            ),
-            iterations={"assignment": MAX_ITERATIONS},
-            resources=Resources.padded(
-                # A fork, and the sampler's 600,000 draws a second at the least.
-                0.25 * (1 + pairs // 100_000),
-                work=public.most_rows * self._row_seconds(public),
-                content_bytes=32.0 * public.most_rows,
-                memory_bytes=(1 << 28)
-                + 64 * pairs * 16
-                + 200 * len(self.roads.links)
-                + INTERVAL_BYTES
-                * min(len(self.roads.links), MAX_LINKS) ** 2
-                * (2 if self.closed_links else 1),
-                steps=MAX_ITERATIONS,
-            ),
-            unit=public.unit,
-            neighbours=neighbours,
-            assumptions=(
-                *assumptions(public, self.roads, self.latency),
-                *closures.assumption(self.roads, self.closed_links),
-                sized(f"{public.most_rows} cells with trips"),
-                *(["who a trip's person is, is recorded truly"] if public.unit == "person" else []),
-            ),
-            advice=(
-                *(clip_advice(trips) if self.max_trips_per_person == "auto" else ()),
-                *norm_advice(trips, self.max_norm_per_person, scale, event, budget),
-            ),
-            parameters={
-                "method": "counts",
-                "max_trips_per_person": self._clip(public),
-                **({} if self.max_norm_per_person is None else {"max_norm_per_person": norm}),
-            },
-        )
-
-    def _row_seconds(self, public: RoutingPublic) -> float:
-        """Of summing a cell and, where persons are clipped, of that; large clips may need long
-        integers."""
-        if public.unit == "request":
-            return 100e-9
-        clipping = (
-            4e-6 if (self._clip(public) or 0) * public.trip_scale >= LONG_INTEGERS else 200e-9
-        )
-        return clipping + (2e-6 if self.max_norm_per_person is not None else 0.0)
-
-    def _terms(self, public: RoutingPublic, network: Network) -> descent.Terms:
-        assert self.regularization is not None
-        assert public.max_total is not None
-        assert public.max_pair is not None
-        return descent.Terms.of(
-            network,
-            self.roads.latencies(self.latency),
-            self.regularization,
-            public.max_total,
-            public.max_pair,
-        )
-
     # Release --------------------------------------------------------------------------------------
 
     def release(
@@ -385,7 +284,7 @@ class Routing(ProblemOnBlocks):
         """
         (event,) = plan.events
         if plan.parameters["method"] == "gradient":
-            return {"unit_flows": noise.add(event, self._descend(public, content))}
+            return {"unit_flows": noise.add(event, descended(self, public, content))}
         trips = content["trips"]
         if plan.parameters["max_trips_per_person"] is not None:
             most = plan.parameters["max_trips_per_person"] * public.trip_scale
@@ -395,35 +294,6 @@ class Routing(ProblemOnBlocks):
         noisy = noise.add(event, sums_by_pair(trips, public.zones))
         np.fill_diagonal(noisy, 0)  # intra-zonal trips use no link and are not released
         return {"trips": noisy}
-
-    def _descend(self, public: RoutingPublic, content: Content) -> NDArray[np.float64]:
-        """Algorithm 1 from a start that is public: the system optimum of `max_total` trips spread
-        evenly."""
-        network = self.roads.arrays(public.zones)
-        flows, terms = UnitFlows.of_pairs(network), self._terms(public, network)
-        trips = content["trips"][content["trips"][:, 1] != content["trips"][:, 2]]
-        first = np.searchsorted(trips[:, 0], np.arange(public.periods + 1))
-        pair = (
-            (trips[:, 1] - 1) * (public.zones - 1) + trips[:, 2] - 1 - (trips[:, 2] > trips[:, 1])
-        )
-
-        def demand(period: int) -> NDArray[np.float64]:
-            part = slice(first[period], first[period + 1])
-            return np.bincount(pair[part], weights=trips[part, 3], minlength=flows.pairs).astype(
-                np.float64
-            )
-
-        evenly = np.full((public.zones, public.zones), terms.max_total / max(1, flows.pairs))
-        start = flows.of_policy(self.routed(network, evenly, STARTING_GAP).paths)
-        steps = terms.step_sizes(public.periods)
-        try:
-            return descent.descend(
-                flows, terms, steps, demand, start, tolerance=PROJECTION_TOLERANCE
-            )
-        except (
-            ValueError
-        ):  # not within MAX_REACH, as far as anybody has seen; whatever happens, a release is total
-            return start
 
     def diagnose(
         self, public: RoutingPublic, plan: Plan, content: Content, noise: Noise

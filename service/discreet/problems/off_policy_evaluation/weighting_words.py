@@ -1,0 +1,68 @@
+"""What is said of weights that are cut off, and of probabilities that are doubted."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from discreet.solvers.evaluation.weighted_value import Told, WeightedSums
+from discreet_client.intervals import percent, plain
+
+MOST_CAP = 50.0
+
+TOO_LARGE, TOO_SMALL = 2.6, 3.5
+"""Deviations by which the mean of weights is above or below what it can be, before the
+probabilities are doubted. A few large weights make many means too small and their deviations with
+them; of 100 answers with the right probabilities at most one may be doubted."""
+
+MUCH_CUT = 0.5
+"""Of the weights: beyond what may be cut off so, a plan warns."""
+
+
+def cut_sentence(mass: Told) -> str:
+    """How much of the weights is cut off, where that can be told."""
+    lower, upper = mass.ends
+    if upper <= 0:
+        return "No weight can be cut off, by max_ratio and horizon"
+    if lower <= 0:
+        return f"At most {percent(upper)} of the weights are cut off, perhaps none"
+    return (
+        f"About {percent(mass.value)} of the weights are cut off ({percent(lower)} to "
+        f"{percent(upper)})"
+    )
+
+
+def doubt_sentence(sums: WeightedSums) -> str:
+    """Why the probabilities are not those by which people were treated; empty where nothing speaks
+    against them."""
+    upper = sums.mean_weight(TOO_SMALL).upper
+    if (lower := sums.mean_weight(TOO_LARGE).lower) > 1:
+        found = f"{plain(lower, 3)} or more, and cannot be more than 1"
+    elif sums.unclipped and upper < 1:
+        found = f"{plain(upper, 3)} or less, and must be 1"
+    else:
+        return ""
+    return (
+        f"The mean of the weights is {found}: the behaviour probabilities in the data are not "
+        "those with which people "
+        "were treated. The values rest on them, and are wrong"
+    )
+
+
+def long_episodes(method: Any) -> tuple[str, ...]:
+    """What is lost where episodes are long: a weight w of at most W and mean 1 exceeds a clip c
+    by at most 1 - c/W on average, as it does where one person in W follows the target policy
+    all along and weighs W."""
+    most, cap = method.public.largest_weight, MOST_CAP if method.counted else method.fixed_cap
+    lost = 1 - cap / most
+    if not math.isfinite(most) or lost <= MUCH_CUT:
+        return ()
+    return (
+        f"over {method.public.horizon} steps a weight may be as large as {plain(most, 3)} "
+        "(max_ratio to the power of "
+        f"the horizon), and it is clipped at {plain(cap, 3)}: where so few do what the target "
+        "policy would in "
+        f"every step, 1 in {plain(most, 3)}, up to {percent(lost)} of the weights are cut off, "
+        "and `true_value` says little; a shorter horizon helps, or the method `moments`, which "
+        "looks at single steps",
+    )

@@ -1,0 +1,111 @@
+"""The plan of the method `counts`: its clip, its sensitivity and what it takes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from discreet.privacy import calibration
+from discreet.problems.numbers import Budget
+from discreet.problems.plans import NoiseSummary, Plan, Resources, sized
+from discreet.problems.routing import closures
+from discreet.problems.routing.advice import (
+    clip_advice,
+    norm_advice,
+)
+from discreet.problems.routing.gradient import assumptions
+from discreet.problems.routing.intervals import MAX_LINKS
+from discreet.problems.routing.public import RoutingPublic
+
+MAX_ITERATIONS = 1000
+
+INTERVAL_BYTES = 32
+"""Of links by links: what intervals of their flows take in memory."""
+
+LONG_INTEGERS = 10_000
+"""Clips from which on the sums of one person's trips could need integers beyond 64 bits."""
+
+
+def clip_of(problem: Any, public: RoutingPublic) -> int | None:
+    return (
+        public.max_person
+        if problem.max_trips_per_person == "auto"
+        else problem.max_trips_per_person
+    )
+
+
+def counts_plan(problem: Any, public: RoutingPublic, budget: Budget) -> Plan:
+    trips, scale = clip_of(problem, public) or 1, public.trip_scale
+    norm = min(trips, problem.max_norm_per_person or trips)
+    pairs = public.zones * (public.zones - 1)
+    over = "the period" if public.periods == 1 else f"{public.periods} periods"
+    neighbours = (
+        "one trip added or removed"
+        if public.unit == "request"
+        else f"one person with all trips added or removed, of which at most {trips} count"
+    )
+    if norm < trips:
+        neighbours += f", with an l2 norm by pair of at most {norm}"
+    if scale > 1:
+        neighbours += f"; a trip, in one piece or in parts, is {scale} counts"
+    event = calibration.least_variance(
+        # |v|_1 <= sqrt(pairs) |v|_2.
+        sensitivity_l1=min(trips * scale, math.isqrt(pairs * (norm * scale) ** 2)),
+        sensitivity_l2=norm * scale,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        neighbours=neighbours,
+        rho=budget.rho,
+    )
+    return Plan.priced(
+        [event],
+        noise=(
+            NoiseSummary.of(
+                event,
+                f"trips of each of {pairs} ordered pairs of zones, summed over {over}",
+                scale,
+            ),
+        ),
+        iterations={"assignment": MAX_ITERATIONS},
+        resources=Resources.padded(
+            # A fork, and the sampler's 600,000 draws a second at the least.
+            0.25 * (1 + pairs // 100_000),
+            work=public.most_rows * row_seconds(problem, public),
+            content_bytes=32.0 * public.most_rows,
+            memory_bytes=(1 << 28)
+            + 64 * pairs * 16
+            + 200 * len(problem.roads.links)
+            + INTERVAL_BYTES
+            * min(len(problem.roads.links), MAX_LINKS) ** 2
+            * (2 if problem.closed_links else 1),
+            steps=MAX_ITERATIONS,
+        ),
+        unit=public.unit,
+        neighbours=neighbours,
+        assumptions=(
+            *assumptions(public, problem.roads, problem.latency),
+            *closures.assumption(problem.roads, problem.closed_links),
+            sized(f"{public.most_rows} cells with trips"),
+            *(["who a trip's person is, is recorded truly"] if public.unit == "person" else []),
+        ),
+        advice=(
+            *(clip_advice(trips) if problem.max_trips_per_person == "auto" else ()),
+            *norm_advice(trips, problem.max_norm_per_person, scale, event, budget),
+        ),
+        parameters={
+            "method": "counts",
+            "max_trips_per_person": clip_of(problem, public),
+            **({} if problem.max_norm_per_person is None else {"max_norm_per_person": norm}),
+        },
+    )
+
+
+def row_seconds(problem: Any, public: RoutingPublic) -> float:
+    """Of summing a cell and, where persons are clipped, of that; large clips may need long
+    integers."""
+    if public.unit == "request":
+        return 100e-9
+    clipping = (
+        4e-6 if (clip_of(problem, public) or 0) * public.trip_scale >= LONG_INTEGERS else 200e-9
+    )
+    return clipping + (2e-6 if problem.max_norm_per_person is not None else 0.0)
