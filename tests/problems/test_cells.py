@@ -270,7 +270,9 @@ def apart(case: Neighbours, left: Any, right: Any) -> float:
 
 def starts(case: Neighbours) -> list[Any]:
     """Iterates at which a step is attacked: composition lets the adversary choose them."""
-    dimension = case.problem._method(case.public, case.plan.parameters["method"]).features.dimension  # type: ignore
+    dimension = case.problem.method_for(
+        case.public, case.plan.parameters["method"]
+    ).features.dimension  # type: ignore
     generator = np.random.default_rng(5)
     up = np.concatenate([np.zeros(dimension), np.full(dimension, 1e3)])
     return [up, *(generator.normal(0, 10**size, 2 * dimension) for size in (-3, 0, 3))]
@@ -279,7 +281,7 @@ def starts(case: Neighbours) -> list[Any]:
 def step(case: Neighbours, left: Content, right: Content, start: Any) -> float:
     """How far theta is apart after one step of size 1 on all trajectories, as the method takes
     them, in the scales of its coordinates, in which each of them gets the same noise."""
-    method = case.problem._method(case.public, case.plan.parameters["method"])  # type: ignore[attr-defined]
+    method = case.problem.method_for(case.public, case.plan.parameters["method"])  # type: ignore[attr-defined]
     scale = (
         method._scale() if method.name == "minibatch" else np.ones(2 * method.features.dimension)
     )

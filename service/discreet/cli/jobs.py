@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
-import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -28,14 +26,15 @@ from discreet.cli.options import (
 )
 from discreet.cli.plans import offered, show_plan
 from discreet.cli.roads import in_the_fields_form, roads_of, roads_of_answer
-from discreet.cli.servers import client_of, settings_of, with_id, with_network
+from discreet.cli.servers import client_of, settings_of, with_id, with_network, without_a_server
 from discreet.cli.showing import progress_bar, show_jobs, tell
 from discreet.cli.showing_answers import show_answer
+from discreet.cli.submissions import field_of
 from discreet.errors import DiscreetError, InvalidInput
 from discreet_client.servers import kept_key, running
 
 if TYPE_CHECKING:
-    from discreet.settings import Settings
+    pass
 
 app = typer.Typer()
 
@@ -55,7 +54,7 @@ def solve(
 ) -> None:
     """Run one job with no server left behind; the ledger is in the state folder."""
     settings = settings_of(state)
-    local = _without_a_server(settings)
+    local = without_a_server(settings)
     body = submissions.asked(file, epsilon, preset, name=name)
     holder = running(settings.state)
     if holder is not None:
@@ -217,7 +216,7 @@ def ask(
 ) -> None:
     """Ask another question of what a job released, at price 0: nothing is released, no data are
     touched."""
-    others = [_field(one) for one in fields or []]
+    others = [field_of(one) for one in fields or []]
     release = {"dataset": None, "release": job_ids[0] if len(job_ids) == 1 else job_ids}
 
     roads: Any = None
@@ -244,7 +243,7 @@ def ask(
 
     settings = settings_of(state)
     if server is None and running(settings.state) is None:  # of what `discreet solve` has released
-        local = _without_a_server(settings)
+        local = without_a_server(settings)
         answer = local.ask(settings, job_ids[0], question, progress_bar, whole=bool(close))
     else:
         with client_of(state, server, key) as client:
@@ -263,39 +262,6 @@ def ask(
     if out is not None:
         out.write_text(json.dumps(answer, separators=(",", ":")))
     tell(answer, as_json, lambda: show_answer(answer, out, roads))
-
-
-def _without_a_server(settings: Settings) -> Any:
-    """The module that runs jobs in this process."""
-    from discreet.observability.telemetry import configure  # noqa: PLC0415
-    from discreet.private_files import kernel_cache  # noqa: PLC0415
-
-    os.environ.update(kernel_cache(settings.state) | dict(os.environ))
-    configure(level=logging.WARNING)
-    from discreet.installation import local  # noqa: PLC0415 - loads numba
-
-    return local
-
-
-def _field(text: str) -> tuple[str, Any]:
-    """A field and its value, of `--set`."""
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise typer.BadParameter(f"{text}: FIELD=VALUE is needed", param_hint="--set")
-    if value.startswith("@"):
-        try:
-            return name, strict(Path(value[1:]).read_bytes())
-        except OSError as error:
-            raise typer.BadParameter(
-                f"{text}: the file cannot be read", param_hint="--set"
-            ) from error
-    try:
-        return name, strict(value.encode())
-    except InvalidInput:  # text that needs no quotes
-        if value.endswith(".json"):
-            says = f"{text}: with an @ what the file holds is meant, {name}=@{value}"
-            raise typer.BadParameter(says, param_hint="--set") from None
-        return name, value
 
 
 @app.command()

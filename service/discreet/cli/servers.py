@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -118,3 +119,15 @@ def with_network(client: Client, problem: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(named, str):
         return dict(problem)
     return {**problem, "network": client.networks.get(network_id(client, named))["network"]}
+
+
+def without_a_server(settings: Settings) -> Any:
+    """The module that runs jobs in this process."""
+    from discreet.observability.telemetry import configure  # noqa: PLC0415
+    from discreet.private_files import kernel_cache  # noqa: PLC0415
+
+    os.environ.update(kernel_cache(settings.state) | dict(os.environ))
+    configure(level=logging.WARNING)
+    from discreet.installation import local  # noqa: PLC0415 - loads numba
+
+    return local

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from discreet.errors import Unavailable
+from discreet.errors import DiscreetError, Unavailable
 
 UNPRIVILEGED = ("postgres", "nobody")
 NOBODY = 65534
@@ -129,3 +129,18 @@ def _major(folder: Path) -> int:
     """The major version of an installation, from the catalogue its initdb reads."""
     with (folder / "share" / "postgresql" / "postgres.bki").open(encoding="utf-8") as stream:
         return int(stream.readline().split()[-1])
+
+
+def check_version(data: Path, have: int) -> None:
+    """DiscreetError unless PostgreSQL `have` made this data folder."""
+    try:
+        made_by = (data / "PG_VERSION").read_text().strip()
+    except OSError:
+        raise DiscreetError(f"{data} is not a database of PostgreSQL") from None
+    if made_by != str(have):
+        raise DiscreetError(
+            f"the database in {data} was made by PostgreSQL {made_by}, this discreet brings "
+            f"PostgreSQL {have}: move the data with pg_dump and psql, or choose another state "
+            "folder",
+            code="database_version",
+        )

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import errno
 import socket
+import time
+from collections.abc import Callable
 
 from discreet.errors import DiscreetError
+from discreet.installation.parts import Signals
 
 
 class PortTaken(DiscreetError):
@@ -58,3 +61,17 @@ def reserve(host: str, port: int) -> socket.socket:
 def reachable(host: str) -> str:
     """Where a program on this machine finds a server that listens on `host`."""
     return {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  compared, not bound
+
+
+def patiently(
+    take: Callable[[], socket.socket], signals: Signals, patience: float
+) -> socket.socket:
+    """What `take` takes, tried again for so many seconds while a port is still taken."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return take()
+        except PortTaken:
+            if signals.stops or time.monotonic() >= deadline:
+                raise
+        signals.sleep(0.1)

@@ -33,19 +33,18 @@ from types import TracebackType
 from typing import Any, Self
 
 import psycopg
-from psycopg import sql
 
 from discreet.errors import DiscreetError, Unavailable
 from discreet.installation.addresses import address
-from discreet.installation.binaries import Binaries, User
+from discreet.installation.binaries import Binaries, User, check_version
 from discreet.installation.database_roles import (
     APP,
     DATABASE,
     OWNER,
     SUPERUSER,
     ensure_roles,
-    let_in,
 )
+from discreet.installation.databases import Databases
 from discreet.installation.leftovers import claim
 from discreet.installation.postgres_settings import ACCESS, ENVIRONMENT, SETTINGS
 from discreet.installation.state import LogFile, StateLock
@@ -63,7 +62,7 @@ READY_SECONDS = 300.0  # crash recovery may replay much
 STOP_STAGES = ((signal.SIGINT, 60.0), (signal.SIGQUIT, 10.0))  # fast, then immediate shutdown
 
 
-class EmbeddedPostgres:
+class EmbeddedPostgres(Databases):
     """One PostgreSQL server in a state folder; a context manager, or `start` and `stop`.
 
     `lock` is the lock of the state folder where the caller holds it already; otherwise it is taken
@@ -171,59 +170,7 @@ class EmbeddedPostgres:
     ) -> None:
         self.stop()
 
-    # -- databases ---------------------------------------------------------------------------------
-
-    def create_database(self, name: str, template: str | None = None) -> None:
-        """A database of the owner role that the application role may connect to; with `template` a
-        copy of another."""
-        with self._connected() as connection:
-            statement = sql.SQL("CREATE DATABASE {} OWNER {}").format(
-                sql.Identifier(name), sql.Identifier(OWNER)
-            )
-            if template is not None:
-                statement += sql.SQL(" TEMPLATE {}").format(sql.Identifier(template))
-            connection.execute(statement)
-            let_in(connection, name)
-
-    def drop_database(self, name: str) -> None:
-        """Drop a database and end its connections."""
-        with self._connected() as connection:
-            connection.execute(
-                sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
-            )
-
-    @property
-    def mark(self) -> str:
-        """A word that is kept with the database and goes where its data folder goes; "" at
-        first."""
-        query = (
-            "SELECT coalesce(shobj_description(oid, 'pg_database'), '') FROM pg_database WHERE "
-            "datname = %s"
-        )
-        with self._connected() as connection:
-            row = connection.execute(query, [DATABASE]).fetchone()
-        return str(row[0]) if row else ""
-
-    @mark.setter
-    def mark(self, text: str) -> None:
-        with self._connected() as connection:
-            connection.execute(
-                sql.SQL("COMMENT ON DATABASE {} IS {}").format(
-                    sql.Identifier(DATABASE), sql.Literal(text)
-                )
-            )
-
     # -- inside ------------------------------------------------------------------------------------
-
-    @contextmanager
-    def _connected(self) -> Iterator[psycopg.Connection[Any]]:
-        try:
-            with psycopg.connect(
-                self.superuser_url, autocommit=True, connect_timeout=CONNECT_SECONDS
-            ) as connection:
-                yield connection
-        except psycopg.OperationalError as error:
-            raise Unavailable(f"PostgreSQL does not answer: {error}") from error
 
     def _start(self, give_up: Callable[[], bool]) -> None:
         self._user = User.choose(self.data)
@@ -235,7 +182,7 @@ class EmbeddedPostgres:
             self._prepare_folders()
             if not self.data.exists():
                 self._initialize(inherited)
-            self._check_version()
+            check_version(self.data, self._installed.major)
             self._configure()
             self._launch(inherited)
         finally:
@@ -274,9 +221,8 @@ class EmbeddedPostgres:
         if closed and self._temporary is not None:
             binaries = binaries.copied_to(self._temporary.path / "programs")
         sockets = self._temporary.path / "run" if far and self._temporary is not None else near
-        shutil.rmtree(
-            sockets, ignore_errors=True
-        )  # a stale socket's lock file may name a pid that lives again
+        # A stale socket's lock file may name a pid that lives again.
+        shutil.rmtree(sockets, ignore_errors=True)
         self._make_folder(sockets)
         self._binaries, self._sockets = binaries, sockets
 
@@ -337,21 +283,6 @@ class EmbeddedPostgres:
             raise Unavailable(f"initdb failed: {last}")
         new.rename(self.data)
         sync_folder(self.state)
-
-    def _check_version(self) -> None:
-        have = self._installed.major
-        try:
-            made_by = (self.data / "PG_VERSION").read_text().strip()
-        except OSError:
-            raise DiscreetError(f"{self.data} is not a database of PostgreSQL") from None
-        if made_by != str(have):
-            raise DiscreetError(
-                f"the database in {self.data} was made by PostgreSQL {made_by}, this discreet "
-                "brings "
-                f"PostgreSQL {have}: move the data with pg_dump and psql, or choose another state "
-                "folder",
-                code="database_version",
-            )
 
     def _configure(self) -> None:
         shared_memory = "posix" if os.access("/dev/shm", os.W_OK) else "mmap"  # noqa: S108

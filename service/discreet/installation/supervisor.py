@@ -20,16 +20,14 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
-from rich.text import Text
 
 from discreet.errors import DiscreetError, Unavailable
+from discreet.installation.announcing import OWNER_KEY_FILE, say, show_ready, write_targets
+from discreet.installation.part_specs import specs_of_parts
 from discreet.installation.parts import (
     Part,
     PartSpec,
@@ -40,7 +38,7 @@ from discreet.installation.parts import (
     start_part,
     why_not,
 )
-from discreet.installation.ports import PortTaken, listen, reachable, reserve
+from discreet.installation.ports import listen, patiently, reachable, reserve
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.installation.prepared import (
     READY_FILE,
@@ -56,9 +54,6 @@ from discreet.isolation.processes import Process, end, give_back, plain_environm
 from discreet.isolation.tasks import READING, SOLVING
 from discreet.private_files import kernel_cache, private_folder, write_private
 from discreet.settings import Settings
-
-OWNER_KEY_FILE = "owner.key"
-METRICS_FILE = "metrics.json"
 
 FAILED_STARTS = 3  # of one part before the service was ever ready: it will not become so
 GRACE_SECONDS = 10.0  # from SIGTERM to SIGKILL
@@ -88,7 +83,7 @@ def run(
                 settings, host, port, rpc_port, signals, verbose=verbose, as_json=as_json
             ).run()
     except (DiscreetError, OSError) as error:
-        _say(f"discreet up: {error}")
+        say(f"discreet up: {error}")
         return 1
     return 0
 
@@ -134,15 +129,14 @@ class Supervisor:
             self._ready_file.unlink(missing_ok=True)
             patience = PREDECESSOR_SECONDS if predecessor else 0.0
             listener = stack.enter_context(
-                self._patiently(lambda: listen(self.host, self.port), patience)
+                patiently(lambda: listen(self.host, self.port), self.signals, patience)
             )
             reserved = stack.enter_context(
-                self._patiently(lambda: reserve(self.host, self.rpc_port), patience)
+                patiently(lambda: reserve(self.host, self.rpc_port), self.signals, patience)
             )
             self.rpc_port = reserved.getsockname()[1]
-            if (
-                self.settings.rpc_address is None
-            ):  # where agents find it; behind a gateway it is set from outside
+            # Where agents find it; behind a gateway it is set from outside.
+            if self.settings.rpc_address is None:
                 self.settings = self.settings.model_copy(update={"rpc_address": self._rpc_address})
             self.lock.announce(self._url(listener))
             self.template.start()  # it imports while the database starts
@@ -157,16 +151,6 @@ class Supervisor:
                     raise
 
     # -- up ----------------------------------------------------------------------------------------
-
-    def _patiently(self, take: Callable[[], socket.socket], patience: float) -> socket.socket:
-        deadline = time.monotonic() + patience
-        while True:
-            try:
-                return take()
-            except PortTaken:
-                if self.signals.stops or time.monotonic() >= deadline:
-                    raise
-            self.signals.sleep(0.1)
 
     def _start_database(self) -> None:
         if self.settings.database_url is not None:
@@ -209,9 +193,12 @@ class Supervisor:
         environment = environment_of(
             self.settings.model_copy(update={"migration_database_url": None})
         )
+        workers = self.settings.workers
+        specs = specs_of_parts(
+            listener, self.orders, self.host, self.rpc_port, workers, self.monitors
+        )
         self.parts = [
-            Part(spec, environment, self._log(spec.name), self.template)
-            for spec in self._specs(listener)
+            Part(spec, environment, self._log(spec.name), self.template) for spec in specs
         ]
         self.pulses = {part.spec.name: Pulse(self._probe(part, listener)) for part in self.parts}
         waiting = {part.spec.name: self._probe(part, listener) for part in self.parts}
@@ -283,28 +270,6 @@ class Supervisor:
         spec = PartSpec("children", arguments, (takes.fileno(),), "discreet.isolation.zygote")
         return Part(spec, kernel_cache(self.state) | plain_environment(), self._log("children"))
 
-    def _specs(self, listener: socket.socket) -> list[PartSpec]:
-        """What has to run. Stopped from the last to the first kind."""
-        file, orders = listener.fileno(), self.orders.fileno()
-        children = ("--children-fd", str(orders))
-        rpc = ("rpc", "--host", self.host, "--port", str(self.rpc_port))
-        workers = range(1, self.settings.workers + 1)
-        specs = [
-            PartSpec("api", ("api", "--fd", str(file), *children), (file, orders)),
-            PartSpec("rpc", (*rpc, *children), (orders,)),
-            *(PartSpec(f"worker-{number}", ("worker", *children), (orders,)) for number in workers),
-        ]
-        # The API has its metrics among its pages; the others get a port of loopback, the same when
-        # they start again.
-        for number in range(1, len(specs)):
-            monitor = self.monitors[specs[number].name] = listen("127.0.0.1", 0)
-            more = ("--metrics-fd", str(monitor.fileno()))
-            spec = specs[number]
-            specs[number] = PartSpec(
-                spec.name, (*spec.arguments, *more), (*spec.files, monitor.fileno())
-            )
-        return specs
-
     def _tend(self, part: Part, ready: bool) -> None:
         now = time.monotonic()
         status = part.tend()
@@ -351,26 +316,14 @@ class Supervisor:
 
     def _announce(self, url: str) -> None:
         """Tell programs (`ready.json`) and people that the service is ready."""
+        write_targets(self.state, url, self.monitors)
         answer = {"api": url, "rpc": self._rpc_address, "dashboard": f"{url}/", "pid": os.getpid()}
         text = json.dumps(answer)
-        write_private(self.state / METRICS_FILE, json.dumps(self._targets(url)))
         write_private(self._ready_file, text)
         if self.as_json:
             print(text, flush=True)
-            return
-        console = Console(soft_wrap=True, highlight=False)
-        console.print("discreet is ready", style="bold green")
-        for label, value in (
-            ("address", url),
-            ("dashboard", f"{url}/ (`discreet login` prints a link that logs in)"),
-            ("gRPC", self._rpc_address),
-            ("owner's key", str(self.state / OWNER_KEY_FILE)),
-            ("logs", str(self.state / "logs")),
-            ("stop", "Ctrl-C"),
-        ):
-            console.print(
-                Text(f"  {label:<12}", style="dim").append(value, style="default not dim")
-            )
+        else:
+            show_ready(self.state, url, self._rpc_address)
 
     # -- down --------------------------------------------------------------------------------------
 
@@ -378,7 +331,7 @@ class Supervisor:
         """Workers, then whoever answers requests, then the database. Asked twice, nobody gets
         time."""
         if self.signals.stops:
-            _say(
+            say(
                 f"discreet up: stopping; everything is kept in {self.state}, jobs go on with the "
                 "next start"
             )
@@ -421,14 +374,6 @@ class Supervisor:
         host = reachable(self.host)
         return f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
 
-    def _targets(self, url: str) -> list[dict[str, Any]]:
-        """Where metrics are, as Prometheus reads it (`file_sd_configs`)."""
-        ports = {name: listener.getsockname()[1] for name, listener in self.monitors.items()}
-        places = {"api": url.removeprefix("http://")} | {
-            name: f"127.0.0.1:{port}" for name, port in ports.items()
-        }
-        return [{"targets": [place], "labels": {"part": name}} for name, place in places.items()]
-
     @property
     def _rpc_address(self) -> str:
         host = reachable(self.host)
@@ -449,8 +394,4 @@ class Supervisor:
 
     def _note(self, text: str) -> None:
         if not self.signals.stops:
-            _say(f"discreet up: {text}")
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+            say(f"discreet up: {text}")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from discreet.problems.dr_ensemble.advice import MODEL_STEPS, SEED, USUAL_STEPS, moves
+from discreet.problems.dr_ensemble.noise import counts_event, grid_of
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic, Floats
+from discreet.problems.numbers import Budget
 from discreet_client.intervals import plain
 
 MOST_RECORDS = 1_000_000
@@ -124,3 +126,20 @@ def _records(public: DrEnsemblePublic) -> Floats:
         records[each, block[step] * n + state, after] += 1 / steps
         state = after
     return records
+
+
+def clip_of(
+    problem: Any, public: DrEnsemblePublic, budget: Budget, cells: int
+) -> tuple[float | None, list[Clip]]:
+    """The bound on the norm of a histogram, and what was expected of others: nothing without a
+    delta."""
+    least, _, _ = counts_event(public, budget, cells, CLIPS[-1])
+    if isinstance(problem.clip, float) or least.norm == "l1":
+        return (None if problem.clip == "auto" else problem.clip), []
+    unclipped, _, _ = counts_event(public, budget, cells, None)
+    found = clips(
+        public,
+        unclipped.deviation() / grid_of(public, None),
+        least.deviation() / grid_of(public, CLIPS[-1]) / CLIPS[-1],
+    )
+    return (found[0].bound if found and problem.clip == "auto" else None), found

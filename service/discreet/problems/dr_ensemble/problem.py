@@ -33,7 +33,7 @@ from discreet.problems.dr_ensemble.advice import (
     price_advice,
     row_advice,
 )
-from discreet.problems.dr_ensemble.clips import CLIPS, Clip, clip_advice, clips
+from discreet.problems.dr_ensemble.clips import Clip, clip_advice, clip_of
 from discreet.problems.dr_ensemble.control import Control
 from discreet.problems.dr_ensemble.counting import transition_counts
 from discreet.problems.dr_ensemble.dataset import DrEnsembleDataset
@@ -42,6 +42,7 @@ from discreet.problems.dr_ensemble.limits import LoadLimits, event_steps
 from discreet.problems.dr_ensemble.measurements import HOUR, tariff_utility
 from discreet.problems.dr_ensemble.noise import counts_event, dirichlet_event, grid_of
 from discreet.problems.dr_ensemble.public import MAX_STATES, DrEnsemblePublic
+from discreet.problems.dr_ensemble.resources import resources_of
 from discreet.problems.dr_ensemble.result import (
     DrEnsembleResult,
     matrix_rows,
@@ -49,12 +50,12 @@ from discreet.problems.dr_ensemble.result import (
     states_of,
 )
 from discreet.problems.dr_ensemble.synthesis import SYNTHESIS
+from discreet.problems.dr_ensemble.truth import truth
 from discreet.problems.numbers import CLIP, Budget, Count, Flag, Real
-from discreet.problems.plans import NoiseSummary, Plan, Resources, sized
+from discreet.problems.plans import NoiseSummary, Plan, sized
 from discreet.problems.results import Output, Result
 from discreet.problems.reuse import ProblemOnData
 from discreet.problems.synthesis import Synthesis
-from discreet.solvers.control import linearly_solvable_mdp as lsmdp
 
 Numbers = Annotated[tuple[Real, ...], InPieces()]
 Spread = Annotated[tuple[Annotated[Real, Field(ge=0, le=1)], ...], InPieces(max_length=MAX_STATES)]
@@ -202,10 +203,8 @@ class DrEnsemble(ProblemOnData):
         if public.day is not None:
             advice.append(day_advice(public))
         advice += price_advice(self.price, public)
-        start, control = (
-            None if self.initial == "released" else np.array(self.initial),
-            self.control(public, plan),
-        )
+        start = None if self.initial == "released" else np.array(self.initial)
+        control = self.control(public, plan)
         advice += policy_advice(public, control, start)
         if self.limits is not None and control.limits is not None:
             advice += limits.advice(self.limits, public, control.limits, control.power, start)
@@ -221,15 +220,14 @@ class DrEnsemble(ProblemOnData):
         clip, tried = None, list[Clip]()
         try:
             if method == "counts":
-                clip, tried = self._clip(public, budget, cells)
+                clip, tried = clip_of(self, public, budget, cells)
                 event, quantity, assumptions = counts_event(public, budget, cells, clip)
             else:
                 event, quantity, assumptions = dirichlet_event(public, budget, self.prior)
         except ValueError as error:
             pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"
-            says = (
-                f"{error}" if budget.delta == 0 else f"{error}; a larger epsilon or delta is needed"
-            )
+            more = "" if budget.delta == 0 else "; a larger epsilon or delta is needed"
+            says = f"{error}{more}"
             if method == "dirichlet":
                 says += (
                     ", or a `prior`: without one, a row's draw loses more than epsilon however "
@@ -241,22 +239,7 @@ class DrEnsemble(ProblemOnData):
             [event],
             noise=(NoiseSummary.of(event, quantity, grid if method == "counts" else 1.0),),
             iterations={"horizon": horizon},
-            resources=Resources.padded(
-                0.25 * (1 + cells // 100_000),
-                # Cells are looked up at random: the more there are, the farther away they lie.
-                work=public.most_rows * (20e-9 + 80e-9 * min(1.0, cells / 1e5))
-                if method == "counts"
-                else 0.0,
-                content_bytes=12.0 * public.most_rows
-                if method == "counts"
-                else 8.0 * public.states**2,
-                memory_bytes=(1 << 28)
-                + 64 * horizon * public.states
-                + 100 * cells
-                + 40 * (horizon - 1) * cells // public.blocks
-                + (16 * (public.blocks * public.states) ** 2 if public.day else 0),
-                steps=self.samples or horizon - 1,
-            ),
+            resources=resources_of(public, method, horizon, self.samples),
             unit=public.unit,
             neighbours=event.neighbours,
             assumptions=(
@@ -306,22 +289,6 @@ class DrEnsemble(ProblemOnData):
         initial = None if self.initial == "released" else np.array(self.initial)
         control = replace(self.control(public, plan), limits=None)
         return tuple(expectations(public, plan, control, initial, confidence, around))
-
-    def _clip(
-        self, public: DrEnsemblePublic, budget: Budget, cells: int
-    ) -> tuple[float | None, list[Clip]]:
-        """The bound on the norm of a histogram, and what was expected of others: nothing without a
-        delta."""
-        least, _, _ = counts_event(public, budget, cells, CLIPS[-1])
-        if isinstance(self.clip, float) or least.norm == "l1":
-            return (None if self.clip == "auto" else self.clip), []
-        unclipped, _, _ = counts_event(public, budget, cells, None)
-        found = clips(
-            public,
-            unclipped.deviation() / grid_of(public, None),
-            least.deviation() / grid_of(public, CLIPS[-1]) / CLIPS[-1],
-        )
-        return (found[0].bound if found and self.clip == "auto" else None), found
 
     def release(
         self, public: DrEnsemblePublic, plan: Plan, content: Content, noise: Noise
@@ -396,29 +363,7 @@ class DrEnsemble(ProblemOnData):
                 self.limits, public, control, transitions, policy, start, price, answer
             )
         if {"true_counts", "true_transitions"} & released.keys():
-            unnoised = estimates.unnoised(public, plan, released)
-            true = unnoised.transitions
-            start = control.start(unnoised.visits) if initial is None else initial
-            exact = replace(control, policy="exact")
-            best = exact.answer(true, exact.solve(true, price=exact.price(true, start)[0]), start)
-            values |= {
-                **{
-                    f"true_{name}": best[name]
-                    for name in ("expected_power", "default_power", "saving")
-                },
-                "achieved_power": control.load(policy, start),
-                "achieved_saving": control.saving(true, control.cost_to_go(policy, true), start),
-            }
-            if (
-                self.limits is None
-            ):  # else the best policy is that of one start, and no state has a best of its own
-                cost = lsmdp.cost_of_privacy(
-                    policy, true, control.utility, self.discomfort_weight, at=control.at
-                )
-                values |= {
-                    "cost_of_privacy": cost,
-                    "achieved_saving": best["saving"] - float(start @ cost[0]),
-                }
+            values |= truth(self, public, plan, released, control, policy)
         return Result.of(self.Fields, values)
 
     def _bound(self, plan: Plan) -> float | None:
