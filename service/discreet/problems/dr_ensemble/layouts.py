@@ -3,13 +3,9 @@ meter."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from discreet.problems.datasets import Column, Layout
+from discreet.problems.dr_ensemble.public import DrEnsemblePublic
 from discreet_client.meters import NO_METER
-
-if TYPE_CHECKING:
-    from discreet.problems.dr_ensemble.public import DrEnsemblePublic
 
 OWNER = Column(
     "participant",
