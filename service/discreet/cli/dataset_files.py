@@ -10,9 +10,7 @@ from typing import Any
 import typer
 
 from discreet.cli.files import read_body, strict
-from discreet.cli.options import (
-    number,
-)
+from discreet.cli.options import number
 from discreet.cli.servers import client_of, network_id
 from discreet.errors import InvalidInput
 

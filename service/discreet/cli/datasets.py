@@ -21,13 +21,7 @@ from discreet.cli.dataset_files import (
     zones_of,
 )
 from discreet.cli.files import read_body
-from discreet.cli.options import (
-    EncodingOption,
-    JsonFlag,
-    KeyOption,
-    ServerOption,
-    StateOption,
-)
+from discreet.cli.options import EncodingOption, JsonFlag, KeyOption, ServerOption, StateOption
 from discreet.cli.people import account_of, notes
 from discreet.cli.servers import client_of, dataset_id
 from discreet.cli.showing import show_dataset, show_datasets, tell

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from discreet.cli.files import read_body, strict
-from discreet.cli.options import (
-    number,
-)
+from discreet.cli.options import number
 from discreet.cli.plans import offered
 from discreet.cli.servers import with_id
 from discreet.cli.showing import progress_bar

@@ -37,13 +37,7 @@ import psycopg
 from discreet.errors import DiscreetError, Unavailable
 from discreet.installation.addresses import address
 from discreet.installation.binaries import Binaries, User, check_version
-from discreet.installation.database_roles import (
-    APP,
-    DATABASE,
-    OWNER,
-    SUPERUSER,
-    ensure_roles,
-)
+from discreet.installation.database_roles import APP, DATABASE, OWNER, SUPERUSER, ensure_roles
 from discreet.installation.databases import Databases
 from discreet.installation.leftovers import claim
 from discreet.installation.postgres_settings import ACCESS, ENVIRONMENT, SETTINGS

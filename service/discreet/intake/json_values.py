@@ -11,7 +11,6 @@ from discreet.intake.unstorable import Path
 
 MOST_MEMBERS = 10_000
 """Of one object. No body that means anything has as many."""
-
 WIDEST = 4
 """Bytes of a character in a text that has one beyond the basic plane."""
 

@@ -11,18 +11,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from discreet.isolation.failures import (
-    ChildFailed,
-    Limits,
-    Raised,
-    WallLimit,
-    cause,
-)
+from discreet.isolation.failures import ChildFailed, Limits, Raised, WallLimit, cause
 from discreet.isolation.frames import HEADER, frame, lengths
 
 REPORT_SECONDS = 10.0
 """How long to wait for the word how a child ended, whose stream has ended already."""
-
 OnProgress = Callable[[int, int], Awaitable[None]]
 
 

@@ -8,13 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from discreet.ledger.certificates import (
-    FOLLOWED,
-    FREE,
-    POST_PROCESSING,
-    is_signed,
-    kind_of,
-)
+from discreet.ledger.certificates import FOLLOWED, FREE, POST_PROCESSING, is_signed, kind_of
 from discreet.privacy.events import TooManyEvents, price_of
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price, display, to_decimal
 from discreet_client.federation.evidence import unsigned
@@ -176,12 +170,9 @@ def check_followed(
 ASKED_AGAIN = (
     "nothing beyond what the first jobs released, which was charged then: epsilon 0 of its own"
 )
-
 UNBOUND = "this certificate does not bind a result: it is of an older version"
-
 NEEDED = ("events", "guarantee", "price", "public_key", "signature")
 """What a certificate of any version has."""
-
 _UNASKED: Mapping[str, str] = {}
 
 

@@ -12,9 +12,7 @@ from discreet.solvers.saddle.convexity import prove_convex, to_cvxpy, variables
 from discreet_client.expressions import Expression, parse
 
 Floats = NDArray[np.float64]
-
 cp: Any = cvxpy  # its atoms are not typed
-
 NAMES = tuple(f"x{i}" for i in range(1, 8))
 
 OBJECTIVES = {
@@ -33,9 +31,7 @@ CONSTRAINTS = (
     "x3^2 + x4 + x6 - 1",
     "x6^2 + x7^2 - 5",
 )
-
 BOX = dict.fromkeys(NAMES, (-10.0, 10.0))
-
 RADII = np.ones(7)
 
 

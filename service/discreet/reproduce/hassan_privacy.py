@@ -11,11 +11,8 @@ from discreet.privacy.mechanisms.dirichlet import Dirichlet
 from discreet.privacy.pld import QUICK
 
 H = 0.03
-
 DELTA = 0.05
-
 PAPER_EPSILON = {50: 0.88, 200: 5.45}
-
 FLOORS = (0.05, 0.1, 0.2)
 
 

@@ -25,10 +25,7 @@ from discreet.problems.numbers import Privacy
 from discreet.problems.off_policy_evaluation.dataset import transitions_of
 from discreet.problems.off_policy_evaluation.features import FourierFeatures
 from discreet.reproduce.report import Line, Report
-from discreet.reproduce.simulators import (
-    CHAIN_DISCOUNT,
-    CHAIN_STATES,
-)
+from discreet.reproduce.simulators import CHAIN_DISCOUNT, CHAIN_STATES
 from discreet.reproduce.xie_setting import DELTA, EPSILON, Setting
 from discreet.reproduce.xie_settings import (
     DATA_SEED,

@@ -33,9 +33,7 @@ from discreet.solvers.evaluation.value_features import Fourier
 DATA_SEED, REFERENCE_SEED = 11, 12
 """Of the data of every size, and of the sample that stands for the population. Releases have the
 seeds 0, 1, …"""
-
 CAR_ORDER, HIV_ORDER, HIV_REWARD = 3, 1, 3.0
-
 REFERENCE = 10_000
 
 

@@ -7,16 +7,10 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-from discreet.ledger.certificates import (
-    ACCOUNTS_ASSUMPTION,
-    FAILURE_ASSUMPTION,
-    TIMING_ASSUMPTION,
-)
+from discreet.ledger.certificates import ACCOUNTS_ASSUMPTION, FAILURE_ASSUMPTION, TIMING_ASSUMPTION
 from discreet.privacy import filters
 from discreet.privacy.units import Price
-from discreet.storage import (
-    ledger,
-)
+from discreet.storage import ledger
 from discreet.usecases.budgets import CAPS, cap_of
 from discreet.usecases.claims import Claim
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from discreet.errors import (
-    Conflict,
-    NotFound,
-)
+from discreet.errors import Conflict, NotFound
 from discreet.problems import DATASETS
 from discreet.storage import datasets, ledger
 from discreet.storage.tenants import Principal

@@ -17,7 +17,6 @@ from discreet.usecases.services import Services
 
 HISTORY_ENTRIES = 20_000
 """More entries than this are not drawn; the export has them all."""
-
 HISTORY_PAGE = 1000
 
 

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from discreet.storage import (
-    jobs,
-    ledger,
-    queue,
-    stored_releases,
-)
+from discreet.storage import jobs, ledger, queue, stored_releases
 from discreet.storage.database import SYSTEM
 from discreet.usecases.services import Services
 

@@ -23,10 +23,7 @@ import structlog
 from pydantic import ValidationError
 
 from discreet.ledger.certificate_checks import digest_of_headline
-from discreet.ledger.certificates import (
-    certificate,
-    sign,
-)
+from discreet.ledger.certificates import certificate, sign
 from discreet.observability import faults
 from discreet.problems import DATASETS, JOBS, read_as_one
 from discreet.problems.plans import Plan

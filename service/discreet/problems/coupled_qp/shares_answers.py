@@ -7,11 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from discreet.errors import InvalidInput
-from discreet.problems.coupled_qp.data import (
-    AgentData,
-    OperatorData,
-    part_of,
-)
+from discreet.problems.coupled_qp.data import AgentData, OperatorData, part_of
 from discreet.solvers.saddle.spds import Part
 from discreet_client.mpc.responses import Response, response
 from discreet_client.mpc.terms import Terms

@@ -38,8 +38,6 @@ def bytes_of(terms: Terms) -> int:
 
 
 START_SECONDS = 5.0
-
 COMPARISON_SECONDS = 2.5e-4
-
 WORDS_A_BIT = 3.0
 """That an agent sends of a comparison, for each bit of it and each of threshold + 1."""

@@ -16,11 +16,9 @@ from discreet_client.packing import OutOfRange
 from discreet_client.paillier import SMALLEST_KEY_BITS
 
 MAX_KEY_BITS = 8192
-
 LEAST_SHARE_VARIANCE = 100
 """Of an agent's noise on the grid: shares sum to a discrete Gaussian but for e^-900 (Kairouz et al.
 2021, Lemma 10)."""
-
 SETUP_EXCHANGES = 4
 """Of a session, beside one a round: HELLO, DEAL, ACK, and TRANSCRIPT at the end."""
 

@@ -14,18 +14,13 @@ from discreet.problems.numbers import Budget
 from discreet_client.intervals import plain
 
 MOST_RECORDS = 1_000_000
-
 LOADS = 128
-
 STICKY = (0.2, 0.5, 0.8, 0.95)
 """How often loads stay, of the records that clips are chosen by."""
-
 NEARLY = 1.25
-
 NO_TIME = 1e-100
 """Participants in a row that the model never visits: a square of their part of the noise is still a
 number."""
-
 CLIPS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08)
 
 

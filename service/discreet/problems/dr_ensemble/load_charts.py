@@ -10,11 +10,7 @@ import numpy as np
 from discreet.figures.charts import Chart, Table, interval_of, noise_of
 from discreet.figures.series import MAX_POINTS, Floats
 from discreet.figures.style import LINES, QUIET
-from discreet.figures.traces import (
-    curve,
-    figure,
-    rounded,
-)
+from discreet.figures.traces import curve, figure, rounded
 from discreet.problems.dr_ensemble.clock import across, clock, windows
 from discreet.solvers.saddle.saddle_iteration import thinned
 

@@ -17,17 +17,12 @@ from discreet.problems.numbers import Count, Frozen, Positive, Real
 from discreet_client.meters import MeterRule
 
 Floats = NDArray[np.float64]
-
 Ints = NDArray[np.int64]
-
 MAX_STATES = 2000
-
 UNDECLARED_ROWS = 500_000
 """Most of a private content whose owner declares no bound: releases take the time of so many."""
-
 MAX_FIGURE = 1e12
 """Of power, price and utility: the costs of a whole horizon stay finite numbers."""
-
 Probability = Annotated[Real, Field(gt=0, lt=1)]
 
 

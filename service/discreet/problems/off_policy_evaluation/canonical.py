@@ -18,11 +18,7 @@ from discreet.problems.columns import (
     starts_of,
 )
 from discreet.problems.contents import Content
-from discreet.problems.off_policy_evaluation.public import (
-    Floats,
-    Ints,
-    OffPolicyPublic,
-)
+from discreet.problems.off_policy_evaluation.public import Floats, Ints, OffPolicyPublic
 
 ROWS_AT_ONCE = 1 << 16
 

@@ -31,11 +31,7 @@ from discreet.problems.off_policy_evaluation.canonical import (
     truths_of,
     vectors_of,
 )
-from discreet.problems.off_policy_evaluation.public import (
-    MAX_STATES,
-    OffPolicyPublic,
-    Vector,
-)
+from discreet.problems.off_policy_evaluation.public import MAX_STATES, OffPolicyPublic, Vector
 from discreet.problems.sources import DatasetInBlocks
 from discreet.solvers.evaluation import temporal_difference as td
 

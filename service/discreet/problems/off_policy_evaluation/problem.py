@@ -28,10 +28,7 @@ from discreet.problems.off_policy_evaluation import examples
 from discreet.problems.off_policy_evaluation.checks import RELEASED, issues_of
 from discreet.problems.off_policy_evaluation.choice import WEIGHING, name_of, why_chosen
 from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset
-from discreet.problems.off_policy_evaluation.features import (
-    AnyFeatures,
-    TabularFeatures,
-)
+from discreet.problems.off_policy_evaluation.features import AnyFeatures, TabularFeatures
 from discreet.problems.off_policy_evaluation.gradients import MAX_STEPS
 from discreet.problems.off_policy_evaluation.method import DEFAULT_MAX_IMPORTANCE, Asked, Method
 from discreet.problems.off_policy_evaluation.methods import methods_named

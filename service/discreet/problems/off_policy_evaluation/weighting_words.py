@@ -9,12 +9,10 @@ from discreet.solvers.evaluation.weighted_value import Told, WeightedSums
 from discreet_client.intervals import percent, plain
 
 MOST_CAP = 50.0
-
 TOO_LARGE, TOO_SMALL = 2.6, 3.5
 """Deviations by which the mean of weights is above or below what it can be, before the
 probabilities are doubted. A few large weights make many means too small and their deviations with
 them; of 100 answers with the right probabilities at most one may be doubted."""
-
 MUCH_CUT = 0.5
 """Of the weights: beyond what may be cut off so, a plan warns."""
 

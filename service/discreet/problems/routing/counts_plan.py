@@ -9,19 +9,14 @@ from discreet.privacy import calibration
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import NoiseSummary, Plan, Resources, sized
 from discreet.problems.routing import closures
-from discreet.problems.routing.advice import (
-    clip_advice,
-    norm_advice,
-)
+from discreet.problems.routing.advice import clip_advice, norm_advice
 from discreet.problems.routing.gradient import assumptions
 from discreet.problems.routing.intervals import MAX_LINKS
 from discreet.problems.routing.public import RoutingPublic
 
 MAX_ITERATIONS = 1000
-
 INTERVAL_BYTES = 32
 """Of links by links: what intervals of their flows take in memory."""
-
 LONG_INTEGERS = 10_000
 """Clips from which on the sums of one person's trips could need integers beyond 64 bits."""
 

@@ -11,9 +11,7 @@ from discreet.problems.contents import Content
 from discreet.problems.routing.gradient import PROJECTION_TOLERANCE
 from discreet.problems.routing.public import RoutingPublic
 from discreet.solvers.traffic import unit_flow_descent as descent
-from discreet.solvers.traffic.traffic_assignment import (
-    Network,
-)
+from discreet.solvers.traffic.traffic_assignment import Network
 from discreet.solvers.traffic.unit_flow_projection import UnitFlows
 
 STARTING_GAP = 1e-4

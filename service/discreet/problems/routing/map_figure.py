@@ -11,7 +11,6 @@ from discreet.problems.road_network import RoadNetwork
 from discreet.solvers.traffic.traffic_assignment import Network
 
 Floats = NDArray[np.float64]
-
 NAMED_ZONES = 300
 
 

@@ -32,12 +32,7 @@ from discreet.problems.plans import Plan
 from discreet.problems.results import Output, Result
 from discreet.problems.road_network import AffineLatency, BprLatency, NetworkOrId, RoadNetwork
 from discreet.problems.routing import checks, closures, examples, laws
-from discreet.problems.routing.advice import (
-    expectations,
-    expected_shares,
-    model_advice,
-    told,
-)
+from discreet.problems.routing.advice import expectations, expected_shares, model_advice, told
 from discreet.problems.routing.around import roads_around
 from discreet.problems.routing.assigned import assigned
 from discreet.problems.routing.counts import clip, demand_of, shorten, sums_by_pair

@@ -10,14 +10,11 @@ from discreet.problems.numbers import Frozen, Positive, Real
 
 MAX_TRIPS = 10**6
 """Most trips of one person, in one row and as a clip."""
-
 FINEST = 1000
 """Largest `trip_scale`: clips and sums of them stay within 64 bits."""
-
 UNDECLARED_ROWS = {"request": 2_000_000, "person": 500_000}
 """Most of a private content, by unit, whose owner declares no bound: releases take the time of so
 many."""
-
 Zones = Annotated[int, Field(strict=True, ge=1, le=3000)]
 
 

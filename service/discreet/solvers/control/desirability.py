@@ -9,25 +9,14 @@ from typing import Literal
 import numpy as np
 from scipy.special import digamma
 
-from discreet.solvers.control.control_policies import (
-    Policy,
-    Support,
-    TabulatedPolicy,
-)
-from discreet.solvers.control.policy_kernels import (
-    LEAST_SUM,
-    Floats,
-    Ints,
-    log_sum_exp,
-)
+from discreet.solvers.control.control_policies import Policy, Support, TabulatedPolicy
+from discreet.solvers.control.policy_kernels import LEAST_SUM, Floats, Ints, log_sum_exp
 from discreet.solvers.errors import InvalidArgument
 
 Weights = Literal["exact", "taylor", "digamma"]
-
 SPARSE = 0.15
 """Supports with less than this part of all transitions are summed cell by cell: an exponential
 costs as much as 6 or more multiplications."""
-
 SUM_TOLERANCE = 1e-9
 """How far a row of probabilities may be from summing to 1."""
 

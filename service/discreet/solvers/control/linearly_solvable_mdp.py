@@ -45,11 +45,7 @@ from discreet.solvers.control.desirability import (
     transitions_of,
     utility_of,
 )
-from discreet.solvers.control.policy_kernels import (
-    Floats,
-    Ints,
-    add_policies,
-)
+from discreet.solvers.control.policy_kernels import Floats, Ints, add_policies
 from discreet.solvers.errors import InvalidArgument
 
 __all__ = [

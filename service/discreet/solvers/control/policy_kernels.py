@@ -7,13 +7,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-
 Ints = NDArray[np.int64]
-
 LEAST_SUM = 1e-290
 """Sums of terms up to 1 that are at least this lose nothing to underflow; others are done again, in
 logarithms."""
-
 LARGEST_LOG_RATIO = 600.0
 """Ratios p/P beyond exp of this count as that: their squares would overflow."""
 

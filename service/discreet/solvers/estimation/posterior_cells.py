@@ -11,24 +11,17 @@ from numpy.typing import NDArray
 from scipy.special import gammainc, gammaln
 
 Floats = NDArray[np.float64]
-
 Ints = NDArray[np.int64]
-
 Kind = Literal["laplace", "gaussian"]
-
 Point = tuple[float, float, float, int]
 """Mean and shape of the counts that are not faint, w, and the place in `FAINT` of those that
 are."""
-
 REACH = {"laplace": 16.0, "gaussian": 7.0}
 """Noise beyond so many scales has a probability of 1e-7 and 3e-12."""
-
 PIECES = 160
 """Of the range of one count, where the lattice is finer than that."""
-
 FAINT = [(0.0, 1.0), *((0.1 * 2.0**power, shape) for shape in (0.3, 1.0) for power in range(8))]
 """Mean, in scales of the noise, and shape of faint counts; the first are all 0."""
-
 GUIDES = 256
 """Parts of [0, 1] in the tables for many draws."""
 

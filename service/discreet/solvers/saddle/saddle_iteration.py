@@ -10,17 +10,11 @@ from numpy.typing import ArrayLike
 
 from discreet.solvers.errors import InvalidArgument
 from discreet.solvers.saddle import normal_noise
-from discreet.solvers.saddle.saddle_kernels import (
-    Floats,
-    Ints,
-    Outputs,
-    advance_compiled,
-)
+from discreet.solvers.saddle.saddle_kernels import Floats, Ints, Outputs, advance_compiled
 from discreet.solvers.saddle.saddle_point import SaddleProblem, Schedule, noise_width
 
 STEPS_AT_ONCE = 1 << 15
 """Steps between two calls of `progress`, at most."""
-
 NOISES_AT_ONCE = STEPS_AT_ONCE * 1100
 """Numbers of noise that are in memory together, at most, but for those of one step."""
 

@@ -35,12 +35,7 @@ from discreet.solvers.errors import InvalidArgument
 from discreet.solvers.saddle import expression_programs
 from discreet.solvers.saddle.expression_programs import Program, compiled
 from discreet.solvers.saddle.intervals import Box
-from discreet.solvers.saddle.saddle_kernels import (
-    Floats,
-    Ints,
-    Outputs,
-    release_outputs,
-)
+from discreet.solvers.saddle.saddle_kernels import Floats, Ints, Outputs, release_outputs
 from discreet.solvers.saddle.set_kernels import Sets, project_sets, sets_of
 from discreet_client.expressions import ZERO, Expression, derivative, gradient
 from discreet_client.updates import tikhonov_sizes

@@ -19,29 +19,20 @@ from discreet.solvers.saddle.intervals import (
     single,
     value_bounds,
 )
-from discreet_client.expressions import (
-    Expression,
-    ExpressionError,
-    derivative,
-)
+from discreet_client.expressions import Expression, ExpressionError, derivative
 
 TOLERANCE = 1e-7
 """Relative distance of the two sides of a supremum, when not told otherwise."""
-
 SMALLEST = 1e-12
 """Distance of the two sides that is small enough, whatever the supremum."""
-
 MOST_BOXES = 50_000
 """Boxes that one supremum may look at. Where they do not suffice, `upper` is certified, but above
 the supremum."""
-
 MOST_WORK = 3_000_000
 """Boxes times nodes of the expression and its derivatives that one supremum may evaluate: a second
 at most."""
-
 MOST_UNBOUNDED = 4_000
 """Boxes looked at before a supremum that is still infinite is taken for it."""
-
 AT_ONCE = 256
 
 
