@@ -1,4 +1,5 @@
-"""Jobs: their states, leases and fencing tokens, releases, results and events.
+"""Jobs: their states, leases and fencing tokens, results and events; releases are in
+`stored_releases`.
 
 Every change of a running job is guarded by its fencing token: a worker whose job was given to
 another changes nothing.

@@ -1,4 +1,5 @@
-"""Budgets: what may be spent, what is spent, and what one more request could be."""
+"""Budgets: what may be spent, what is spent, and what one more request could be; the entries behind
+them are in `history`."""
 
 from __future__ import annotations
 

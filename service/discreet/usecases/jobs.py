@@ -1,4 +1,4 @@
-"""Jobs: price, submit, look up, cancel."""
+"""Jobs: price, submit, look up; they are cancelled in `cancelling`."""
 
 from __future__ import annotations
 

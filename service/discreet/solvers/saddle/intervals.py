@@ -1,10 +1,8 @@
-"""Interval arithmetic with outward rounding, and certified suprema of expressions over a box.
+"""Interval arithmetic with outward rounding.
 
     bounds(expression, box)   -> Interval    # of all boxes at once
-    supremum(expression, box) -> Supremum(lower, upper, point)
-                                             # lower <= sup <= upper, by branch and bound
 
-Nothing is sampled: `upper` holds for every point of the box (Moore, Kearfott & Cloud 2009,
+Nothing is sampled: bounds hold for every point of the box (Moore, Kearfott & Cloud 2009,
 "Introduction to Interval Analysis"). +, -, *, / and sqrt of IEEE 754 are correctly rounded, so one
 step outward contains the exact result; exp, log and pow of the C library and of NumPy stay within 4
 units in the last place, and get 8.

@@ -3,7 +3,7 @@ cloud.
 
     problem = saddle_problem(objectives, constraints, names, box)
     outputs = noised_outputs(problem, value_scale, gradient_scale)
-    path    = run(problem, outputs, schedule, steps, generator=…, points=…)
+    path    = saddle_iteration.run(problem, outputs, schedule, steps, generator=…, points=…)
 
 Least x in the box, greatest mu >= 0 of sum_i f_i(x_i) + mu'g(x), by Algorithm 1 of Hale & Egerstedt
 2015 (after Bakushinskii & Poljak 1974 and Poljak 1978), eqs. (15) and (16):

@@ -1,4 +1,9 @@
-"""Certified suprema of expressions over a box, by branch and bound on intervals."""
+"""Certified suprema of expressions over a box, by branch and bound on intervals.
+
+    supremum(expression, box) -> Supremum(lower, upper, point)    # lower <= sup <= upper
+
+Nothing is sampled: `upper` holds for every point of the box.
+"""
 
 from __future__ import annotations
 
