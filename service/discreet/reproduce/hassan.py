@@ -3,9 +3,9 @@
 
 Nothing here is released: transitions are those of the data, and all four policies are functions of
 them. The study shows what the policies are like and what they cost. How private a Dirichlet draw
-is, `hassan_privacy` says exactly. The paper says that Taylor, digamma and average policies are as private
-as one draw; that is true only of what is made FROM one draw, as the policy "one draw" is, and it
-costs more than any of them.
+is, `hassan_privacy` says exactly. The paper says that Taylor, digamma and average policies are as
+private as one draw; that is true only of what is made FROM one draw, as the policy "one draw" is,
+and it costs more than any of them.
 """
 
 from __future__ import annotations
