@@ -70,12 +70,12 @@ def test_types_are_those_of_the_whole_file(
             return [(issue.pointer, issue.detail) for issue in refused.issues]
 
     whole = outcome()
-    monkeypatch.setattr(reading, "CSV_BLOCK_BYTES", 1 << 9)
+    monkeypatch.setattr(tables, "CSV_BLOCK_BYTES", 1 << 9)
     assert outcome() == whole
 
 
 def test_text_far_below_the_first_block_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "CSV_BLOCK_BYTES", 1 << 9)
+    monkeypatch.setattr(tables, "CSV_BLOCK_BYTES", 1 << 9)
     with pytest.raises(InvalidInput, match="'count' holds string, not integers"):
         read(b"period,origin,destination,count\n" + 200 * b"0,1,2,1\n" + b"0,1,2,x\n", "csv")
 
@@ -136,7 +136,7 @@ def test_rows_that_take_few_bytes_in_the_file(monkeypatch: pytest.MonkeyPatch) -
             lambda: io.BytesIO(content),
             {"format": "parquet", "content_bytes": 1 << 20},
         )
-    monkeypatch.setattr(reading, "MOST_ROWS_A_BYTE", 10)
+    monkeypatch.setattr(tables, "MOST_ROWS_A_BYTE", 10)
     with pytest.raises(InvalidInput, match=f"3000000 rows in {len(content)} bytes"):
         read(content, "parquet")
 

@@ -492,7 +492,7 @@ def test_nothing_is_priced_that_a_stranger_wrote(monkeypatch: pytest.MonkeyPatch
     def never(_: Any) -> Price:
         raise AssertionError("priced")
 
-    monkeypatch.setattr(certificates, "price_of", never)
+    monkeypatch.setattr(certificate_checks, "price_of", never)
     forged = {**certificate(), "assumptions": ["nothing"]}
     assert verdict(forged) == {"signature": False, "price": None}
     assert verdict(certificate(), signed_by=certificates.public_key(OTHER_KEY)) == {

@@ -18,7 +18,6 @@ from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content
 from discreet.problems.federation import Member
-from discreet.problems.multi_agent import problem as module
 from discreet.problems.multi_agent.dataset import (
     MultiAgentContent,
     MultiAgentDataset,
@@ -34,6 +33,7 @@ from discreet.solvers.saddle.noise_split import joint_distance, sparse_split, sp
 from discreet.solvers.saddle.saddle_point import cloud_outputs, noise_width
 from discreet.solvers.saddle.set_kernels import project_sets, sets_of
 from discreet_client.agent import multi_agent
+from discreet_client.expressions import parse
 from discreet_client.federation.identity import Identity
 from discreet_client.projections import onto
 from tests.problems.test_multi_agent import Given, InProcess, roster_of
@@ -232,7 +232,7 @@ def test_without_noise_it_finds_the_saddle_point_of_the_sets() -> None:
     plan = asked.plan(part, BUDGET)
     content = read(part)
     objectives = {
-        agent.name: module.parse(text, agent.coordinates)
+        agent.name: parse(text, agent.coordinates)
         for agent, text in zip(part.agents, content["objectives"].tolist(), strict=True)
     }
     form, _ = asked.solver_form(plan, objectives)

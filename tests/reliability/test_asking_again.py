@@ -20,7 +20,6 @@ from discreet.installation.local import _DATASET
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.problems import KINDS
 from discreet.settings import Settings
-from discreet.storage import jobs as job_rows
 from discreet.storage import stored_releases
 from discreet.storage.database import SYSTEM
 from discreet.storage.ledger import of_job
@@ -233,7 +232,7 @@ def test_more_releases_than_are_combined_are_not_read(
         for one in named:
             await publish(services, one)
         asked = await submit(services, owner, dataset, **question(named))
-        monkeypatch.setattr(job_rows, "to_ask_again", counted)
+        monkeypatch.setattr(stored_releases, "to_ask_again", counted)
         monkeypatch.setattr(asking, "MOST_RELEASES", 1)
         with pytest.raises(InvalidInput, match="2 releases, at most 1"):
             await submit(services, owner, dataset, **question(asked))

@@ -86,7 +86,7 @@ def test_first_start_killed_at_every_step_goes_on(tmp_path: Path) -> None:
             "postgres.json",
         ),  # the passwords are not in their place
         (
-            "discreet.installation.postgres:EmbeddedPostgres._check_version",
+            "discreet.installation.postgres:check_version",
             "",
         ),  # initdb is done, nothing is configured
         (

@@ -245,7 +245,7 @@ def test_sparse_and_dense_sums_agree(
     P, U = random_transitions(rng, 30, 0.3), rng.normal(0, 400, (12, 30))
     found = []
     for threshold in (0.0, 2.0):
-        monkeypatch.setattr(lsmdp, "SPARSE", threshold)
+        monkeypatch.setattr(desirability, "SPARSE", threshold)
         found.append(lsmdp.solve(P, U, 1.0, weights=weights, concentration=20.0))
     np.testing.assert_allclose(found[0].log_desirability, found[1].log_desirability, rtol=1e-12)
     np.testing.assert_allclose(found[0].transitions, found[1].transitions, atol=1e-11)
@@ -258,7 +258,7 @@ def test_many_are_solved_as_each_alone(
 ) -> None:
     """Utilities to one matrix, matrices of different support to one utility, and pairs; dense and
     sparse sums."""
-    monkeypatch.setattr(lsmdp, "SPARSE", threshold)
+    monkeypatch.setattr(desirability, "SPARSE", threshold)
     rng = np.random.default_rng(12)
     P = np.stack([random_transitions(rng, 25, density) for _ in range(3)])
     U = rng.normal(0, 500, (3, 6, 25))
