@@ -15,6 +15,7 @@ import math
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -514,15 +515,19 @@ PARAMETERS = secure_sum.Parameters(
 )
 
 
+BOUNDED = replace(PARAMETERS, reach=(4.0, 5.0), most=(28.0, 23.0))
+"""The second sum is beyond it: its first entry is 101.5."""
+
+
 class Run:
     """The operator and three agents, whose secrets are given."""
 
-    def __init__(self, parties: Parties) -> None:
+    def __init__(self, parties: Parties, parameters: secure_sum.Parameters = PARAMETERS) -> None:
         self.parties = parties
         self.operator_identity = _identity(seed("operator"))
         members = tuple(one.public_key for one in parties.agents)
         self.roster = secure_sum.Roster(
-            "0123456789abcdef", members, self.operator_identity.public_key, PARAMETERS
+            "0123456789abcdef", members, self.operator_identity.public_key, parameters
         )
         self.operator = secure_sum.Operator(
             self.operator_identity.private_key, self._signed, self.roster.document, np.array(OWN)
@@ -589,6 +594,7 @@ def sums(parties: Parties) -> Json:
                 run.operator.collect(answer)
             broadcast = run.operator.advance()
         refused = refusals(run, broadcasts)
+        complained = complaint(parties)
     optimizers = [agent._update for agent in run.agents]
     opened = optimizers[0].seen  # type: ignore[attr-defined]
     assert all(agent.finished for agent in run.agents)
@@ -625,6 +631,30 @@ def sums(parties: Parties) -> Json:
         "verdict": "unsettled",
         "transcript": run.agents[0].transcript.hex(),
         "refusals": refused,
+        "complaint": complained,
+    }
+
+
+def complaint(parties: Parties) -> Json:
+    """The same contributions under bounds that the second sum passes: what agents answer to it."""
+    run = Run(parties, BOUNDED)
+    broadcasts, answers = [run.operator.open()], list[list[bytes]]()
+    while len(broadcasts) < 6:
+        answers.append([agent.answer(broadcasts[-1]) for agent in run.agents])
+        for answer in answers[-1]:
+            run.operator.collect(answer)
+        broadcast = run.operator.advance()
+        assert broadcast is not None
+        broadcasts.append(broadcast)
+    answers.append([agent.answer(broadcasts[-1]) for agent in run.agents])
+    for answer in answers[-1]:
+        run.operator.collect(answer)
+    _raises(secure_sum.Complained, run.operator.advance)
+    return {
+        "parameters": BOUNDED.fields,
+        "broadcasts": [one.hex() for one in broadcasts],
+        "answers": [[one.hex() for one in of] for of in answers],
+        "says": [agent.complaint for agent in run.agents],
     }
 
 

@@ -2438,6 +2438,12 @@ export interface components {
              * @description Rows of A_u, entries of c
              */
             coupled: number;
+            /**
+             * Reach
+             * @description The largest magnitude of an entry of any agent's (A_u x, A_g x), by box and coefficients: one for all rows, or one a row, those of A_u first. The owner signs it; an agent that could pass it takes no part, and agents check every sum against it
+             * @default null
+             */
+            reach?: number | number[] | null;
         };
         /**
          * FederationTerms

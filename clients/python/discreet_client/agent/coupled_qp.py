@@ -127,6 +127,11 @@ class _Run:
         if self._journal is not None and isinstance(self._journal.file, secure_sum.FileJournal):
             self._journal.file.close()
 
+    @property
+    def complaint(self) -> str:
+        """What this agent has found wrong with a sum, and said, signed; else empty."""
+        return "" if self._machine is None else self._machine.complaint
+
     def step(self, current: Round) -> bytes:
         if not current.state:
             check_price(_signed_sums(_signed_parameters(current.roster)), current.price)
@@ -207,7 +212,8 @@ class _Run:
                 f"A_u and A_g have {A_u.shape[0]} and {A_g.shape[0]} rows; the owner has signed "
                 f"{rows}"
             )
-        reach = float(np.max(box_bound(np.vstack([A_u, A_g]), box.lower, box.upper), initial=0.0))
+        entries = box_bound(np.vstack([A_u, A_g]), box.lower, box.upper)
+        reach = float(np.max(entries, initial=0.0))
         # With noise contributions are clipped to what the slots hold, and a refusal would tell
         # about the data.
         if not sums.noise_sigma and not reach <= sums.bound:
@@ -215,6 +221,8 @@ class _Run:
                 f"a contribution can reach {reach:g}, the slots hold {sums.bound:g}: the box is "
                 "too large"
             )
+        if sums.reach is not None:
+            _check_reach(entries, sums)
         steps = parameters["steps"]
         if auto:
             own = own_haze(self._agent.identity.private_key.private_bytes_raw(), cost, box, members)
@@ -261,8 +269,11 @@ def solve(
         run = _Run(agent, (matrices[0], matrices[1], cost, Box(low, high)), primal, demands)
         outcome = agent.participate(run.step)
         if not outcome.succeeded:
+            code, found = outcome.code, run.complaint
             raise AgentError(
-                f"the session {outcome.state}" + (f": {outcome.code}" if outcome.code else "")
+                f"the session {outcome.state}"
+                + (f": {code}" if code else "")
+                + (f"; {found}" if found else "")
             )
         return run.close(agent.roster, outcome.final_state, outcome.broadcast)
     except (secure_sum.SecureSumError, OutOfRange, ValueError) as error:
@@ -322,6 +333,21 @@ def _signed_sums(parameters: dict[str, Any]) -> secure_sum.Parameters:
         raise AgentError(
             f"the owner has signed parameters that this version does not know: {error}"
         ) from None
+
+
+def _check_reach(entries: Floats, sums: secure_sum.Parameters) -> None:
+    """AgentError where this agent's entries (their largest magnitudes, float64[m]) can pass what
+    the owner has signed: its contributions would make the others complain."""
+    assert sums.reach is not None
+    if len(sums.reach) != entries.size or sums.most is None or len(sums.most) != entries.size:
+        raise AgentError("the owner has signed bounds of another number of rows")
+    beyond = np.flatnonzero(~(entries <= np.array(sums.reach) * (1 + 1e-12)))
+    if beyond.size:
+        row = int(beyond[0])
+        raise AgentError(
+            f"this agent's row {row} can reach {entries[row]:g}; the owner has signed that no "
+            f"agent's passes {sums.reach[row]:g}"
+        )
 
 
 def _somewhere(box: Box, otherwise: Floats) -> Floats:

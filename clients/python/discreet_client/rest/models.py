@@ -472,6 +472,12 @@ class FederatedAgents(TypedDict):
     """>= 1, <= 1000000000"""
     coupled: int
     """Rows of A_u, entries of c; >= 0, <= 16384"""
+    reach: NotRequired[float | list[float] | None]
+    """
+    The largest magnitude of an entry of any agent's (A_u x, A_g x), by box and coefficients:
+    one for all rows, or one a row, those of A_u first. The owner signs it; an agent that could
+    pass it takes no part, and agents check every sum against it
+    """
 
 
 class FederationTerms(TypedDict):

@@ -18,6 +18,7 @@ Floats = NDArray[np.float64]
 MAX_DIMENSION = 16_384
 
 Step = Annotated[Real, Field(gt=0)]
+Reach = Annotated[Real, Field(ge=0)]
 Vector = Annotated[tuple[Real, ...], InPieces()]
 Matrix = Annotated[tuple[Vector, ...], InPieces()]
 Side = Vector | Real
@@ -65,6 +66,12 @@ class FederatedAgents(Frozen):
     constraints: Annotated[
         int, Field(strict=True, ge=0, le=MAX_DIMENSION, description="Rows of A_g, entries of d")
     ]
+    reach: Reach | Annotated[tuple[Reach, ...], InPieces(max_length=MAX_DIMENSION)] | None = Field(
+        default=None,
+        description="The largest magnitude of an entry of any agent's (A_u x, A_g x), by box "
+        "and coefficients: one for all rows, or one a row, those of A_u first. The owner signs "
+        "it; an agent that could pass it takes no part, and agents check every sum against it",
+    )
 
 
 class QpSteps(Frozen):

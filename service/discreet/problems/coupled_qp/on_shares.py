@@ -145,6 +145,8 @@ def check_fields(problem: Shared) -> bool:
             "encryption",
             "protocol `mpc` has `colluding` alone: how many agents may pool what they see",
         )
+    if isinstance(problem.agents, FederatedAgents) and problem.agents.reach is not None:
+        raise FieldError("agents", "reach is not with protocol `mpc`: `mpc` has its own bounds")
     return True
 
 

@@ -11,7 +11,6 @@ in each round every agent learns these and nothing else, the operator nothing at
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -25,7 +24,7 @@ from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Neighbours
 from discreet.problems.contents import Content, Mode, Progress, Released
-from discreet.problems.coupled_qp import checks, examples, exposure, methods, on_shares
+from discreet.problems.coupled_qp import bounds, checks, examples, exposure, methods, on_shares
 from discreet.problems.coupled_qp.data import (
     AgentData,
     Encryption,
@@ -98,6 +97,9 @@ class CoupledQp(FederatedProblem):
     failures: ClassVar[dict[str, str]] = {
         "protocol_broken": "a message did not follow the protocol of the sums; nothing was opened "
         "of that round",
+        "sum_out_of_bounds": "agents have signed that a sum was larger than the bounds that the owner "
+        "has signed let it be: an agent has contributed more than it may, or the server has added "
+        "something; x of that round is no optimum",
         **on_shares.FAILURES,
     }
 
@@ -164,7 +166,7 @@ class CoupledQp(FederatedProblem):
             float(np.max(np.abs([*self.operator.c, *self.operator.d]))),
             *(float(one.max()) for one in reach),
         )
-        bound = self.way.bound(bound, self._slots(len(agents)))
+        bound = self.way.bound(bound, bounds.of_slots(self.encryption, len(agents)))
         clip = max(float(np.linalg.norm(one)) for one in reach)
         if self.noise is not None and self.noise.clip is not None:
             clip = min(clip, self.noise.clip)
@@ -271,6 +273,7 @@ class CoupledQp(FederatedProblem):
             clip=0.0 if event is None else clip,
             exposure=None if self.terms is None or event is not None else self.exposure,
             tolerance=None if event is not None else self.tolerance,
+            **self._bounds_of_sums(),
         )
         try:
             parameters.fixed_point(count)
@@ -284,6 +287,15 @@ class CoupledQp(FederatedProblem):
             says = "the noise is too small for the grid; more fraction_bits are needed"
             raise InvalidInput(says, pointer="/problem/encryption/fraction_bits")
         return parameters
+
+    def _bounds_of_sums(self) -> dict[str, Any]:
+        public = self.agents
+        if not isinstance(public, FederatedAgents) or public.reach is None:
+            return {}
+        return {
+            "reach": bounds.of_rows(public, sum(self._rows())),
+            "most": bounds.of_sums(self.operator, public),
+        }
 
     # Federated
 
@@ -319,27 +331,9 @@ class CoupledQp(FederatedProblem):
             )
         checks.check_rows(self.operator, public)
         self.way.check_federated(public.count, sum(self._rows()))
-        if self.noise is not None and self.noise.clip is None:
-            raise InvalidInput(
-                "needed: nobody sees the boxes to derive it from", pointer="/problem/noise/clip"
-            )
-        bound = self._slots(public.count)
-        for name in ("c", "d"):
-            for place, value in enumerate(getattr(self.operator, name)):
-                if abs(value) > bound:
-                    says = (
-                        f"{value:g} is beyond {bound:g}, which the slots hold of "
-                        f"{public.count} "
-                        "agents"
-                    )
-                    raise InvalidInput(says, pointer=f"/problem/operator/{name}/{place}")
+        bounds.check_federated(self.operator, public, self.encryption, self.noise)
+        bound = bounds.of_slots(self.encryption, public.count)
         clip = 0.0 if self.noise is None or self.noise.clip is None else self.noise.clip
-        if (
-            clip > bound
-            # an agent with a longer contribution would have to give up, which would tell about its data
-        ):
-            says = f"{clip:g} is beyond {bound:g}, which the slots hold of {public.count} agents"
-            raise InvalidInput(says, pointer="/problem/noise/clip")
         plan = self._plan(public.count, bound, clip, budget)
         exposure.refuse_exposed(secure_sum.Parameters(**plan.parameters["sums"]), public.count)
         return plan
@@ -374,13 +368,6 @@ class CoupledQp(FederatedProblem):
 
     def _own(self) -> NDArray[np.float64]:
         return self.way.own(np.array([*self.operator.c, *self.operator.d]))
-
-    def _slots(self, count: int) -> float:
-        """What the slots hold of each of so many agents and the operator."""
-        encryption = self.encryption
-        return 2.0 ** (
-            encryption.slot_bits - 3 - encryption.fraction_bits - math.ceil(math.log2(count + 1))
-        )
 
     def _coefficients(self) -> int:
         if isinstance(self.agents, FederatedAgents):
