@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from discreet.ledger.certificates import is_signed
+from discreet.problems.coupled_qp.data import AgentData, part_of
 from discreet.problems.coupled_qp.exposure import FROM_THE_SERVER
 from discreet.problems.coupled_qp.problem import CoupledQp
 from discreet.problems.federation import ROUNDS_ARE_SEEN
@@ -31,7 +33,7 @@ from discreet_client.updates import Participant
 from tests.conftest import eventually
 from tests.rpc.conftest import ROOT, AgentProcess, Federation
 from tests.rpc.helpers import final
-from tests.solvers.test_spds import MULTIPLIERS, OPTIMUM, TOLERANCE
+from tests.solvers.test_spds import MULTIPLIERS, OPTIMUM, TOLERANCE, by_cvxpy
 
 PAPER: list[dict[str, Any]] = CoupledQp.example()["problem"]["agents"]
 PRIMAL = (0.1, 0.016, 0.1)
@@ -82,12 +84,12 @@ def submit(where: Federation, problem: dict[str, Any]) -> str:
         return str(client.submit({"problem": problem})["id"])
 
 
-def join(where: Federation, job: str) -> list[QpAgent]:
+def join(where: Federation, job: str, data: Sequence[dict[str, Any]] = PAPER) -> list[QpAgent]:
     """The paper's agents, in processes of their own; then the owner signs roster and parameters."""
     agents = []
     for place, token in enumerate(where.invite(job, 3)):
         agent = QpAgent(
-            where.folder / f"{job}-{place}", token, {**PAPER[place], "primal": PRIMAL[place]}
+            where.folder / f"{job}-{place}", token, {**data[place], "primal": PRIMAL[place]}
         )
         where.agents.append(agent)
         agent.start()
@@ -185,6 +187,22 @@ def test_agents_without_steps_come_to_the_optimum_also_when_one_is_killed(
     assert answer["result"]["rounds"] == outcomes[0]["rounds"] < 60
     assert secure_sum.unsigned(answer["certificate"]["cryptographic"]) == []
     assert answer["certificate"]["exposure"]["sums"] == 5 * MOST_ROUNDS
+
+
+def test_an_agent_keeps_the_budget_that_it_alone_knows(shared: Federation) -> None:
+    """`budget` in its file: what its variables sum to. Nobody else is told of it."""
+    problem = spec("masking")
+    del problem["steps"]
+    data = [dict(one) for one in PAPER]
+    data[2]["budget"] = {"lower": 0.5, "upper": 0.6}
+    job = submit(shared, problem)
+    outcomes = [agent.outcome() for agent in join(shared, job, data)]
+    assert sum(outcomes[2]["x"]) == pytest.approx(0.5, abs=1e-6)
+    agents = TypeAdapter(tuple[AgentData, ...]).validate_python(data)
+    operator = (np.array(problem["operator"][name]) for name in ("c", "d"))
+    best, _ = by_cvxpy([part_of(agent) for agent in agents], *operator)
+    assert np.concatenate([one["x"] for one in outcomes]) == pytest.approx(best, abs=0.02)
+    assert "budget" not in json.dumps(final(shared, job)["problem"])
 
 
 def test_an_agent_with_an_older_memory_ends_the_job(shared: Federation) -> None:

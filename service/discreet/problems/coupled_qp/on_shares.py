@@ -40,11 +40,11 @@ from discreet.problems.numbers import Budget, Frozen, Real
 from discreet.problems.plans import Exposure, Plan, Resources
 from discreet.problems.results import Output, Result
 from discreet.solvers.saddle.spds import Part
+from discreet_client.convex_sets import Box
 from discreet_client.mpc import evidence, member, prices
 from discreet_client.mpc.engine import MOST_SUBSETS
 from discreet_client.mpc.responses import Response, response
 from discreet_client.mpc.terms import PROTOCOL, Terms
-from discreet_client.updates import Box
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -145,8 +145,14 @@ def check_fields(problem: Shared) -> bool:
             "encryption",
             "protocol `mpc` has `colluding` alone: how many agents may pool what they see",
         )
-    if isinstance(problem.agents, FederatedAgents) and problem.agents.reach is not None:
-        raise FieldError("agents", "reach is not with protocol `mpc`: `mpc` has its own bounds")
+    if isinstance(problem.agents, FederatedAgents):
+        if problem.agents.reach is not None:
+            raise FieldError("agents/reach", "not with protocol `mpc`: `mpc` has its own bounds")
+    else:
+        for place, agent in enumerate(problem.agents):
+            if agent.budget is not None:
+                says = "not with protocol `mpc`: its problems are of hours that no sum couples"
+                raise FieldError(f"agents/{place}/budget", says)
     return True
 
 
