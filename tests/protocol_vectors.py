@@ -15,6 +15,7 @@ import math
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -28,6 +29,7 @@ from discreet_client import integers, paillier, secure_sum
 from discreet_client.agent import Identity, Ledger, Link, Round
 from discreet_client.agent import ledger as ledger_module
 from discreet_client.agent.multi_agent import step_of
+from discreet_client.convex_sets import Box
 from discreet_client.federation import history, signing
 from discreet_client.federation.errors import BadLink, NotTrusted
 from discreet_client.federation.rosters import roster_document
@@ -37,7 +39,7 @@ from discreet_client.secure_sum import masks
 from discreet_client.secure_sum.frames import HEADER, NOTHING, OPERATOR, PROTOCOL, Kind
 from discreet_client.secure_sum.masks import PaillierScheme
 from discreet_client.stubs import federation_pb2 as pb
-from discreet_client.updates import Box, Participant, QuadraticCost, Rounds, Steps, Trend
+from discreet_client.updates import Participant, QuadraticCost, Rounds, Steps, Trend
 
 PATH = Path(__file__).parents[1] / "protos" / "vectors.json"
 SESSION, JOB = "ses_0example", "job_0example"
@@ -514,15 +516,19 @@ PARAMETERS = secure_sum.Parameters(
 )
 
 
+BOUNDED = replace(PARAMETERS, reach=(4.0, 5.0), most=(28.0, 23.0))
+"""The second sum is beyond it: its first entry is 101.5."""
+
+
 class Run:
     """The operator and three agents, whose secrets are given."""
 
-    def __init__(self, parties: Parties) -> None:
+    def __init__(self, parties: Parties, parameters: secure_sum.Parameters = PARAMETERS) -> None:
         self.parties = parties
         self.operator_identity = _identity(seed("operator"))
         members = tuple(one.public_key for one in parties.agents)
         self.roster = secure_sum.Roster(
-            "0123456789abcdef", members, self.operator_identity.public_key, PARAMETERS
+            "0123456789abcdef", members, self.operator_identity.public_key, parameters
         )
         self.operator = secure_sum.Operator(
             self.operator_identity.private_key, self._signed, self.roster.document, np.array(OWN)
@@ -589,6 +595,7 @@ def sums(parties: Parties) -> Json:
                 run.operator.collect(answer)
             broadcast = run.operator.advance()
         refused = refusals(run, broadcasts)
+        complained = complaint(parties)
     optimizers = [agent._update for agent in run.agents]
     opened = optimizers[0].seen  # type: ignore[attr-defined]
     assert all(agent.finished for agent in run.agents)
@@ -625,6 +632,30 @@ def sums(parties: Parties) -> Json:
         "verdict": "unsettled",
         "transcript": run.agents[0].transcript.hex(),
         "refusals": refused,
+        "complaint": complained,
+    }
+
+
+def complaint(parties: Parties) -> Json:
+    """The same contributions under bounds that the second sum passes: what agents answer to it."""
+    run = Run(parties, BOUNDED)
+    broadcasts, answers = [run.operator.open()], list[list[bytes]]()
+    while len(broadcasts) < 6:
+        answers.append([agent.answer(broadcasts[-1]) for agent in run.agents])
+        for answer in answers[-1]:
+            run.operator.collect(answer)
+        broadcast = run.operator.advance()
+        assert broadcast is not None
+        broadcasts.append(broadcast)
+    answers.append([agent.answer(broadcasts[-1]) for agent in run.agents])
+    for answer in answers[-1]:
+        run.operator.collect(answer)
+    _raises(secure_sum.Complained, run.operator.advance)
+    return {
+        "parameters": BOUNDED.fields,
+        "broadcasts": [one.hex() for one in broadcasts],
+        "answers": [[one.hex() for one in of] for of in answers],
+        "says": [agent.complaint for agent in run.agents],
     }
 
 

@@ -7,6 +7,7 @@ Small keys (512 bits) where a key's size is beside the point.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -507,7 +508,7 @@ def test_flipped_bits_are_refused_and_the_right_frame_still_counts(
     )  # what a server lets in, and no byte more
     assert_opened(vehicles, [range(3)] * 2)
     unused = set() if allow_dropout else {Kind.PROPOSAL, Kind.AGREEMENT, Kind.AGREED, Kind.RELEASE}
-    assert set(refusals) == set(Kind) - unused
+    assert set(refusals) == set(Kind) - unused - {Kind.COMPLAINT}
 
 
 @pytest.mark.parametrize("allow_dropout", [False, True])
@@ -809,6 +810,73 @@ def test_a_sum_that_its_terms_cannot_make_is_refused(scheme: Scheme) -> None:
         with pytest.raises(Tampered, match="larger than its terms"):
             agent.answer(broadcast)
     assert_opened(vehicles, [])
+
+
+def bounded(scheme: Scheme, rounds: int = 2, **changes: Any) -> Parameters:
+    """Three vehicles come to (6, 30, -.375) at most, the operator adds as much as `OWN`."""
+    reach = (3.0, 10.0, 0.25)
+    most = tuple(3 * one + abs(own) for one, own in zip(reach, OWN.tolist(), strict=True))
+    return parameters(scheme, rounds, **({"reach": reach, "most": most} | changes))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_sum_beyond_what_the_owner_has_signed_ends_with_complaints(scheme: Scheme) -> None:
+    """One agent adds a million in the second round. All see the same sum, and each honest one
+    signs that it cannot be."""
+
+    @dataclass
+    class Liar(Vehicle):
+        extra: float = 100.0
+
+        def value(self, round_: int) -> Floats:
+            return super().value(round_) + np.array([self.extra * (round_ > 0), 0, 0])
+
+    def started_with(liar: Vehicle) -> tuple[Any, list[Any]]:
+        updates = [Vehicle(0, 2), Vehicle(1, 2), liar]
+        operator, agents = secure_sum.assemble(
+            updates, OWN, bounded(scheme), window=4, _smallest_key_bits=BITS
+        )
+        broadcast: bytes | None = operator.open()
+        while broadcast is not None and operator.opened < 2:
+            for agent in agents:
+                operator.collect(agent.answer(broadcast))
+            broadcast = operator.advance()
+        return operator, [(agent, agent.answer(broadcast)) for agent in agents]
+
+    operator, answered = started_with(Liar(2, 2))
+    for agent, answer in answered:
+        assert parse(answer)[:1] + parse(answer)[4:] == (Kind.COMPLAINT, b"")
+        said = r"the sum of round 1 is wrong: its entry 0 is \d+, .* at most 109$"
+        assert re.match(said, agent.complaint), agent.complaint
+        assert not agent.finished
+        with pytest.raises(Refused):  # signed by itself alone, for this sum alone
+            operator.collect(flipped(answer, 8 * (len(answer) - 5)))
+        operator.collect(answer)
+        with pytest.raises(Refused, match="is not due"):  # whatever comes now, it goes no further
+            agent.answer(operator._frame(Kind.SUM, OPERATOR, b""))
+    with pytest.raises(secure_sum.Complained, match="say the agents 0, 1, 2"):
+        operator.advance()
+
+    # One that complains of a sum which keeps the bounds ends the job as well, and is named by it.
+    operator, answered = started_with(Vehicle(2, 2))
+    assert {parse(answer)[0] for _, answer in answered} == {Kind.TRANSCRIPT}
+    for _, answer in answered[:2]:
+        operator.collect(answer)
+    operator.collect(answered[2][0]._complain("a lie"))
+    with pytest.raises(secure_sum.Complained, match=r"say the agents 2$"):
+        operator.advance()
+
+
+def test_bounds_hold_for_sums_with_the_operators_part_and_for_couplings_alone() -> None:
+    """The first sum of `method: auto` is of slopes, and its last entry of regrets: neither is
+    bounded by how far an agent's variables reach."""
+    least = {"reach": (3.0, 0.0), "most": (9.0 + abs(float(OWN[0])), 0.0)}
+    _, vehicles = run(3, bounded("masking", operator_from=2, **least))
+    assert len(vehicles[0].sums) == 2
+    with pytest.raises(secure_sum.Complained):  # entry 1 is 10 a vehicle
+        run(3, bounded("masking", operator_from=1, **least))
+    _, vehicles = run(3, bounded("masking", reach=(3.0,), most=(9.0 + abs(float(OWN[0])),)))
+    assert len(vehicles[0].sums) == 2
 
 
 def test_agents_that_end_at_different_times_are_told_apart() -> None:

@@ -33,10 +33,11 @@ from discreet.problems.plans import Plan
 from discreet.solvers.saddle.spds import solve
 from discreet_client import secure_sum
 from discreet_client.agent import coupled_qp as agents_part
+from discreet_client.convex_sets import Box
 from discreet_client.federation.errors import AgentError
 from discreet_client.packing import OutOfRange
 from discreet_client.secure_sum import Parameters
-from discreet_client.updates import Box, Participant, QuadraticCost, Rounds
+from discreet_client.updates import Participant, QuadraticCost, Rounds
 from tests.solvers.test_spds import MULTIPLIERS, OBJECTIVE, OPTIMUM, TOLERANCE, by_cvxpy, paper
 
 Floats = NDArray[np.float64]
@@ -161,6 +162,80 @@ def test_vehicles_fill_the_valley() -> None:
     assert result["objective"] == pytest.approx(objective, rel=1e-3)
 
 
+def charged(vehicles: int = 4, hours: int = 6) -> dict[str, Any]:
+    """Vehicles that need so much energy by the morning, no less and little more, below a limit of
+    the feeder that binds; one may also give some back before."""
+    random = np.random.default_rng(7)
+    share = (0.1 / vehicles) ** 0.5
+    baseline = 1.5 + np.cos(2 * np.pi * np.arange(hours) / hours)
+    needs = random.uniform(4, 9, vehicles)
+    agents = [
+        {
+            "A_u": (share * np.eye(hours)).tolist(),
+            "A_g": (np.eye(hours) / vehicles).tolist(),
+            "A_q": (0.05**0.5 * np.eye(hours)).tolist(),
+            "a_l": [0.0] * hours,
+            "lower": -1.0 if place == 0 else 0.0,
+            "upper": 3.7,
+            "budget": {"lower": need, "upper": need + 0.5 * (place == 1)},
+        }
+        for place, need in enumerate(needs.tolist())
+    ]
+    return {
+        "kind": "coupled_qp",
+        "mode": "simulation",
+        "operator": {
+            "c": (share * vehicles * baseline).tolist(),
+            "d": (baseline - 2.9).tolist(),
+        },
+        "agents": agents,
+        "encryption": {"scheme": "masking"},
+    }
+
+
+@pytest.mark.parametrize("steps", [None, {"iterations": 1500}], ids=["auto", "spds"])
+def test_every_vehicle_has_its_energy_by_the_morning(steps: dict[str, Any] | None) -> None:
+    """A budget of what an agent's hours sum to is kept as a constraint, by both methods."""
+    body = charged() | ({} if steps is None else {"steps": steps})
+    result = run(body)
+    x = np.array(result["x"])
+    for one, agent in zip(x, body["agents"], strict=True):
+        assert agent["budget"]["lower"] - 1e-9 <= one.sum() <= agent["budget"]["upper"] + 1e-9
+    assert result["status"] == "converged"
+    problem, _ = planned(body)
+    operator = (np.array(body["operator"][name]) for name in ("c", "d"))
+    best, objective = by_cvxpy(problem.plain_parts(), *operator)
+    assert result["objective"] == pytest.approx(objective, rel=1e-4)
+    assert np.concatenate(x) == pytest.approx(best, abs=0.02)
+    assert result["violation"] < 1e-3
+    assert max(result["multipliers"]) > 0.01, "the limit binds"
+    without = run({**body, "agents": [{**one, "budget": None} for one in body["agents"]]})
+    assert np.sum(without["x"]) < 0, "what nobody must charge is not charged"
+
+
+def test_budgets_that_cannot_be_kept_are_refused_by_place() -> None:
+    body = charged()
+    first, *rest = body["agents"]
+    cases: list[tuple[dict[str, Any], str, str]] = [
+        ({"budget": {"lower": 23, "upper": 24}}, "/problem/agents/0/budget", "from -6 to 22.2"),
+        ({"budget": {"lower": 3, "upper": 2}}, "/problem/agents/0/budget", "from 3 up, not to 2"),
+        # Each alone may have it; all together are above the feeder's limit.
+        ({"budget": {"lower": 22, "upper": 22}}, "/problem/operator/d", "boxes and budgets allow"),
+    ]
+    for change, pointer, says in cases:
+        with pytest.raises(InvalidInput) as refused:
+            planned({**body, "agents": [{**first, **change}, *rest]})
+        assert refused.value.issues[0].pointer == pointer
+        assert says in refused.value.issues[0].detail
+    with pytest.raises(InvalidInput) as refused:
+        planned({**body, "steps": {"primal": 0.1, "dual": 1, "shrink": 0.9, "iterations": 5}})
+    assert refused.value.issues[0].pointer == "/problem/steps/shrink"
+    bounds = {"reach": 4, "price": 1, "least_curvature": 0.1, "most_curvature": 0.1}
+    shared = {"protocol": "mpc", "encryption": {}, "mpc": bounds}
+    with pytest.raises(ValidationError, match="not with protocol `mpc`"):
+        CoupledQp.model_validate({**body, **shared})
+
+
 def test_the_section_of_the_certificate() -> None:
     problem, plan = planned(
         spec(steps__iterations=3, encryption={"scheme": "paillier", "key_bits": 2048})
@@ -216,7 +291,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     (
         {"operator": {"c": [1, 1], "d": [-1, 3.1]}},
         "/problem/operator/d",
-        "no x in the agents' boxes",
+        "no x that the agents' boxes",
     ),
     (
         {"operator": {"c": [1], "d": [-1, 1]}},

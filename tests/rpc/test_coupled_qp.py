@@ -8,27 +8,32 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
 from discreet.ledger.certificates import is_signed
+from discreet.problems.coupled_qp.data import AgentData, part_of
 from discreet.problems.coupled_qp.exposure import FROM_THE_SERVER
 from discreet.problems.coupled_qp.problem import CoupledQp
 from discreet.problems.federation import ROUNDS_ARE_SEEN
 from discreet_client import secure_sum
 from discreet_client.agent import Agent, Demands, QuadraticCost
 from discreet_client.client import ApiError
+from discreet_client.federation.errors import AgentError
 from discreet_client.federation.identity import Identity
 from discreet_client.priced_rounds import MOST_ROUNDS
+from discreet_client.updates import Participant
 from tests.conftest import eventually
 from tests.rpc.conftest import ROOT, AgentProcess, Federation
 from tests.rpc.helpers import final
-from tests.solvers.test_spds import MULTIPLIERS, OPTIMUM, TOLERANCE
+from tests.solvers.test_spds import MULTIPLIERS, OPTIMUM, TOLERANCE, by_cvxpy
 
 PAPER: list[dict[str, Any]] = CoupledQp.example()["problem"]["agents"]
 PRIMAL = (0.1, 0.016, 0.1)
@@ -79,12 +84,12 @@ def submit(where: Federation, problem: dict[str, Any]) -> str:
         return str(client.submit({"problem": problem})["id"])
 
 
-def join(where: Federation, job: str) -> list[QpAgent]:
+def join(where: Federation, job: str, data: Sequence[dict[str, Any]] = PAPER) -> list[QpAgent]:
     """The paper's agents, in processes of their own; then the owner signs roster and parameters."""
     agents = []
     for place, token in enumerate(where.invite(job, 3)):
         agent = QpAgent(
-            where.folder / f"{job}-{place}", token, {**PAPER[place], "primal": PRIMAL[place]}
+            where.folder / f"{job}-{place}", token, {**data[place], "primal": PRIMAL[place]}
         )
         where.agents.append(agent)
         agent.start()
@@ -184,6 +189,22 @@ def test_agents_without_steps_come_to_the_optimum_also_when_one_is_killed(
     assert answer["certificate"]["exposure"]["sums"] == 5 * MOST_ROUNDS
 
 
+def test_an_agent_keeps_the_budget_that_it_alone_knows(shared: Federation) -> None:
+    """`budget` in its file: what its variables sum to. Nobody else is told of it."""
+    problem = spec("masking")
+    del problem["steps"]
+    data = [dict(one) for one in PAPER]
+    data[2]["budget"] = {"lower": 0.5, "upper": 0.6}
+    job = submit(shared, problem)
+    outcomes = [agent.outcome() for agent in join(shared, job, data)]
+    assert sum(outcomes[2]["x"]) == pytest.approx(0.5, abs=1e-6)
+    agents = TypeAdapter(tuple[AgentData, ...]).validate_python(data)
+    operator = (np.array(problem["operator"][name]) for name in ("c", "d"))
+    best, _ = by_cvxpy([part_of(agent) for agent in agents], *operator)
+    assert np.concatenate([one["x"] for one in outcomes]) == pytest.approx(best, abs=0.02)
+    assert "budget" not in json.dumps(final(shared, job)["problem"])
+
+
 def test_an_agent_with_an_older_memory_ends_the_job(shared: Federation) -> None:
     """Its folder was restored from a copy: it might answer a round twice, so it answers none."""
     job = submit(
@@ -262,6 +283,81 @@ def test_an_agent_refuses_what_its_owner_has_not_signed(shared: Federation, tmp_
     assert final(shared, job)["state"] == "cancelled"
 
 
+WITHIN = {"count": 3, "coupled": 2, "constraints": 2, "reach": [2, 10, 1, 1]}
+"""How far the rows of the paper's agents reach over their boxes."""
+
+
+def add_a_million(where: Federation, job: str, token: str, key: Path) -> None:
+    """Take part as the paper's third agent, with data that keep the signed reach, and a program
+    that adds a million to a row. The owner signs meanwhile."""
+    liar = Agent.from_token(token, key)
+    liar.enroll()
+    where.joined(job, 3)
+    where.cli("approve", job)
+    contribution = Participant.contribution
+
+    def lie(participant: Participant) -> Any:
+        return contribution(participant) + np.array([0, 1e6, 0, 0])
+
+    mine = PAPER[2]
+    with (
+        mock.patch.object(Participant, "contribution", lie),
+        pytest.raises(AgentError, match="sum_out_of_bounds; the sum of round 0 is wrong"),
+    ):
+        liar.solve(
+            A_u=mine["A_u"],
+            A_g=mine["A_g"],
+            cost=QuadraticCost(np.array(mine["A_q"]), np.array(mine["a_l"])),
+            upper=1,
+            demands=Demands(exposure="accepted"),
+        )
+
+
+def test_a_million_from_one_agent_ends_the_job_by_what_the_others_sign(
+    shared: Federation, tmp_path: Path
+) -> None:
+    """The owner has signed how far an agent's rows reach. One adds a million to a row all the
+    same, in its own program; the others, of the command line, say what they have found."""
+    job = submit(shared, spec("masking", agents=WITHIN))
+    tokens = shared.invite(job, 3)
+    problems = [{**PAPER[place], "primal": PRIMAL[place]} for place in range(3)]
+    others = [QpAgent(tmp_path / str(place), tokens[place], problems[place]) for place in (0, 1)]
+    for other in others:
+        shared.agents.append(other)
+        other.start()
+    add_a_million(shared, job, tokens[2], tmp_path / "liar.key")
+    for other in others:
+        status, output, errors = other.ended()
+        assert (status, output) == (1, "")
+        assert "the session failed: sum_out_of_bounds; the sum of round 0 is wrong" in errors
+        assert "is at most" in errors
+    ended = final(shared, job)
+    assert (ended["state"], ended["error"]["code"]) == ("failed", "sum_out_of_bounds")
+
+
+def test_an_agent_beyond_the_signed_reach_takes_no_part(shared: Federation, tmp_path: Path) -> None:
+    """The others, within it, come to the optimum once it has said what is true."""
+    job = submit(shared, spec("masking", agents=WITHIN))
+    tokens = shared.invite(job, 3)
+    agents = [
+        QpAgent(tmp_path / str(place), token, {**PAPER[place], "primal": PRIMAL[place]})
+        for place, token in enumerate(tokens)
+    ]
+    true = agents[0].problem
+    agents[0].problem = {**true, "upper": 20}
+    for agent in agents:
+        shared.agents.append(agent)
+        agent.start()
+    shared.joined(job, 3)
+    shared.cli("approve", job)
+    status, output, errors = agents[0].ended()
+    assert (status, output) == (1, "")
+    assert "this agent's row 0 can reach 4; the owner has signed that no agent's passes 2" in errors
+    agents[0].problem = true
+    agents[0].start()
+    assert optimal([agent.outcome() for agent in agents])
+
+
 def test_the_thirty_lines(shared: Federation, tmp_path: Path) -> None:
     """`Agent.solve` in this process, beside two agents of the command line."""
     job = submit(shared, spec("masking"))
@@ -307,6 +403,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"federation": {"agents": 3, "on_missing": "finish"}}, "/problem/federation/on_missing"),
     ({"operator": {"c": [1], "d": [-1, 1]}}, "/problem/operator/c"),
     ({"operator": {"c": [1, 1e11], "d": [-1, 1]}}, "/problem/operator/c/1"),
+    ({"agents": {**WITHIN, "reach": [1, 2]}}, "/problem/agents/reach"),
+    ({"agents": {**WITHIN, "reach": [1, 1, 1, 1e12]}}, "/problem/agents/reach/3"),
+    ({"agents": {**WITHIN, "reach": 1e12}}, "/problem/agents/reach"),
     ({"encryption": {"key_bits": 1024}}, "/problem/encryption/key_bits"),
     ({"steps": {"iterations": 5}}, "/problem/steps"),
     ({"steps": {"primal": [0.1] * 3, "dual": 0.8, "iterations": 5}}, "/problem/steps/primal"),

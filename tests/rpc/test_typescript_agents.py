@@ -28,7 +28,16 @@ from tests.conftest import eventually
 from tests.rpc.conftest import AgentProcess, Federation, federation
 from tests.rpc.helpers import entries, final
 from tests.rpc.hostile import ANNOUNCED, Hostile, Listener, end, hostile, round_of
-from tests.rpc.test_coupled_qp import PAPER, PRIMAL, QpAgent, optimal, spec, submit
+from tests.rpc.test_coupled_qp import (
+    PAPER,
+    PRIMAL,
+    WITHIN,
+    QpAgent,
+    add_a_million,
+    optimal,
+    spec,
+    submit,
+)
 from tests.rpc.test_multi_agent import AGENTS, ROUNDS, body
 
 SLOPES = {
@@ -139,6 +148,27 @@ def test_agents_of_both_languages_come_to_the_papers_optimum(
     assert secure_sum.unsigned(section) == []  # all agents have signed
     assert section["settled"] is True
     receipts_hold(session, agents)
+
+
+def test_a_typescript_agent_complains_of_a_sum_beyond_what_the_owner_has_signed(
+    shared: Federation, sdk: Path, tmp_path: Path
+) -> None:
+    job = submit(shared, spec("masking", agents=WITHIN))
+    tokens = shared.invite(job, 3)
+    accepts: dict[str, Any] = {"kind": "coupled_qp", "demands": {"exposure": "accepted"}}
+    honest = [
+        NodeAgent(tmp_path / str(place), tokens[place], {**accepts, **PAPER[place]}, sdk=sdk)
+        for place in (0, 1)
+    ]
+    for agent in honest:
+        shared.agents.append(agent)
+        agent.start()
+    add_a_million(shared, job, tokens[2], tmp_path / "liar.key")
+    for agent in honest:
+        status, output, errors = agent.ended()
+        assert (status, output) == (1, "")
+        assert "sum_out_of_bounds; the sum of round 0 is wrong: its entry 1 is" in errors
+    assert final(shared, job)["error"]["code"] == "sum_out_of_bounds"
 
 
 def receipts_hold(session: dict[str, Any], agents: list[AgentProcess]) -> None:

@@ -15,16 +15,8 @@ import pytest
 from numpy.typing import NDArray
 
 from discreet.solvers.saddle.spds import Part, Solution, solve, step_sizes
-from discreet_client.updates import (
-    WINDOW,
-    Box,
-    Halfspace,
-    Participant,
-    QuadraticCost,
-    Simplex,
-    Steps,
-    Trend,
-)
+from discreet_client.convex_sets import Box, BudgetedBox
+from discreet_client.updates import WINDOW, Participant, QuadraticCost, Steps, Trend
 
 Floats = NDArray[np.float64]
 ROOT = Path(__file__).parents[2]
@@ -68,12 +60,13 @@ def by_cvxpy(parts: list[Part], c: Floats, d: Floats) -> tuple[Floats, float]:
     constraints = [sum(part.A_g @ v for part, v in zip(parts, x, strict=True)) + d <= 0]
     for part, v in zip(parts, x, strict=True):
         cost += cp.sum_squares(part.cost.A_q @ v) + part.cost.a_l @ v
-        if isinstance(part.domain, Box):
-            constraints += [v >= part.domain.lower, v <= part.domain.upper]
-        elif isinstance(part.domain, Simplex):
-            constraints += [v >= 0, cp.sum(v) == part.domain.total]
-        elif isinstance(part.domain, Halfspace):
-            constraints += [part.domain.normal @ v <= part.domain.offset]
+        low, high = part.domain.sides
+        constraints += [v >= low, v <= high]
+        if isinstance(part.domain, BudgetedBox):
+            constraints += [
+                cp.sum(v) >= part.domain.least_sum,
+                cp.sum(v) <= part.domain.most_sum,
+            ]
     problem = cp.Problem(cp.Minimize(cost), constraints)
     problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
     return np.concatenate([v.value for v in x]), float(problem.value)
@@ -136,14 +129,15 @@ def instance(seed: int, kinds: tuple[str, ...]) -> tuple[list[Part], Floats, Flo
     parts, used = [], np.zeros(m_g)
     for kind in kinds:
         size = int(rng.integers(1, 5))
-        domain: Box | Simplex | Halfspace
+        domain: Box | BudgetedBox
+        lower = rng.uniform(-1, 0.5, size)
+        upper = lower + rng.uniform(0.2, 1.5, size)
         if kind == "box":
-            lower = rng.uniform(-1, 0.5, size)
-            domain = Box(lower, lower + rng.uniform(0.2, 1.5, size))
-        elif kind == "simplex":
-            domain = Simplex(float(rng.uniform(0.5, 2)))
+            domain = Box(lower, upper)
         else:
-            domain = Halfspace(rng.normal(size=size), float(rng.normal()))
+            share = float(rng.uniform(0.1, 0.9))
+            total = float((lower + share * (upper - lower)).sum())
+            domain = BudgetedBox(lower, upper, total, total + 0.3 * (kind == "range"))
         A_q = np.vstack([rng.normal(size=(size, size)), 0.7 * np.eye(size)])
         cost = QuadraticCost(A_q, rng.normal(size=size))
         part = Part(rng.normal(size=(m_u, size)), rng.normal(size=(m_g, size)), cost, domain)
@@ -154,9 +148,7 @@ def instance(seed: int, kinds: tuple[str, ...]) -> tuple[list[Part], Floats, Flo
 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_instances_against_cvxpy(seed: int) -> None:
-    kinds = tuple(
-        np.random.default_rng(seed).choice(["box", "simplex", "halfspace"], size=3 + seed % 4)
-    )
+    kinds = tuple(np.random.default_rng(seed).choice(["box", "sum", "range"], size=3 + seed % 4))
     parts, c, d = instance(seed, kinds)
     solution = solve(parts, c, d, iterations=60_000, threshold=1e-13)
     x, objective = by_cvxpy(parts, c, d)
@@ -186,21 +178,56 @@ def test_regularization_moves_the_answer_by_its_order() -> None:
     assert gaps[1] < 0.1
 
 
-SETS = (Box(np.array([-1.0, 0.2, 0]), np.inf), Simplex(1.7), Halfspace(rows(1, -2, 0.5), -1))
+LOW, HIGH = np.array([-1.0, 0.2, 0.0]), np.array([2.0, 0.5, 3.0])
+SETS = (
+    Box(LOW, np.inf),
+    Box(LOW, HIGH),
+    BudgetedBox(LOW, HIGH, 1.7, 1.7),
+    BudgetedBox(LOW, HIGH, -0.5, 1.0),
+    BudgetedBox(LOW, HIGH, -0.8, -0.8),
+    BudgetedBox(LOW, HIGH, 5.5, 9.0),
+)
+"""The last two have one point alone, up to rounding."""
 
 
-@pytest.mark.parametrize("domain", SETS)
-def test_projections_are_the_closest_points(domain: Box | Simplex | Halfspace) -> None:
+def within(domain: Box | BudgetedBox, rng: np.random.Generator) -> Floats:
+    return domain.project(rng.normal(scale=3, size=3))
+
+
+@pytest.mark.parametrize("domain", SETS, ids=str)
+def test_projections_are_the_closest_points(domain: Box | BudgetedBox) -> None:
     """`(x - P(x))·(y - P(x)) <= 0` for every y of the set, P(x) in the set."""
     rng = np.random.default_rng(3)
     for _ in range(50):
-        x, y = rng.normal(scale=3, size=3), domain.project(rng.normal(scale=3, size=3))
+        x, y = rng.normal(scale=3, size=3), within(domain, rng)
         projected = domain.project(x)
         np.testing.assert_allclose(domain.project(projected), projected, atol=1e-12)
         assert (x - projected) @ (y - projected) <= 1e-9
-    if isinstance(domain, Simplex):
-        assert projected.sum() == pytest.approx(1.7)
-        assert projected.min() >= 0
+        assert np.all(projected >= domain.sides[0])
+        assert np.all(projected <= domain.sides[1])
+        if isinstance(domain, BudgetedBox):
+            total = projected.sum()
+            assert domain.least_sum - 1e-12 <= total <= domain.most_sum + 1e-12
+
+
+@pytest.mark.parametrize("domain", SETS[1:], ids=str)
+def test_minima_over_sets_are_below_what_is_near_them(domain: Box | BudgetedBox) -> None:
+    """The gradient at the minimum points into the set; the cheapest point costs no more than any
+    other."""
+    rng = np.random.default_rng(4)
+    for scale in (1.0, 1e-3, 1e3):
+        for _ in range(20):
+            root = rng.normal(size=(3, 3))
+            H, p = scale * (root.T @ root + 0.05 * np.eye(3)), scale * rng.normal(scale=3, size=3)
+            best = domain.minimum(H, p, within(domain, rng))
+            slope = H @ best + p
+            np.testing.assert_allclose(domain.project(best), best, atol=1e-9)
+            cheapest = domain.cheapest(p)
+            np.testing.assert_allclose(domain.project(cheapest), cheapest, atol=1e-12)
+            for _ in range(20):
+                other = within(domain, rng)
+                assert slope @ (other - best) >= -1e-8 * scale
+                assert p @ (other - cheapest) >= -1e-9 * scale
 
 
 def test_the_shrunken_step_keeps_optima_of_boxes_away_from_zero() -> None:
@@ -271,16 +298,22 @@ def test_bad_input_is_refused() -> None:
         Participant(
             np.eye(2), np.eye(2), QuadraticCost(np.eye(3), np.ones(3)), Box(0, 1), Steps(1, 1)
         )
-    with pytest.raises(ValueError, match="simplex"):
-        Participant(
-            np.eye(2), np.eye(2), QuadraticCost(np.eye(2), np.ones(2)), Simplex(), Steps(1, 1, 0.9)
-        )
+    half = BudgetedBox(np.zeros(2), np.ones(2), 1, 1)
+    cost = QuadraticCost(np.eye(2), np.ones(2))
+    with pytest.raises(ValueError, match="within a budget shrink is 1"):
+        Participant(np.eye(2), np.eye(2), cost, half, Steps(1, 1, 0.9))
     with pytest.raises(ValueError, match="lower <= upper"):
         Box(1, 0)
-    with pytest.raises(ValueError, match="simplex"):
-        Simplex(0)
-    with pytest.raises(ValueError, match="normal"):
-        Halfspace(np.zeros(2), 1)
+    for upper, least, most, says in (
+        (np.inf, 1, 1, "two ends"),
+        (1.0, 2.5, 3, "sums from 0 to 2"),
+        (1.0, -2, -1, "sums from 0 to 2"),
+        (1.0, 1.5, 1, "from 1.5 up"),
+        (-1.0, 0, 0, "lower <= upper"),
+        (1.0, math.nan, 1, "from nan up"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            BudgetedBox(np.zeros(2), np.full(2, upper), least, most)
 
 
 def test_an_infeasible_coupling_shows_in_the_violation() -> None:

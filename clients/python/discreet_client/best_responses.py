@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet_client.arithmetic import box_minimum
-from discreet_client.updates import Box, QuadraticCost
+from discreet_client.convex_sets import ConvexSet
+from discreet_client.updates import QuadraticCost
 
 Floats = NDArray[np.float64]
 Uniform = Callable[[int], Floats]
@@ -55,7 +55,9 @@ def system_uniform(size: int) -> Floats:
     return _uniform_of(secrets.token_bytes(8 * size))
 
 
-def own_haze(secret: bytes, cost: QuadraticCost, box: Box, members: Sequence[bytes]) -> Own:
+def own_haze(
+    secret: bytes, cost: QuadraticCost, domain: ConvexSet, members: Sequence[bytes]
+) -> Own:
     """Draws uniform in [0, 1) that follow from an agent's private key, what is its own of the
     problem, and the keys on the roster: HMAC-SHA-256 of these keys SHAKE-256.
 
@@ -65,7 +67,7 @@ def own_haze(secret: bytes, cost: QuadraticCost, box: Box, members: Sequence[byt
     """
     parts = [
         np.ascontiguousarray(one, dtype="<f8").tobytes()
-        for one in (cost.A_q, cost.a_l, box.lower, box.upper)
+        for one in (cost.A_q, cost.a_l, *domain.figures)
     ]
     message = hashlib.sha256(b"discreet/haze/v1")
     for part in (*parts, *sorted(members)):
@@ -85,8 +87,7 @@ def _uniform_of(drawn: bytes) -> Floats:
 
 
 class Responder:
-    """One agent: A float64[m, k] of all its couplings, its cost and its box, whose sides are
-    finite.
+    """One agent: A float64[m, k] of all its couplings, its cost and its set, which is bounded.
 
     A cost that is flat in some direction has no single best point, and answers that jump. Its agent
     answers with the best point of `f + pull/2 |x - centre|²` instead, and moves the centre to where
@@ -103,7 +104,7 @@ class Responder:
         self,
         A: Floats,
         cost: QuadraticCost,
-        box: Box,
+        domain: ConvexSet,
         bound: float,
         uniform: Uniform = system_uniform,
         own: Own | None = None,
@@ -113,19 +114,20 @@ class Responder:
         size = cost.a_l.size
         self._lower, self._upper = (
             np.array(np.broadcast_to(np.asarray(side, dtype=np.float64), (size,)))
-            for side in (box.lower, box.upper)
+            for side in domain.sides
         )
         if not (np.all(np.isfinite(self._lower)) and np.all(np.isfinite(self._upper))):
             raise ValueError("method auto needs boxes with two ends")
         if not all(np.all(np.isfinite(one)) for one in (A, cost.A_q, cost.a_l)):
             raise ValueError("A_u, A_g, A_q and a_l hold numbers that are not finite")
         self._A, self._cost, self._bound, self._uniform, self._own = A, cost, bound, uniform, own
+        self._domain = domain
         self._haze = 1.0 if haze else 0.0
         self._curvature: Floats = 2 * cost.A_q.T @ cost.A_q
         self._pull = self._needed_pull()
         self._H: Floats = self._curvature + self._pull * np.eye(size)
         start = uniform(size) if own is None else own(_START, size)
-        self.x: Floats = self._lower + (self._upper - self._lower) * start
+        self.x: Floats = domain.project(self._lower + (self._upper - self._lower) * start)
         """What this agent contributes: at the end its optimum."""
         self._best = self._centre = self.x
         self._answers = 0
@@ -158,11 +160,11 @@ class Responder:
         these prices (float64[ m]) than what is best at them."""
         p = self._cost.a_l + self._A.T @ prices
         linear = p - self._pull * self._centre
-        self._best = box_minimum(self._H, linear, self._lower, self._upper, self._best)
+        self._best = self._domain.minimum(self._H, linear, self._best)
         share = 1 - self._haze * self._drawn(_FIRST_ANSWER + self._answers, self.x.size)
         self._haze *= THINNING
         self._answers += 1
-        self.x = np.clip(self.x + share * (self._best - self.x), self._lower, self._upper)
+        self.x = self._domain.project(self.x + share * (self._best - self.x))
         return np.append(self._A @ self.x, min(max(self._regret(p), 0.0), self._bound))
 
     def _drawn(self, number: int, size: int) -> Floats:
@@ -175,9 +177,7 @@ class Responder:
         bound above it, by the slope at x (Frank, Wolfe 1956)."""
         if self._pull:
             slope = self._curvature @ self.x + p
-            return float(
-                np.sum(np.maximum(slope * (self.x - self._lower), slope * (self.x - self._upper)))
-            )
+            return float(slope @ (self.x - self._domain.cheapest(slope)))
         apart = self.x - self._best
         return float(apart @ (self._H @ apart)) / 2 + float(apart @ (self._H @ self._best + p))
 

@@ -1,7 +1,7 @@
 """The agents' own steps: what runs where the data are, for encrypted quadratic programs and cloud
 multi-agent problems.
 
-**Quadratic programs**: the shrunken primal-dual subgradient method, and the sets it projects on.
+**Quadratic programs**: the shrunken primal-dual subgradient method.
 The problem (Huo & Liu, eq. 1) is `min ½|Σ A_u,i x_i + c|² + Σ f_i(x_i)` with `x_i` in X_i and `Σ
 A_g,i x_i + d <= 0`. What couples the agents are two sums, `s = Σ A_u,i x_i + c` and `l = Σ A_g,i
 x_i + d`; given these each agent makes its next x_i and, the same everywhere, the next multipliers
@@ -15,78 +15,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet_client.convex_sets import ConvexSet
+
 Floats = NDArray[np.float64]
-
-
-class ConvexSet(Protocol):
-    """A closed convex set with a projection. `flat` when shrinking around its origin would move its
-    optima."""
-
-    @property
-    def flat(self) -> bool: ...
-
-    def project(self, x: Floats) -> Floats:
-        """The point of the set closest to x."""
-
-
-@dataclass(frozen=True)
-class Box:
-    """`lower <= x <= upper`, each a number or an entry a coordinate; infinite sides are allowed."""
-
-    lower: Floats | float
-    upper: Floats | float
-    flat: bool = field(default=False, init=False)
-
-    def __post_init__(self) -> None:
-        if not np.all(np.asarray(self.lower) <= np.asarray(self.upper)):
-            raise ValueError("a box has lower <= upper")
-
-    def project(self, x: Floats) -> Floats:
-        return np.clip(x, self.lower, self.upper)
-
-
-@dataclass(frozen=True)
-class Simplex:
-    """`x >= 0, Σ x = total` with total > 0."""
-
-    total: float = 1.0
-    flat: bool = field(default=True, init=False)
-
-    def __post_init__(self) -> None:
-        if not (np.isfinite(self.total) and self.total > 0):
-            raise ValueError(f"no simplex has the sum {self.total}")
-
-    def project(self, x: Floats) -> Floats:
-        """`max(x - threshold, 0)` (Held, Wolfe, Crowder 1974)."""
-        descending = -np.sort(-x)
-        thresholds = (np.cumsum(descending) - self.total) / np.arange(1, x.size + 1)
-        threshold = thresholds[np.flatnonzero(descending > thresholds)[-1]]
-        projected: Floats = np.maximum(x - threshold, 0.0)
-        return projected
-
-
-@dataclass(frozen=True)
-class Halfspace:
-    """`normal · x <= offset`."""
-
-    normal: Floats
-    offset: float
-    flat: bool = field(default=False, init=False)
-
-    def __post_init__(self) -> None:
-        if not np.any(self.normal):
-            raise ValueError("a halfspace has a normal that is not zero")
-
-    def project(self, x: Floats) -> Floats:
-        normal = np.asarray(self.normal, dtype=np.float64)
-        excess = max(float(normal @ x) - self.offset, 0.0)
-        return x - excess / float(normal @ normal) * normal
 
 
 @dataclass(frozen=True)
@@ -132,8 +69,8 @@ class Participant:
     (float64[m_g]).
 
     A_u float64[m_u, k], A_g float64[m_g, k]; m_u or m_g may be 0. It starts at the point of its set
-    closest to zero. Raises ValueError when shapes disagree, or for tau < 1 on a simplex, where the
-    shrunken step has other fixed points.
+    closest to zero. Raises ValueError when shapes disagree, or for tau < 1 within a budget, where
+    the shrunken step has other fixed points.
     """
 
     def __init__(
@@ -151,7 +88,7 @@ class Participant:
         if shapes != (2, 2, size, size, size):
             raise ValueError("A_u, A_g, A_q and a_l need one column a variable of the agent")
         if domain.flat and steps.shrink < 1:
-            raise ValueError("on a simplex shrink is 1")
+            raise ValueError("within a budget shrink is 1")
         self.cost, self.domain, self.steps = cost, domain, steps
         # Shrinking is toward the set's point nearest to zero: that is zero itself, as in the paper,
         # where the set has it.

@@ -1045,7 +1045,7 @@ export interface components {
         /**
          * AgentData
          * @description One agent's part, k variables. A_u: rows of c by k; A_g: rows of d by k; A_q: any rows by k;
-         *     a_l: k.
+         *     a_l: k. `budget`: least and most sum of its variables, within a box of two ends.
          */
         AgentData: {
             /** A G */
@@ -1059,6 +1059,8 @@ export interface components {
             A_u: number[][];
             /** A L */
             a_l: number[];
+            /** @default null */
+            budget?: components["schemas"]["SumBudget"] | null;
             /**
              * Lower
              * @default 0
@@ -2438,6 +2440,12 @@ export interface components {
              * @description Rows of A_u, entries of c
              */
             coupled: number;
+            /**
+             * Reach
+             * @description The largest magnitude of an entry of any agent's (A_u x, A_g x), by box and coefficients: one for all rows, or one a row, those of A_u first. The owner signs it; an agent that could pass it takes no part, and agents check every sum against it
+             * @default null
+             */
+            reach?: number | number[] | null;
         };
         /**
          * FederationTerms
@@ -5162,6 +5170,16 @@ export interface components {
             gamma: number;
             /** Iterations */
             iterations: number;
+        };
+        /**
+         * SumBudget
+         * @description How much an agent's variables sum to, such as the energy that a vehicle charges.
+         */
+        SumBudget: {
+            /** Lower */
+            lower: number;
+            /** Upper */
+            upper: number;
         };
         /**
          * SumNoise

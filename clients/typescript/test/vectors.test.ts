@@ -220,8 +220,12 @@ class Given implements Update {
 
 let journals = 0;
 
-function machineOf(place: number, journal = new Journal(join(folder, `${(journals += 1)}.journal`))): { machine: Machine; update: Given; journal: Journal } {
-  const { exchange, group_key: groupKey, parameters, values } = vectors.sums;
+function machineOf(
+  place: number,
+  journal = new Journal(join(folder, `${(journals += 1)}.journal`)),
+  parameters: unknown = vectors.sums.parameters,
+): { machine: Machine; update: Given; journal: Journal } {
+  const { exchange, group_key: groupKey, values } = vectors.sums;
   const update = new Given(values[place]);
   const secrets = { exchange: privateKey("x25519", fromHex(exchange[`agent ${place}`].private)), groupKey: fromHex(groupKey) };
   const agreed = { members: ["agent_0", "agent_1", "agent_2"].map(publicOf), sums: sumsOf(parameters, 3) };
@@ -281,6 +285,25 @@ test("what is not due changes nothing, what is wrong ends the agent", () => {
     const next = (): string => hex(machine.answer(fromHex(broadcasts[count])));
     if (ended) assert.throws(next, /has ended/, name);
     else assert.equal(next(), answers[count][1], name);
+  }
+});
+
+test("a sum beyond what the owner has signed is complained of, and nothing follows", () => {
+  const { parameters, broadcasts, answers, says } = vectors.sums.complaint;
+  for (const place of [0, 1, 2]) {
+    const { machine } = machineOf(place, undefined, parameters);
+    broadcasts.forEach((broadcast: string, number: number) => {
+      assert.equal(hex(machine.answer(fromHex(broadcast))), answers[number][place], `broadcast ${number}`);
+    });
+    assert.equal(machine.complaint, says[place]);
+    assert.ok(!machine.finished);
+    assert.throws(() => machine.answer(fromHex(vectors.sums.broadcasts.at(-1))), NotDue);
+    const again = machineOf(place, undefined, parameters).machine;
+    again.resume(JSON.parse(JSON.stringify(machine.state())));
+    assert.ok(!again.finished && again.complaint === says[place]);
+  }
+  for (const change of [{ reach: [4] }, { most: undefined }, { most: [28, -1] }, { reach: "4" }]) {
+    assert.throws(() => sumsOf({ ...parameters, ...change }, 3), /./, JSON.stringify(change));
   }
 });
 

@@ -189,6 +189,7 @@ class Agent:
         cost: QuadraticCost,
         lower: ArrayLike = 0.0,
         upper: ArrayLike,
+        budget: tuple[float, float] | None = None,
         primal: float | None = None,
         demands: Demands | None = None,
         listen: str | None = None,
@@ -198,11 +199,13 @@ class Agent:
         with the others.
 
         A_u float64[coupled, k], A_g float64[constraints, k]; `lower` and `upper`: a number or one a
-        variable. `primal`: this agent's own step size instead of the job's. `demands`: how many
-        agents, rounds and so on this one takes part with; by default what the protocol itself asks
-        for. Nothing leaves this process but masked and encrypted contributions to sums. AgentError
-        when the session fails, or the data do not fit what the owner has signed; a warning,
-        `NotSettled`, when all agents have signed that the sums had not settled: x is no optimum.
+        variable. `budget`: the least and the most that x sums to, such as the energy of a vehicle
+        by the morning. `primal`: this agent's own step size instead of the job's. `demands`: how
+        many agents, rounds and so on this one takes part with; by default what the protocol itself
+        asks for. Nothing leaves this process but masked and encrypted contributions to sums.
+        AgentError when the session fails, or the data do not fit what the owner has signed; a
+        warning, `NotSettled`, when all agents have signed that the sums had not settled: x is no
+        optimum.
 
         With `listen`, host:port, it takes part in a job of `protocol: mpc`: agents compute on
         secret shares among themselves, over TLS, and each is opened its own x and nothing else
@@ -220,11 +223,13 @@ class Agent:
             "upper": upper,
         }
         if listen is not None:
+            if budget is not None:
+                raise AgentError("protocol mpc has no budgets: its hours are coupled by no sum")
             shared = on_shares.solve(self, **data, demands=demands, listen=listen, address=address)
             if shared.kept is False:
                 warnings.warn(coupled_qp.NotSettled(shared.why), stacklevel=2)
             return shared.x
-        found = coupled_qp.solve(self, **data, primal=primal, demands=demands)
+        found = coupled_qp.solve(self, **data, budget=budget, primal=primal, demands=demands)
         if found.settled is False:
             warnings.warn(coupled_qp.NotSettled(found.why), stacklevel=2)
         return found.x

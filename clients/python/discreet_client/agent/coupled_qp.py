@@ -28,11 +28,12 @@ from discreet_client.agent import on_shares
 from discreet_client.agent.demands import Demands
 from discreet_client.agent.rounds import Party, Round
 from discreet_client.best_responses import Responder, own_haze
+from discreet_client.convex_sets import Box, BudgetedBox
 from discreet_client.federation.errors import AgentError, NotTrusted
 from discreet_client.packing import OutOfRange, box_bound
 from discreet_client.priced_rounds import PricedRounds
 from discreet_client.prices import Prices
-from discreet_client.updates import Box, Participant, QuadraticCost, Rounds, Steps
+from discreet_client.updates import Participant, QuadraticCost, Rounds, Steps
 
 Floats = NDArray[np.float64]
 
@@ -112,7 +113,7 @@ class _Run:
     def __init__(
         self,
         agent: Party,
-        data: tuple[Floats, Floats, QuadraticCost, Box],
+        data: tuple[Floats, Floats, QuadraticCost, Box | BudgetedBox],
         primal: float | None,
         demands: Demands | None = None,
     ) -> None:
@@ -126,6 +127,11 @@ class _Run:
         """Let another process have the journal."""
         if self._journal is not None and isinstance(self._journal.file, secure_sum.FileJournal):
             self._journal.file.close()
+
+    @property
+    def complaint(self) -> str:
+        """What this agent has found wrong with a sum, and said, signed; else empty."""
+        return "" if self._machine is None else self._machine.complaint
 
     def step(self, current: Round) -> bytes:
         if not current.state:
@@ -195,7 +201,7 @@ class _Run:
     def _optimizer(
         self, parameters: dict[str, Any], sums: secure_sum.Parameters, members: list[bytes]
     ) -> Rounds | PricedRounds:
-        A_u, A_g, cost, box = self._data
+        A_u, A_g, cost, domain = self._data
         rows = (parameters["coupled"], parameters["constraints"])
         auto = parameters.get("method", "spds") == "auto"
         if auto is not (sums.operator_from == 1):
@@ -207,7 +213,8 @@ class _Run:
                 f"A_u and A_g have {A_u.shape[0]} and {A_g.shape[0]} rows; the owner has signed "
                 f"{rows}"
             )
-        reach = float(np.max(box_bound(np.vstack([A_u, A_g]), box.lower, box.upper), initial=0.0))
+        entries = box_bound(np.vstack([A_u, A_g]), *domain.sides)
+        reach = float(np.max(entries, initial=0.0))
         # With noise contributions are clipped to what the slots hold, and a refusal would tell
         # about the data.
         if not sums.noise_sigma and not reach <= sums.bound:
@@ -215,17 +222,20 @@ class _Run:
                 f"a contribution can reach {reach:g}, the slots hold {sums.bound:g}: the box is "
                 "too large"
             )
+        if sums.reach is not None:
+            _check_reach(entries, sums)
         steps = parameters["steps"]
         if auto:
-            own = own_haze(self._agent.identity.private_key.private_bytes_raw(), cost, box, members)
-            responder = Responder(np.vstack([A_u, A_g]), cost, box, sums.bound, own=own)
+            secret = self._agent.identity.private_key.private_bytes_raw()
+            own = own_haze(secret, cost, domain, members)
+            responder = Responder(np.vstack([A_u, A_g]), cost, domain, sums.bound, own=own)
             prices = Prices(rows[0], sum(rows), sums.rounding(len(members)))
             return PricedRounds(responder, prices, steps["iterations"])
         chosen = Steps(
             self._primal or steps["primal"], steps["dual"], steps["shrink"], steps["regularization"]
         )
-        participant = Participant(A_u, A_g, cost, box, chosen)
-        participant.x = _somewhere(box, participant.x)
+        participant = Participant(A_u, A_g, cost, domain, chosen)
+        participant.x = _somewhere(domain, participant.x)
         return Rounds(participant, steps["iterations"])
 
     def _state(self) -> bytes:
@@ -249,6 +259,7 @@ def solve(
     cost: QuadraticCost,
     lower: ArrayLike = 0.0,
     upper: ArrayLike,
+    budget: tuple[float, float] | None = None,
     primal: float | None = None,
     demands: Demands | None = None,
 ) -> Optimum:
@@ -258,11 +269,17 @@ def solve(
     low, high = (np.asarray(side, dtype=np.float64) for side in (lower, upper))
     run = None
     try:
-        run = _Run(agent, (matrices[0], matrices[1], cost, Box(low, high)), primal, demands)
+        domain: Box | BudgetedBox = Box(low, high)
+        if budget is not None:
+            domain = BudgetedBox(np.broadcast_to(low, k), np.broadcast_to(high, k), *budget)
+        run = _Run(agent, (matrices[0], matrices[1], cost, domain), primal, demands)
         outcome = agent.participate(run.step)
         if not outcome.succeeded:
+            code, found = outcome.code, run.complaint
             raise AgentError(
-                f"the session {outcome.state}" + (f": {outcome.code}" if outcome.code else "")
+                f"the session {outcome.state}"
+                + (f": {code}" if code else "")
+                + (f"; {found}" if found else "")
             )
         return run.close(agent.roster, outcome.final_state, outcome.broadcast)
     except (secure_sum.SecureSumError, OutOfRange, ValueError) as error:
@@ -273,13 +290,16 @@ def solve(
 
 
 def run(agent: on_shares.ShareParty, problem: dict[str, Any]) -> dict[str, Any]:
-    """`discreet-agent --problem agent.json`: fields A_u, A_g, A_q, a_l, lower, upper, primal,
-    demands; with `protocol: "mpc"` also listen and address."""
+    """`discreet-agent --problem agent.json`: fields A_u, A_g, A_q, a_l, lower, upper, budget
+    ({lower, upper} of the sum of x), primal, demands; with `protocol: "mpc"` also listen and
+    address."""
     try:
         a_l = np.array(problem["a_l"], dtype=np.float64)
         A_q = np.array(problem.get("A_q", []), dtype=np.float64).reshape(-1, a_l.size)
         data = {name: problem[name] for name in ("A_u", "A_g", "upper")}
         demands = Demands(**problem.get("demands", {}))
+        given = problem.get("budget")
+        budget = None if given is None else (float(given["lower"]), float(given["upper"]))
     except (KeyError, TypeError, ValueError) as error:
         raise AgentError(
             "the problem file needs A_u, A_g, a_l and upper, and of demands Demands' fields: "
@@ -291,8 +311,10 @@ def run(agent: on_shares.ShareParty, problem: dict[str, Any]) -> dict[str, Any]:
         "demands": demands,
     }
     if problem.get("protocol") == "mpc":
+        if budget is not None:
+            raise AgentError("protocol mpc has no budgets: its hours are coupled by no sum")
         return on_shares.run(agent, problem, **data)
-    found = solve(agent, primal=problem.get("primal"), **data)
+    found = solve(agent, primal=problem.get("primal"), budget=budget, **data)
     return {
         "x": found.x.tolist(),
         "multipliers": found.multipliers.tolist(),
@@ -324,17 +346,29 @@ def _signed_sums(parameters: dict[str, Any]) -> secure_sum.Parameters:
         ) from None
 
 
-def _somewhere(box: Box, otherwise: Floats) -> Floats:
-    """A uniform point of the box, from the operating system's randomness; `otherwise` where it has
-    no two ends."""
-    low, high = (
-        np.broadcast_to(np.asarray(side, dtype=np.float64), otherwise.shape)
-        for side in (box.lower, box.upper)
-    )
+def _check_reach(entries: Floats, sums: secure_sum.Parameters) -> None:
+    """AgentError where this agent's entries (their largest magnitudes, float64[m]) can pass what
+    the owner has signed: its contributions would make the others complain."""
+    assert sums.reach is not None
+    if len(sums.reach) != entries.size or sums.most is None or len(sums.most) != entries.size:
+        raise AgentError("the owner has signed bounds of another number of rows")
+    beyond = np.flatnonzero(~(entries <= np.array(sums.reach) * (1 + 1e-12)))
+    if beyond.size:
+        row = int(beyond[0])
+        raise AgentError(
+            f"this agent's row {row} can reach {entries[row]:g}; the owner has signed that no "
+            f"agent's passes {sums.reach[row]:g}"
+        )
+
+
+def _somewhere(domain: Box | BudgetedBox, otherwise: Floats) -> Floats:
+    """The point of the set closest to a uniform one of its box, from the operating system's
+    randomness; `otherwise` where the box has no two ends."""
+    low, high = (np.broadcast_to(side, otherwise.shape) for side in domain.sides)
     drawn = np.array([secrets.randbits(53) for _ in range(otherwise.size)]) * 2.0**-53
     with np.errstate(over="ignore", invalid="ignore"):
         found = low + (high - low) * drawn
-    return np.where(np.isfinite(found), np.clip(found, low, high), otherwise)
+    return domain.project(np.where(np.isfinite(found), np.clip(found, low, high), otherwise))
 
 
 def check_price(sums: secure_sum.Parameters, price: Mapping[str, str]) -> None:

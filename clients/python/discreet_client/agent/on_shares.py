@@ -20,12 +20,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet_client.agent.demands import Demands
 from discreet_client.agent.rounds import Party, Round
+from discreet_client.convex_sets import Box
 from discreet_client.federation.errors import AgentError, NotTrusted
 from discreet_client.federation.links import Link
 from discreet_client.mpc import evidence, keys, member, party
 from discreet_client.mpc.responses import Response, response
 from discreet_client.mpc.terms import PROTOCOL, Terms
-from discreet_client.updates import Box, QuadraticCost
+from discreet_client.updates import QuadraticCost
 
 Floats = NDArray[np.float64]
 MARGIN_SECONDS = 6.0

@@ -40,23 +40,6 @@ class AffineLatency(TypedDict):
     type: Literal["affine"]
 
 
-class AgentData(TypedDict):
-    """
-    One agent's part, k variables. A_u: rows of c by k; A_g: rows of d by k; A_q: any rows by
-    k; a_l: k.
-    """
-
-    A_g: list[list[float]]
-    A_q: NotRequired[list[list[float]]]
-    """default `[]`"""
-    A_u: list[list[float]]
-    a_l: list[float]
-    """length >= 1"""
-    lower: NotRequired[list[float] | float]
-    """default `0.0`"""
-    upper: list[float] | float
-
-
 class Agreement(TypedDict):
     """
     What agents signed of all that was broadcast:
@@ -477,6 +460,12 @@ class FederatedAgents(TypedDict):
     """>= 1, <= 1000000000"""
     coupled: int
     """Rows of A_u, entries of c; >= 0, <= 16384"""
+    reach: NotRequired[float | list[float] | None]
+    """
+    The largest magnitude of an entry of any agent's (A_u x, A_g x), by box and coefficients:
+    one for all rows, or one a row, those of A_u first. The owner signs it; an agent that
+    could pass it takes no part, and agents check every sum against it
+    """
 
 
 class FederationTerms(TypedDict):
@@ -1486,6 +1475,13 @@ class StepSchedule(TypedDict):
     """>= 1, <= 1000000"""
 
 
+class SumBudget(TypedDict):
+    """How much an agent's variables sum to, such as the energy that a vehicle charges."""
+
+    lower: float
+    upper: float
+
+
 class SumNoise(TypedDict):
     """Noise inside the sums: what is opened is then private in itself, over all rounds together."""
 
@@ -1689,6 +1685,24 @@ class WitnessState(TypedDict):
     signed_newest: bool
     size: int | None
     """Of the largest checkpoint that it has signed; null: of none"""
+
+
+class AgentData(TypedDict):
+    """
+    One agent's part, k variables. A_u: rows of c by k; A_g: rows of d by k; A_q: any rows by
+    k; a_l: k. `budget`: least and most sum of its variables, within a box of two ends.
+    """
+
+    A_g: list[list[float]]
+    A_q: NotRequired[list[list[float]]]
+    """default `[]`"""
+    A_u: list[list[float]]
+    a_l: list[float]
+    """length >= 1"""
+    budget: NotRequired[SumBudget | None]
+    lower: NotRequired[list[float] | float]
+    """default `0.0`"""
+    upper: list[float] | float
 
 
 class AgentFigures(TypedDict):

@@ -38,6 +38,7 @@ Every machine ends at its first error; a frame that is not authentic is refused 
 
 from discreet_client.secure_sum.agent import Agent, MakeObfuscators, Update
 from discreet_client.secure_sum.errors import (
+    Complained,
     Ended,
     Excluded,
     Missing,
@@ -61,6 +62,7 @@ __all__ = [
     "OPERATOR",
     "PROTOCOL",
     "Agent",
+    "Complained",
     "Ended",
     "Excluded",
     "FileJournal",

@@ -27,6 +27,7 @@ from discreet_client.secure_sum.errors import (
 )
 from discreet_client.secure_sum.frames import (
     OPERATOR,
+    OUT_OF_BOUNDS,
     SIGNATURE,
     Kind,
     Verdict,
@@ -102,6 +103,8 @@ class Agent(Party):
         self._own_seed = b""
         self._opened = 0
         self.verdict = Verdict.UNSAID
+        self.complaint = ""
+        """What is wrong with the sum that this agent has complained of; empty where it has not."""
         self._proposed: tuple[int, ...] = ()
         self._handlers: Mapping[Kind, Callable[[bytes], bytes]] = {
             Kind.KEYS: self._on_keys,
@@ -156,6 +159,7 @@ class Agent(Party):
             "dealt": bool(self._deal_digest),
             "opened": self._opened,
             "verdict": self.verdict.name,
+            "complaint": self.complaint,
         }
         return json.dumps(saved).encode()
 
@@ -169,6 +173,7 @@ class Agent(Party):
         self._resume(saved)
         self.index, self._opened = saved["index"], saved["opened"]
         self.verdict = Verdict[saved.get("verdict", Verdict.UNSAID.name)]
+        self.complaint = saved.get("complaint", "")
         self._group_key, self._deal_digest = (
             bytes.fromhex(saved["group_key"]),
             bytes.fromhex(saved["deal"]),
@@ -462,10 +467,33 @@ class Agent(Party):
             sums = self._point.decode(opened, len(self._active) + 1)
         except (NotPacked, OutOfRange, paillier.InvalidCiphertext) as error:
             raise Tampered(f"the sum of round {self.round} is wrong: {error}") from None
+        too_large = self._beyond(sums)
         self._opened += 1
         self._previous = self._heard
         self.round += 1
-        return self._contribute(sums)
+        return self._complain(too_large) if too_large else self._contribute(sums)
+
+    def _beyond(self, sums: Floats) -> str:
+        """What of this round's sum is larger than the owner's signed figures let it be; empty
+        where nothing is."""
+        parameters = self._who.parameters
+        if parameters.most is None or self.round < (parameters.operator_from or 0):
+            return ""
+        most = np.array(parameters.most) + parameters.rounding(len(self._who.members))
+        found = np.flatnonzero(np.abs(sums[: most.size]) > most)
+        if not found.size:
+            return ""
+        first = int(found[0])
+        return (
+            f"its entry {first} is {sums[first]:g}, and with what the owner has signed it is at "
+            f"most {parameters.most[first]:g}"
+        )
+
+    def _complain(self, why: str) -> bytes:
+        """The signed complaint, instead of an answer: this agent goes no further."""
+        self.complaint = f"the sum of round {self.round - 1} is wrong: {why}"
+        self._expected = ()
+        return self._frame(Kind.COMPLAINT, self.index, OUT_OF_BOUNDS, known=True)
 
     def _on_close(self, payload: bytes) -> bytes:
         self._verify_all(

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 # ├── Refused        a frame is not authentic or not due; nothing has changed
 # ├── Unacceptable   roster or parameters that an honest party does not take part in
 # ├── Tampered       an authentic frame is wrong: somebody deviates; the machine has ended
+# ├── Complained     agents have signed that a sum is too large; the machine has ended
 # ├── Missing        agents are missing that the protocol cannot do without; the machine has ended
 # ├── Excluded       the others go on without this agent; the machine has ended
 # ├── Reused         the journal has seen this epoch, round or contribution; nothing was sent
@@ -28,6 +29,15 @@ class Unacceptable(SecureSumError):
 
 class Tampered(SecureSumError):
     """Somebody deviates from the protocol."""
+
+
+class Complained(SecureSumError):
+    """Agents have signed that the last sum is larger than the owner's figures let it be."""
+
+    def __init__(self, agents: Iterable[int]) -> None:
+        self.agents = tuple(sorted(agents))
+        who = ", ".join(map(str, self.agents))
+        super().__init__(f"the last sum is out of bounds, say the agents {who}")
 
 
 class Missing(SecureSumError):

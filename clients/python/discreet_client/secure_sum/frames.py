@@ -35,6 +35,7 @@ class Kind(IntEnum):
     SUM = 13  # the sum
     TRANSCRIPT = 14  # signature over the transcript hash
     CLOSE = 15  # all signatures over the transcript hash
+    COMPLAINT = 16  # signature over OUT_OF_BOUNDS
 
 
 class Verdict(Enum):
@@ -47,6 +48,12 @@ class Verdict(Enum):
     UNSAID = b""
     SETTLED = b"settled"
     UNSETTLED = b"unsettled"
+
+
+OUT_OF_BOUNDS = b"out of bounds"
+"""What an agent signs, in a COMPLAINT, of a sum that is larger than the figures that the owner has
+signed let it be. The signature covers the sum's frame, the same for all: honest agents all complain
+or none does."""
 
 
 def parse(frame: bytes) -> tuple[Kind, int, int, int, bytes]:

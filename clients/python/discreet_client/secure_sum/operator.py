@@ -13,11 +13,19 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet_client import paillier
 from discreet_client.packing import Floats, Integers
-from discreet_client.secure_sum.errors import Ended, Missing, Refused, Tampered, Unacceptable
+from discreet_client.secure_sum.errors import (
+    Complained,
+    Ended,
+    Missing,
+    Refused,
+    Tampered,
+    Unacceptable,
+)
 from discreet_client.secure_sum.evidence import guarantee
 from discreet_client.secure_sum.frames import (
     HEADER,
     OPERATOR,
+    OUT_OF_BOUNDS,
     SIGNATURE,
     Kind,
     Verdict,
@@ -111,14 +119,15 @@ class Operator(Party):
             raise Refused(
                 f"a {kind.name} of epoch {epoch}, round {round_} from {sender} is not due"
             )
-        implied = kind in (Kind.ACK, Kind.AGREEMENT, Kind.TRANSCRIPT)
+        implied = kind in (Kind.ACK, Kind.AGREEMENT, Kind.TRANSCRIPT, Kind.COMPLAINT)
         if implied and payload:
             raise Refused(f"{kind.name} has no payload")
         signature = answer[-SIGNATURE:]
         if kind == Kind.TRANSCRIPT:
             payload = self._said(sender, signature)
         else:
-            self._verify(kind, sender, self._known if implied else payload, signature)
+            known = OUT_OF_BOUNDS if kind == Kind.COMPLAINT else self._known
+            self._verify(kind, sender, known if implied else payload, signature)
         if sender in self._collected:
             if self._collected[sender] != (kind, payload, signature):
                 raise Refused(f"agent {sender} has answered before, differently")
@@ -205,6 +214,10 @@ class Operator(Party):
 
     def _after_contribution(self) -> bytes:
         kinds = {kind for kind, _, _ in self._collected.values()}
+        if Kind.COMPLAINT in kinds:
+            raise Complained(
+                agent for agent, said in self._collected.items() if said[0] == Kind.COMPLAINT
+            )
         if len(kinds) > 1:
             raise Tampered("some agents end and some go on: they have seen different sums")
         if kinds == {Kind.TRANSCRIPT}:
@@ -267,7 +280,10 @@ class Operator(Party):
             [self._contributions[agent] for agent in chosen], self._due, scheme.masks(plus, minus)
         )
         frame = self._broadcast(
-            Kind.SUM, payload, (Kind.CONTRIBUTION, Kind.TRANSCRIPT), self._active
+            Kind.SUM,
+            payload,
+            (Kind.CONTRIBUTION, Kind.TRANSCRIPT, Kind.COMPLAINT),
+            self._active,
         )
         self._previous = self._heard
         self.round += 1

@@ -21,7 +21,7 @@ from discreet_client.secure_sum.frames import OPERATOR, PROTOCOL, SIGNATURE
 from discreet_client.secure_sum.noise import NOISE_TAIL
 
 Scheme = Literal["paillier", "masking"]
-LATER = ("exposure", "tolerance", "operator_from")
+LATER = ("exposure", "tolerance", "operator_from", "reach", "most")
 """Parameters that came later than the first rosters."""
 
 
@@ -38,6 +38,10 @@ class Parameters:
     (`discreet_client.exposure`). `tolerance`: agents say at the end whether the sums have settled
     within it. `operator_from`: the round from which on v_0 is in the sums, where it is not in all
     of them.
+
+    `reach`: the largest magnitude of the first entries of any v_i, one an entry. `most`: that of
+    the same entries of a sum in which v_0 is. Entries behind them (`method: auto` has one) and
+    sums without v_0 are bounded by the slots alone.
     """
 
     dimension: int
@@ -55,6 +59,14 @@ class Parameters:
     exposure: Exposure | None = None
     tolerance: float | None = None
     operator_from: int | None = None
+    reach: tuple[float, ...] | None = None
+    most: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("reach", "most"):
+            figures = getattr(self, name)
+            if figures is not None:  # a list, where they were read
+                object.__setattr__(self, name, tuple(figures))
 
     @property
     def fields(self) -> dict[str, Any]:

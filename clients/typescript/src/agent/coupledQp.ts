@@ -61,7 +61,10 @@ interface Saved {
 export async function solve(agent: Agent, part: Part): Promise<Optimum> {
   const run = new Run(agent, part);
   const outcome = await agent.participate((round) => run.step(round));
-  if (outcome.state !== "succeeded") throw new AgentError(`the session ${outcome.state}${outcome.code ? `: ${outcome.code}` : ""}`);
+  if (outcome.state !== "succeeded") {
+    const why = [outcome.code, run.complaint].filter((one) => one).join("; ");
+    throw new AgentError(`the session ${outcome.state}${why ? `: ${why}` : ""}`);
+  }
   return run.close(outcome.finalState, outcome.broadcast);
 }
 
@@ -74,6 +77,11 @@ class Run {
   constructor(agent: Agent, part: Part) {
     this.#agent = agent;
     this.#part = part;
+  }
+
+  /** What this agent has found wrong with a sum, and said, signed; else empty. */
+  get complaint(): string {
+    return this.#opened?.machine.complaint ?? "";
   }
 
   step(round: Round): Uint8Array {
@@ -141,9 +149,16 @@ class Run {
     const box: Box = { lower: side(lower), upper: side(upper) };
     const steps = { ...plan.steps, primal: primal ?? plan.steps.primal };
     const participant = new Participant(A_u, A_g, cost, box, steps);
-    const most = Math.max(0, ...reach([...A_u, ...A_g], box));
+    const entries = reach([...A_u, ...A_g], box);
+    const most = Math.max(0, ...entries);
     if (!(most <= plan.sums.bound)) {
       throw new Unacceptable(`a contribution can reach ${most}, the slots hold ${plan.sums.bound}: the box is too large`);
+    }
+    const signed = plan.sums.reach;
+    const beyond = signed === undefined ? -1 : entries.findIndex((one, row) => !(one <= (signed[row] as number) * (1 + 1e-12)));
+    if (beyond >= 0) {
+      const agreed = `the owner has signed that no agent's passes ${signed?.[beyond]}`;
+      throw new Unacceptable(`this agent's row ${beyond} can reach ${entries[beyond]}; ${agreed}`);
     }
     participant.x = somewhere(box, participant.x);
     return participant;

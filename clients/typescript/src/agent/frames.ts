@@ -21,6 +21,7 @@ export const KINDS = {
   SUM: 13,
   TRANSCRIPT: 14,
   CLOSE: 15,
+  COMPLAINT: 16,
 } as const;
 export type Kind = keyof typeof KINDS;
 const NAMES = new Map<number, Kind>(Object.entries(KINDS).map(([name, number]) => [number, name as Kind]));
@@ -28,6 +29,9 @@ const NAMES = new Map<number, Kind>(Object.entries(KINDS).map(([name, number]) =
 /** What agents say of the iteration when they sign its transcript; the signature covers these bytes behind the hash. */
 export const VERDICTS = { UNSAID: utf8(""), SETTLED: utf8("settled"), UNSETTLED: utf8("unsettled") } as const;
 export type Verdict = keyof typeof VERDICTS;
+
+/** What an agent signs, in a COMPLAINT, of a sum that is larger than the figures that the owner has signed let it be. */
+export const OUT_OF_BOUNDS = utf8("out of bounds");
 
 export const header = (kind: Kind, epoch: number, round: number, sender: number): Bytes =>
   concat(u8(KINDS[kind]), u32(epoch), u32(round), u16(sender));

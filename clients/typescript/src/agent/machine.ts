@@ -8,7 +8,18 @@ import { createCipheriv, createDecipheriv, generateKeyPairSync, type KeyObject, 
 import { type Bytes, concat, fromHex, hex, hmac, same, sha256, textOf, u16, u32, utf8 } from "./bytes.js";
 import { isObject, sameJson } from "./documents.js";
 import { AgentError, NotDue, OutOfRange, Reused, Tampered, Unacceptable } from "./errors.js";
-import { type Frame, header, type Kind, OPERATOR, parseFrame, PROTOCOL, SIGNATURE_BYTES, type Verdict, VERDICTS } from "./frames.js";
+import {
+  type Frame,
+  header,
+  type Kind,
+  OPERATOR,
+  OUT_OF_BOUNDS,
+  parseFrame,
+  PROTOCOL,
+  SIGNATURE_BYTES,
+  type Verdict,
+  VERDICTS,
+} from "./frames.js";
 import type { FixedPoint } from "./fixedPoint.js";
 import type { Identity } from "./identity.js";
 import type { Journal } from "./journal.js";
@@ -68,6 +79,8 @@ export class Machine {
   #expected: Kind | undefined = "OPEN";
   #verdict: Verdict = "UNSAID";
   #ended: Error | undefined;
+  /** What is wrong with the sum that this agent has complained of; empty where it has not. */
+  complaint = "";
 
   constructor(identity: Identity, agreed: Agreed, update: Update, journal: Journal, secrets?: Secrets) {
     this.#identity = identity;
@@ -85,7 +98,7 @@ export class Machine {
 
   /** All agents have signed the same transcript. */
   get finished(): boolean {
-    return this.#expected === undefined;
+    return this.#expected === undefined && !this.complaint;
   }
 
   get transcript(): Bytes {
@@ -272,10 +285,28 @@ export class Machine {
 
   #onSum(payload: Bytes): Bytes {
     const sums = this.#point.decode(opened(payload, this.#agreed.sums.dimension, this.#pads(this.#all)));
+    const beyond = this.#beyond(sums);
     this.#opened += 1;
     this.#previous = this.#heard;
     this.#round += 1;
-    return this.#contribute(sums);
+    return beyond ? this.#complain(beyond) : this.#contribute(sums);
+  }
+
+  /** What of a sum is larger than the owner's signed figures let it be; empty where nothing is. */
+  #beyond(sums: readonly number[]): string {
+    const { most, fraction_bits } = this.#agreed.sums;
+    if (most === undefined) return "";
+    const rounding = (this.#all.length + 1) * 2 ** -(fraction_bits + 1);
+    const entry = sums.findIndex((one, place) => Math.abs(one) > (most[place] as number) + rounding);
+    if (entry < 0) return "";
+    return `its entry ${entry} is ${sums[entry]}, and with what the owner has signed it is at most ${most[entry]}`;
+  }
+
+  /** The signed complaint, instead of an answer: this agent goes no further. */
+  #complain(why: string): Bytes {
+    this.complaint = `the sum of round ${this.#round - 1} is wrong: ${why}`;
+    this.#expected = undefined;
+    return this.#frame("COMPLAINT", OUT_OF_BOUNDS, true);
   }
 
   #contribute(sums: readonly number[] | undefined): Bytes {
@@ -393,6 +424,7 @@ export class Machine {
       opened: this.#opened,
       expected: this.#expected ?? null,
       verdict: this.#verdict,
+      complaint: this.complaint,
     };
   }
 
@@ -411,6 +443,7 @@ export class Machine {
     this.#opened = saved.opened;
     this.#expected = saved.expected ?? undefined;
     this.#verdict = saved.verdict;
+    this.complaint = saved.complaint ?? "";
   }
 }
 
@@ -428,4 +461,5 @@ export interface SavedMachine {
   opened: number;
   expected: Kind | null;
   verdict: Verdict;
+  complaint?: string;
 }

@@ -15,6 +15,9 @@ export interface Sums {
   readonly dealer: number;
   readonly exposure: "accepted" | undefined;
   readonly tolerance: number | undefined;
+  /** The largest magnitude of each entry of a contribution, and of a sum with the operator's part; undefined where nobody says. */
+  readonly reach: readonly number[] | undefined;
+  readonly most: readonly number[] | undefined;
   /** As they were signed, for comparison. */
   readonly signed: Readonly<Record<string, unknown>>;
 }
@@ -36,7 +39,7 @@ export interface PlanParameters {
 
 const SUMS = new Set([
   ...["dimension", "rounds", "bound", "scheme", "key_bits", "fraction_bits", "slot_bits", "colluding", "allow_dropout"],
-  ...["dealer", "noise_sigma", "clip", "exposure", "tolerance"],
+  ...["dealer", "noise_sigma", "clip", "exposure", "tolerance", "reach", "most"],
 ]);
 const STEPS = new Set(["primal", "dual", "shrink", "regularization", "iterations"]);
 const PLAN = new Set(["protocol", "agents", "coupled", "constraints", "sums", "steps"]);
@@ -76,8 +79,9 @@ export function sumsOf(value: unknown, agents: number): Sums {
   if (exposure !== undefined && exposure !== "accepted") throw new Unacceptable("exposure is accepted or left out");
   if (tolerance !== undefined && !(positive(tolerance) && tolerance < 1)) throw new Unacceptable("the tolerance lies between 0 and 1");
   if (!isNumber(bound)) throw new Unacceptable("the bound is a number");
+  const dimension = count(sums.dimension, "dimension", 1);
   const read: Sums = {
-    dimension: count(sums.dimension, "dimension", 1),
+    dimension,
     rounds: count(sums.rounds, "rounds", 1),
     bound,
     fraction_bits: count(sums.fraction_bits, "fraction_bits", 0),
@@ -85,8 +89,11 @@ export function sumsOf(value: unknown, agents: number): Sums {
     dealer,
     exposure,
     tolerance,
+    reach: figures(sums.reach, "reach", dimension),
+    most: figures(sums.most, "most", dimension),
     signed: sums,
   };
+  if ((read.reach === undefined) !== (read.most === undefined)) throw new Unacceptable("reach and most are signed together");
   pointOf(read, agents); // OutOfRange where sums might not fit
   return read;
 }
@@ -100,6 +107,14 @@ function known(value: unknown, names: ReadonlySet<string>, what: string): Readon
   const strange = Object.entries(value).filter(([name, said]) => !names.has(name) && !(name === "method" && said === "spds"));
   if (strange.length) throw new Unacceptable(`the owner has signed ${what} that this version does not know: ${strange.map(([name]) => name).join(", ")}`);
   return value;
+}
+
+function figures(value: unknown, name: string, dimension: number): readonly number[] | undefined {
+  if (value === undefined) return undefined;
+  if (!Array.isArray(value) || value.length !== dimension || !value.every((one) => isNumber(one) && one >= 0)) {
+    throw new Unacceptable(`${name} has a number of at least 0 for each of the ${dimension} entries of a sum`);
+  }
+  return value as number[];
 }
 
 const isNumber = (value: unknown): value is number => typeof value === "number" && Number.isFinite(value);

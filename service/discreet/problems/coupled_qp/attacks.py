@@ -20,7 +20,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet_client.updates import Box, Participant, QuadraticCost, Steps
+from discreet_client.convex_sets import Box
+from discreet_client.updates import Participant, QuadraticCost, Steps
 
 Floats = NDArray[np.float64]
 Found = list[tuple[float, float]]

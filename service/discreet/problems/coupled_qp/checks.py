@@ -15,8 +15,10 @@ from discreet.problems.coupled_qp.data import (
     AgentData,
     Encryption,
     FederatedAgents,
+    Floats,
     OperatorData,
     QpSteps,
+    set_of,
     sides_of,
 )
 from discreet.solvers.saddle.spds import Part, step_sizes
@@ -88,6 +90,11 @@ def check_shapes(operator: OperatorData, agents: Sequence[AgentData], coefficien
                         says,
                     )
                 )
+            if agent.budget is not None and not np.any(low > high):
+                try:
+                    set_of(agent)
+                except ValueError as error:
+                    found.append(FieldIssue(f"{where}/budget", str(error)))
     if found:
         raise InvalidInput(found[:MAX_ISSUES])
     if coefficients > MAX_COEFFICIENTS:
@@ -124,28 +131,46 @@ def check_steps(steps: QpSteps, count: int) -> None:
 def check_feasible(
     operator: OperatorData, parts: Sequence[Part], agents: Sequence[AgentData]
 ) -> None:
-    """`min t, Σ A_g x + d <= t` over the boxes (a linear program): t > 0 says that no x satisfies
-    the coupling."""
+    """`min t, Σ A_g x + d <= t` over the agents' sets (a linear program): t > 0 says that no x
+    satisfies the coupling."""
     rows = len(operator.d)
     if rows == 0:
         return
     A = np.hstack([part.A_g for part in parts])
     sides = [(low, high) for agent in agents for low, high in zip(*sides_of(agent), strict=True)]
     from scipy.optimize import linprog  # noqa: PLC0415 - 8 MB, for who registers such data
+    from scipy.sparse import csr_array, vstack  # noqa: PLC0415
 
+    couplings = np.hstack([A, -np.ones((rows, 1))])
+    totals, limits = _budget_rows(parts, agents)
     answer = linprog(
         np.append(np.zeros(A.shape[1]), 1.0),
-        A_ub=np.hstack([A, -np.ones((rows, 1))]),
-        b_ub=-np.asarray(operator.d),
+        A_ub=couplings if not limits.size else vstack([csr_array(couplings), csr_array(totals)]),  # type: ignore[arg-type]
+        b_ub=np.concatenate([-np.asarray(operator.d), limits]),
         bounds=[*sides, (0, None)],
     )
     excess = 0.0 if answer.x is None else float(answer.x[-1])
     if excess > FEASIBILITY_TOLERANCE * max(1.0, float(np.max(np.abs(operator.d)))):
         raise InvalidInput(
-            "no x in the agents' boxes satisfies all coupling constraints: one is violated by at "
+            "no x that the agents' boxes and budgets allow satisfies all coupling constraints: one "
+            "is violated by at "
             f"least {excess:.3g}",
             pointer="/problem/operator/d",
         )
+
+
+def _budget_rows(parts: Sequence[Part], agents: Sequence[AgentData]) -> tuple[Floats, Floats]:
+    """`totals x <= limits` for the agents with a budget, float64[2 b, k + 1] and float64[2 b]; the
+    last column is of t."""
+    ends = np.cumsum([part.A_g.shape[1] for part in parts])
+    totals, limits = [], []
+    for agent, end in zip(agents, ends, strict=True):
+        if agent.budget is not None:
+            row = np.zeros(int(ends[-1]) + 1)
+            row[end - len(agent.a_l) : end] = 1.0
+            totals += [row, -row]
+            limits += [agent.budget.upper, -agent.budget.lower]
+    return np.array(totals).reshape(-1, int(ends[-1]) + 1), np.array(limits)
 
 
 def steps_of(steps: QpSteps, parts: Sequence[Part]) -> list[Steps]:

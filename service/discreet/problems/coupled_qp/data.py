@@ -12,12 +12,14 @@ from discreet.intake.items import InPieces
 from discreet.problems.numbers import CLIP, Delta, Epsilon, Frozen, Positive, Real
 from discreet.solvers.saddle.spds import Part
 from discreet_client import secure_sum
-from discreet_client.updates import Box, QuadraticCost
+from discreet_client.convex_sets import Box, BudgetedBox
+from discreet_client.updates import QuadraticCost
 
 Floats = NDArray[np.float64]
 MAX_DIMENSION = 16_384
 
 Step = Annotated[Real, Field(gt=0)]
+Reach = Annotated[Real, Field(ge=0)]
 Vector = Annotated[tuple[Real, ...], InPieces()]
 Matrix = Annotated[tuple[Vector, ...], InPieces()]
 Side = Vector | Real
@@ -43,9 +45,16 @@ class OperatorData(Frozen):
     d: Vector
 
 
+class SumBudget(Frozen):
+    """How much an agent's variables sum to, such as the energy that a vehicle charges."""
+
+    lower: Real
+    upper: Real
+
+
 class AgentData(Frozen):
     """One agent's part, k variables. A_u: rows of c by k; A_g: rows of d by k; A_q: any rows by k;
-    a_l: k."""
+    a_l: k. `budget`: least and most sum of its variables, within a box of two ends."""
 
     A_u: Matrix
     A_g: Matrix
@@ -53,6 +62,7 @@ class AgentData(Frozen):
     a_l: Annotated[tuple[Real, ...], InPieces(min_length=1)]
     lower: Side = 0.0
     upper: Side
+    budget: SumBudget | None = None
 
 
 class FederatedAgents(Frozen):
@@ -65,6 +75,12 @@ class FederatedAgents(Frozen):
     constraints: Annotated[
         int, Field(strict=True, ge=0, le=MAX_DIMENSION, description="Rows of A_g, entries of d")
     ]
+    reach: Reach | Annotated[tuple[Reach, ...], InPieces(max_length=MAX_DIMENSION)] | None = Field(
+        default=None,
+        description="The largest magnitude of an entry of any agent's (A_u x, A_g x), by box "
+        "and coefficients: one for all rows, or one a row, those of A_u first. The owner signs "
+        "it; an agent that could pass it takes no part, and agents check every sum against it",
+    )
 
 
 class QpSteps(Frozen):
@@ -119,7 +135,14 @@ def part_of(agent: AgentData) -> Part:
         return np.array(rows, dtype=np.float64).reshape(len(rows), k)
 
     cost = QuadraticCost(matrix(agent.A_q), np.array(agent.a_l))
-    return Part(matrix(agent.A_u), matrix(agent.A_g), cost, Box(*sides_of(agent)))
+    return Part(matrix(agent.A_u), matrix(agent.A_g), cost, set_of(agent))
+
+
+def set_of(agent: AgentData) -> Box | BudgetedBox:
+    """ValueError where box and budget have nothing in common."""
+    if agent.budget is None:
+        return Box(*sides_of(agent))
+    return BudgetedBox(*sides_of(agent), agent.budget.lower, agent.budget.upper)
 
 
 def sides_of(agent: AgentData) -> tuple[Floats, Floats]:

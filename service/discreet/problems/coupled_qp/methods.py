@@ -23,7 +23,7 @@ from discreet_client import secure_sum
 from discreet_client.best_responses import Responder
 from discreet_client.priced_rounds import MOST_COUPLINGS, MOST_ROUNDS, PricedRounds
 from discreet_client.prices import Prices
-from discreet_client.updates import Box, Participant, Rounds
+from discreet_client.updates import Participant, Rounds
 
 Name = Literal["spds", "auto"]
 MEANING = (
@@ -110,7 +110,14 @@ class Spds(Method):
             raise InvalidInput(says, pointer="/problem/steps/primal")
 
     def check_parts(self, parts: Sequence[Part]) -> None:
-        checks.steps_of(self.steps, parts)
+        chosen = checks.steps_of(self.steps, parts)
+        for place, (part, steps) in enumerate(zip(parts, chosen, strict=True)):
+            if part.domain.flat and steps.shrink < 1:
+                says = (
+                    f"agent {place} has a budget, and a step that shrinks has other fixed points "
+                    "within one: shrink is 1"
+                )
+                raise InvalidInput(says, pointer="/problem/steps/shrink")
 
     def updates(
         self, parts: Sequence[Part], sums: secure_sum.Parameters
@@ -162,7 +169,6 @@ class Auto(Method):
 
 
 def _responder(part: Part, bound: float) -> Responder:
-    assert isinstance(part.domain, Box)
     return Responder(np.vstack([part.A_u, part.A_g]), part.cost, part.domain, bound)
 
 

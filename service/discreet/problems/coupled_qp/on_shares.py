@@ -142,6 +142,14 @@ def check_fields(problem: Shared) -> bool:
             "encryption",
             "protocol `mpc` has `colluding` alone: how many agents may pool what they see",
         )
+    if isinstance(problem.agents, FederatedAgents):
+        if problem.agents.reach is not None:
+            raise FieldError("agents/reach", "not with protocol `mpc`: `mpc` has its own bounds")
+    else:
+        for place, agent in enumerate(problem.agents):
+            if agent.budget is not None:
+                says = "not with protocol `mpc`: its problems are of hours that no sum couples"
+                raise FieldError(f"agents/{place}/budget", says)
     return True
 
 

@@ -11,7 +11,6 @@ in each round every agent learns these and nothing else, the operator nothing at
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -24,7 +23,7 @@ from discreet.intake.items import InPieces
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Neighbours
 from discreet.problems.contents import Content, Mode, Progress, Released
-from discreet.problems.coupled_qp import checks, examples, exposure, methods, on_shares
+from discreet.problems.coupled_qp import bounds, checks, examples, exposure, methods, on_shares
 from discreet.problems.coupled_qp.data import (
     AgentData,
     Encryption,
@@ -88,6 +87,10 @@ class CoupledQp(FederatedProblem):
     failures: ClassVar[dict[str, str]] = {
         "protocol_broken": "a message did not follow the protocol of the sums; nothing was opened "
         "of that round",
+        "sum_out_of_bounds": "agents have signed that a sum was larger than the bounds that the "
+        "owner "
+        "has signed let it be: an agent has contributed more than it may, or the server has added "
+        "something; x of that round is no optimum",
         **on_shares.FAILURES,
     }
 
@@ -154,7 +157,7 @@ class CoupledQp(FederatedProblem):
             float(np.max(np.abs([*self.operator.c, *self.operator.d]))),
             *(float(one.max()) for one in reach),
         )
-        bound = self.way.bound(bound, self._slots(len(agents)))
+        bound = self.way.bound(bound, bounds.of_slots(self.encryption, len(agents)))
         clip = max(float(np.linalg.norm(one)) for one in reach)
         if self.noise is not None and self.noise.clip is not None:
             clip = min(clip, self.noise.clip)
@@ -204,24 +207,9 @@ class CoupledQp(FederatedProblem):
             )
         checks.check_rows(self.operator, public)
         self.way.check_federated(public.count, sum(self.rows()))
-        if self.noise is not None and self.noise.clip is None:
-            raise InvalidInput(
-                "needed: nobody sees the boxes to derive it from", pointer="/problem/noise/clip"
-            )
-        bound = self._slots(public.count)
-        for name in ("c", "d"):
-            for place, value in enumerate(getattr(self.operator, name)):
-                if abs(value) > bound:
-                    says = (
-                        f"{value:g} is beyond {bound:g}, which the slots hold of "
-                        f"{public.count} agents"
-                    )
-                    raise InvalidInput(says, pointer=f"/problem/operator/{name}/{place}")
+        bounds.check_federated(self.operator, public, self.encryption, self.noise)
+        bound = bounds.of_slots(self.encryption, public.count)
         clip = 0.0 if self.noise is None or self.noise.clip is None else self.noise.clip
-        # An agent with a longer contribution would have to give up, which tells about its data.
-        if clip > bound:
-            says = f"{clip:g} is beyond {bound:g}, which the slots hold of {public.count} agents"
-            raise InvalidInput(says, pointer="/problem/noise/clip")
         plan = sums_plan(self, public.count, bound, clip, budget)
         exposure.refuse_exposed(secure_sum.Parameters(**plan.parameters["sums"]), public.count)
         return plan
@@ -256,13 +244,6 @@ class CoupledQp(FederatedProblem):
 
     def _own(self) -> NDArray[np.float64]:
         return self.way.own(np.array([*self.operator.c, *self.operator.d]))
-
-    def _slots(self, count: int) -> float:
-        """What the slots hold of each of so many agents and the operator."""
-        encryption = self.encryption
-        return 2.0 ** (
-            encryption.slot_bits - 3 - encryption.fraction_bits - math.ceil(math.log2(count + 1))
-        )
 
     def coefficients(self) -> int:
         if isinstance(self.agents, FederatedAgents):

@@ -27,9 +27,10 @@ from numpy.typing import NDArray
 from discreet.problems.coupled_qp.attacks import CAPS, CURVATURES, GRID, NEEDS
 from discreet_client.arithmetic import box_minimum
 from discreet_client.best_responses import Own, Responder, own_haze
+from discreet_client.convex_sets import Box
 from discreet_client.priced_rounds import MOST_ROUNDS, PricedRounds
 from discreet_client.prices import Prices
-from discreet_client.updates import Box, QuadraticCost
+from discreet_client.updates import QuadraticCost
 
 Floats = NDArray[np.float64]
 WEAR = 0.05

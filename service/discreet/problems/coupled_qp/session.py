@@ -71,6 +71,8 @@ class SumSession(Session):
             for agent in sorted(messages):
                 self._machine.collect(messages[agent])
             broadcast = self._machine.advance()
+        except secure_sum.Complained as complaint:
+            raise SessionFailed("sum_out_of_bounds") from complaint
         except secure_sum.SecureSumError as error:
             raise SessionFailed("protocol_broken") from error
         assert broadcast is not None

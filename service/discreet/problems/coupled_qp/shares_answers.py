@@ -9,9 +9,9 @@ import numpy as np
 from discreet.errors import InvalidInput
 from discreet.problems.coupled_qp.data import AgentData, OperatorData, part_of
 from discreet.solvers.saddle.spds import Part
+from discreet_client.convex_sets import Box
 from discreet_client.mpc.responses import Response, response
 from discreet_client.mpc.terms import Terms
-from discreet_client.updates import Box
 
 
 def figures_of(terms: Terms, operator: OperatorData) -> list[int]:

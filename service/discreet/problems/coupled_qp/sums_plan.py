@@ -6,7 +6,8 @@ from typing import Any
 
 from discreet.errors import InvalidInput
 from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-from discreet.problems.coupled_qp import exposure
+from discreet.problems.coupled_qp import bounds, exposure
+from discreet.problems.coupled_qp.data import FederatedAgents
 from discreet.problems.coupled_qp.noise import noise_event
 from discreet.problems.federation import ROUNDS_ARE_SEEN
 from discreet.problems.numbers import Budget
@@ -115,6 +116,7 @@ def parameters_of(
         clip=0.0 if event is None else clip,
         exposure=None if problem.terms is None or event is not None else problem.exposure,
         tolerance=None if event is not None else problem.tolerance,
+        **_bounds_of_sums(problem),
     )
     try:
         parameters.fixed_point(count)
@@ -128,3 +130,14 @@ def parameters_of(
         says = "the noise is too small for the grid; more fraction_bits are needed"
         raise InvalidInput(says, pointer="/problem/encryption/fraction_bits")
     return parameters
+
+
+def _bounds_of_sums(problem: Any) -> dict[str, Any]:
+    """What the owner signs of how large contributions and sums may be, where the request says."""
+    public = problem.agents
+    if not isinstance(public, FederatedAgents) or public.reach is None:
+        return {}
+    return {
+        "reach": bounds.of_rows(public, sum(problem.rows())),
+        "most": bounds.of_sums(problem.operator, public),
+    }

@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.solvers.errors import InvalidArgument
-from discreet_client.updates import ConvexSet, Participant, QuadraticCost, Steps
+from discreet_client.convex_sets import ConvexSet
+from discreet_client.updates import Participant, QuadraticCost, Steps
 
 Floats = NDArray[np.float64]
 
@@ -41,9 +42,9 @@ class Solution:
     """What the last iteration left.
 
     `x`: float64[k_i] an agent; `multipliers`: float64[m_g]; `objective`: F(x); `violation`: the
-    largest entry of `Σ A_g x + d` above zero; `change`: the largest move of a sum in the last
-    iteration. `status` is "converged" when `change` came to `threshold`, else "iterations": a
-    planned number of iterations is no failure.
+    largest entry of `Σ A_g x + d` above zero; `change`: the largest move of a sum or of a
+    multiplier in the last iteration. `status` is "converged" when `change` came to `threshold`,
+    else "iterations": a planned number of iterations is no failure.
     """
 
     x: tuple[Floats, ...]
@@ -95,8 +96,8 @@ def solve(
     resolution: float = 0.0,
     watch: Callable[[Sequence[Participant]], None] | None = None,
 ) -> Solution:
-    """Run the method for `iterations` (>= 1) steps, or until no sum moved by more than `threshold`
-    (0: never).
+    """Run the method for `iterations` (>= 1) steps, or until no sum and no multiplier moved by more
+    than `threshold` (0: never).
 
     c float64[m_u], d float64[m_g]. `steps` may differ between agents in their primal size alone;
     without them `step_sizes` are taken. `resolution` > 0 rounds contributions, c and d to its
@@ -127,10 +128,12 @@ def solve(
     change = np.inf
     done = 0
     while done < iterations and (change > threshold or threshold == 0):
+        prices = agents[0].multipliers
         for agent in agents:
             agent.update(sums)
         last, sums = sums, own + sum(_rounded(agent.contribution(), resolution) for agent in agents)
-        change = float(np.max(np.abs(sums - last), initial=0.0))
+        moves = np.concatenate([sums - last, agents[0].multipliers - prices])
+        change = float(np.max(np.abs(moves), initial=0.0))
         done += 1
         if watch is not None:
             watch(agents)
