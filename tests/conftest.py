@@ -10,15 +10,26 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import httpx
 import hypothesis
 import pytest
+
+# What computes for the service has one thread, and so do tests of it: of small matrices, threads of
+# BLAS only wait for each other, and take the processor from the other process of `make test`. Read
+# when NumPy is imported.
+os.environ.update(
+    {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "RAYON")}
+)
+
+from httpx._transports import default as transports
 from hypothesis import HealthCheck
 from hypothesis.internal.conjecture import providers
 
@@ -29,6 +40,7 @@ from discreet.storage import secrets
 from discreet.storage.migrations import migrate
 from discreet_client.client import Client
 from tests.postgres_fixture import Database, fresh_database, make_template, postgres
+from tests.templates import Process, stop_templates, templates
 
 __all__ = ["postgres"]
 
@@ -43,6 +55,11 @@ hypothesis.settings.load_profile("repeated")
 DEADLINE_SECONDS = 400.0
 """How long tests wait for what must come. It only ends a broken test, before pytest-timeout does: a
 machine that is busy with other things may be ten times slower than a quiet one."""
+SETTINGS = frozenset(f"DISCREET_{name.upper()}" for name in Settings.model_fields)
+"""What an environment may hold that no program reads while it is imported."""
+LONG_SECONDS = 300.0
+"""A run of so many seconds of tests ends with the list of its slowest modules."""
+TURNS = {"reliability": -1, "problems": 1, "solvers": 2, "privacy": 3}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,6 +76,8 @@ def pytest_configure(config: pytest.Config) -> None:
         # order of tests.
         assert providers.is_local_module_file
         providers.is_local_module_file = lambda path: False
+    # Every client of httpx reads the authorities of the world, 20 ms, also to ask http://127.0.0.1.
+    transports.create_ssl_context = cache(transports.create_ssl_context)
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = (
             False  # pytest-xdist would begin with the modules of most tests, not of most time
@@ -69,17 +88,44 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Shuffle modules and the tests of each; a module stays together, for its fixtures and for
     `--dist loadfile`.
 
-    Otherwise what kills and loads whole services comes first: at the end one process would wait for
-    the other.
+    Otherwise what kills and loads whole services comes first, and what only computes comes last,
+    for at the end one process waits for the other.
     """
     if (seed := config.getoption("--shuffle")) is None:
-        items.sort(key=lambda item: "reliability" not in item.path.parts)
+        items.sort(key=lambda item: _turn(item.path.parts))
     else:
         place = {
             item.nodeid: (_digest(seed, str(item.path)), _digest(seed, item.nodeid))
             for item in items
         }
         items.sort(key=lambda item: place[item.nodeid])
+
+
+def _turn(parts: Sequence[str]) -> int:
+    """When the modules of a folder are run; the last folder is that of the shortest modules."""
+    return next((turn for folder, turn in TURNS.items() if folder in parts), 0)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Where the time of a long run went, and how long one process had nothing to do at the end."""
+    seconds, ends = Counter[str](), dict[str, float]()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if worker := getattr(report, "worker_id", None):
+                seconds[report.nodeid.partition("::")[0]] += report.duration
+                ends[worker] = max(ends.get(worker, 0.0), report.stop)
+    if sum(seconds.values()) > LONG_SECONDS:
+        terminalreporter.section("slowest modules")
+        for module, duration in seconds.most_common(40):
+            terminalreporter.write_line(f"{duration:7.1f} s  {module}")
+        for worker, end in sorted(ends.items()):
+            terminalreporter.write_line(
+                f"{worker} ended {max(ends.values()) - end:.0f} s before the last"
+            )
+
+
+def pytest_unconfigure() -> None:
+    stop_templates()
 
 
 def _digest(*words: str) -> bytes:
@@ -147,12 +193,16 @@ class Installation:
     url: str = ""
     owner_key: str = ""
     operator_key: str = ""
-    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
-    api: subprocess.Popen[bytes] | None = None
+    workers: list[Process] = field(default_factory=list)
+    api: Process | None = None
     extra: dict[str, str] = field(default_factory=dict)
     """Further environment of the processes that are started from now on."""
     api_command: tuple[str, ...] = ("-m", "discreet")
     """How Python starts the API."""
+    alone: bool = False
+    """Whether each process imports and rehearses for itself, as on a machine of its own. Otherwise
+    it shares what is rehearsed, unless its code is another's, and is forked, as by `discreet up`,
+    unless its environment holds more than settings: that is read while programs are imported."""
     _listener: socket.socket | None = None
 
     def environment(self) -> dict[str, str]:
@@ -175,11 +225,8 @@ class Installation:
     def make_keys(self) -> None:
         """The first keys of tenant `default`."""
         place = self.settings.state / "owner.key"
-        subprocess.run(
-            [sys.executable, "-m", "discreet", "bootstrap", "--owner-key", str(place)],
-            env=self.environment(),
-            check=True,
-        )
+        made = self._started(Installation.api_command, "bootstrap", "--owner-key", str(place))
+        assert made.wait(DEADLINE_SECONDS) == 0
         self.owner_key = place.read_text().strip()
         self.operator_key = place.with_name("operator.key").read_text().strip()
 
@@ -195,10 +242,17 @@ class Installation:
         self.listen()
         assert self._listener is not None
         number = self._listener.fileno()
-        self.api = subprocess.Popen(
-            [sys.executable, *self.api_command, "api", "--fd", str(number)],
-            env=self.environment(),
-            pass_fds=(number,),
+        self.api = self._started(self.api_command, "api", "--fd", str(number), files=(number,))
+
+    def _started(
+        self, command: Sequence[str], *arguments: str, files: Sequence[int] = ()
+    ) -> Process:
+        if not self.alone and "PYTHONPATH" not in self.extra:
+            arguments, files = templates().sharing(arguments, files)
+            if command == Installation.api_command and SETTINGS.issuperset(self.extra):
+                return templates().start(arguments, self.environment(), files)
+        return subprocess.Popen(
+            [sys.executable, *command, *arguments], env=self.environment(), pass_fds=files
         )
 
     def start_api(self) -> None:
@@ -211,10 +265,8 @@ class Installation:
         except httpx.TransportError:
             return False
 
-    def start_worker(self) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "discreet", "worker"], env=self.environment()
-        )
+    def start_worker(self) -> Process:
+        process = self._started(Installation.api_command, "worker")
         self.workers.append(process)
         return process
 
@@ -249,11 +301,11 @@ class Installation:
             self._listener.close()
 
 
-def _end(processes: list[subprocess.Popen[bytes]]) -> None:
+def _end(processes: list[Process]) -> None:
     for process in processes:
         if process.poll() is None:
             process.send_signal(signal.SIGCONT)
-            process.terminate()
+            process.send_signal(signal.SIGTERM)
     for process in processes:
         try:
             process.wait(timeout=DEADLINE_SECONDS / 5)

@@ -7,7 +7,6 @@ import io
 import json
 import re
 import signal
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +23,7 @@ from discreet.observability import faults
 from discreet_client.client import ApiError, Client
 from tests import bodies
 from tests.conftest import DEADLINE_SECONDS, Installation, eventually, installation
+from tests.templates import Process
 
 
 def kinds(client: Client, account: str) -> list[str]:
@@ -919,7 +919,7 @@ def running(short_leases: Installation) -> Iterator[Installation]:
     short_leases.stop_workers()
 
 
-def worker_with(running: Installation, **environment: str) -> subprocess.Popen[bytes]:
+def worker_with(running: Installation, **environment: str) -> Process:
     running.extra = environment
     try:
         return running.start_worker()
@@ -927,7 +927,7 @@ def worker_with(running: Installation, **environment: str) -> subprocess.Popen[b
         running.extra = {}
 
 
-def die_at(running: Installation, point: str) -> subprocess.Popen[bytes]:
+def die_at(running: Installation, point: str) -> Process:
     """A worker that dies when it comes to this point of its work."""
     return worker_with(running, DISCREET_FAULTS=f"{point}=1", DISCREET_FAULTS_SWITCH=faults.SWITCH)
 
@@ -1019,7 +1019,7 @@ def test_a_stopped_worker_gives_its_jobs_back(running: Installation) -> None:
         dataset = client.register(bodies.dataset(epsilon=10))
         jobs = [client.submit(bodies.job(dataset["id"], 0.01))["id"] for _ in range(6)]
         eventually(lambda: "data_touched" in kinds(client, dataset["account"]), "the worker began")
-        first.terminate()
+        first.send_signal(signal.SIGTERM)
         assert first.wait(timeout=DEADLINE_SECONDS) == 0
         worker_with(running, DISCREET_LEASE_SECONDS="600")
         for job in jobs:

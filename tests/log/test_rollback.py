@@ -4,6 +4,7 @@ decided."""
 from __future__ import annotations
 
 import base64
+import signal
 import subprocess
 import sys
 import threading
@@ -108,7 +109,7 @@ def test_a_standby_that_lost_commits_admits_nothing(
                 early = client.submit(bodies.job(dataset, 0.1))["id"]  # nobody runs it yet
                 eventually(lambda: seen(running) == entries(running), "all is remembered")
                 assert running.api is not None
-                running.api.terminate()
+                running.api.send_signal(signal.SIGTERM)
                 running.api.wait()
                 postgres.create_database(standby, name)
                 running.start_api()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -302,7 +303,7 @@ def test_a_service_is_witnessed(postgres: EmbeddedPostgres, template: str, tmp_p
         ]
         log_key = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
         assert running.api is not None
-        running.api.terminate()
+        running.api.send_signal(signal.SIGTERM)
         running.api.wait()
         running.extra["DISCREET_WITNESSES"] = f"{own.text} http://127.0.0.1:{port}"
         running.start_api()

@@ -85,7 +85,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def environment(tree: Path) -> dict[str, str]:
     paths = os.pathsep.join(str(tree / part) for part in ("service", "clients/python", ""))
-    return {"PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
+    return {"PYTHONPATH": paths}
 
 
 @pytest.fixture(scope="module")

@@ -408,7 +408,7 @@ def installation_of_its_own(state: Path) -> Iterator[tuple[Installation, Embedde
             database, state, lease_seconds=LEASE_SECONDS, max_attempts=MAX_ATTEMPTS
         )
         migrate(settings)
-        running = Installation(settings)
+        running = Installation(settings, alone=True)
         stack.callback(running.stop)
         running.make_keys()
         running.start_api()

@@ -400,7 +400,7 @@ def installation_of_its_own(
         database = Database("discreet", postgres.owner_url, postgres.app_url)
         settings = settings_for(database, state, **values)
         migrate(settings)
-        running = Installation(settings)
+        running = Installation(settings, alone=True)
         stack.callback(running.stop)
         running.make_keys()
         running.start_api()

@@ -244,7 +244,7 @@ def storm(
             database, state, lease_seconds=LEASE_SECONDS, max_attempts=MAX_ATTEMPTS
         )
         migrate(settings)
-        running = Federation(settings, rpc_port=free_port(), folder=state)
+        running = Federation(settings, alone=True, rpc_port=free_port(), folder=state)
         stack.callback(running.stop)
         running.make_keys()
         running.start_api()

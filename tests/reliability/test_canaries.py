@@ -307,9 +307,8 @@ def watched(
         address, traces = stack.enter_context(collector())
         extra = {"OTEL_EXPORTER_OTLP_ENDPOINT": address, "DISCREET_LEAST_ISOLATION": "none"}
         settings = settings_for(database, tmp_path / "state", lease_seconds=2.0, max_attempts=2)
-        running = Watched(
-            settings, extra=extra, rpc_port=free_port(), folder=tmp_path / "agents", place=tmp_path
-        )
+        mine = {"rpc_port": free_port(), "folder": tmp_path / "agents", "place": tmp_path}
+        running = Watched(settings, extra=extra, alone=True, **mine)
         stack.callback(running.stop)
         running.make_keys()
         running.start_api()

@@ -32,6 +32,7 @@ from discreet_client.federation.identity import Identity
 from tests.conftest import DEADLINE_SECONDS, Installation, eventually, settings_for
 from tests.postgres_fixture import fresh_database
 from tests.rpc import kinds
+from tests.templates import templates
 
 ROOT = Path(__file__).parents[2]
 
@@ -133,7 +134,11 @@ class Federation(Installation):
             self._listener.set_inheritable(True)
             self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         number = self._listener.fileno()
-        self.api = self.program("api", "--fd", str(number), pass_fds=(number,))
+        arguments: Sequence[str] = ("api", "--fd", str(number))
+        files: Sequence[int] = (number,)
+        if not self.alone:  # nobody uploads contents of the tests' kind
+            arguments, files = templates().sharing(arguments, files)
+        self.api = self.program(*arguments, pass_fds=files)
 
     def start_rpc(self, port: int | None = None) -> subprocess.Popen[bytes]:
         port = port or self.rpc_port

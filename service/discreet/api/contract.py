@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from discreet.settings import Settings
 COMMITTED, RELEASED = "openapi.json", "released.json"
 
 
+@cache
 def contract() -> str:
     """The document as text, the same for the same code."""
     return json.dumps(create_app(Settings()).openapi(), indent=1, sort_keys=True) + "\n"
