@@ -21,6 +21,7 @@ from discreet.cli.options import (
     number,
 )
 from discreet.cli.people import account_of, notes
+from discreet.cli.questions import changed, field_of
 from discreet.cli.servers import client_of, dataset_id, network_id
 from discreet.cli.showing import show_dataset, show_datasets, tell
 from discreet.errors import InvalidInput
@@ -92,6 +93,16 @@ def add(
         str | None,
         typer.Option(
             help="What is published of it: JSON text, or a file that holds it (docs/problems)"
+        ),
+    ] = None,
+    fields: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="FIELD=VALUE",
+            help="A field of what is published, beside --public or instead of it, such as "
+            "horizon=3 or "
+            "reader.time_zone=Europe/Berlin; may be repeated",
         ),
     ] = None,
     columns: Annotated[
@@ -193,6 +204,8 @@ def add(
         **({} if metadata is None else read_body(metadata)),
         **{name: value for name, value in chosen.items() if value is not None},
     }
+    if fields:
+        body["public"] = changed(body.get("public") or {}, map(field_of, fields))
     if "kind" not in body:
         raise typer.BadParameter(
             "say what kind of data it is, here or in --metadata", param_hint="--kind"
@@ -392,7 +405,16 @@ def _zones(
         raise typer.BadParameter(f"there is no file {given}", param_hint="--zones")
     with client_of(state, server, key) as client:
         network: Any = client.networks.get(network_id(client, given))["network"]
-    count = body["public"].get("zones") if isinstance(body["public"], dict) else None
+    if not isinstance(body["public"], dict):
+        raise InvalidInput("the public part is an object", pointer="/public")
+    if "zones" not in body["public"]:
+        body["public"]["zones"] = network["nodes"]
+        typer.echo(
+            f"zones are all {network['nodes']:,} nodes of the network, as public.zones says no "
+            "number",
+            err=True,
+        )
+    count = body["public"]["zones"]
     if not isinstance(count, int) or count > network["nodes"]:
         says = f"the network has {network['nodes']} nodes, and public.zones is {count}"
         raise InvalidInput(f"{says}: zones are the network's first nodes")

@@ -440,5 +440,6 @@ def _doubt(sums: WeightedSums) -> str:
     return (
         f"The mean of the weights is {found}: the behaviour probabilities in the data are not "
         "those with which people "
-        "were treated. The values rest on them, and are wrong"
+        "were treated, or the target policy goes by what was measured after it. The values rest on "
+        "them, and are wrong"
     )
