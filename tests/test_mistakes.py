@@ -367,7 +367,80 @@ VISITS = [
         "no column age; columns are: patient, time, old, reward; say --columns",
     ),
 ]
+RULED = {"unit": "trajectory", "reward_bound": 1, "horizon": 3}
+FOLLOWED = "age >= 65 -> treat, else wait"
+SEEN = "patient,time,age,action,reward\na,1,70,treat,1\n"
+VISITS += [  # what walking with a hospital's table stumbled on
+    (
+        "patient,time,state,reward\na,1,0,improved\n",
+        PATIENTS,
+        "a number is needed (reader.rewards says what texts cou",
+    ),
+    (
+        "patient,time,state,reward\na,1,0,better\n",
+        ruled(PATIENTS, rewards={"improved": 1}),
+        "line 2, column reward: reader.rewards knows improved, not 'better'",
+    ),
+    (
+        "patient,time,state,reward\na,1,0,1\n",
+        ruled(PATIENTS, rewards=[1]),
+        "reader.rewards: what each text counts is",
+    ),
+    (
+        SEEN,
+        ruled(RULED, behaviour=HALVES, target="treat"),
+        "reader.target, at the end: after a feature comes one of >=",
+    ),
+    (
+        SEEN,
+        ruled(RULED, behaviour=HALVES, target="age > 65,5 -> treat, else wait"),
+        "a number has a decimal point here",
+    ),
+    (
+        SEEN,
+        ruled(RULED, behaviour=HALVES, target="Age > 65 -> treat, else wait"),
+        "no column Age; columns are: patient",
+    ),
+    (
+        SEEN,
+        ruled(RULED, behaviour=HALVES, target="age > 65 -> operate, else wait"),
+        "which reader.behaviour never does",
+    ),
+    (
+        SEEN,
+        ruled(RULED, behaviour=HALVES, target="reward = 1 -> treat, else wait"),
+        "known before it is decided, and rew",
+    ),
+    (
+        "patient,time,age,action,reward\na,1,old,treat,1\n",
+        ruled(RULED, behaviour=HALVES, target=FOLLOWED),
+        "line 2, column age: a number is needed, not 'old'",
+    ),
+    (
+        "patient,time,age,action,reward\na,1,,treat,1\n",
+        ruled(RULED, behaviour=HALVES, target=FOLLOWED),
+        "line 2, column age: a value is missing (reader.missing: carry",
+    ),
+    (
+        SEEN,
+        ruled({**RULED, "target_policy": "x"}, behaviour=HALVES, target=FOLLOWED),
+        "is what the rule in reader.targ",
+    ),
+    (
+        SEEN,
+        ruled(RULED, behaviour=FOLLOWED, target=FOLLOWED),
+        "reader.behaviour: the probability of each action is nee",
+    ),
+]
 READINGS = [
+    (
+        "meter,at,kw\nm,2026-03-29T04:30,1\n",
+        ruled(
+            {**METERS, "meters": {"start": "2026-03-29T02:30", "interval_seconds": 900}},
+            time_zone="Europe/Berlin",
+        ),
+        "public.meters.start: 2026-03-29T02:30:00 is a time that clocks in Europe/Berlin skip",
+    ),
     (
         "meter,at,kw\nm,2026-03-29T02:30,1\n",
         ruled(METERS, time_zone="Europe/Berlin"),
@@ -428,6 +501,23 @@ def test_tables_on_the_command_line(
     assert all(one.startswith("line ") for one in others)  # of other columns
 
 
+def test_what_is_published_is_said_without_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Field by field, beside a file and in the place of one; the same sentences follow."""
+    file, part = tmp_path / "table.csv", tmp_path / "public.json"
+    file.write_text("origin,destination\n1,9\n")
+    part.write_text(json.dumps({**TRIPS, "zones": 99}))
+    said = [f"--set={name}={value}" for name, value in TRIPS.items()]
+    for given in (said, ["--public", str(part), "--set=zones=3"]):
+        more = [*given, "--set=reader.other_zones=refuse", "--columns", "origin=origin"]
+        command = ["dataset", "add", str(file), "--kind", "routing", "--epsilon", "1", *more]
+        assert cli.run([*command, "--server", "http://127.0.0.1:9", "--key", "dsc_x"]) == 1
+        assert "public.zones is 3, so zones are 1 to 3, not 9" in capsys.readouterr().err
+    assert cli.run([*command, "--set=zones"]) == 2
+    assert "FIELD=VALUE is needed" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -444,6 +534,58 @@ def test_commands_that_say_too_little(
     told = ["--kind", "routing", "--public", json.dumps(TRIPS), "--epsilon", "1"]
     assert cli.run(["dataset", "add", str(file), *told, *arguments]) == 2
     assert says in re.sub(r"\s+", " ", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (
+            ["--day", "2026-10-26"],
+            "a day begins by the clock of a place: say its time zone, such as Europe/Berlin",
+        ),
+        (
+            ["--start", "2026-10-26T00:00", "--steps", "24"],
+            "the start has no time zone: say that of the market",
+        ),
+        (
+            ["--day", "26.10.2026", "--time-zone", "Europe/Berlin"],
+            "a day such as 2026-10-25 is needed, not '26.10.2026'",
+        ),
+        (
+            ["--day", "2026-10-26", "--time-zone", "Europe/Berlin"],
+            "several columns are called like a price, A [EUR/MWh]",
+        ),
+        (
+            [
+                "--day",
+                "2026-10-26",
+                "--time-zone",
+                "Europe/Berlin",
+                "--columns",
+                "price=A [EUR/MWh]",
+            ],
+            "no price of the step from 2026-10-26 02:00 on; the file has 2026-10-26 00:00 to "
+            "2026-10-26 02:00",
+        ),
+        (
+            ["--day", "2026-10-26", "--time-zone", "Europe/Berlin", "--columns", "price=C"],
+            "no column C; columns are: ",
+        ),
+    ],
+)
+def test_price_files(
+    arguments: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "prices.csv"
+    file.write_text(
+        "Zeit;A [EUR/MWh];B [EUR/MWh]\n26.10.2026 00:00;80,5;1\n26.10.2026 01:00;-3;1\n"
+    )
+    command = ["convert", "prices", str(file), "--interval-seconds", "3600", *arguments]
+    assert cli.run(command) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("discreet: prices.csv: ")
+    assert says in told.err
 
 
 @pytest.mark.parametrize(

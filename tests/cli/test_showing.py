@@ -187,20 +187,37 @@ def test_a_rehearsal_is_a_table_without_broken_words(capsys: pytest.CaptureFixtu
     row |= {"half_width": 154.3, "runs": 20, "mostly_noise": 0.35, "no_better_than_zero": False}
     rows = [{**row, "quantity": name} for name in ("total_travel_time", "transitions")]
     rows.append({**rows[0], "epsilon": 1.0, "error": 140_000.0, "no_better_than_zero": True})
+    why = "/problem/method: needs more"
+    refused = [
+        {"method": name, "epsilons": [0.1, 1.0], "why": why} for name in ("gradient", "constant")
+    ]
+    rows[1] |= {"farthest": "state 2 (1\u20132 kW)", "farthest_error": 0.25}
     result = {
         "data": "synthetic",
         "rows": rows,
-        "refused": [],
+        "refused": refused,
         "reference_epsilon": 1000.0,
         "tables": [],
     }
+    fields = {"transitions": {"title": "Moves between states", "x-unit": "a share"}}
+    showing_answers.show_answer(
+        {"result": result}, None, fields=fields
+    )  # as it is without a server
+    said = capsys.readouterr().out
+    words = " ".join(said.split())
+    assert (
+        "moves between states: farthest off is state 2 (1\u20132 kW), by 0.25 (a share) at epsilon "
+        "0.1" in words
+    )
+    assert "not with gradient, constant at epsilon 0.1, 1: method: needs more" in words
     certificate = {"guarantee": {"type": "none"}}
     showing_answers.show_answer(
-        {"job": {"id": JOB}, "result": result, "certificate": certificate}, None
+        {"job": {"id": JOB}, "result": result, "certificate": certificate}, None, fields=fields
     )
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["total_travel_time", "0.1", "134,000", "69.2", "130", "154", "35", "%"] in lines
-    assert ["total_travel_time", "1", "134,000", "140,000", "130", "154", "35", "%*"] in lines
+    assert capsys.readouterr().out == said
+    lines = [line.split() for line in said.splitlines()]
+    assert ["total", "travel", "time", "0.1", "134,000", "69.2", "130", "154", "35", "%"] in lines
+    assert ["total", "travel", "time", "1", "134,000", "140,000", "130", "154", "35", "%*"] in lines
     assert ["*", "no", "better", "than", "an", "answer", "of", "0"] in lines
 
 

@@ -183,3 +183,27 @@ def test_a_street_of_several_links_is_closed_by_its_name_and_no_other_that_begin
     with pytest.raises(UnknownLink, match="but 4 somehow like it"):
         without(two, ["am-see"])
     assert without(two, ["amsee"]).kept == [0, 1, 4]
+
+
+def test_a_slip_in_the_name_of_a_street_is_answered_with_the_name() -> None:
+    """Of a town whose streets are many links each: its streets are offered, not the first links."""
+    ends = [(node, node + 1) for node in range(1, 9)]
+    names = [
+        f"{'Ringstraße' if node % 2 else 'Schloßallee'} ({node} → {node + 1})" for node, _ in ends
+    ]
+    links = [{"tail": tail, "head": head} for tail, head in ends] + [
+        {"tail": head, "head": tail} for tail, head in ends
+    ]
+    names += [
+        f"{name.partition(' (')[0]} ({head} → {tail})"
+        for name, (tail, head) in zip(names, ends, strict=True)
+    ]
+    town = {"nodes": 9, "links": links, "link_names": names}
+    for name, says in (
+        ("Ringstrase", "no link is called 'Ringstrase'; did you mean \"Ringstraße\"?"),
+        ("Schlosallee", 'did you mean "Schloßallee"?'),
+        ("Broadway", 'streets are: "Ringstraße", "Schloßallee"; their links have both ends behind'),
+    ):
+        with pytest.raises(UnknownLink) as refused:
+            without(town, [name])
+        assert says in str(refused.value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from discreet_client import readers
+from discreet_client import feature_rules, readers
 from discreet_client.tables import TableError
 from tests.clients.test_exports_of_meters import export
 from tests.clients.test_exports_of_meters import public as told_of_export
@@ -241,6 +242,146 @@ def test_rules_of_visits_are_those_of_the_client(
             ).wait_for()
         dataset = registered(page)
     assert of_client(service, key, "off_policy_evaluation", reading, dataset) == dataset
+
+
+def hospital(folder: Path) -> Path:
+    """A long table as a hospital has it: features in their units and as words, outcomes as words,
+    values that are missing."""
+    random = np.random.RandomState(5)
+    rows = []
+    for patient in range(80):
+        for visit in range(3):
+            pressure = (
+                ""
+                if visit and random.rand() < 0.1
+                else f"{random.uniform(100, 190):.1f}".replace(".", ",")
+            )
+            seen = f"{1 + 9 * visit:02d}/03/2026"
+            action = random.choice(["drug A", "none"])
+            outcome = random.choice(["improved", "worse"])
+            sick = random.choice(["yes", "no"])
+            rows.append(
+                [f"P{patient}", seen, random.randint(30, 95), pressure, sick, action, outcome]
+            )
+    header = [
+        "Patient ID",
+        "Visit date",
+        "Age",
+        "Blood pressure (mmHg)",
+        "Diabetes",
+        "Treatment",
+        "Outcome",
+    ]
+    return written(folder / "hospital.csv", header, rows, ";")
+
+
+RULES = [  # of which each is read alike here and there, or refused alike
+    'Age >= 65 and "Blood pressure (mmHg)" > 140 -> drug A, else none',
+    "not(Age<65 or not Diabetes = yes)and Age!=70→drug A;else none",
+    'Age ≥ .5 -> none, Age <= 80.25 -> drug A, (Age = 7 or Diabetes != "no") -> none, else drug A',
+    "else drug A",
+    'Größe-2 > -1.50 and "and so" = "not improved" -> 7.0, else "a, b"',
+    "Age >= 65,5 -> drug A, else none",
+    "Age => 65 -> drug A, else none",
+    "Age >= old -> drug A, else none",
+    "(Age >= 65 -> drug A, else none",
+    "Age >= 65 -> drug A",
+    "Age >= 65 & Diabetes = yes -> drug A, else none",
+    "Age = 1 or Age = old -> drug A, else none",
+    f"{'(' * 30}Age = 1{')' * 30} -> drug A, else none",
+    f"{'long ' * 50} > 1 -> drug A, else none",
+]
+
+
+def test_a_rule_on_features_is_that_of_the_client(
+    service: Installation, browser: Browser, axe: str, tmp_path: Path
+) -> None:
+    """The policy to be evaluated is typed as a rule, outcomes are words: the same dataset, and
+    nothing of the features is sent but what the rule makes of them."""
+    key = service.owner_of("visits of a hospital")
+    public = {"unit": "trajectory", "horizon": 3, "reward_bound": 1, "least_reward": 0}
+    columns = {
+        "patient": "Patient ID",
+        "time": "Visit date",
+        "action": "Treatment",
+        "reward": "Outcome",
+    }
+    reader = {
+        "behaviour": {"drug A": 0.25, "none": 0.75},
+        "target": RULES[0],
+        "rewards": {"improved": 1, "worse": 0.5},
+        "dates": "day_first",
+        "missing": "carry",
+    }
+    file = hospital(tmp_path)
+    with tab(browser, service.url) as seen:
+        seen.login(key)
+        page = second_step(seen, "off_policy_evaluation", "hospital", public, file)
+        page.get_by_label("A row of it is").select_option(label="a visit, and when it was")
+        for name, own in columns.items():
+            page.get_by_label(name, exact=False).and_(
+                page.locator("select[id^=column-]")
+            ).first.select_option(own)
+        page.get_by_label("In your file 01/02/2026 is").select_option("day_first")
+        page.get_by_label("What outcomes count").fill("improved 1\nworse much")
+        page.get_by_text("“worse much” is to be a text and a number").wait_for()
+        page.get_by_label("What outcomes count").fill("improved 1")
+        page.get_by_text("is an outcome that counts nothing: list it above").first.wait_for()
+        page.get_by_label("What outcomes count").fill("improved 1\nworse 0,5")
+        rule = page.get_by_label("the policy to be evaluated as a rule on features")
+        rule.fill("Age >= 65 and pressure > 140 -> drug A, else none")
+        page.get_by_text(
+            "your file has no column pressure: it has Patient ID, Visit date, Age"
+        ).wait_for()
+        rule.fill('Outcome = "improved" and Age >= 65')
+        page.get_by_text("The rule, at the end: after a condition comes ->").wait_for()
+        rule.fill("Age >= 65 -> drug B, else none")
+        page.get_by_label("Actions with their known probabilities").fill("drug A 0.25\nnone 0.75")
+        page.get_by_text("The rule takes “drug B”, which was never done").wait_for()
+        rule.fill(RULES[0])
+        page.get_by_text("lacks a value of Blood pressure (mmHg)").wait_for()
+        page.get_by_label("A value that is missing").select_option("carry")
+        page.get_by_text(f"240 rows, and {RIGHT}").wait_for()
+        told = page.get_by_text("What will be sent is 240 rows of").inner_text()
+        assert (
+            "of trajectory, step, state, next_state, reward, terminal, behaviour, target; your own"
+            in told
+        )
+        assert not problems_of(seen, axe)
+        # The language itself, in both of its readers.
+        read = (
+            "async (text) => { const { Rule } = await import('/static/feature_rules.js'); "
+            "const "
+            "name = (one) => one;"
+        )
+        read += (
+            " try { return new Rule(text, name).text } catch (error) { return `refused, "
+            "${error.message}` } }"
+        )
+        for text in RULES:
+            assert plainly(page.evaluate(read, text)) == plainly(of_the_client(text))
+        dataset = registered(page)
+    reading = readers.read("off_policy_evaluation", file, {**public, "reader": reader}, columns)
+    assert reading.public["target_policy"] == RULES[0]
+    assert 0 < reading.columns["target"].mean() < 1
+    assert of_client(service, key, "off_policy_evaluation", reading, dataset) == dataset
+
+
+def of_the_client(text: str) -> str:
+    """The rule as the client understands it, or why it is refused."""
+    try:
+        return str(feature_rules.parse(text, "rule"))
+    except TableError as error:
+        return f"refused, {error}"
+
+
+def plainly(said: str) -> str:
+    """A rule; of a refusal what is no matter of quotes, nor of the number of a letter."""
+    return (
+        re.sub(r"^refused, (rule[,:] )?|, letter \d+|[“”\"']", "", said)
+        if said.startswith("refused, ")
+        else said
+    )
 
 
 def test_patients_who_lack_any_value_are_left_out_alike(

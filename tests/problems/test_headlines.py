@@ -11,9 +11,9 @@ import pytest
 from discreet.cli.showing_answers import _good_for
 from discreet.dashboard.answers import _read
 from discreet.problems import JOBS
-from discreet.problems.answers import LONGEST_STORED, headlines_of, stored_headline
+from discreet.problems.answers import LONGEST_STORED, _shortened, headlines_of, stored_headline
 from discreet.problems.charts import draw_result
-from discreet.problems.headlines import figure, good_for
+from discreet.problems.headlines import Headline, figure, good_for
 from discreet.problems.rehearsal import read_example, rehearse
 
 
@@ -371,3 +371,13 @@ def test_a_rehearsal_names_the_least_epsilon_that_is_enough() -> None:
     assert headlines_of({"kind": "rehearsal"}, {"rows": [], "data": ""})[0].text.startswith(
         "No method"
     )
+
+
+@pytest.mark.parametrize(("before", "after"), [(20, 400), (195, 5), (400, 0), (400, 400)])
+def test_a_figure_is_never_cut_from_a_sentence_in_a_list(before: int, after: int) -> None:
+    """Closed streets may be many, and what a reader looks for is how long all trips take."""
+    shown = "1,261.7 (1,259.5 to 1,263.9, 90 %)"
+    text = _shortened(Headline("b" * before, shown, "a" * after))
+    assert len(text) <= LONGEST_STORED
+    assert shown in text
+    assert ("…" in text) == (before + len(shown) + after > LONGEST_STORED)

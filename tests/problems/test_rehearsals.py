@@ -92,6 +92,14 @@ def test_its_own_example_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Rehearsal.model_validate(Rehearsal.example()["problem"])
     result = asked.finish(None, asked.plan(None, NOTHING), {}, lambda step, total: None).to_json()
     assert {row["epsilon"] for row in result["rows"]} == {float(one) for one in rehearsals.LADDER}
+    farthest = {
+        row["quantity"]: (row["farthest"], row["farthest_error"] or 0) for row in result["rows"]
+    }
+    assert farthest["total_travel_time"] == (None, 0)  # a single number
+    assert "→" in farthest["link_flows"][0]
+    assert farthest["demand"][0].startswith("zone ")
+    largest = next(row for row in result["rows"] if row["quantity"] == "demand")
+    assert largest["farthest_error"] >= largest["error"]
 
 
 def test_methods_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +175,9 @@ def test_methods_have_colours_of_their_own_and_what_tells_nothing_says_so() -> N
 def test_an_error_as_large_as_what_is_sought_is_named() -> None:
     said = {"method": "m", "epsilon": 1.0, "delta": 0.0}
     for answer, named in ((0.0, True), (1.0, False), (2.0, False), (5.0, True)):
-        (row,) = rehearsals._rows(said, ["value"], {"value": 2.0}, [{"value": answer}])
+        (row,) = rehearsals._rows(
+            said, ["value"], {"value": 2.0}, [{"value": answer}], lambda _: None
+        )
         assert row["no_better_than_zero"] is named, answer
 
 

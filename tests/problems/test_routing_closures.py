@@ -191,3 +191,9 @@ def test_forms_begin_with_the_law_of_the_field() -> None:
 def test_what_cannot_be_closed_is_refused(fields: dict[str, Any], says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
         asked(**fields)
+
+
+def test_a_street_of_several_links_is_said_once() -> None:
+    links = ["High St (Inn → Mill)", "Ring", "High St (Mill → Inn)", "Low St (Mill → Inn)"]
+    assert closures.told(links) == "High St (2 links), Ring and Low St (Mill → Inn)"
+    assert closures.told(links[:1]) == links[0]

@@ -222,3 +222,79 @@ def test_no_score_is_needed_of_whom_no_value_function_is_asked(tmp_path: Path) -
     )
     with pytest.raises(InvalidInput, match="needed in every row"):
         OffPolicyDataset.read_rows(known.model_copy(update={"states": 2}), content)
+
+
+RULE = "age >= 65 -> treat, else wait"
+OLD, HELPED = 0.4, 0.5
+"""How many are old; the chance to be well that treatment adds to those, which it takes from the
+young."""
+
+
+def ruled(
+    people: int, seed: int, target: Any, *, leaks: bool = False
+) -> tuple[OffPolicyPublic, Content]:
+    """One visit each of a trial that treats half, of which the client's reader makes the content.
+    `leaks`: age is written down after the treatment, which makes people older."""
+    generator = np.random.default_rng(seed)
+    treated, old = generator.random(people) < 0.5, generator.random(people) < OLD
+    well = generator.random(people) < 0.4 + np.where(old, HELPED, -0.3) * treated
+    table = {
+        "patient": 10**6 + np.arange(people),
+        "time": np.zeros(people),
+        "age": np.where(old | (leaks & treated), 80, 50),
+        "action": np.where(treated, "treat", "wait").astype(object),
+        "reward": well.astype(float),
+    }
+    reader = {"behaviour": {"treat": 0.5, "wait": 0.5}, "target": target}
+    said = {
+        "unit": "trajectory",
+        "reward_bound": 1,
+        "least_reward": 0,
+        "horizon": 1,
+        "reader": reader,
+    }
+    reading = readers.read(
+        "off_policy_evaluation", table, said, {"age": "age"} if isinstance(target, str) else {}
+    )
+    known = OffPolicyDataset.read_public({**reading.public, "off_policy": True})
+    return known, OffPolicyDataset.read_table(known, pa.table(reading.columns))
+
+
+def test_a_rule_on_features_is_worth_what_it_is_worth() -> None:
+    """0.4 for all, and half as much again for the old, whom alone it treats."""
+    truth = 0.4 + OLD * HELPED
+    held = 0
+    for seed in range(10):
+        found = answered(*ruled(4000, seed, RULE), seed, 2)
+        held += found["true_value"]["lower"] <= truth <= found["true_value"]["upper"]
+        assert found["policy_value"] == pytest.approx(truth, abs=0.06)
+        assert found["target_policy"] == RULE
+        assert "doubt" not in found
+    assert held >= 8
+    assert RULE in headlines_of({"kind": "off_policy_evaluation", "discount": 1}, found)[0].text
+
+
+def test_a_rule_costs_what_other_policies_cost_and_is_signed_with_the_plan() -> None:
+    """Its text is among the assumptions, which certificates sign, and in the result, whose digest
+    they hold."""
+    problem = OffPolicyEvaluation.model_validate({**ASKED, "return_bounds": None})
+    by_rule, by_action = (
+        problem.plan(ruled(100, 1, target)[0], Budget(epsilon=10**9, delta=0))
+        for target in (RULE, {"treat": 1, "wait": 0})
+    )
+    assert by_rule.events == by_action.events
+    assert by_rule.price == by_action.price
+    assert f"the target policy is, as the dataset's owner says: {RULE}" in by_rule.assumptions
+    assert (
+        "the target policy is, as the dataset's owner says: always treat" in by_action.assumptions
+    )
+    on_policy = public(off_policy=False, target_policy=RULE)
+    assert not on_policy.told_target
+
+
+def test_a_rule_by_what_was_measured_after_the_treatment_is_doubted() -> None:
+    """Whoever was treated counts as old: weights are no longer 1 in the mean, and nobody would know
+    why."""
+    for seed in range(3):
+        found = answered(*ruled(4000, seed, RULE, leaks=True), seed, 2)
+        assert "or the target policy goes by what was measured after it" in found["doubt"]

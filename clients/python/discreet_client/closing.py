@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from discreet_client.networks import BACK
@@ -26,6 +27,8 @@ ARROW = " → "
 ALL = "*"
 """At the end of a name: all links whose names begin so."""
 MOST_NAMED = 10
+MOST_ALIKE, ALIKE = 3, 0.75
+"""Names that are offered in the place of one that is none, and how alike they are, of 1."""
 
 
 class UnknownLink(ValueError):
@@ -65,7 +68,7 @@ def streets_of(network: Mapping[str, Any]) -> list[str]:
     """The names of streets that are several links, each of which is called by its ends beside
     it."""
     labels = names_of(network)
-    counts = Counter(street for label in labels if (street := _street(label)))
+    counts = Counter(street for label in labels if (street := street_of(label)))
     return [street for street, count in counts.items() if count > 1 and street not in labels]
 
 
@@ -123,7 +126,7 @@ def _ends(network: Mapping[str, Any]) -> list[str]:
     return [f"{node(link['tail'])}{ARROW}{node(link['head'])}" for link in network["links"]]
 
 
-def _street(label: str) -> str:
+def street_of(label: str) -> str:
     """The street of a link that is called by its ends as well, `Main` of `Main (Mill → Inn)`; else
     empty."""
     before, arrow, _ = label.partition(ARROW)
@@ -133,7 +136,7 @@ def _street(label: str) -> str:
 def _whole_street(wanted: str, labels: Sequence[str]) -> list[int]:
     """All links of the street of this name, as it stands, else in any letters, else without what
     people leave out."""
-    streets = [_street(label) for label in labels]
+    streets = [street_of(label) for label in labels]
     for form in (str, str.casefold, _plain):
         same = [
             place for place, street in enumerate(streets) if street and form(street) == form(wanted)
@@ -208,6 +211,18 @@ def _found(name: str, labels: Sequence[str], ends: Sequence[str]) -> list[int]:
         if part and (part in label.casefold() or (plain and plain in _plain(label)))
     ]
     if not near:
+        streets = list(dict.fromkeys(_called(labels)))
+        if alike := _alike(wanted, streets):
+            raise UnknownLink(
+                f"no link is called {name!r}; did you mean {' or '.join(map(_quoted, alike))}?"
+            )
+        if len(streets) < len(labels) > MOST_NAMED:
+            more = f" and {len(streets) - MOST_NAMED:,} more" if len(streets) > MOST_NAMED else ""
+            first = ", ".join(map(_quoted, streets[:MOST_NAMED])) + more
+            raise UnknownLink(
+                f"no link is called {name!r}; streets are: {first}; their links have both ends "
+                "behind"
+            )
         first = _listed(range(len(labels)), labels, ends)
         raise UnknownLink(f"no link is called {name!r}; links are: {first}")
     says = (
@@ -217,6 +232,26 @@ def _found(name: str, labels: Sequence[str], ends: Sequence[str]) -> list[int]:
     if len(near) > 1 and all(labels[place].casefold().startswith(part) for place in near):
         says += f'; "{wanted.removesuffix(ALL)}{ALL}" is all that begin so'
     raise UnknownLink(says)
+
+
+def _called(labels: Sequence[str]) -> list[str]:
+    """Each link as its street is called, where it is one of several."""
+    counts = Counter(map(street_of, labels))
+    return [
+        street if street and counts[street] > 1 else label
+        for label in labels
+        for street in (street_of(label),)
+    ]
+
+
+def _alike(wanted: str, names: Sequence[str]) -> list[str]:
+    """Names that a slip of the fingers may have meant."""
+    plain = {_plain(name): name for name in reversed(names)}
+    return [plain[one] for one in get_close_matches(_plain(wanted), plain, MOST_ALIKE, ALIKE)]
+
+
+def _quoted(name: str) -> str:
+    return f'"{name[:80]}"'
 
 
 def _listed(places: Iterable[int], labels: Sequence[str], ends: Sequence[str]) -> str:

@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet_client import feature_rules
+from discreet_client.feature_rules import Rule
 from discreet_client.names import name_of, totals
 from discreet_client.reading import (
     Reading,
@@ -35,7 +37,7 @@ from discreet_client.tables import Floats, Ints, Table, TableError, missing
 
 NEEDED = ("patient", "time", "reward")
 OPTIONAL = ("action", "probability", "target", "terminal")
-RULES = ("behaviour", "gaps", "interval", "last_row", "missing", "target")
+RULES = ("behaviour", "gaps", "interval", "last_row", "missing", "rewards", "target")
 MISSING = ("refuse", "carry", "leave_out")
 LONGEST_WORDS = 200
 POLICIES = {
@@ -58,9 +60,11 @@ def transitions_of(
         behaviour, target: the probability of each action, {action: p}, where every visit has the
         same, under the
             policy that was followed and under the one to be evaluated. The columns `probability`
-            and `target` say it of each visit instead
-        last_row: `terminal`, a patient's last visit ends the episode; or `next_state`, it only says
-        where the patient
+            and `target` say it of each visit instead. `target` may be a rule on features, `age >=
+            65 -> treat, else none` (`discreet_client.feature_rules`), which is published as
+            `target_policy`
+        rewards: what each outcome that is a text counts, {text: number} last_row: `terminal`, a
+        patient's last visit ends the episode; or `next_state`, it only says where the patient
             came to, and its reward is not counted (the default where `public.continuing`). A column
             `terminal` says of each visit whether it ended the episode; a last one that did not is
             such a next state
@@ -74,7 +78,8 @@ def transitions_of(
     """
     check_rules(rules, RULES, "patients")
     ranges, states, horizon = ranges_of(public), count(public, "states"), count(public, "horizon")
-    table = _named(table, ranges, states, columns)
+    rule = _rule(rules, public)
+    table = _named(table, ranges, states, columns, rule)
     notes = list[str]()
     if word(rules, "missing", MISSING) == "leave_out":
         table = _complete(table, notes)
@@ -135,8 +140,8 @@ def transitions_of(
     else:
         state = _numbered(table, states or 1)
         found |= {"state": state[here], "next_state": state[there]}
-    found |= {"reward": _rewards(table, public)[here], "terminal": terminal[here]}
-    chances = _chances(table, rules)
+    found |= {"reward": _rewards(table, public, rules)[here], "terminal": terminal[here]}
+    chances = _chances(table, rules, rule, first, notes)
     if not chances and "action" in columns:
         notes.append(
             f"column {columns['action']} is not used, and nothing is said of another policy: that "
@@ -148,8 +153,8 @@ def transitions_of(
     found |= {name: chance[here] for name, chance in chances.items()}
     told = {
         **({"features": len(ranges)} if ranges else {}),
-        **_largest_ratio(rules),
-        **_in_words(rules),
+        **_largest_ratio(rules, rule),
+        **_in_words(rules, rule),
         **public,
     }
     return Reading(told, found, notes)
@@ -160,25 +165,76 @@ def checks(
 ) -> Iterator[Callable[[], Any]]:
     """Each column by itself, for who has to mend a file."""
     ranges, states = ranges_of(public), count(public, "states")
-    table = _named(table, ranges, states, columns)
+    rule = _rule(rules, public)
+    table = _named(table, ranges, states, columns, rule)
     if word(rules, "missing", MISSING) == "leave_out":
         table = _complete(table, [])
+    alone = np.ones(table.rows, dtype=bool)
     yield lambda: _patients(table)
     yield lambda: table.times("time")
     if not ranges:
         yield lambda: _numbered(table, states or 1)
     for told in ranges:
         if word(rules, "missing", MISSING) == "refuse":
-            yield partial(_scaled, table, [told], np.ones(table.rows, dtype=bool), rules)
+            yield partial(_scaled, table, [told], alone, rules)
         else:
             yield partial(table.numbers, str(told["name"]), may_lack=True)
-    yield lambda: _rewards(table, public)
-    yield lambda: _chances(table, rules)
+    if rule is not None:
+        for feature in rule.features:
+            if word(rules, "missing", MISSING) == "refuse":
+                yield partial(_values, table, feature, rule, alone, rules)
+            elif feature not in rule.texts():
+                yield partial(table.numbers, feature, may_lack=True)
+    yield lambda: _rewards(table, public, rules)
+    yield lambda: _chances(
+        table, rules, None if rule is None else _without_features(rule), alone, []
+    )
 
 
-def _largest_ratio(rules: Mapping[str, Any]) -> dict[str, float]:
+def _rule(rules: Mapping[str, Any], public: Mapping[str, Any]) -> Rule | None:
+    """The target policy where it is a rule on features."""
+    said = rules.get("target")
+    if not isinstance(said, str):
+        return None
+    rule = feature_rules.parse(said, "reader.target")
+    for feature in rule.features:
+        if feature in (*NEEDED, *OPTIONAL):
+            raise TableError(
+                "reader.target: a rule is on features that are known before it is decided, and "
+                f"{feature} is none"
+            )
+    if public.get("target_policy", str(rule)) != str(rule):
+        raise TableError(
+            f"public.target_policy is what the rule in reader.target says, {rule}: leave it out"
+        )
+    followed = rules.get("behaviour")
+    if isinstance(followed, Mapping) and followed:
+        known = {
+            name_of(str(action))
+            for action, chance in followed.items()
+            if is_figure(chance) and chance > 0
+        }
+        if never := [action for action in rule.actions if action not in known]:
+            raise TableError(
+                f"reader.target: the rule takes {never[0]!r}, which reader.behaviour never does: "
+                "what nobody was given"
+                f" cannot be evaluated. It does {', '.join(map(str, followed))}"
+            )
+    return rule
+
+
+def _without_features(rule: Rule) -> Rule:
+    """For a look at the actions alone."""
+    return Rule((), rule.otherwise)
+
+
+def _largest_ratio(rules: Mapping[str, Any], rule: Rule | None) -> dict[str, float]:
     """`max_ratio` of two policies that are public rules; nothing where a column says one of
     them."""
+    followed = rules.get("behaviour")
+    if rule is not None and isinstance(followed, Mapping):
+        chances = {name_of(str(action)): chance for action, chance in followed.items()}
+        return {"max_ratio": max(1 / chances[action] for action in rule.actions)}
     policies = [policy for name in POLICIES if isinstance(policy := rules.get(name), Mapping)]
     if len(policies) < len(POLICIES):
         return {}
@@ -192,9 +248,11 @@ def _largest_ratio(rules: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def _in_words(rules: Mapping[str, Any]) -> dict[str, str]:
-    """What the target policy does, where that is a public rule of actions that is short enough to
-    be read."""
+def _in_words(rules: Mapping[str, Any], rule: Rule | None) -> dict[str, str]:
+    """What the target policy does, where that is a public rule, of actions one that is short enough
+    to be read."""
+    if rule is not None:
+        return {"target_policy": str(rule)}
     policy = rules.get("target")
     if not isinstance(policy, Mapping):
         return {}
@@ -258,8 +316,8 @@ def _last_row_ends(public: Mapping[str, Any], rules: Mapping[str, Any]) -> bool:
     return word(rules, "last_row", words) == "terminal"
 
 
-def _rewards(table: Table, public: Mapping[str, Any]) -> Floats:
-    reward, most = table.numbers("reward", truths=True), bound(public, "reward_bound")
+def _rewards(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any]) -> Floats:
+    reward, most = _outcomes(table, rules), bound(public, "reward_bound")
     table.refuse(np.abs(reward) > most, "reward", f"the public reward_bound is {most:g}", reward)
     if public.get("least_reward") is not None:
         least = float(public["least_reward"]) if is_figure(public["least_reward"]) else math.nan
@@ -271,20 +329,41 @@ def _rewards(table: Table, public: Mapping[str, Any]) -> Floats:
     return reward
 
 
+def _outcomes(table: Table, rules: Mapping[str, Any]) -> Floats:
+    """What each visit's outcome counts: its number, or that of its text by the rule `rewards`."""
+    if "rewards" not in rules:
+        says = ' (reader.rewards says what texts count, {"improved": 1, "worse": 0})'
+        return table.numbers("reward", truths=True, of_texts=says)
+    said = rules["rewards"]
+    if not isinstance(said, Mapping) or not said or not all(map(is_figure, said.values())):
+        raise TableError(
+            'reader.rewards: what each text counts is needed, as in {"improved": 1, "worse": 0}'
+        )
+    counts = {name_of(str(outcome)): float(figure) for outcome, figure in said.items()}
+    outcomes = table.names("reward")
+    unknown = np.array([outcome not in counts for outcome in outcomes.tolist()], dtype=bool)
+    table.refuse(unknown, "reward", f"reader.rewards knows {', '.join(counts)}", outcomes)
+    return np.array([counts[outcome] for outcome in outcomes.tolist()], dtype=np.float64)
+
+
 def _named(
     table: Table,
     ranges: Sequence[Mapping[str, Any]],
     states: int | None,
     columns: Mapping[str, str],
+    rule: Rule | None,
 ) -> Table:
     """The table by our names. Where nothing is said of states, or there is one, no column says
     which."""
     table = replace(table, lacking=" (reader.missing: leave_out takes the other patients)")
-    if ranges or (states or 1) > 1:
-        return table.named(
-            columns, [*NEEDED, *([str(told["name"]) for told in ranges] or ["state"])], OPTIONAL
-        )
-    return table.named(columns, NEEDED, [*OPTIONAL, "state"])
+    features = [str(told["name"]) for told in ranges]
+    needed = [*NEEDED, *features, *(() if ranges or (states or 1) == 1 else ["state"])]
+    needed += (
+        [] if rule is None else [feature for feature in rule.features if feature not in needed]
+    )
+    return table.named(
+        columns, needed, [*OPTIONAL, *(() if ranges or "state" in needed else ["state"])]
+    )
 
 
 def _numbered(table: Table, states: int) -> Ints:
@@ -302,10 +381,7 @@ def _scaled(
     table: Table, ranges: Sequence[Mapping[str, Any]], first: Truths, rules: Mapping[str, Any]
 ) -> Floats:
     """float64[rows, features], in [0, 1]."""
-    carry = word(rules, "missing", MISSING) == "carry"
     found = np.empty((first.size, len(ranges)))
-    rows = np.arange(first.size)
-    begin = np.maximum.accumulate(np.where(first, rows, 0))
     for axis, told in enumerate(ranges):
         name, low, high = str(told["name"]), float(told["low"]), float(told["high"])
         if not (low < high and high - low < np.inf):
@@ -313,29 +389,78 @@ def _scaled(
                 f"public.ranges: low of {name} is to be below its high, not {low:g} and {high:g}"
             )
         values = table.numbers(name, may_lack=True)
-        if carry:
-            source = np.maximum.accumulate(np.where(np.isnan(values), -1, rows))
-            says = (
-                "a value is missing, and this patient has none before (reader.missing: "
-                "leave_out takes the others)"
-            )
-            table.refuse(source < begin, name, says)
-            values = values[source]
-        says = (
-            "a value is missing (reader.missing: carry takes the one before, leave_out the "
-            "other patients)"
-        )
-        table.refuse(np.isnan(values), name, says)
+        values = values[_sources(table, name, first, rules)]
         found[:, axis] = np.clip((values - low) / (high - low), 0.0, 1.0)
     return found
 
 
-def _chances(table: Table, rules: Mapping[str, Any]) -> dict[str, Floats]:
+def _sources(table: Table, name: str, first: Truths, rules: Mapping[str, Any]) -> Ints:
+    """int64[rows]: the row that each takes a feature's value from, as `reader.missing` says of
+    those that lack it."""
+    rows, lacks = np.arange(first.size), missing(table.columns[name])
+    if word(rules, "missing", MISSING) != "carry":
+        says = (
+            "a value is missing (reader.missing: carry takes the one before, leave_out the "
+            "other patients)"
+        )
+        table.refuse(lacks, name, says)
+        return rows
+    source = np.maximum.accumulate(np.where(lacks, -1, rows))
+    begin = np.maximum.accumulate(np.where(first, rows, 0))
+    says = (
+        "a value is missing, and this patient has none before (reader.missing: leave_out takes "
+        "the others)"
+    )
+    table.refuse(source < begin, name, says)
+    return source
+
+
+def _values(
+    table: Table, feature: str, rule: Rule, first: Truths, rules: Mapping[str, Any]
+) -> NDArray[Any]:
+    """A feature of a rule: numbers where it compares it with such, else texts."""
+    sources = _sources(table, feature, first, rules)
+    if feature not in rule.texts():
+        return table.numbers(feature, may_lack=True)[sources]
+    whole = table.ordered(sources)
+    return replace(whole, places=table.places).names(feature)
+
+
+def _by_rule(
+    table: Table, rules: Mapping[str, Any], rule: Rule, first: Truths, notes: list[str]
+) -> Floats:
+    """1 where the action that was taken is the rule's, else 0; a note of what it says of no row."""
+    if "action" not in table.columns:
+        table.named({}, ["action"])
+    values = {feature: _values(table, feature, rule, first, rules) for feature in rule.features}
+    for feature, texts in rule.texts().items():
+        for text in sorted(texts - set(values[feature].tolist())):
+            notes.append(f"reader.target: no visit has {feature} = {text!r}")
+    actions = table.names("action")
+    there = set(actions.tolist())
+    notes += [
+        f"reader.target: no visit has the action {one!r}"
+        for one in rule.actions
+        if one not in there
+    ]
+    takes: Floats = (actions == rule.chosen(values, actions.size)).astype(np.float64)
+    return takes
+
+
+def _chances(
+    table: Table, rules: Mapping[str, Any], rule: Rule | None, first: Truths, notes: list[str]
+) -> dict[str, Floats]:
     """Probabilities of the action that was taken under both policies; none where nothing is said of
     either."""
     found = {}
     for policy, (column, _) in POLICIES.items():
         if column in table.columns:
+            if policy == "target" and rule is not None:
+                raise TableError(
+                    "reader.target: the table has a column target beside this rule, and one policy "
+                    "is evaluated: leave"
+                    " one of the two out, or have the column by another name"
+                )
             chance = table.numbers(column)
             says = "a probability is 0 to 1" + (
                 ", and above 0 of an action that was taken" if policy == "behaviour" else ""
@@ -347,6 +472,8 @@ def _chances(table: Table, rules: Mapping[str, Any]) -> dict[str, Floats]:
                 chance,
             )
             found[policy] = chance
+        elif policy == "target" and rule is not None:
+            found[policy] = _by_rule(table, rules, rule, first, notes)
         elif policy in rules:
             found[policy] = _of_policy(table, policy, rules[policy])
     if len(found) == 1:
@@ -364,6 +491,7 @@ def _of_policy(table: Table, name: str, policy: Any) -> Floats:
         raise TableError(
             f'reader.{name}: the probability of each action is needed, as in {{"treat": 0.5, '
             f'"wait": 0.5}}'
+            + (f"; or a rule on features, {feature_rules.WRITTEN}" if name == "target" else "")
         )
     chances = {name_of(str(action)): float(chance) for action, chance in policy.items()}
     if not (min(chances.values()) >= 0 and abs(sum(chances.values()) - 1) <= 1e-9):

@@ -34,7 +34,7 @@ from discreet_client.meters import (
 )
 from discreet_client.names import names_of, totals
 from discreet_client.reading import Reading, check_rules, counted, is_figure
-from discreet_client.tables import MOST_NAMED, Table, TableError, missing
+from discreet_client.tables import MOST_NAMED, Table, TableError, missing, moment_of
 
 MOST_STATES = 10**8
 """That a table's readings become here, with what is carried over."""
@@ -67,6 +67,7 @@ def readings_of(
     What the service would refuse by the public rule is refused here, by line and meter.
     """
     check_rules(rules, ["time_zone", "participants", "except", "units"], "meters")
+    public = _begun(public, trips.place_of(rules.get("time_zone")))
     columns, rules = _as_power(table, rules, columns)
     hours = _hours(public, rules)
     if "participants" in rules:
@@ -256,6 +257,24 @@ def _shown_twice(table: Table, lacks: NDArray[np.bool_], place: ZoneInfo) -> NDA
         return found
     found[lacks] = [moment.tzinfo is None and is_shown_twice(moment, place) for moment in moments]
     return found
+
+
+def _begun(public: Mapping[str, Any], place: ZoneInfo | None) -> Mapping[str, Any]:
+    """The public part, with the offset of the place behind a `meters.start` that has none and
+    nobody gave one."""
+    meters = public.get("meters")
+    if place is None or not isinstance(meters, Mapping) or meters.get("utc_offset") is not None:
+        return public
+    if not isinstance(said := meters.get("start"), str):
+        return public
+    start = moment_of(said, None)
+    if start is None or start.tzinfo is not None:
+        return public
+    try:
+        (zoned,) = in_zone([start], place.key)
+    except ValueError as error:
+        raise TableError(f"public.meters.start: {str(error).partition(': ')[2]}") from None
+    return {**public, "meters": {**meters, "start": zoned.isoformat()}}
 
 
 def _rule_of(public: Mapping[str, Any]) -> MeterRule | None:

@@ -127,9 +127,11 @@ class Table:
         self.refuse(missing(found), column, f"a value is missing{self.lacking}")
         return found
 
-    def numbers(self, column: str, *, may_lack: bool = False, truths: bool = False) -> Floats:
+    def numbers(
+        self, column: str, *, may_lack: bool = False, truths: bool = False, of_texts: str = ""
+    ) -> Floats:
         """Finite numbers; NaN where one is missing and may be. With `truths` the words of `TRUTHS`
-        are 1 and 0."""
+        are 1 and 0. `of_texts` is said where there are texts."""
         values = self.columns[column]
         lacks = missing(values)
         if not may_lack:
@@ -150,11 +152,13 @@ class Table:
                     for figure in (_number(value, self.separator),)
                 ]
         wrong = ~lacks & ~np.isfinite(found)
-        points = wrong.any() and _THOUSANDS.fullmatch(str(values[np.flatnonzero(wrong)[0]]).strip())
+        first = str(values[np.flatnonzero(wrong)[0]]).strip() if wrong.any() else ""
+        points = _THOUSANDS.fullmatch(first)
+        says = "a number is needed" + (of_texts if first.lower() != "nan" else "")
         self.refuse(
             wrong,
             column,
-            f"a number {'without points for thousands ' if points else ''}is needed",
+            "a number without points for thousands is needed" if points else says,
             values,
         )
         return found
@@ -217,7 +221,7 @@ class Table:
         values = self.values(column)
         if values.dtype.kind == "M":
             values = values.astype("datetime64[us]").astype(object)
-        found = [_moment(value, self.dates) for value in values.tolist()]
+        found = [moment_of(value, self.dates) for value in values.tolist()]
         wrong = np.array([moment is None for moment in found], dtype=bool)
         if wrong.any() and self.dates is None:
             first = values[wrong][0]
@@ -432,7 +436,8 @@ def _number(value: Any, separator: str) -> float:
         return math.nan
 
 
-def _moment(value: Any, dates: str | None) -> datetime | None:
+def moment_of(value: Any, dates: str | None) -> datetime | None:
+    """A date or a time, as it is written; None for what is none."""
     if isinstance(value, datetime):
         return value
     if isinstance(value, date):

@@ -2013,7 +2013,7 @@ export interface components {
             power?: number[] | null;
             /**
              * Price
-             * @description Money per unit of power in each step; the utility is then minus price times power. Of a price per kWh that times the hours of a step: 0.30 a kWh is 0.075 a kW in steps of a quarter of an hour
+             * @description Money per unit of power in each step; the utility is then minus price times power. Of a price per kWh that times the hours of a step: 0.30 a kWh is 0.075 a kW in steps of a quarter of an hour. Of a file of day-ahead prices `discreet convert prices` makes it
              * @default null
              */
             price?: number[] | null;

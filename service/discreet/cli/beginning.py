@@ -6,7 +6,7 @@ import json
 import math
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -109,13 +109,26 @@ def _can_be_read(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES
 
 
-def lines(kind: type[Problem], body: Mapping[str, Any]) -> Iterator[str]:
+def written(body: Mapping[str, Any], own: Collection[str] = ()) -> str:
+    """The job file of a body of any kind; `own` are fields that are not made up."""
+    from discreet.problems import KINDS  # noqa: PLC0415 - loads SciPy
+
+    if (name := body["problem"].get("kind")) not in KINDS:
+        raise InvalidInput(f"there is no kind {name}", pointer="/problem/kind")
+    return "\n".join(lines(KINDS[name], body, own)) + "\n"
+
+
+def lines(kind: type[Problem], body: Mapping[str, Any], own: Collection[str] = ()) -> Iterator[str]:
     """The job file, TOML: what the body says, and every other field of the kind as a comment with
-    its default."""
+    its default. `own`: fields that are not made up, though those of an example are."""
     schema = kind.model_json_schema()["properties"]
     problem = body["problem"]
     yield from _comment(f"A job of discreet: {kind.title}. Lines that begin with # are comments.")
-    if kind.made_up and not any(isinstance(problem.get(field), str) for field in kind.objects):
+    if (
+        kind.made_up
+        and not own
+        and not any(isinstance(problem.get(field), str) for field in kind.objects)
+    ):
         yield from _comment(kind.made_up)
     if "name" in body:
         yield f"name = {value(body['name'])}"
@@ -130,7 +143,7 @@ def lines(kind: type[Problem], body: Mapping[str, Any]) -> Iterator[str]:
     for field in (*FIRST, *others):
         if field in problem and field not in tables:
             yield from _comment(_meaning(field, schema[field]))
-            if field in kind.made_up_fields:
+            if field in kind.made_up_fields and field not in own:
                 yield from _comment(MADE_UP)
             yield f"{field} = {value(problem[field])}"
     yield ""
@@ -198,17 +211,24 @@ def _meaning(field: str, schema: Mapping[str, Any]) -> str:
 def _chosen(
     question: str, choices: Mapping[str, str], default: str | None = None, *, asked: bool = False
 ) -> str:
-    """The name of one of the choices, by its number; `default` or the first where none is given,
-    but for `asked`."""
+    """The name of one of the choices, by its number or by itself; where nothing is given `default`
+    or the first, but for `asked`."""
     first = None if asked else 1 if default is None else list(choices).index(default) + 1
     print(textwrap.fill(question, 78))
     for number, text in enumerate(choices.values(), 1):
         print(textwrap.fill(text, 78, initial_indent=f"  {number}. ", subsequent_indent="     "))
     while True:
-        number = int(typer.prompt("Number", default=first, type=int))
-        if 1 <= number <= len(choices):
-            return list(choices)[number - 1]
-        print(f"A number from 1 to {len(choices)} is needed.")
+        given = str(typer.prompt("Number", default=first)).strip()
+        if given.isdecimal() and 1 <= int(given) <= len(choices):
+            return list(choices)[int(given) - 1]
+        named = [
+            name
+            for name, text in choices.items()
+            if given and given in (name, text.partition(" (")[0])
+        ]
+        if len(named) == 1:
+            return named[0]
+        print(f"A number from 1 to {len(choices)} is needed, or one of the names.")
 
 
 def _datasets(there: Callable[[], Client]) -> list[Mapping[str, Any]]:

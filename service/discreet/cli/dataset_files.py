@@ -120,7 +120,16 @@ def zones_of(
         raise typer.BadParameter(f"there is no file {given}", param_hint="--zones")
     with client_of(state, server, key) as client:
         network: Any = client.networks.get(network_id(client, given))["network"]
-    count = body["public"].get("zones") if isinstance(body["public"], dict) else None
+    if not isinstance(body["public"], dict):
+        raise InvalidInput("the public part is an object", pointer="/public")
+    if "zones" not in body["public"]:
+        body["public"]["zones"] = network["nodes"]
+        typer.echo(
+            f"zones are all {network['nodes']:,} nodes of the network, as public.zones says no "
+            "number",
+            err=True,
+        )
+    count = body["public"]["zones"]
     if not isinstance(count, int) or count > network["nodes"]:
         says = f"the network has {network['nodes']} nodes, and public.zones is {count}"
         raise InvalidInput(f"{says}: zones are the network's first nodes")

@@ -23,6 +23,7 @@ from discreet.cli.dataset_files import (
 from discreet.cli.files import read_body
 from discreet.cli.options import EncodingOption, JsonFlag, KeyOption, ServerOption, StateOption
 from discreet.cli.people import account_of, notes
+from discreet.cli.questions import changed, field_of
 from discreet.cli.servers import client_of, dataset_id
 from discreet.cli.showing import show_dataset, show_datasets, tell
 from discreet.errors import InvalidInput
@@ -93,6 +94,16 @@ def add(
         str | None,
         typer.Option(
             help="What is published of it: JSON text, or a file that holds it (docs/problems)"
+        ),
+    ] = None,
+    fields: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="FIELD=VALUE",
+            help="A field of what is published, beside --public or instead of it, such as "
+            "horizon=3 or "
+            "reader.time_zone=Europe/Berlin; may be repeated",
         ),
     ] = None,
     columns: Annotated[
@@ -194,6 +205,8 @@ def add(
         **({} if metadata is None else read_body(metadata)),
         **{name: value for name, value in chosen.items() if value is not None},
     }
+    if fields:
+        body["public"] = changed(body.get("public") or {}, map(field_of, fields))
     if "kind" not in body:
         raise typer.BadParameter(
             "say what kind of data it is, here or in --metadata", param_hint="--kind"

@@ -27,9 +27,9 @@ from discreet.cli.options import (
 from discreet.cli.plans import offered, show_plan
 from discreet.cli.roads import in_the_fields_form, roads_of, roads_of_answer
 from discreet.cli.servers import client_of, settings_of, with_id, with_network, without_a_server
+from discreet.cli.servers import job_id as job_id_of
 from discreet.cli.showing import progress_bar, show_jobs, tell
 from discreet.cli.showing_answers import show_answer
-from discreet.cli.submissions import field_of
 from discreet.errors import DiscreetError, InvalidInput
 from discreet_client.servers import kept_key, running
 
@@ -183,7 +183,8 @@ def ask(
     job_ids: Annotated[
         list[str],
         typer.Argument(
-            metavar="JOB...", help="Whose release is asked; of several they are combined"
+            metavar="JOB...",
+            help="Whose release is asked, by id or name; of several they are combined",
         ),
     ],
     fields: Annotated[
@@ -216,8 +217,11 @@ def ask(
 ) -> None:
     """Ask another question of what a job released, at price 0: nothing is released, no data are
     touched."""
-    others = [field_of(one) for one in fields or []]
-    release = {"dataset": None, "release": job_ids[0] if len(job_ids) == 1 else job_ids}
+    others = [questions.field_of(one) for one in fields or []]
+    release: dict[str, Any] = {
+        "dataset": None,
+        "release": job_ids[0] if len(job_ids) == 1 else job_ids,
+    }
 
     roads: Any = None
 
@@ -247,6 +251,8 @@ def ask(
         answer = local.ask(settings, job_ids[0], question, progress_bar, whole=bool(close))
     else:
         with client_of(state, server, key) as client:
+            job_ids = [job_id_of(client, one) for one in job_ids]
+            release["release"] = job_ids[0] if len(job_ids) == 1 else job_ids
             problem: Mapping[str, Any] = client.job(job_ids[0])["problem"] or {}
             named = dict(one for one in others if one[0] == "network").get(
                 "network", problem.get("network")
@@ -282,7 +288,7 @@ def jobs(
 
 @app.command()
 def result(
-    job_id: Annotated[str, typer.Argument(help="Id of a job")],
+    job_id: Annotated[str, typer.Argument(help="Id or name of a job")],
     out: Annotated[
         Path | None, typer.Option(help="Write result and certificate to this file")
     ] = None,
@@ -316,7 +322,7 @@ def result(
     if form is not None and out is None:
         raise typer.BadParameter("say into which file, with --out", param_hint="--format")
     with client_of(state, server, key) as client:
-        answer = client.result(job_id)
+        answer = client.result(job_id_of(client, job_id))
         if form is not None and out is not None:
             out.write_bytes(in_the_fields_form(client, answer, form, decimal, start))
         roads = None if as_json else roads_of_answer(client, answer)

@@ -1,10 +1,15 @@
-"""Other questions of what a job released: its problem with other values, or without some roads."""
+"""Fields with other values, as `--set` says them; other questions of what a job released, or
+without some roads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import typer
+
+from discreet.cli.files import strict
 from discreet.cli.texts import printable
 from discreet.errors import InvalidInput
 
@@ -24,6 +29,27 @@ def changed(problem: Mapping[str, Any], values: Iterable[tuple[str, Any]]) -> di
             continue
         asked[field] = _within(asked.get(field), inner, value, name)
     return asked
+
+
+def field_of(text: str) -> tuple[str, Any]:
+    """A field and its value, of `--set`."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"{text}: FIELD=VALUE is needed", param_hint="--set")
+    if value.startswith("@"):
+        try:
+            return name, strict(Path(value[1:]).read_bytes())
+        except OSError as error:
+            raise typer.BadParameter(
+                f"{text}: the file cannot be read", param_hint="--set"
+            ) from error
+    try:
+        return name, strict(value.encode())
+    except InvalidInput:  # text that needs no quotes
+        if value.endswith(".json"):
+            says = f"{text}: with an @ what the file holds is meant, {name}=@{value}"
+            raise typer.BadParameter(says, param_hint="--set") from None
+        return name, value
 
 
 def _within(own: Any, path: Sequence[str], value: Any, name: str) -> dict[str, Any]:

@@ -74,4 +74,14 @@ def rehearse(
                 ).document
     if out is not None:
         out.write_text(json.dumps(answer, separators=(",", ":")))
-    tell(answer, as_json, lambda: show_answer(answer, out))
+    fields = None if as_json else _fields(problem)
+    tell(answer, as_json, lambda: show_answer(answer, out, fields=fields))
+
+
+def _fields(problem: Any) -> dict[str, Any]:
+    """What is published of each field of the result: how people call it, and its unit."""
+    from discreet.problems import KINDS  # noqa: PLC0415 - loads SciPy
+    from discreet.problems.results import properties_of  # noqa: PLC0415
+
+    kind = problem.get("kind") if isinstance(problem, dict) else None
+    return properties_of(KINDS[kind].Fields) if kind in KINDS else {}

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 DATASET_ID = "dst_"
 NETWORK_ID = "net_"
 SOURCE_ID = "src_"
+JOB_ID = "job_"
 MOST_NAMES = 20
 MOST_WAIT_SECONDS = 300.0
 """For a `discreet up` that is starting."""
@@ -75,6 +76,11 @@ def network_id(client: Client, given: str) -> str:
     )
 
 
+def job_id(client: Client, given: str) -> str:
+    """The same of one of the newest jobs."""
+    return given if given.startswith(JOB_ID) else _id_of(given, "job", client.jobs()["jobs"])
+
+
 def source_id(client: Client, given: str) -> str:
     """The same of a source."""
     return given if given.startswith(SOURCE_ID) else _id_of(given, "source", client.sources.list())
@@ -89,10 +95,8 @@ def _id_of(given: str, what: str, stored: Iterable[Mapping[str, Any]]) -> str:
         raise InvalidInput(
             f"{len(ids)} {what}s are called {given}: {', '.join(ids)}. Say which, by its id"
         )
-    names = (
-        printable(", ".join(f"{one['name']} ({one['id']})" for one in everything[:MOST_NAMES]))
-        or "none"
-    )
+    named = [f"{one['name']} ({one['id']})" for one in everything if one["name"]][:MOST_NAMES]
+    names = printable(", ".join(named)) or "none with a name"
     raise InvalidInput(f"no {what} is called {given}. There are: {names}")
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 
+from discreet.cli.rehearsed import show_rehearsal
 from discreet.cli.roads import show_busiest, show_changes, show_law
 from discreet.cli.texts import printable
 from discreet_client import intervals
@@ -44,23 +44,26 @@ def show_answer(
     out: Path | None,
     roads: Mapping[str, Any] | None = None,
     left: Sequence[Mapping[str, Any]] = (),
+    fields: Mapping[str, Any] | None = None,
 ) -> None:
     """Doubts first, then what the result answers in a sentence, then its numbers, of `roads` the
-    busiest links, its certificate, and what is left of the budgets that it was charged to."""
-    guarantee = answer["certificate"]["guarantee"]
+    busiest links, its certificate, and what is left of the budgets that it was charged to.
+    `fields`: of a rehearsal, what is published of the fields of what was rehearsed."""
     screen = Console()
     if intervals.is_mostly_noise(answer["result"]):
         screen.print(intervals.MOSTLY_NOISE, style="bold yellow")
     if intervals.is_not_converged(answer["result"]):
         screen.print(intervals.NOT_CONVERGED, style="bold yellow")
-    if headline := answer["job"].get("headline"):
+    # There is no job of a rehearsal without a server.
+    if headline := answer.get("job", {}).get("headline"):
         screen.print(Text(headline, style="bold"))
         if judgement := _good_for(answer["job"]["kind"], answer["result"], headline):
             screen.print(judgement, highlight=False)
     show_law(answer["result"], screen)
     if "reference_epsilon" in answer["result"]:
-        show_rehearsal(answer["result"], out)
+        show_rehearsal(answer["result"], out, fields or {})
         return
+    guarantee = answer["certificate"]["guarantee"]
     table = Table("field", "value", title=f"Job {answer['job']['id']}")
     told = {one.name: one for one in intervals.stated(answer["result"])}
     for name, value in answer["result"].items():
@@ -139,52 +142,6 @@ def _good_for(kind: str, result: Mapping[str, Any], headline: str) -> str:
     ):  # some sentences of some kinds need the problem; the answer is shown all the same
         return ""
     return next((one.good_for for one in found if one.figure and one.figure in headline), "")
-
-
-def show_rehearsal(result: Mapping[str, Any], out: Path | None) -> None:
-    """A table of each method: of each quantity its errors over the ladder of epsilons."""
-    screen = Console()
-    screen.print(f"Rehearsed on data that are {result['data']}; nothing was spent", highlight=False)
-    for method in dict.fromkeys(row["method"] for row in result["rows"]):
-        rows = [row for row in result["rows"] if row["method"] == method]
-        table = Table(
-            Column("quantity", no_wrap=True),
-            title=f"method {method}",
-            box=box.SIMPLE,
-            padding=(0, 1, 0, 0),
-        )
-        for column in ("epsilon", "size", "error", "9 of 10", "interval ±", "noise"):
-            table.add_column(column, no_wrap=True, justify="right")
-        for quantity in dict.fromkeys(row["quantity"] for row in rows):
-            for row in (row for row in rows if row["quantity"] == quantity):
-                width = "" if row["half_width"] is None else intervals.plain(row["half_width"], 3)
-                figures = (
-                    intervals.plain(row[name], 3)
-                    for name in ("size", "error", "error_of_nine_in_ten")
-                )
-                noise = intervals.percent(row["mostly_noise"]) + (
-                    "*" if row["no_better_than_zero"] else ""
-                )
-                table.add_row(quantity, f"{row['epsilon']:g}", *figures, width, noise)
-            table.add_section()
-        screen.print(table)
-    if any(row["no_better_than_zero"] for row in result["rows"]):
-        screen.print("* no better than an answer of 0")
-    for one in result["refused"]:
-        ladder = ", ".join(f"{epsilon:g}" for epsilon in one["epsilons"])
-        screen.print(f"not with {one['method']} at epsilon {ladder}: {one['why']}")
-    runs = [row["runs"] for row in result["rows"]] or [0]
-    each = " to ".join(map(str, sorted({min(runs), max(runs)})))
-    screen.print(
-        f"error: the distance to the answer at epsilon {result['reference_epsilon']:g}, of arrays "
-        "in the mean, of the"
-        " middle run; 9 of 10: that of nine runs in ten; interval ±: half the width of the "
-        "interval that results gave;"
-        f" noise: how many runs called themselves mostly noise. {each} runs each",
-        highlight=False,
-    )
-    if out is not None:
-        screen.print(f"written to {out}")
 
 
 def as_said(text: str) -> Text:

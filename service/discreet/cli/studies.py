@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from discreet.cli import beginning
+from discreet.cli.dataset_files import pairs_of
 from discreet.cli.files import read_body
-from discreet.cli.options import JsonFlag, StateOption
+from discreet.cli.options import EncodingOption, JsonFlag, StateOption
 from discreet.cli.servers import settings_of
 from discreet.cli.showing import show_audit, show_networks, show_report, tell
+from discreet.cli.texts import printable
 from discreet.errors import InvalidInput, NotFound
 
 app = typer.Typer()
@@ -202,12 +205,100 @@ def convert_openadr(
         )
     except TableError as error:
         raise InvalidInput(str(error)) from None
+    _write(fields, job, out)
+
+
+@converters.command("prices")
+def convert_prices(
+    prices: Annotated[
+        Path, typer.Argument(exists=True, dir_okay=False, help="Prices by time: .csv or .parquet")
+    ],
+    interval_seconds: Annotated[
+        int, typer.Option(min=1, help="How long a step is: that of the dataset's meters")
+    ],
+    day: Annotated[
+        str | None,
+        typer.Option(help="All steps of this day, such as 2026-10-25; or --start and --steps"),
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option(help="When step 0 begins, such as 2026-10-25T18:00")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=2, help="How many steps there are from --start on")
+    ] = None,
+    time_zone: Annotated[
+        str | None,
+        typer.Option(help="Of times that have none: that of the market, such as Europe/Berlin"),
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="What your columns are called: time=…,price=…")
+    ] = None,
+    per: Annotated[
+        str | None, typer.Option(help="kWh or MWh, where the price's column does not say it")
+    ] = None,
+    dates: Annotated[
+        str | None, typer.Option(help="day_first or month_first, of dates such as 01/02/2026")
+    ] = None,
+    encoding: EncodingOption = None,
+    job: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="A job file whose problem gets this price, written to --out",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write to this file; .toml keeps the comments of `init`")
+    ] = None,
+) -> None:
+    """Day-ahead prices as exchanges publish them, as `price` of a demand response; with --job the
+    whole job."""
+    from discreet_client import tariffs  # noqa: PLC0415 - loads NumPy
+    from discreet_client.tables import TableError  # noqa: PLC0415
+
+    try:
+        begin: Any = start
+        if day is not None and start is None and steps is None:
+            begin, steps = tariffs.steps_of_day(day, time_zone, interval_seconds)
+        if begin is None or steps is None or (day is not None and start is not None):
+            raise typer.BadParameter(
+                "of which time: either --day, or --start and --steps", param_hint="--day"
+            )
+        found = tariffs.tariff_of(
+            prices,
+            start=begin,
+            steps=steps,
+            interval_seconds=interval_seconds,
+            time_zone=time_zone,
+            columns=pairs_of(columns),
+            per=per,
+            dates=dates,
+            encoding=encoding,
+        )
+    except TableError as error:
+        raise InvalidInput(f"{prices.name}: {error}") from None
+    for note in found.notes:
+        typer.echo(f"{prices.name}: {printable(note)}", err=True)
+    _write({"price": found.price}, job, out)
+
+
+def _write(fields: dict[str, Any], job: Path | None, out: Path | None) -> None:
+    """These fields, or the job whose problem has them in the place of its own; TOML into a file
+    that ends so."""
     body = fields
     if job is not None:
         body = read_body(job)
+        if not isinstance(body.get("problem"), dict):
+            raise InvalidInput(f"{job.name}: a job has a problem")
         gone = {"utility"} if "price" in fields else set()
         kept = {name: one for name, one in body["problem"].items() if name not in gone}
         body = {**body, "problem": {**kept, **fields}}
+    if out is not None and out.suffix.lower() == ".toml":
+        if job is None:
+            raise typer.BadParameter("a job file goes with --job", param_hint="--out")
+        out.write_text(beginning.written(body, fields), encoding="utf-8")
+        return
     text = json.dumps(body, separators=(",", ":"))
     if out is None:
         print(text)

@@ -15,7 +15,7 @@ from discreet.cli.options import number
 from discreet.cli.plans import offered
 from discreet.cli.servers import with_id
 from discreet.cli.showing import progress_bar
-from discreet.errors import DiscreetError, InvalidInput
+from discreet.errors import DiscreetError
 
 if TYPE_CHECKING:
     from discreet_client.client import Client
@@ -87,24 +87,3 @@ def submitted(
 def charged(client: Client, answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The budgets that the job of an answer was charged to, as they are now."""
     return [client.budget(entry["account"]) for entry in answer["certificate"]["ledger_entry"]]
-
-
-def field_of(text: str) -> tuple[str, Any]:
-    """A field and its value, of `--set`."""
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise typer.BadParameter(f"{text}: FIELD=VALUE is needed", param_hint="--set")
-    if value.startswith("@"):
-        try:
-            return name, strict(Path(value[1:]).read_bytes())
-        except OSError as error:
-            raise typer.BadParameter(
-                f"{text}: the file cannot be read", param_hint="--set"
-            ) from error
-    try:
-        return name, strict(value.encode())
-    except InvalidInput:  # text that needs no quotes
-        if value.endswith(".json"):
-            says = f"{text}: with an @ what the file holds is meant, {name}=@{value}"
-            raise typer.BadParameter(says, param_hint="--set") from None
-        return name, value

@@ -10,6 +10,7 @@ draws, or loads anything large.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from discreet.problems import JOBS
@@ -44,10 +45,21 @@ def stored_headline(problem: Mapping[str, Any], result: Mapping[str, Any]) -> st
         return None
     if not found:
         return None
-    text = found[0].text
+    said = found[0]
     if intervals.is_not_converged(result):
-        text = f"Not converged: {text}"
-    return text if len(text) <= LONGEST_STORED else f"{text[: LONGEST_STORED - 1]}…"
+        said = replace(said, before=f"Not converged: {said.before}")
+    return _shortened(said)
+
+
+def _shortened(said: Headline) -> str:
+    """The sentence in `LONGEST_STORED` characters: its figure stays, which is the answer."""
+    if len(said.text) <= LONGEST_STORED:
+        return said.text
+    room = LONGEST_STORED - 1 - len(said.before) - len(said.figure)
+    if room >= 0 or not said.figure:
+        return f"{said.text[: LONGEST_STORED - 1]}…"
+    begin = said.before[: max(LONGEST_STORED - 3 - len(said.figure), 0)]
+    return f"{begin}… {said.figure}…"[:LONGEST_STORED]
 
 
 def _first_number(kind: str, result: Mapping[str, Any]) -> list[Headline]:

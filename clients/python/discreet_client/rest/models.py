@@ -1890,7 +1890,8 @@ class DrEnsemble(TypedDict):
     """
     Money per unit of power in each step; the utility is then minus price times power. Of a
     price per kWh that times the hours of a step: 0.30 a kWh is 0.075 a kW in steps of a
-    quarter of an hour; length >= 2, length <= 100000
+    quarter of an hour. Of a file of day-ahead prices `discreet convert prices` makes it;
+    length >= 2, length <= 100000
     """
     prior: NotRequired[float]
     """

@@ -165,7 +165,7 @@ class Table {
     this.wide = isWide ? new Wide(layout, this.head.names, () => this.check()) : null;
     this.controls = columns.map((column, place) => this.control(column, place, guesses[place]));
     this.rules = new Rules(() => this.check());
-    this.reader = layout.reads === "visits" ? new Visits(layout, () => this.check()) : null;
+    this.reader = layout.reads === "visits" ? new Visits(layout, this.head.names, () => this.check()) : null;
     const shape = made("select", { id: "layout" }, ...this.layouts.map(({ row }, at) => made("option", { value: String(at), textContent: row })));
     shape.value = String(this.layouts.indexOf(layout));
     shape.addEventListener("change", () => {
@@ -312,7 +312,7 @@ class Table {
             faults.set(one.place, says);
           }
           if (faults.size || values.length !== width) isWhole = false;
-          else if (isWhole) this.reader?.add(line, new Map([...fixed, ...read.map(([{ column, shift }, text]) => [column.name, shifted(text, shift)])]), this.head.separator);
+          else if (isWhole) this.reader?.add(line, new Map([...fixed, ...read.map(([{ column, shift }, text]) => [column.name, shifted(text, shift)])]), this.head.separator, values);
           if ((this.wide ? rows : rows - leftOut) <= SHOWN_ROWS) marked.push([line, values, faults]);
           else if ((faults.size || values.length !== width) && marked.length < SHOWN_ROWS + SHOWN_FAULTS) marked.push([line, values, faults]);
         }

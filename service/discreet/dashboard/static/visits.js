@@ -3,6 +3,7 @@
 // follows from them and from that patient's rows alone, as where `discreet_client.patients` reads the same file; a test
 // holds the two together.
 
+import { Rule } from "./feature_rules.js";
 import { element } from "./fields.js";
 import { choice, instant, labelled } from "./table_rules.js";
 import { isMissing, number } from "./table_text.js";
@@ -25,14 +26,16 @@ const counted = (count, all, what) => `${count.toLocaleString("en")} of ${all.to
 const nameOf = (text) => text.normalize("NFC").trim().replace(/^([+-]?[0-9]+)\.0*$/, "$1");
 
 // `max_ratio` of two policies that are public rules; nothing where a column says one of them.
-const largestRatio = (followed, target) => {
+const largestRatio = (followed, target, rule) => {
+  if (followed && rule) return { max_ratio: Math.max(...rule.actions.map((action) => 1 / followed.get(action))) };
   if (!followed || !target) return {};
   const ratios = [...followed].filter(([, chance]) => chance > 0).map(([action, chance]) => (target.get(action) ?? 0) / chance);
   return { max_ratio: Math.max(...ratios) };
 };
 
-// What the target policy does, where that is a public rule of actions that is short enough to be read.
-const inWords = (target) => {
+// What the target policy does, where that is a public rule, of actions one that is short enough to be read.
+const inWords = (target, rule) => {
+  if (rule) return { target_policy: rule.text };
   if (!target) return {};
   const certain = [...target].find(([, chance]) => chance === 1);
   const parts = [...target].map(([action, chance]) => `${action} ${Number(chance.toPrecision(6))}`);
@@ -42,10 +45,14 @@ const inWords = (target) => {
 
 export class Visits {
   // `changed` is called after every change of a rule.
-  constructor({ columns, facts }, changed) {
+  constructor({ columns, facts }, names, changed) {
     this.facts = facts;
+    this.names = names; // of all columns of the file: a rule may speak of any
+    this.reserved = columns.filter((one) => one.scale === null && one.name !== "state").map((one) => one.name);
     this.features = columns.filter((one) => one.scale !== null);
     this.actions = element("textarea", { id: "visits-actions", rows: 3, className: "low", spellcheck: false, placeholder: "treat 0.5 1\nwait 0.5 0" });
+    this.rule = element("input", { id: "visits-rule", spellcheck: false, placeholder: "age >= 65 and pressure > 140 -> treat, else wait" });
+    this.outcomes = element("textarea", { id: "visits-outcomes", rows: 2, className: "low", spellcheck: false, placeholder: "improved 1\nworse 0" });
     const last = [["terminal", "ends the episode"], ["next_state", "only says where the patient came to"]];
     this.last = choice("visits-last", facts.continuing ? last.reverse() : last);
     this.interval = element("input", { id: "visits-interval", inputMode: "decimal" });
@@ -59,6 +66,10 @@ export class Visits {
       actions: labelled("Actions with their known probabilities, one a line", this.actions,
         "The name, how probable it was when treatments were chosen, and how probable it is under the policy to be evaluated. " +
         "Where a column has one of the two, write the other alone. Empty: what is evaluated is the policy that was followed."),
+      rule: labelled("Or: the policy to be evaluated as a rule on features", this.rule,
+        "By the names of your columns, of several words in quotes where they hold signs. What it compares must be known before it is decided what is done. " +
+        "It is published as it stands here; above, each action then has one probability alone."),
+      outcomes: labelled("What outcomes count, where they are words, one a line", this.outcomes, "Words for true and false count 1 and 0 by themselves."),
       last: labelled("A patient’s last visit", this.last),
       interval: labelled("Interval between visits", this.interval, "As the times count, of dates in days. Empty: visits follow each other, whenever they were."),
       gaps: labelled("A visit that is missing", this.gaps),
@@ -67,7 +78,7 @@ export class Visits {
     this.element = element("fieldset", {}, element("legend", {}, "How visits become steps"),
       element("p", { className: "note" }, "Choose these by what is known anyway, without looking at the data, and tell them to those who read the answers."),
       element("div", { className: "pair mapping" }, ...Object.values(this.parts)));
-    for (const control of [this.actions, this.last, this.interval, this.gaps, this.missing]) {
+    for (const control of [this.actions, this.rule, this.outcomes, this.last, this.interval, this.gaps, this.missing]) {
       control.addEventListener(control.tagName === "SELECT" ? "change" : "input", changed);
     }
   }
@@ -76,7 +87,11 @@ export class Visits {
   suit(plan, dates) {
     this.dates = dates;
     this.has = new Set(plan.map(({ column }) => column.name));
+    this.wrong = [];
+    this.told = this.readRule();
     this.chances = this.readActions();
+    this.counts = this.readOutcomes();
+    this.parts.rule.hidden = !this.has.has("action") || this.has.has("target");
     this.parts.actions.hidden = !this.has.has("action") || POLICIES.every(([, column]) => this.has.has(column));
     this.parts.last.hidden = this.has.has("terminal");
     this.parts.gaps.hidden = this.interval.value.trim() === "";
@@ -88,10 +103,10 @@ export class Visits {
 
   // {behaviour, target}: the probability of each action; null for a policy of which the lines say nothing.
   readActions() {
-    const said = POLICIES.filter(([, column]) => !this.has.has(column)).map(([policy]) => policy);
+    const isSaid = ([policy, column]) => this.has.has(column) || (policy === "target" && this.told);
+    const said = POLICIES.filter((one) => !isSaid(one)).map(([policy]) => policy);
     const lines = this.has.has("action") ? this.actions.value.split("\n").filter((one) => one.trim()) : [];
     const found = { behaviour: null, target: null };
-    this.wrong = [];
     if (!lines.length || !said.length) return found;
     for (const policy of said) found[policy] = new Map();
     for (const line of lines) {
@@ -113,6 +128,48 @@ export class Visits {
     return found;
   }
 
+  // The target policy as a rule on features, with the place of each in the file; null where there is none.
+  readRule() {
+    const text = this.rule.value.trim();
+    if (!text || !this.has.has("action") || this.has.has("target")) return null;
+    try {
+      const rule = new Rule(text, nameOf);
+      const reserved = rule.features.find((one) => this.reserved.includes(one));
+      if (reserved) throw new Error(`a rule is on features that are known before it is decided, and ${reserved} is none`);
+      rule.places = new Map(rule.features.map((one) => [one, this.placeOf(one)]));
+      return rule;
+    } catch (error) {
+      this.wrong.push(`The rule, ${error.message}.`);
+      return null;
+    }
+  }
+
+  placeOf(feature) {
+    if (this.has.has(feature)) return null; // it is read as the column of that name is
+    const place = this.names.indexOf(feature);
+    if (place < 0) throw new Error(`your file has no column ${feature}: it has ${this.names.slice(0, 20).join(", ")}`);
+    return place;
+  }
+
+  // What words count, {name: number}; null where no line says so.
+  readOutcomes() {
+    const lines = this.outcomes.value.split("\n").filter((one) => one.trim());
+    if (!lines.length) return null;
+    const found = new Map();
+    for (const line of lines) {
+      const parts = line.trim().split(/[\s;|]+/);
+      const figure = number(parts.pop(), ";");
+      if (!parts.length || !Number.isFinite(figure)) this.wrong.push(`Outcomes: “${line.trim().slice(0, 40)}” is to be a text and a number, such as improved 1.`);
+      found.set(nameOf(parts.join(" ")), figure);
+    }
+    return found;
+  }
+
+  // What an outcome counts; NaN for what is none.
+  rewardOf(text, separator) {
+    return this.counts ? (this.counts.get(nameOf(text)) ?? NaN) : (truth(text) ?? number(text, separator));
+  }
+
   // What is wrong with a cell that has rules of its own; undefined where those of its column are all.
   fault(column, text) {
     if (isMissing(text)) {
@@ -121,6 +178,11 @@ export class Visits {
     }
     if (column.name === "patient" && TOTAL.test(text.trim())) return "is called like a total, not like a patient";
     if (column.name === "terminal") return truth(text) !== undefined || /^[01]$/.test(text) ? null : "is not true or false";
+    if (column.name === "reward" && this.counts) {
+      const counts = this.rewardOf(text, ";");
+      if (Number.isNaN(counts)) return "is an outcome that counts nothing: list it above, or leave that list empty";
+      return counts < column.low || counts > column.high ? `counts ${counts}, and is to be ${column.low} to ${column.high}` : null;
+    }
     if (column.name === "reward" && truth(text) !== undefined) return null;
     if (column.name === "probability" && number(text, ";") === 0) return "is 0, of an action that was taken";
     if (column.name === "time") return this.timeOf(text)?.says ?? null;
@@ -145,12 +207,18 @@ export class Visits {
   }
 
   // A row without a fault: texts by the names of columns.
-  add(line, texts, separator) {
+  add(line, texts, separator, values) {
     if (this.rows.length === MOST_VISITS) throw new Error(`it has more than ${MOST_VISITS.toLocaleString("en")} visits: let \`discreet dataset add\` read it`);
     const name = nameOf(texts.get("patient"));
     if (!this.owners.has(name)) this.owners.set(name, this.owners.size);
     const figure = (column) => number(texts.get(column), separator);
-    const lacks = [...this.has].some((column) => isMissing(texts.get(column)));
+    const told = this.told?.features.map((one) => {
+      const place = this.told.places.get(one);
+      const text = (place === null ? texts.get(one) : (values[place] ?? "")).trim();
+      if (isMissing(text)) return null;
+      return this.told.ofTexts.has(one) ? nameOf(text) : number(text, separator);
+    });
+    const lacks = [...this.has].some((column) => isMissing(texts.get(column))) || Boolean(told?.includes(null));
     const action = this.has.has("action") ? nameOf(texts.get("action")) : "";
     const chance = ([policy, column]) => (this.has.has(column) ? figure(column) : this.chances[policy]?.get(action));
     this.rows.push({
@@ -161,7 +229,9 @@ export class Visits {
       state: this.features.length
         ? this.features.map((one) => (isMissing(texts.get(one.name)) ? NaN : number(texts.get(one.name), separator)))
         : [this.has.has("state") ? figure("state") : 0],
-      reward: truth(texts.get("reward")) ?? figure("reward"),
+      reward: this.rewardOf(texts.get("reward"), separator),
+      action,
+      told,
       ended: this.has.has("terminal") && (texts.get("terminal") === "1" || TRUE.test(texts.get("terminal"))),
       chances: POLICIES.map(chance),
     });
@@ -205,12 +275,18 @@ export class Visits {
   }
 
   get isOffPolicy() {
-    return POLICIES.every(([policy, column]) => this.has.has(column) || this.chances[policy]);
+    return POLICIES.every((one) => this.isKnown(one));
+  }
+
+  isKnown([policy, column]) {
+    return Boolean(this.has.has(column) || this.chances[policy] || (policy === "target" && this.told));
   }
 
   // Of which policy the probabilities are missing, where something is said of one, or the public part says of both.
   lacking() {
-    const without = POLICIES.filter(([policy, column]) => !this.has.has(column) && !this.chances[policy]);
+    const never = this.chances.behaviour && this.told?.actions.find((one) => !(this.chances.behaviour.get(one) > 0));
+    if (never) return [`The rule takes “${never}”, which was never done by the probabilities above: what nobody was given cannot be evaluated.`];
+    const without = POLICIES.filter((one) => !this.isKnown(one));
     if (this.wrong.length || !without.length || (without.length === 2 && !this.facts.off_policy)) return [];
     return without.map(([, , called]) => `The probability of the action under the ${called} is needed: a column, or the column action and a line above for each action.`);
   }
@@ -235,6 +311,7 @@ export class Visits {
     }
     told.gone += rows.length - kept;
     const states = this.scaled(rows, refuse);
+    if (this.told) this.follow(rows, refuse);
     const ends = this.has.has("terminal") ? rows.at(-1).ended : this.last.value === "terminal";
     let step = 0;
     for (let place = 0; place < kept; place += 1) {
@@ -262,11 +339,27 @@ export class Visits {
     );
   }
 
+  // 1 of each row in which the rule does what was done, else 0, as its second chance.
+  follow(rows, refuse) {
+    const before = this.told.features.map(() => null);
+    for (const row of rows) {
+      const values = new Map();
+      this.told.features.forEach((name, axis) => {
+        const value = row.told[axis] ?? (this.missing.value === "carry" ? before[axis] : null);
+        if (value === null) refuse(row, `lacks a value of ${name}${this.missing.value === "carry" ? ", and this patient has none before" : ""}`);
+        else if (Number.isNaN(value)) refuse(row, `has no number as ${name}, which the rule compares with one`);
+        before[axis] = value;
+        values.set(name, value);
+      });
+      row.chances[1] = row.action === this.told.chosen(values) ? 1 : 0;
+    }
+  }
+
   // What is published beside the public part, as it follows from policies that are rules: the largest ratio of the two,
   // and the target in words.
   get published() {
     const [followed, target] = POLICIES.map(([policy]) => this.chances[policy]);
-    return { ...largestRatio(followed, target), ...inWords(target) };
+    return { ...largestRatio(followed, target, this.told), ...inWords(target, this.told) };
   }
 
   get header() {

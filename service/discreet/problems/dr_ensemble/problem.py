@@ -111,7 +111,8 @@ class DrEnsemble(ProblemOnData):
         description="Money per unit of power in each step; the utility is then minus price times "
         "power. Of a price per "
         "kWh that times the hours of a step: 0.30 a kWh is 0.075 a kW in steps of a quarter of an "
-        "hour",
+        "hour. Of a file of "
+        "day-ahead prices `discreet convert prices` makes it",
     )
     utility: Annotated[tuple[Numbers, ...], InPieces(min_length=2, max_length=100_000)] | None = (
         Field(default=None, description="Money by step and state, instead of `price`")

@@ -270,6 +270,7 @@ class OffPolicyEvaluation(ProblemOnBlocks):
                     if public.off_policy
                     else []
                 ),
+                *public.told_target,
             ),
             advice=(
                 *method.advice(chosen, event, epsilon),

@@ -215,6 +215,14 @@ class OffPolicyPublic(Frozen):
         return self.trajectories is not None
 
     @property
+    def told_target(self) -> tuple[str, ...]:
+        """What is evaluated, as the dataset's owner says it: among assumptions it is signed with
+        each certificate."""
+        if not self.off_policy or self.target_policy is None:
+            return ()
+        return (f"the target policy is, as the dataset's owner says: {self.target_policy}",)
+
+    @property
     def lowest_reward(self) -> float:
         """No reward is below it."""
         return -self.reward_bound if self.least_reward is None else self.least_reward

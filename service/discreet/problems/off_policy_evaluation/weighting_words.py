@@ -42,8 +42,8 @@ def doubt_sentence(sums: WeightedSums) -> str:
         return ""
     return (
         f"The mean of the weights is {found}: the behaviour probabilities in the data are not "
-        "those with which people "
-        "were treated. The values rest on them, and are wrong"
+        "those with which people were treated, or the target policy goes by what was measured "
+        "after it. The values rest on them, and are wrong"
     )
 
 

@@ -14,12 +14,13 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from discreet.errors import InvalidInput
@@ -242,10 +243,11 @@ class Rehearsal(Problem):
                     break
                 found[place].append(_answer(one, known, made, content, self._seed_of(said, number)))
             progress(number + 1, MOST_RUNS)
+        called = partial(_row_names, problem, truth)
         rows = [
             row
             for (said, _, _), answers in zip(runs, found, strict=True)
-            for row in _rows(said, names, truth, answers)
+            for row in _rows(said, names, truth, answers, called)
         ]
         size = max(len(array) for array in content.values())
         values = {
@@ -324,19 +326,48 @@ def _array(value: Any) -> Any:
     return array if np.isfinite(array).all() else None
 
 
+def _row_names(problem: Problem, answer: dict[str, Any], field: str) -> list[str] | None:
+    """How people call the rows of a field, by the names that the problem's public objects have."""
+    from discreet.problems.kind_modules import module_of  # noqa: PLC0415 - it knows all kinds, this one too
+
+    called = getattr(module_of(problem.kind, "charts"), "row_names", None)
+    return None if called is None else called(problem.model_dump(mode="json"), answer, field)
+
+
+def _farthest(off: NDArray[np.float64], called: list[str] | None) -> dict[str, Any]:
+    """Which of several rows is farthest off in the middle run, by what it is called: float64[runs,
+    rows]."""
+    if off.shape[1] < 2:
+        return {"farthest": None, "farthest_error": None}
+    middle = np.median(off, axis=0)
+    row = int(middle.argmax())
+    known = called is not None and row < len(called)
+    return {
+        "farthest": called[row] if called and known else f"row {row}",
+        "farthest_error": float(middle[row]),
+    }
+
+
 def _rows(
-    said: dict[str, Any], names: list[str], truth: dict[str, Any], answers: list[dict[str, Any]]
+    said: dict[str, Any],
+    names: list[str],
+    truth: dict[str, Any],
+    answers: list[dict[str, Any]],
+    called: Callable[[str], list[str] | None],
 ) -> Iterator[dict[str, Any]]:
     """One row a quantity: the mean absolute error over its numbers, in the middle and for nine of
-    ten runs."""
+    ten runs; and of which of its rows it is largest, as `called` names them."""
     for name in names:
         true = _array(truth[name])
-        errors, widths = [], []
+        errors, widths, off = [], [], []
         for answer in answers:
             array = _array(answer.get(name))
             if array is None or array.shape != true.shape:
                 continue
             errors.append(float(np.abs(array - true).mean()))
+            off.append(
+                np.abs(array - true).reshape(len(array) if array.ndim else 1, -1).mean(axis=1)
+            )
             interval = (answer.get("uncertainty") or {}).get("values", {}).get(name, {})
             ends = (
                 np.array(interval.get(end, math.nan), dtype=np.float64)
@@ -366,4 +397,5 @@ def _rows(
                 "mostly_noise": float(np.mean(noise)),
                 "no_better_than_zero": error > 0 and error >= NOTHING_TOLD * size,
                 "runs": len(errors),
+                **_farthest(np.array(off), called(name)),
             }

@@ -18,6 +18,8 @@ ROWS = (
     "mostly_noise",
     "no_better_than_zero",
     "runs",
+    "farthest",
+    "farthest_error",
 )
 
 
@@ -35,7 +37,9 @@ class RehearsalResult(ResultFields, total=False):
                 "`mostly_noise`,"
                 " whether 0 would have been about as good an answer (`no_better_than_zero`), "
                 "`runs`; of arrays the"
-                " mean over their numbers",
+                " mean over their numbers, and `farthest`, which of their rows is farthest off in "
+                "the middle run, with"
+                " `farthest_error` (null of a single row)",
                 title="Errors",
             ),
         ]

@@ -7,6 +7,7 @@ links.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from discreet.errors import FieldIssue
 from discreet.problems.road_network import RoadNetwork
 from discreet.solvers.traffic.sensitivity import Derivative
 from discreet.solvers.traffic.traffic_assignment import Assignment, Network
+from discreet_client import closing
 
 Floats = NDArray[np.float64]
 
@@ -81,7 +83,13 @@ def assumption(roads: RoadNetwork, closed: Sequence[int]) -> tuple[str, ...]:
 
 
 def told(called: Sequence[str]) -> str:
-    """Names of closed links for a sentence."""
+    """Names of closed links for a sentence; of a street that is several links its own, once."""
+    streets = [closing.street_of(name) for name in called]
+    links = Counter(filter(None, streets))
+    whole = {street: f"{street} ({count} links)" for street, count in links.items() if count > 1}
+    called = list(
+        dict.fromkeys(whole.get(street, name) for street, name in zip(streets, called, strict=True))
+    )
     few = [
         name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
         for name in called[:NAMED]

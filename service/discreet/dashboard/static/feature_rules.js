@@ -1,0 +1,186 @@
+// Policies that are rules on features, `age >= 65 and pressure > 140 -> treat, else none`, as `discreet_client.feature_rules`
+// reads them; a test holds the two together. The first condition that holds says what is done.
+
+const LONGEST = 200;
+const DEEPEST = 20;
+const WRITTEN = "such as “age >= 65 and pressure > 140 -> treat, else none”";
+const SIGNS = {
+  ">=": (own, value) => own >= value,
+  "<=": (own, value) => own <= value,
+  ">": (own, value) => own > value,
+  "<": (own, value) => own < value,
+  "=": (own, value) => own === value,
+  "!=": (own, value) => own !== value,
+};
+const OF_TEXTS = ["=", "!="];
+const WRITINGS = { "≥": ">=", "≤": "<=", "≠": "!=", "==": "=", "→": "->", ";": "," };
+const KEYWORDS = ["and", "or", "not", "else"];
+const WORD = String.raw`(?:[\p{L}\p{N}_.%/]|-(?!>))*`;
+const PART = new RegExp(
+  String.raw`\s*(?:(->|→|>=|<=|==|!=|≥|≤|≠|[<>=(),;])|([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?![\p{L}\p{N}_.]))|"([^"]*)"|([\p{L}\p{N}_]${WORD}))`,
+  "uy",
+);
+const PLAIN = new RegExp(String.raw`^[\p{L}_]${WORD}(?: [\p{L}_]${WORD})*$`, "u");
+
+const quoted = (name) => (PLAIN.test(name) && !name.split(" ").some((word) => KEYWORDS.includes(word.toLowerCase())) ? name : `"${name}"`);
+
+const written = {
+  comparison: ({ feature, sign, value, ofNumbers }) => `${quoted(feature)} ${sign} ${ofNumbers ? value : quoted(value)}`,
+  joined: ({ word, parts }) => parts.map((one) => (one.kind === "joined" ? `(${say(one)})` : say(one))).join(` ${word} `),
+  not: ({ part }) => `not (${say(part)})`,
+};
+const say = (condition) => written[condition.kind](condition);
+
+const holding = {
+  comparison: ({ feature, sign, value, ofNumbers }, values, nameOf) => SIGNS[sign](values.get(feature), ofNumbers ? Number(value) : nameOf(value)),
+  joined: ({ word, parts }, values, nameOf) => parts[word === "and" ? "every" : "some"]((one) => holds(one, values, nameOf)),
+  not: ({ part }, values, nameOf) => !holds(part, values, nameOf),
+};
+const holds = (condition, values, nameOf) => holding[condition.kind](condition, values, nameOf);
+
+function* comparisons(condition) {
+  if (condition.kind === "comparison") yield condition;
+  for (const one of condition.kind === "not" ? [condition.part] : (condition.parts ?? [])) yield* comparisons(one);
+}
+
+export class Rule {
+  // `nameOf` is the one writing of a name; throws an Error for a text that is no rule.
+  constructor(text, nameOf) {
+    this.nameOf = nameOf;
+    Object.assign(this, new Parser(text).rule());
+    this.compared = this.cases.flatMap(([condition]) => [...comparisons(condition)]);
+    this.features = [...new Set(this.compared.map(({ feature }) => feature))];
+    this.ofTexts = new Set(this.compared.filter(({ ofNumbers }) => !ofNumbers).map(({ feature }) => feature));
+    this.actions = [...new Set([...this.cases.map(([, action]) => action), this.otherwise].map(nameOf))];
+    if ([...this.text].length > LONGEST) throw new Error(`a rule has at most ${LONGEST} letters, as all who read an answer read it`);
+    const mixed = this.compared.find(({ feature, ofNumbers }) => ofNumbers && this.ofTexts.has(feature));
+    if (mixed) throw new Error(`${mixed.feature} is compared with a number and with a text: it can be one of the two`);
+  }
+
+  // The rule as it is understood, in one writing: what is published of it.
+  get text() {
+    return `${this.cases.map(([condition, action]) => `${say(condition)} -> ${quoted(action)}, `).join("")}else ${quoted(this.otherwise)}`;
+  }
+
+  // What it does, of each feature's value: a number, or a name where it is compared with texts.
+  chosen(values) {
+    const found = this.cases.find(([condition]) => holds(condition, values, this.nameOf));
+    return this.nameOf(found ? found[1] : this.otherwise);
+  }
+}
+
+class Parser {
+  constructor(text) {
+    this.text = text;
+    this.parts = [];
+    this.place = 0;
+    this.depth = 0;
+    const end = text.trimEnd().length;
+    for (PART.lastIndex = 0; PART.lastIndex < end; ) {
+      const from = PART.lastIndex;
+      const found = PART.exec(text);
+      if (!found) throw this.error(from + /^\s*/.exec(text.slice(from))[0].length, "this is neither a name, a number nor a sign");
+      const [whole, sign, number, inQuotes, word] = found;
+      const what = sign ? "sign" : number ? "number" : word ? "word" : "text";
+      const said = sign ? (WRITINGS[sign] ?? sign) : (number ?? word ?? inQuotes);
+      this.parts.push({ what, said, at: from + /^\s*/.exec(whole)[0].length });
+    }
+    this.parts.push({ what: "end", said: "", at: end });
+  }
+
+  error(at, says) {
+    const here = this.text.slice(at, at + 20).trim();
+    return new Error(`${here ? `at “${here}”` : "at the end"}: ${says}; a rule is written ${WRITTEN}`);
+  }
+
+  get next() {
+    return this.parts[this.place];
+  }
+
+  get keyword() {
+    const { what, said } = this.next;
+    if (what === "word" && KEYWORDS.includes(said.toLowerCase())) return said.toLowerCase();
+    return what === "sign" ? said : "";
+  }
+
+  take(word) {
+    const found = this.keyword === word;
+    if (found) this.place += 1;
+    return found;
+  }
+
+  need(word, says) {
+    if (!this.take(word)) throw this.error(this.next.at, says);
+  }
+
+  rule() {
+    const cases = [];
+    while (!this.take("else")) {
+      const condition = this.joined("or");
+      this.need("->", "after a condition comes -> and what is done where it holds");
+      cases.push([condition, this.named("what is done where that holds")]);
+      this.need(",", "after an action comes a comma, and at the end what is done else");
+    }
+    const otherwise = this.named("what is done else");
+    if (this.next.what !== "end") throw this.error(this.next.at, "nothing comes after what is done else");
+    return { cases, otherwise };
+  }
+
+  joined(word) {
+    this.depth += 1;
+    if (this.depth > 2 * DEEPEST) throw this.error(this.next.at, "this stands within too many parentheses");
+    const parts = [];
+    do {
+      const one = word === "or" ? this.joined("and") : this.single();
+      parts.push(...(one.kind === "joined" && one.word === word ? one.parts : [one]));
+    } while (this.take(word));
+    this.depth -= 1;
+    return parts.length === 1 ? parts[0] : { kind: "joined", word, parts };
+  }
+
+  single() {
+    let denied = false;
+    while (this.take("not")) denied = !denied;
+    let found;
+    if (this.take("(")) {
+      found = this.joined("or");
+      this.need(")", "a parenthesis that was opened is closed here");
+    } else {
+      found = this.comparison();
+    }
+    if (!denied) return found;
+    return found.kind === "not" ? found.part : { kind: "not", part: found };
+  }
+
+  comparison() {
+    const feature = this.named("the name of a feature");
+    const { at } = this.next;
+    const sign = this.keyword;
+    if (!Object.hasOwn(SIGNS, sign)) throw this.error(at, "after a feature comes one of >=, >, <=, <, =, !=");
+    this.place += 1;
+    const ofNumbers = this.next.what === "number";
+    const value = ofNumbers ? this.next.said : this.named("a number or a text");
+    if (!ofNumbers && !OF_TEXTS.includes(sign)) throw this.error(at, "a text is compared by = or != alone");
+    if (ofNumbers) {
+      this.place += 1;
+      if (["number", "word", "text"].includes(this.next.what) && !this.keyword) throw this.error(this.next.at, "after a number comes and, or, -> or a parenthesis");
+      if (this.keyword === "," && this.parts[this.place + 1].what === "number") throw this.error(this.next.at, "a number has a decimal point here, not a comma");
+    }
+    return { kind: "comparison", feature, sign, value, ofNumbers };
+  }
+
+  // One text in quotes, or words up to the next sign or word of the language.
+  named(what) {
+    if (this.next.what === "text" && this.next.said.trim()) {
+      this.place += 1;
+      return this.parts[this.place - 1].said.trim();
+    }
+    const words = [];
+    while ((this.next.what === "word" && !this.keyword) || (words.length && this.next.what === "number")) {
+      words.push(this.next.said);
+      this.place += 1;
+    }
+    if (!words.length) throw this.error(this.next.at, `${what} is needed here, in quotes where signs are a part of it`);
+    return words.join(" ");
+  }
+}
