@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -77,7 +76,7 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
 def _show_left(budgets: Sequence[Mapping[str, Any]], screen: Console) -> None:
     """What is left on the accounts that a job was charged to, and who can give more."""
     for budget in budgets:
-        names = _said(
+        names = said(
             ", ".join(dataset["name"] for dataset in budget["datasets"]) or budget["subject"]
         )
         left, cap = budget["largest_request"]["epsilon"], budget["cap"]["epsilon"]
@@ -261,7 +260,7 @@ def show_rehearsal(result: Mapping[str, Any], out: Path | None) -> None:
         screen.print(f"written to {out}")
 
 
-def _said(text: str) -> Text:
+def said(text: str) -> Text:
     """A text of others: no markup, and nothing that a terminal obeys."""
     return Text(printable(text))
 
@@ -278,13 +277,13 @@ def show_jobs(found: Sequence[Mapping[str, Any]]) -> None:
         name = job.get("name") or job.get("dataset_name")
         table.add_row(
             f"{job['id']}\n{_minute(job['created_at'])}",
-            _said(job["kind"] if name is None else f"{job['kind']}\n{name}"),
+            said(job["kind"] if name is None else f"{job['kind']}\n{name}"),
             job["state"] + ("\nmostly noise" if job.get("mostly_noise") else ""),
             "simulation" if job.get("simulation") else f"{job['price']['epsilon']:.9g}",
         )
         screen.print(table)
         if headline := job.get("headline"):
-            screen.print(Padding(_said(headline), (0, 0, 0, 2)))
+            screen.print(Padding(said(headline), (0, 0, 0, 2)))
 
 
 def show_datasets(found: Sequence[Mapping[str, Any]]) -> None:
@@ -293,7 +292,7 @@ def show_datasets(found: Sequence[Mapping[str, Any]]) -> None:
     for one in found:
         table.add_row(
             f"{one['id']}\n{_minute(one['created_at'])}",
-            _said(f"{one['name']}\n{one['kind']}"),
+            said(f"{one['name']}\n{one['kind']}"),
             one["mode"],
         )
     Console().print(table)
@@ -305,10 +304,10 @@ def show_dataset(one: Mapping[str, Any]) -> None:
     )
     for name in ("id", "name", "kind", "mode", "account", "created_at", "expires_at"):
         if one[name] is not None:
-            table.add_row(name, _said(str(one[name])))
+            table.add_row(name, said(str(one[name])))
     if one["delete_after_job"]:
         table.add_row("erased", "after the first job that succeeds on it")
-    table.add_row("public", _said(json.dumps(one["public"], ensure_ascii=False, default=str)))
+    table.add_row("public", said(json.dumps(one["public"], ensure_ascii=False, default=str)))
     Console().print(table)
 
 
@@ -317,7 +316,7 @@ def show_stored(found: Sequence[Mapping[str, Any]]) -> None:
     table = _narrow(_whole("id"), Column("name and size", overflow="fold"))
     for one in found:
         size = f"{one['nodes']:,} nodes, {one['links']:,} links"
-        table.add_row(f"{one['id']}\n{_minute(one['created_at'])}", _said(f"{one['name']}\n{size}"))
+        table.add_row(f"{one['id']}\n{_minute(one['created_at'])}", said(f"{one['name']}\n{size}"))
     Console().print(table)
 
 
@@ -336,11 +335,11 @@ def show_network(one: Mapping[str, Any], notes: Sequence[str] = ()) -> None:
         "created_at",
     ):
         if one.get(name) is not None:
-            table.add_row(name, _said(str(one[name])))
+            table.add_row(name, said(str(one[name])))
     output = Console()
     output.print(table)
     for note in notes:
-        output.print(_said(note))
+        output.print(said(note))
 
 
 def show_sources(found: Sequence[Mapping[str, Any]]) -> None:
@@ -348,7 +347,7 @@ def show_sources(found: Sequence[Mapping[str, Any]]) -> None:
     for one in found:
         table.add_row(
             f"{one['id']}\n{_minute(one['created_at'])}",
-            _said(one["name"]),
+            said(one["name"]),
             f"{one['kind']}, by {one['by']}",
         )
     Console().print(table)
@@ -361,7 +360,7 @@ def show_source(one: Mapping[str, Any]) -> None:
     )
     output = Console()
     output.print(
-        _said(
+        said(
             f"{one['name']} ({one['id']}): {one['kind']}, blocks by {one['by']}, {one['mode']}, "
             f"{cap}"
         )
@@ -372,7 +371,7 @@ def show_source(one: Mapping[str, Any]) -> None:
     for block in one["blocks"]:
         figures = [f"{block[name]['epsilon']:g}" for name in ("spent", "reserved", "remaining")]
         table.add_row(
-            _said(block["block"]),
+            said(block["block"]),
             str(block["version"]),
             *figures,
             "erased" if block["erased"] else "",
@@ -382,32 +381,11 @@ def show_source(one: Mapping[str, Any]) -> None:
 
 def show_block(one: Mapping[str, Any]) -> None:
     Console().print(
-        _said(
+        said(
             f"block {one['block']}, version {one['version']} ({one['dataset']}), on "
             f"{one['account']}"
         )
     )
-
-
-def show_keys(keys: Sequence[Mapping[str, Any]]) -> None:
-    table = Table(
-        Column("key", no_wrap=True), "principal", "role", "made", "expires", "last used", "state"
-    )
-    now = datetime.now(UTC).isoformat()
-    for one in keys:
-        state = (
-            "revoked"
-            if one["revoked_at"]
-            else "expired"
-            if (one["expires_at"] or "9") < now
-            else "good"
-        )
-        times = [
-            (one[name] or "")[:16].replace("T", " ")
-            for name in ("created_at", "expires_at", "last_used_at")
-        ]
-        table.add_row(one["id"], _said(one["principal"]), one["role"], *times, state)
-    Console().print(table)
 
 
 def show_budgets(budgets: Sequence[Mapping[str, Any]]) -> None:
@@ -422,7 +400,7 @@ def show_budgets(budgets: Sequence[Mapping[str, Any]]) -> None:
             budget[name]["epsilon"] for name in ("cap", "spent", "reserved", "largest_request")
         ]
         table.add_row(
-            budget["id"], _said(names), budget["unit"], *(f"{figure:.9g}" for figure in figures)
+            budget["id"], said(names), budget["unit"], *(f"{figure:.9g}" for figure in figures)
         )
     output = Console()
     output.print(table)
@@ -461,7 +439,7 @@ def show_session(found: Mapping[str, Any]) -> None:
     table = Table("agent", fingerprint, "on the roster", "accepted", title=title)
     for one in found["agents"]:
         table.add_row(
-            _said(one["name"]),
+            said(one["name"]),
             one["fingerprint"],
             *("yes" if one[name] else "" for name in ("on_roster", "accepted")),
         )

@@ -21,10 +21,10 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from discreet.ledger.heads import bytes_of
 from discreet.privacy.events import TooManyEvents, price_of
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price, display, to_decimal
 from discreet_client import canonical
+from discreet_client.dsse import bytes_of
 from discreet_client.federation.evidence import unsigned
 from discreet_client.secure_sum import Unacceptable
 
