@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
-"""Checks certificates, ledgers and transparency logs of discreet with nothing of discreet: one
-file, Python's standard library, and `cryptography` for Ed25519. It is written from docs/ledger.md
-and docs/transparency.md alone.
+"""Checks certificates, ledgers, transparency logs and federated sessions of discreet with nothing
+of discreet: one file, Python's standard library, and `cryptography` for Ed25519. It is written from
+docs/ledger.md, docs/transparency.md and docs/protocol.md alone.
 
     python discreet_verify.py certificate FILE [--ledger EXPORT] [--public-key KEY] [--witness
     NAME+ID+KEY] … python discreet_verify.py ledger EXPORT [--public-key KEY] [--head HEAD.json]
     python discreet_verify.py log FOLDER OLD NEW [--log-key NAME+ID+KEY] [--witness NAME+ID+KEY] …
+    python discreet_verify.py session FILE [--owner FINGERPRINT] [--certificate FILE] [--receipt
+    FILE] …
 
 Each thing that was looked at gets a line: `holds`, `BROKEN`, or `open` where it could not be. Exit
 code 0 when nothing is broken, 1 when something is, 2 for wrong usage.
 
 What it leaves open, and `discreet certificate verify` derives: the curves of mechanisms with a
 delta (what their events say that they were charged is compared with the price, and not derived from
-their noise), and agents' signatures below transcripts of federated jobs.
+their noise), and agents' signatures below transcripts of computations on shares (protocol `mpc`).
 """
 
 from __future__ import annotations
@@ -804,9 +806,55 @@ def _check_guarantee(body):
 def _transcript(body):
     section = body.get("cryptographic")
     if isinstance(section, dict) and "signatures" in section:
-        return [Check("transcript", None, "agents' signatures are not looked at by this verifier")]
+        if section.get("protocol") != SUMS:
+            return [
+                Check(
+                    "transcript",
+                    None,
+                    "agents' signatures of this protocol are not looked at by this verifier",
+                )
+            ]
+        return guarded("transcript", lambda: [_check_sums(section)])
     claimed = section is not None and body["guarantee"]["type"] == "cryptographic"
     return [Check("transcript", False, "no agent has signed the transcript")] if claimed else []
+
+
+SUMS = "discreet/secure-sum/v1"
+
+
+def _check_sums(section):
+    """Whether every agent of a session of encrypted sums has signed how its transcript ends: the
+    frame TRANSCRIPT."""
+    text = section["roster"].encode()
+    roster = read_json(text)
+    require(
+        json.dumps(roster, sort_keys=True, separators=(",", ":")).encode() == text,
+        "the roster is not canonical",
+    )
+    require(roster["protocol"] == SUMS and roster["members"], "the roster is of another protocol")
+    settled = section.get("settled")
+    verdict = b"" if settled is None else b"settled" if settled else b"unsettled"
+    payload = bytes.fromhex(section["transcript"]) + verdict
+    context = (
+        SUMS.encode()
+        + hashlib.sha256(roster["job"].encode()).digest()
+        + hashlib.sha256(text).digest()
+    )
+    end = (
+        b"".join(map(bytes.fromhex, (section["key"], section["last_sum"])))
+        + hashlib.sha256(payload).digest()
+    )
+    signatures, left = section["signatures"], []
+    for place, member in enumerate(roster["members"]):
+        header = struct.pack(">BIIH", 14, section["epoch"], section["round"], place)
+        signature = bytes.fromhex(signatures.get(member, ""))
+        if not is_signed(bytes.fromhex(member), signature, context + header + end):
+            left.append(member)
+    return Check(
+        "transcript",
+        not left,
+        f"not signed by {', '.join(left)}" if left else "signed by all agents",
+    )
 
 
 def check_result(whole, body, tables):
@@ -929,30 +977,63 @@ def check_followed(body, firsts):
 
 
 PAYLOAD, STATEMENT = "application/vnd.in-toto+json", "https://in-toto.io/Statement/v1"
-PREDICATE = "urn:discreet:certificate:v1"
+CERTIFICATE, HEAD_OF_LEDGER = "urn:discreet:certificate:v1", "urn:discreet:ledger-head:v1"
+SESSION, RECEIPT = "urn:discreet:session:v1", "urn:discreet:receipt:v1"
 
 
-def opened(envelope):
-    """The certificate in a DSSE envelope, which must be a statement of just its result."""
+def said_in(envelope):
+    """The statement in a DSSE envelope."""
     require(set(envelope) == {"payload", "payloadType", "signatures"}, "this is no envelope")
     require(envelope["payloadType"] == PAYLOAD, "the payload of the envelope is of another type")
     payload = bytes_of(envelope["payload"])
     said = read_json(payload)
     require(canonical(said) == payload, "the payload is not canonical JSON")
+    return said
+
+
+def opened(envelope, wanted=CERTIFICATE):
+    """The predicate of a statement of this type, which must be about just what the predicate
+    names."""
+    said = said_in(envelope)
     body = said["predicate"]
-    digests = {f"{body['job']}/result": body["result_digest"]}
-    digests.update(
-        {f"{body['job']}/result/{name}": body["tables"][name] for name in sorted(body["tables"])}
+    subject = [
+        {"name": name, "digest": {"sha256": one}} for name, one in SUBJECTS[wanted](body).items()
+    ]
+    expected = {"_type": STATEMENT, "subject": subject, "predicateType": wanted, "predicate": body}
+    require(
+        said == expected, "the statement is of another type, or of something else than it is about"
     )
-    subject = [{"name": name, "digest": {"sha256": one}} for name, one in digests.items()]
-    expected = {
-        "_type": STATEMENT,
-        "subject": subject,
-        "predicateType": PREDICATE,
-        "predicate": body,
-    }
-    require(said == expected, "the statement is of another result than its certificate")
     return body
+
+
+def _subject_of_certificate(body):
+    digests = {f"{body['job']}/result": body["result_digest"]}
+    return digests | {
+        f"{body['job']}/result/{name}": body["tables"][name] for name in sorted(body["tables"])
+    }
+
+
+def _subject_of_session(body):
+    digests = {f"{body['job']}/roster": hashlib.sha256(body["roster"].encode()).hexdigest()}
+    return (
+        digests
+        if body["transcript"] is None
+        else digests | {f"{body['job']}/transcript": body["transcript"]}
+    )
+
+
+def _subject_of_receipt(body):
+    return {
+        f"{body['job']}/charge/{body['agent']}": hashlib.sha256(body["charge"].encode()).hexdigest()
+    }
+
+
+SUBJECTS = {
+    CERTIFICATE: _subject_of_certificate,
+    HEAD_OF_LEDGER: lambda body: {f"{body['tenant']}/ledger": body["hash"]},
+    SESSION: _subject_of_session,
+    RECEIPT: _subject_of_receipt,
+}
 
 
 def check_envelope(envelope, body, keys=()):
@@ -978,6 +1059,182 @@ def check_envelope(envelope, body, keys=()):
         ]
 
     return guarded("envelope", look)
+
+
+# Federated sessions -------------------------------------------------------------------------------
+
+
+def signed_words(purpose, *fields):
+    """What a signature of the protocol covers (docs/protocol.md, "Statements")."""
+    parts = (b"discreet/federation/v1", purpose, *fields)
+    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+
+
+def check_session(envelope, keys=(), *, owner=None, agent=None, certificate=None, receipts=()):
+    """All checks of a session's head, or of an agent's receipt."""
+    receipt = _is_receipt(envelope)
+    body = _statement(envelope, RECEIPT if receipt else SESSION)
+    if receipt:
+        return check_receipt(envelope, body, keys, agent)
+    found = [
+        _own_envelope(envelope, body, keys),
+        *guarded("roster", lambda: [_check_roster(body, owner)]),
+    ]
+    if found[-1].holds:
+        found += guarded("receipts", lambda: [_check_receipts(body)])
+    if certificate is not None:
+        found += guarded("certificate", lambda: [_check_session_of(body, certificate)])
+    for one in receipts:
+        own = _statement(one, RECEIPT)
+        looked = check_receipt(one, own, keys)
+        found += looked
+        if any(part.holds is False for part in looked):
+            continue
+        held = [other for other in body["receipts"] if other.get("agent") == own.get("agent")]
+        same = held == [{**own["entry"], "agent": own["agent"], "charge": own["charge"]}]
+        found.append(Check("receipt", same, f"the session holds {'it' if same else 'another'}"))
+    return found
+
+
+def _is_receipt(envelope):
+    try:
+        return said_in(envelope)["predicateType"] == RECEIPT
+    except (KeyError, TypeError, AttributeError, ValueError):
+        return False
+
+
+def _statement(envelope, wanted):
+    try:
+        return opened(envelope, wanted)
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
+        raise Bad(f"this is no envelope of {wanted}") from None
+
+
+def check_receipt(envelope, body, keys=(), agent=None):
+    """Who has signed an agent's receipt, the charge in it, and the entry of the agent's ledger."""
+
+    def look():
+        key, charge = bytes_of(body["public_key"]), read_json(body["charge"])
+        require(
+            hashlib.sha256(key).hexdigest() == body["agent"] and agent in (None, body["agent"]),
+            "of another agent",
+        )
+        require(
+            all(charge[one] == body[one] for one in ("session", "job", "agent")),
+            "it is of another session",
+        )
+        by_server = signed_words(b"Charge", hashlib.sha256(body["charge"].encode()).digest())
+        signed = is_signed(
+            bytes_of(body["server_key"]), bytes_of(body["server_signature"]), by_server
+        )
+        require(signed, "the server has not signed the charge")
+        _require_entry(body["entry"], body["charge"], key)
+        known = True if not keys or body["server_key"] in keys else None
+        return [
+            Check("charge", known, "signed by the server"),
+            Check("entry", True, f"of the agent {body['agent']}"),
+        ]
+
+    return [_own_envelope(envelope, body), *guarded("receipt", look)]
+
+
+def _own_envelope(envelope, body, keys=()):
+    if keys and body.get("public_key") not in keys:
+        return Check("envelope", False, "signed by another key than the one that was given")
+    (found,) = check_envelope(envelope, body)
+    return found._replace(holds=bool(found.holds))
+
+
+def _require_entry(entry, charge, key):
+    """Bad unless the agent has signed an entry of its ledger that holds this charge."""
+    require(
+        is_hash(entry["link"]) and type(entry["seq"]) is int,
+        "the entry is not of the documented format",
+    )
+    digest_of_charge = hashlib.sha256(charge.encode()).digest()
+    booked = hashlib.sha256(
+        bytes.fromhex(entry["link"]) + entry["seq"].to_bytes(8, "big") + digest_of_charge
+    )
+    require(booked.hexdigest() == entry["hash"], "the entry holds another charge")
+    signed = is_signed(
+        key, bytes_of(entry["signature"]), signed_words(b"LedgerEntry", booked.digest())
+    )
+    require(signed, "the agent has not signed the entry")
+
+
+def _members(roster):
+    keys = {one["fingerprint"]: bytes_of(one["key"]) for one in roster["agents"]}
+    require(len(keys) == len(roster["agents"]), "an agent stands twice")
+    return keys
+
+
+def _check_roster(body, owner):
+    key, roster = bytes_of(body["owner_key"]), read_json(body["roster"])
+    words = signed_words(b"Roster", hashlib.sha256(body["roster"].encode()).digest())
+    require(
+        is_signed(key, bytes_of(body["roster_signature"]), words),
+        "the owner has not signed this roster",
+    )
+    own = hashlib.sha256(key).hexdigest()
+    require(owner in (None, own), "it is signed by another owner than the one that was given")
+    require(
+        all(roster[one] == body[one] for one in ("session", "job", "kind")),
+        "it is the roster of another session",
+    )
+    keys = _members(roster)
+    require(
+        all(hashlib.sha256(one).hexdigest() == name for name, one in keys.items()),
+        "a key has another fingerprint",
+    )
+    return Check("roster", True, f"{len(keys)} agents, signed by the owner {own}")
+
+
+def _check_receipts(body):
+    keys, held = _members(read_json(body["roster"])), 0
+    found = {one["agent"]: one for one in body["receipts"]}
+    require(
+        len(found) == len(body["receipts"]) and set(found) <= set(keys),
+        "a receipt is of no agent of the roster",
+    )
+    for name, receipt in found.items():
+        if "link" in receipt:
+            charge = read_json(receipt["charge"])
+            own = (charge["session"], charge["job"], charge["agent"]) == (
+                body["session"],
+                body["job"],
+                name,
+            )
+            require(own, "a charge is of another session, or another agent")
+            _require_entry(receipt, receipt["charge"], keys[name])
+            held += 1
+    return Check(
+        "receipts",
+        True if held == len(keys) else None,
+        f"{held} of {len(keys)} agents' receipts hold",
+    )
+
+
+def _check_session_of(body, certificate):
+    said = certificate["federation"]
+    same = {
+        "session": body["session"],
+        "roster": hashlib.sha256(body["roster"].encode()).hexdigest(),
+        "owner": hashlib.sha256(bytes_of(body["owner_key"])).hexdigest(),
+        "agents": len(read_json(body["roster"])["agents"]),
+        "rounds": body["rounds"],
+        "transcript": body["transcript"],
+    }
+    require(certificate["job"] == body["job"], "it is of another job")
+    require(all(said[name] == figure for name, figure in same.items()), "it is of another session")
+    accounts = {one["account"] for one in certificate["ledger_entry"]}
+    for receipt in body["receipts"]:
+        charge = read_json(receipt["charge"])
+        if charge["entry"] is not None:
+            priced = all(
+                charge["price"][one] == certificate["price"][one] for one in ("epsilon", "delta")
+            )
+            require(priced and charge["account"] in accounts, "an agent was charged otherwise")
+    return Check("certificate", True, "it names this session's roster, owner, transcript and price")
 
 
 def certificate_of(whole):
@@ -1043,12 +1300,22 @@ def main(arguments=None):
     ledger = kinds.add_parser("ledger", help="an export of a ledger")
     ledger.add_argument("file", type=Path)
     ledger.add_argument("--head", type=Path, help="a head that was kept elsewhere")
+    session = kinds.add_parser(
+        "session", help="the head of a federated session, or an agent's receipt"
+    )
+    session.add_argument("file", type=Path)
+    session.add_argument("--owner", help="fingerprint of the owner who must have signed")
+    session.add_argument("--agent", help="of a receipt: fingerprint of the agent whose it must be")
+    session.add_argument("--certificate", type=Path, help="of the same session")
+    session.add_argument(
+        "--receipt", type=Path, action="append", default=[], help="that an agent has given out"
+    )
     log = kinds.add_parser("log", help="two checkpoints and the tiles between them")
     log.add_argument("folder", type=Path, help="tiles as /v1/log/tile/ has them")
     log.add_argument("old", type=Path)
     log.add_argument("new", type=Path)
     log.add_argument("--log-key", action="append", default=[], metavar="NAME+ID+KEY")
-    for one in (certificate, ledger):
+    for one in (certificate, ledger, session):
         one.add_argument(
             "--public-key",
             action="append",
@@ -1058,7 +1325,7 @@ def main(arguments=None):
     for one in (certificate, log):
         one.add_argument("--witness", action="append", default=[], metavar="NAME+ID+KEY")
         one.add_argument("--witnesses-needed", type=int)
-    for one in (certificate, ledger, log):
+    for one in (certificate, ledger, log, session):
         one.add_argument("--json", action="store_true", help="for programs")
     chosen = parser.parse_args(arguments)
     try:
@@ -1077,11 +1344,37 @@ def main(arguments=None):
     return 0 if valid else 1
 
 
+def _head(whole, keys):
+    """A head that was kept, as it is or in an envelope that its key, or one of these, has
+    signed."""
+    if not isinstance(whole, dict) or "payloadType" not in whole:
+        return whole
+    body = _statement(whole, HEAD_OF_LEDGER)
+    (found,) = check_envelope(whole, body, keys)
+    require(found.holds, found.detail)
+    return body
+
+
 def _run(chosen):
     if chosen.what == "ledger":
-        head = None if chosen.head is None else read_json(chosen.head.read_bytes())
+        head = (
+            None
+            if chosen.head is None
+            else _head(read_json(chosen.head.read_bytes()), chosen.public_key)
+        )
         with chosen.file.open("rb") as lines:
             return check_ledger(lines, chosen.public_key, head)
+    if chosen.what == "session":
+        beside = (
+            None
+            if chosen.certificate is None
+            else certificate_of(read_json(chosen.certificate.read_bytes()))
+        )
+        more = {"owner": chosen.owner, "agent": chosen.agent, "certificate": beside}
+        receipts = [read_json(one.read_bytes()) for one in chosen.receipt]
+        return check_session(
+            read_json(chosen.file.read_bytes()), chosen.public_key, **more, receipts=receipts
+        )
     witnesses = [Key.read(one) for one in chosen.witness]
     if chosen.what == "log":
         texts = [one.read_bytes().decode() for one in (chosen.old, chosen.new)]

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from discreet import cli
-from discreet.cli import plans, showing, showing_answers
+from discreet.cli import access_tables, plans, showing, showing_answers
 from discreet.errors import DiscreetError
 
 JOB = "job_" + "0123456789abcdefghjkmnpqrs"
@@ -273,7 +273,15 @@ def test_texts_of_others_do_nothing_to_a_terminal(capsys: pytest.CaptureFixture[
     }
     showing.show_jobs([{**job, "name": evil, "headline": evil}])
     key = dict.fromkeys(("created_at", "expires_at", "last_used_at", "revoked_at"))
-    showing.show_keys([{"id": "key_1", "principal": evil, "role": "owner", **key}])
+    access_tables.show_keys([{"id": "key_1", "principal": evil, "role": "owner", **key}])
+    person = {
+        "id": "per_1",
+        "role": "owner",
+        "last_used_at": None,
+        "removed_at": None,
+        "everywhere": False,
+    }
+    access_tables.show_people([{**person, **dict.fromkeys(("name", "subject", "tenant"), evil)}])
     figures = {name: {"epsilon": 1.0} for name in ("cap", "spent", "reserved", "largest_request")}
     showing.show_budgets(
         [

@@ -157,6 +157,8 @@ def test_the_service_seals_its_certificates(service: Installation, tmp_path: Pat
         client.wait(job)
         answer = client.result(job)
         envelope = client.certificate(job)
+        head, sealed = client.ledger_head(), client.ledger_head_statement()
+    assert envelopes.opened_head(sealed, [head["public_key"]]) == head
     certificate = opened(envelope)
     assert certificate == answer["certificate"]
     jsonschema.validate(certificate, SCHEMA)
@@ -181,6 +183,32 @@ def test_the_service_seals_its_certificates(service: Installation, tmp_path: Pat
     )
     assert got.returncode == 0, got.stderr
     assert json.loads(file.read_text()) == envelope
+    kept, export = tmp_path / "head.json", tmp_path / "export.jsonl"
+    reached = ("--server", service.url, "--key", service.owner_key)
+    for group, *words in (
+        ("head", "--out", str(kept), *reached),
+        ("export", str(export), *reached),
+    ):
+        command = [sys.executable, "-m", "discreet", "ledger", group, *words]
+        subprocess.run(command, env=service.environment(), capture_output=True, check=True)
+    command = [
+        sys.executable,
+        "-m",
+        "discreet",
+        "ledger",
+        "verify",
+        str(export),
+        "--head",
+        str(kept),
+    ]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    with export.open("rb") as lines:
+        kept_head = stranger._head(json.loads(kept.read_text()), ())
+        assert all(one.holds is not False for one in stranger.check_ledger(lines, head=kept_head))
+    forged = json.loads(kept.read_text())
+    forged["signatures"][0]["sig"] = envelope["signatures"][0]["sig"]
+    kept.write_text(json.dumps(forged))
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 1
     verified = discreet("verify", str(file), "--result", str(result), "--json")
     held = {one["name"]: one["holds"] for one in json.loads(verified.stdout)["checks"]}
     assert [held[name] for name in ("envelope", "signature", "price", "result", "log")] == [

@@ -14,6 +14,7 @@ import pytest
 from cryptography import x509
 from sqlalchemy import text
 
+from discreet.ledger import session_heads
 from discreet.problems.federation import ROUNDS_ARE_SEEN
 from discreet.storage.database import SYSTEM
 from discreet.usecases import endings
@@ -63,6 +64,25 @@ def test_each_agent_is_charged_and_both_sides_can_prove_it(shared: Federation) -
         answer = client.result(job)
         session = client.session(job)
         assert client.verify_certificate(answer["certificate"])["valid"]
+        head = client.session_statement(job)
+    ledgers = [
+        Ledger(one.folder / "agent.ledger", Identity.open(one.folder / "agent.key"))
+        for one in agents
+    ]
+    beside = session_heads.Beside(
+        certificate=answer["certificate"],
+        owner=Identity.open(shared.owner_identity).fingerprint,
+        receipts=[one.receipt(job) for one in ledgers],
+    )
+    checks = session_heads.check(head, beside)
+    assert all(one.holds for one in checks), checks
+    assert [one.name for one in checks].count("receipt") == 3
+    said = session_heads.opened(head)
+    assert (said["state"], said["rounds"], said["transcript"]) == (
+        "succeeded",
+        2,
+        outcomes[0]["transcript"],
+    )
     assert answer["certificate"]["guarantee"]["type"] == "pure_dp"
     assert len(answer["certificate"]["ledger_entry"]) == 3
     told = answer["certificate"]["federation"]
@@ -86,6 +106,19 @@ def test_each_agent_is_charged_and_both_sides_can_prove_it(shared: Federation) -
             base64.b64decode(receipt["signature"]),
         )
         assert json.loads(entry.body["charge"])["account"] == member["account"]
+
+
+def test_what_nobody_has_signed_is_not_sealed(shared: Federation) -> None:
+    """No head before there is a roster, none of what is no session."""
+    job = shared.submit(agents=2)
+    with shared.client() as client:
+        with pytest.raises(ApiError) as refused:
+            client.session_statement(job)
+        assert (refused.value.status, refused.value.code) == (409, "no_roster")
+        with pytest.raises(ApiError) as refused:
+            client.session_statement("job_nothing")
+        assert refused.value.status == 404
+        client.cancel(job)
 
 
 def test_a_kind_without_mechanisms_charges_nobody_and_claims_no_epsilon(shared: Federation) -> None:

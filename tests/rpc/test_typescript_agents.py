@@ -11,6 +11,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +20,15 @@ from typing import Any
 import pytest
 
 from discreet.installation.postgres import EmbeddedPostgres
+from discreet.ledger import session_heads
+from discreet.ledger.session_heads import Beside
 from discreet_client import secure_sum
 from discreet_client.agent import Identity, Ledger
 from discreet_client.federation import history, signing
 from discreet_client.stubs import federation_pb2 as pb
 from tests.clients.node import compiled
 from tests.conftest import eventually
+from tests.log.test_verifier import stranger
 from tests.rpc.conftest import AgentProcess, Federation, federation
 from tests.rpc.helpers import entries, final
 from tests.rpc.hostile import ANNOUNCED, Hostile, Listener, end, hostile, round_of
@@ -142,11 +146,26 @@ def test_agents_of_both_languages_come_to_the_papers_optimum(
     with shared.client() as client:
         answer, session = client.result(job), client.session(job)
         assert client.verify_certificate(answer["certificate"])["valid"]
+        head = client.session_statement(job)
+    beside = [exported_receipt(agent, job) for agent in agents]
+    checks = session_heads.check(head, Beside(certificate=answer["certificate"], receipts=beside))
+    assert all(one.holds for one in checks), checks
+    assert {"receipts", "certificate", "receipt"} <= {one.name for one in checks}
     assert session["agents"][0]["fingerprint"] == agents[dealer == "typescript"].fingerprint
     assert {outcome["transcript"] for outcome in outcomes} == {answer["result"]["transcript"]}
     section = answer["certificate"]["cryptographic"]
     assert secure_sum.unsigned(section) == []  # all agents have signed
     assert section["settled"] is True
+    assert [one.holds for one in stranger._transcript(answer["certificate"])] == [True]
+    for name, lie in (
+        ("settled", False),
+        ("round", section["round"] + 1),
+        ("transcript", "ab" * 32),
+        ("signatures", {}),
+    ):
+        lied = {**answer["certificate"], "cryptographic": {**section, name: lie}}
+        assert secure_sum.unsigned(lied["cryptographic"]), name
+        assert [one.holds for one in stranger._transcript(lied)] == [False], name
     receipts_hold(session, agents)
 
 
@@ -186,6 +205,33 @@ def receipts_hold(session: dict[str, Any], agents: list[AgentProcess]) -> None:
         assert signing.is_signed(
             base64.b64decode(member["key"]), statement, base64.b64decode(receipt["signature"])
         )
+        exported = exported_receipt(agent, session["job"])
+        assert all(
+            one.holds for one in session_heads.check(exported, Beside(agent=agent.fingerprint))
+        )
+        payload = json.loads(base64.b64decode(exported["payload"]))
+        assert payload["predicate"]["charge"] == receipt["charge"]
+
+
+def exported_receipt(agent: AgentProcess, job: str) -> dict[str, Any]:
+    """By the agent's own program."""
+    folder = agent.folder
+    program = [sys.executable, "-m", "discreet_client.agent.cli"]
+    if isinstance(agent, NodeAgent):
+        program = [str(shutil.which("node")), str(agent.sdk / "dist" / "src" / "agent" / "cli.js")]
+    command = [
+        *program,
+        "receipt",
+        job,
+        "--identity",
+        str(folder / "agent.key"),
+        "--out",
+        str(folder / "receipt.json"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads((folder / "receipt.json").read_text())
+    return found
 
 
 def test_a_typescript_agent_that_is_killed_goes_on_where_it_was(

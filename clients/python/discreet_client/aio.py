@@ -432,6 +432,11 @@ class AsyncClient:
         """Who takes part in a federated job."""
         return await self._run(calls.session(job_id))
 
+    async def session_statement(self, job_id: str) -> models.EnvelopeAnswer:
+        """The head of a federated job's session as an in-toto statement in a signed envelope
+        (DSSE)."""
+        return await self._run(calls.session_statement(job_id))
+
     async def approve_session(
         self,
         job_id: str,
@@ -510,6 +515,11 @@ class AsyncClient:
         """The signed head of the tenant's ledger."""
         return await self._run(calls.ledger_head())
 
+    async def ledger_head_statement(self) -> models.EnvelopeAnswer:
+        """The signed head of the tenant's ledger as an in-toto statement in a signed envelope
+        (DSSE)."""
+        return await self._run(calls.ledger_head_statement())
+
     async def export_ledger(self, out: BinaryIO) -> None:
         """Write the whole ledger as JSON Lines, as it comes."""
         try:
@@ -555,6 +565,24 @@ class AsyncClient:
     async def list_keys(self) -> list[models.KeyEntry]:
         """The tenant's keys, without their secrets."""
         return await self._run(calls.all_keys())
+
+    async def people(self, subject: str | None = None) -> list[models.PersonEntry]:
+        """Who came by the identity provider, those who came last first; of this subject, if
+        given."""
+        return await self._run(calls.people_of(subject))
+
+    async def remove_person(
+        self, subject: str, *, issuer: str | None = None, keep_keys: bool = False
+    ) -> models.PersonState:
+        """Remove a person, by the provider's name of them; the keys that they have made are
+        revoked, or kept."""
+        return await self._run(calls.set_person(subject, issuer, False, keep_keys))
+
+    async def restore_person(
+        self, subject: str, *, issuer: str | None = None
+    ) -> models.PersonState:
+        """Let a person in again who was removed. Their keys stay revoked."""
+        return await self._run(calls.set_person(subject, issuer, True, False))
 
     async def login_link(self) -> Json:
         """A link to the dashboard that logs this key's holder in, once."""

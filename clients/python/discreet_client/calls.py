@@ -642,6 +642,10 @@ def session(job_id: str) -> Call[models.SessionAnswer]:
     return call(operations.get_session(job_id))
 
 
+def session_statement(job_id: str) -> Call[models.EnvelopeAnswer]:
+    return call(operations.get_session_statement(job_id))
+
+
 def approve_session(
     job_id: str, roster: str, signature: str, owner_key: str, save_as: str | None
 ) -> Call[models.SessionAnswer]:
@@ -708,6 +712,10 @@ def ledger_head() -> Call[models.HeadAnswer]:
     return call(operations.get_ledger_head())
 
 
+def ledger_head_statement() -> Call[models.EnvelopeAnswer]:
+    return call(operations.get_ledger_head_statement())
+
+
 def ledger_export() -> dict[str, Any]:
     """Arguments of the request for the whole ledger."""
     return _request(operations.export_ledger())
@@ -759,6 +767,19 @@ def login_link() -> Call[Json]:
         return {**made, "link": str(response.url.join(made["path"]))}
 
     return Call({"method": "POST", "url": "/login/links"}, read, repeatable=False)
+
+
+def people_of(subject: str | None) -> Call[list[models.PersonEntry]]:
+    return _part(operations.list_people(subject=subject), lambda page: page["people"])
+
+
+def set_person(
+    subject: str, issuer: str | None, active: bool, keep_keys: bool
+) -> Call[models.PersonState]:
+    body: models.PersonRequest = {"subject": subject, "active": active, "keep_keys": keep_keys}
+    if issuer is not None:
+        body["issuer"] = issuer
+    return call(operations.set_person(body))
 
 
 def all_keys() -> Call[list[models.KeyEntry]]:

@@ -428,6 +428,11 @@ class Client:
         """Who takes part in a federated job."""
         return self._run(calls.session(job_id))
 
+    def session_statement(self, job_id: str) -> models.EnvelopeAnswer:
+        """The head of a federated job's session as an in-toto statement in a signed envelope
+        (DSSE)."""
+        return self._run(calls.session_statement(job_id))
+
     def approve_session(
         self,
         job_id: str,
@@ -506,6 +511,11 @@ class Client:
         """The signed head of the tenant's ledger."""
         return self._run(calls.ledger_head())
 
+    def ledger_head_statement(self) -> models.EnvelopeAnswer:
+        """The signed head of the tenant's ledger as an in-toto statement in a signed envelope
+        (DSSE)."""
+        return self._run(calls.ledger_head_statement())
+
     def export_ledger(self, out: BinaryIO) -> None:
         """Write the whole ledger as JSON Lines, as it comes."""
         try:
@@ -551,6 +561,22 @@ class Client:
     def list_keys(self) -> list[models.KeyEntry]:
         """The tenant's keys, without their secrets."""
         return self._run(calls.all_keys())
+
+    def people(self, subject: str | None = None) -> list[models.PersonEntry]:
+        """Who came by the identity provider, those who came last first; of this subject, if
+        given."""
+        return self._run(calls.people_of(subject))
+
+    def remove_person(
+        self, subject: str, *, issuer: str | None = None, keep_keys: bool = False
+    ) -> models.PersonState:
+        """Remove a person, by the provider's name of them; the keys that they have made are
+        revoked, or kept."""
+        return self._run(calls.set_person(subject, issuer, False, keep_keys))
+
+    def restore_person(self, subject: str, *, issuer: str | None = None) -> models.PersonState:
+        """Let a person in again who was removed. Their keys stay revoked."""
+        return self._run(calls.set_person(subject, issuer, True, False))
 
     def login_link(self) -> Json:
         """A link to the dashboard that logs this key's holder in, once."""

@@ -574,6 +574,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/ledger/head/statement": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Ledger Head Statement
+         * @description The same head as an in-toto statement in a signed envelope (DSSE), for tools that read
+         *     these.
+         */
+        get: operations["get_ledger_head_statement"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/log/checkpoint": {
         parameters: {
             query?: never;
@@ -705,8 +726,9 @@ export interface paths {
         /**
          * Set Person
          * @description Remove a person by the provider's name of them, whether they have been here or not, or let
-         *     them in again. Their sessions and access tokens end within a second, for good. Owners decide for
-         *     their tenant, operators for all.
+         *     them in again. Their sessions and access tokens end within a second, for good, and so do the API
+         *     keys that they have made, unless `keep_keys`. Owners decide for their tenant and remove no
+         *     operator, operators for all; nobody removes themselves.
          */
         put: operations["set_person"];
         post?: never;
@@ -835,6 +857,28 @@ export interface paths {
          *     another roster may be signed.
          */
         put: operations["approve_roster"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{job_id}/statement": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Session Statement
+         * @description The head of a session as an in-toto statement in a signed envelope (DSSE): how far it is, the
+         *     roster that its owner signed, and each agent's signed receipt; 409 `no_roster` until there is a
+         *     roster.
+         */
+        get: operations["get_session_statement"];
+        put?: never;
         post?: never;
         delete?: never;
         options?: never;
@@ -2333,12 +2377,12 @@ export interface components {
         };
         /**
          * EnvelopeAnswer
-         * @description A certificate as an in-toto statement in an envelope (DSSE).
+         * @description An in-toto statement in an envelope (DSSE).
          */
         EnvelopeAnswer: {
             /**
              * Payload
-             * @description The statement, in base64: its predicate is the certificate, its subject the result
+             * @description The statement, in base64: its predicate is the certificate or the head that was asked for
              */
             payload: string;
             /**
@@ -3807,6 +3851,12 @@ export interface components {
              */
             issuer?: string | null;
             /**
+             * Keep Keys
+             * @description On a removal: leave the API keys that they have made as they are
+             * @default false
+             */
+            keep_keys?: boolean;
+            /**
              * Subject
              * @description What the provider calls them: `sub` of their tokens
              */
@@ -3821,6 +3871,16 @@ export interface components {
             active: boolean;
             /** Issuer */
             issuer: string;
+            /**
+             * Kept Keys
+             * @description Those that go on, because it was said so or they are an operator's
+             */
+            kept_keys: string[];
+            /**
+             * Revoked Keys
+             * @description Ids of keys that they had made, or keys of theirs, and that ended
+             */
+            revoked_keys: string[];
             /** Subject */
             subject: string;
         };
@@ -8276,6 +8336,70 @@ export interface operations {
             };
         };
     };
+    get_ledger_head_statement: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EnvelopeAnswer"];
+                };
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
     get_log_checkpoint: {
         parameters: {
             query?: never;
@@ -8931,6 +9055,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `oneself`: Nobody removes themselves */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `payload_too_large`: The request is too large */
             413: {
                 headers: {
@@ -8975,7 +9108,9 @@ export interface operations {
     };
     remove_person: {
         parameters: {
-            query?: never;
+            query?: {
+                keep_keys?: boolean;
+            };
             header?: never;
             path: {
                 person_id: string;
@@ -9015,6 +9150,24 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `oneself`: Nobody removes themselves */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9547,6 +9700,90 @@ export interface operations {
                 };
             };
             /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    get_session_statement: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EnvelopeAnswer"];
+                };
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `not_found`: There is no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `no_roster`: There is no roster yet */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */

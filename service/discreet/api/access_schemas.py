@@ -81,6 +81,12 @@ class PersonState(BaseModel):
     issuer: str
     subject: str
     active: bool
+    revoked_keys: list[str] = Field(
+        description="Ids of keys that they had made, or keys of theirs, and that ended"
+    )
+    kept_keys: list[str] = Field(
+        description="Those that go on, because it was said so or they are an operator's"
+    )
 
 
 class AuditEntry(BaseModel):

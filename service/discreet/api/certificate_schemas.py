@@ -16,11 +16,11 @@ class EnvelopeSignature(BaseModel):
 
 
 class EnvelopeAnswer(BaseModel):
-    """A certificate as an in-toto statement in an envelope (DSSE)."""
+    """An in-toto statement in an envelope (DSSE)."""
 
     payload: str = Field(
-        description="The statement, in base64: its predicate is the certificate, its subject the "
-        "result"
+        description="The statement, in base64: its predicate is the certificate or the head that "
+        "was asked for"
     )
     payloadType: str = Field(description="application/vnd.in-toto+json")  # noqa: N815 - DSSE calls it so
     signatures: list[EnvelopeSignature]

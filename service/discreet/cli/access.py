@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from discreet.cli.access_tables import show_keys, show_people
 from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption, number
 from discreet.cli.people import account_of
 from discreet.cli.servers import client_of
-from discreet.cli.showing import show_budgets, show_keys, tell
+from discreet.cli.showing import show_budgets, tell
+from discreet.cli.texts import printable
+from discreet.errors import DiscreetError
 
 app = typer.Typer()
 tenants = typer.Typer(no_args_is_help=True, help="Tenants.")
 keys = typer.Typer(no_args_is_help=True, help="API keys.")
+people = typer.Typer(no_args_is_help=True, help="People of the identity provider.")
 caps = typer.Typer(no_args_is_help=True, help="Caps: on a dataset, on the tenant, on principals.")
 
 
@@ -103,6 +107,95 @@ def revoke_key(
     with client_of(state, server, key) as client:
         client.revoke_key(key_id)
     tell({"revoked": key_id}, as_json, lambda: print(f"{key_id} opens nothing any more"))
+
+
+Who = Annotated[
+    str,
+    typer.Argument(
+        metavar="WHO", help="The provider's name of them (`sub`), or what `people list` calls them"
+    ),
+]
+IssuerOption = Annotated[
+    str | None, typer.Option(help="The provider; the one that is set when left out")
+]
+KeepersOption = Annotated[
+    str,
+    typer.Option(
+        help="Whose key of the state folder: owner (for the tenant) or operator (for all)"
+    ),
+]
+
+
+@people.command("list")
+def list_people(
+    role: KeepersOption = "owner",
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Who came here by the identity provider, those who came last first; operators see all
+    tenants."""
+    with client_of(state, server, key, role=role) as client:
+        found = client.people()
+    tell(found, as_json, lambda: show_people(found))
+
+
+@people.command("remove")
+def remove_person(
+    who: Who,
+    issuer: IssuerOption = None,
+    keep_keys: Annotated[
+        bool, typer.Option("--keep-keys", help="Leave the API keys that they have made as they are")
+    ] = False,
+    role: KeepersOption = "owner",
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Remove a person, whether they have been here or not: their sessions, their access tokens, and
+    the keys that they have made, with the keys that were made with these."""
+    with client_of(state, server, key, role=role) as client:
+        issuer, subject = _person(client, who, issuer)
+        done = client.remove_person(subject, issuer=issuer, keep_keys=keep_keys)
+    lines = [
+        f"{subject} is out",
+        *(f"{one} opens nothing any more" for one in done["revoked_keys"]),
+    ]
+    lines += [f"{one} goes on: `discreet key revoke {one}` ends it" for one in done["kept_keys"]]
+    tell(done, as_json, lambda: print("\n".join(map(printable, lines))))
+
+
+@people.command("restore")
+def restore_person(
+    who: Who,
+    issuer: IssuerOption = None,
+    role: KeepersOption = "owner",
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Let a person in again who was removed; keys that were revoked with them stay so."""
+    with client_of(state, server, key, role=role) as client:
+        issuer, subject = _person(client, who, issuer)
+        done = client.restore_person(subject, issuer=issuer)
+    tell(done, as_json, lambda: print(printable(f"{subject} may come in again")))
+
+
+def _person(client: Any, who: str, issuer: str | None) -> tuple[str | None, str]:
+    """Issuer and subject of a person by what they are called here: id, `issuer#subject`, or the
+    subject alone."""
+    if who.startswith("per_"):
+        found = next((one for one in client.people() if one["id"] == who), None)
+        if found is None:
+            raise DiscreetError(f"there is nobody {who}")
+        return found["issuer"], found["subject"]
+    before, mark, after = who.partition("#")
+    if issuer is None and mark and before.startswith(("https://", "http://")):
+        return before, after
+    return issuer, who
 
 
 def _moment(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -20,6 +21,7 @@ from discreet.cli.showing import counted, show_budgets, show_entries, tell
 from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from discreet.ledger.certificate_checks import Check
     from discreet.ledger.checkpoints import Verifier
 
 app = typer.Typer(no_args_is_help=True, help="The privacy ledger.")
@@ -51,13 +53,21 @@ def show_ledger(
 
 @app.command("head")
 def ledger_head(
+    out: Annotated[
+        Path | None,
+        typer.Option(dir_okay=False, help="Write it to this file, in a signed envelope (DSSE)"),
+    ] = None,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """The signed head of the ledger; keep it (--json) where the service cannot reach it."""
+    """The signed head of the ledger; keep it (--json, or --out) where the service cannot reach
+    it."""
     with client_of(state, server, key) as client:
+        if out is not None:
+            write_envelope(client.ledger_head_statement(), out, as_json)
+            return
         head = client.ledger_head()
     entries = counted(head["seq"], "entry", "entries")
     tell(head, as_json, lambda: print(f"{entries}, head {head['hash']}, key {head['public_key']}"))
@@ -88,16 +98,26 @@ def verify_ledger(
     public_key: PublicKeyOption = None,
     head: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, help="A head that was kept elsewhere (JSON)"),
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="A head that was kept elsewhere (JSON, or an envelope with it)",
+        ),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Check an export with no server: hashes, sums, rules, signature. Exit 1 and the first broken
     entry otherwise."""
+    from discreet.ledger import envelopes  # noqa: PLC0415
     from discreet.ledger.entries import Broken  # noqa: PLC0415
     from discreet.ledger.verification import verify  # noqa: PLC0415
 
     kept = None if head is None else read_json(head)
+    if kept is not None and envelopes.is_envelope(kept):
+        try:
+            kept = envelopes.opened_head(kept, public_key or ())
+        except envelopes.BadEnvelope as error:
+            raise InvalidInput(f"{head}: {error}") from None
     try:
         with file.open("rb") as lines:
             found = verify(lines, public_key=public_key, head=kept)
@@ -172,41 +192,22 @@ def verify_certificate(
 ) -> None:
     """Check a certificate with no server: signature, price from the events, guarantee, the result
     that it binds, its place in an export, and in the transparency log."""
-    from discreet.ledger import (  # noqa: PLC0415
-        certificate_checks,
-        envelopes,
-        offline,
-    )
+    from discreet.ledger import envelopes, offline  # noqa: PLC0415
 
-    whole, body = _certificate(file)
+    whole, body = certificate_in(file)
     envelope = whole if envelopes.is_envelope(whole) else None
     beside = offline.Beside(
         answer=_answer(whole if envelope is None else body, body, result),
         envelope=envelope,
         tables=_digests(table or []),
-        firsts=[_certificate(one)[1] for one in first or []],
+        firsts=[certificate_in(one)[1] for one in first or []],
         public_keys=public_key or (),
         witnesses=_witnesses(witness or []),
         witnesses_needed=witnesses_needed,
     )
     with nullcontext() if ledger is None else ledger.open("rb") as lines:
         checks = offline.check_all(body, beside, lines)
-    answer = certificate_checks.verdict(checks)
-    marks = {True: "holds ", False: "BROKEN", None: "open  "}
-    compare = "" if public_key else " (compare this key with one that you know)"
-    tell(
-        answer,
-        as_json,
-        lambda: [
-            print(
-                f"{marks[one.holds]} {one.name}: "
-                f"{one.detail}{compare if one.name == 'signature' and one.holds else ''}"
-            )
-            for one in checks
-        ],
-    )
-    if not answer["valid"]:
-        raise typer.Exit(1)
+    tell_checks(checks, as_json, compared="" if public_key else "signature")
 
 
 @certificates.command("get")
@@ -221,9 +222,7 @@ def get_certificate(
     """The certificate as an in-toto statement in a signed envelope (DSSE), which `verify` and other
     tools read."""
     with client_of(state, server, key) as client:
-        envelope = client.certificate(job)
-    out.write_text(json.dumps(envelope, separators=(",", ":")))
-    tell({"written": str(out)}, as_json, lambda: print(f"written to {out}"))
+        write_envelope(client.certificate(job), out, as_json)
 
 
 @certificates.command("export")
@@ -253,7 +252,7 @@ def export_certificate(
     that."""
     from discreet.ledger import registry as entries  # noqa: PLC0415
 
-    whole, body = _certificate(file)
+    whole, body = certificate_in(file)
     said = whole["job"] if isinstance(whole.get("job"), dict) and whole is not body else {}
     publisher = entries.Publisher(
         name or str(said.get("name") or ""), curator or (), author or (), intended_use, region
@@ -273,7 +272,36 @@ def export_certificate(
     )
 
 
-def _certificate(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def write_envelope(envelope: Mapping[str, Any], out: Path, as_json: bool) -> None:
+    """Into a file, and say so."""
+    out.write_text(json.dumps(envelope, separators=(",", ":")))
+    tell({"written": str(out)}, as_json, lambda: print(f"written to {out}"))
+
+
+def tell_checks(checks: Sequence[Check], as_json: bool, *, compared: str) -> None:
+    """Say of each thing that was looked at whether it holds, and Exit 1 where one does not.
+    `compared`: the check whose key nobody has given, so that who reads it must know it."""
+    from discreet.ledger.certificate_checks import verdict  # noqa: PLC0415
+
+    answer = verdict(checks)
+    marks = {True: "holds ", False: "BROKEN", None: "open  "}
+    compare = " (compare this key with one that you know)"
+    tell(
+        answer,
+        as_json,
+        lambda: [
+            print(
+                f"{marks[one.holds]} {one.name}: "
+                f"{one.detail}{compare * (one.name == compared and bool(one.holds))}"
+            )
+            for one in checks
+        ],
+    )
+    if not answer["valid"]:
+        raise typer.Exit(1)
+
+
+def certificate_in(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the file holds, and the certificate in it."""
     from discreet.ledger import envelopes  # noqa: PLC0415
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.cli.files import read_body
-from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption
+from discreet.cli.files import read_body, read_json
+from discreet.cli.ledger import certificate_in, tell_checks, write_envelope
+from discreet.cli.options import JsonFlag, KeyOption, PublicKeyOption, ServerOption, StateOption
 from discreet.cli.servers import client_of
 from discreet.cli.showing import show_session, tell
 from discreet.cli.texts import printable
-from discreet.errors import DiscreetError
+from discreet.errors import DiscreetError, InvalidInput
 
 if TYPE_CHECKING:
     from discreet_client.federation.identity import Identity
@@ -75,6 +76,72 @@ def session_show(
     with client_of(state, server, key) as client:
         found = client.session(job_id)
     tell(found, as_json, lambda: show_session(found))
+
+
+@app.command("get")
+def session_get(
+    job_id: Annotated[str, typer.Argument(help="Id of a federated job")],
+    out: Annotated[Path, typer.Option(dir_okay=False, help="Where to write it; JSON")],
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """The head of a session as an in-toto statement in a signed envelope (DSSE): the owner's
+    roster, the agents' receipts, the transcript as far as it goes."""
+    with client_of(state, server, key) as client:
+        write_envelope(client.session_statement(job_id), out, as_json)
+
+
+@app.command("verify")
+def session_verify(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            exists=True, dir_okay=False, help="What `session get` or `discreet-agent receipt` wrote"
+        ),
+    ],
+    public_key: PublicKeyOption = None,
+    owner: Annotated[
+        str | None, typer.Option(help="Fingerprint of the owner who must have signed")
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option(help="Of a receipt: fingerprint of the agent whose it must be")
+    ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="A certificate, or a result with one, of the same session",
+        ),
+    ] = None,
+    receipt: Annotated[
+        list[Path] | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="A receipt that an agent has given out; may be repeated",
+        ),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Check the head of a session, or an agent's receipt, with no server: who has signed what."""
+    from discreet.ledger import session_heads  # noqa: PLC0415
+    from discreet_client.dsse import BadEnvelope  # noqa: PLC0415
+
+    beside = session_heads.Beside(
+        public_keys=public_key or (),
+        owner=owner,
+        agent=agent,
+        certificate=None if certificate is None else certificate_in(certificate)[1],
+        receipts=[read_json(one) for one in receipt or []],
+    )
+    try:
+        checks = session_heads.check(read_json(file), beside)
+    except BadEnvelope as error:
+        raise InvalidInput(f"{file}: {error}") from None
+    tell_checks(checks, as_json, compared="" if public_key else "envelope")
 
 
 @app.command("remove")

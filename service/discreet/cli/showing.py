@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -209,27 +208,6 @@ def show_block(one: Mapping[str, Any]) -> None:
             f"{one['account']}"
         )
     )
-
-
-def show_keys(keys: Sequence[Mapping[str, Any]]) -> None:
-    table = Table(
-        Column("key", no_wrap=True), "principal", "role", "made", "expires", "last used", "state"
-    )
-    now = datetime.now(UTC).isoformat()
-    for one in keys:
-        state = (
-            "revoked"
-            if one["revoked_at"]
-            else "expired"
-            if (one["expires_at"] or "9") < now
-            else "good"
-        )
-        times = [
-            (one[name] or "")[:16].replace("T", " ")
-            for name in ("created_at", "expires_at", "last_used_at")
-        ]
-        table.add_row(one["id"], as_said(one["principal"]), one["role"], *times, state)
-    Console().print(table)
 
 
 def show_budgets(budgets: Sequence[Mapping[str, Any]]) -> None:

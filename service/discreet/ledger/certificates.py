@@ -19,9 +19,9 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from discreet.ledger.heads import bytes_of
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price, to_decimal
 from discreet_client import canonical
+from discreet_client.dsse import bytes_of
 
 FAILURE_ASSUMPTION = (
     "an attempt that died before its release was stored showed nobody anything, and its death did "

@@ -14,7 +14,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from discreet.ledger.heads import bytes_of
+from discreet_client.dsse import bytes_of
 
 LONGEST_NOTE = 64_000
 """Characters of a note that is looked at."""

@@ -19,6 +19,7 @@ from discreet.ledger.entries import (
     Broken,
     is_hash,
 )
+from discreet_client.dsse import bytes_of
 
 Head = dict[str, Any]
 HEAD_MEMBERS = frozenset(("accounts", "format", "hash", "public_key", "seq", "signature", "tenant"))
@@ -89,15 +90,6 @@ def check_head(
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Broken("the head is not of this format") from None
     return last
-
-
-def bytes_of(text: str) -> bytes:
-    """What base64 stands for; ValueError unless it is the one text of these bytes. The last
-    character of a text holds bits that decoding ignores."""
-    decoded = base64.b64decode(text, validate=True)
-    if base64.b64encode(decoded).decode() != text:
-        raise ValueError("not the one base64 of these bytes")
-    return decoded
 
 
 def head_line(head: Head) -> bytes:

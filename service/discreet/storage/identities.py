@@ -90,6 +90,22 @@ async def find(connection: AsyncConnection, identity_id: str, tenant_id: str | N
     return None if row is None else dict(row)
 
 
+async def is_welcome(connection: AsyncConnection, identity_id: str) -> bool:
+    """Whether the person of this row was not removed."""
+    statement = select(Identity.id).where(Identity.id == identity_id, Identity.removed_at.is_(None))
+    return (await connection.execute(statement)).first() is not None
+
+
+async def role_of(
+    connection: AsyncConnection, tenant_id: str, issuer: str, subject: str
+) -> str | None:
+    """The newest role of a person in the tenant; None for who was never there."""
+    statement = select(Identity.role).where(
+        Identity.issuer == issuer, Identity.subject == subject, Identity.tenant_id == tenant_id
+    )
+    return (await connection.execute(statement)).scalar_one_or_none()
+
+
 async def lock(connection: AsyncConnection, issuer: str, subject: str) -> None:
     """Nobody else meets this person for the first time, or removes them, until this transaction
     ends."""

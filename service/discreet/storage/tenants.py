@@ -82,6 +82,31 @@ async def revoke_key(connection: AsyncConnection, key_id: str, tenant_id: str | 
     return (await connection.execute(statement.returning(Key.tenant_id))).scalar_one_or_none()
 
 
+async def lock_access(connection: AsyncConnection) -> None:
+    """Nobody else makes or revokes keys, or removes people, until this transaction ends. These are
+    rare, and one order for all of them leaves no two that miss each other."""
+    await connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended('access', 0))"))
+
+
+async def living_key(connection: AsyncConnection, key_id: str, tenant_id: str | None) -> str | None:
+    """The role of the key; None when there is no such key (of this tenant, if one is given) that
+    was not revoked."""
+    statement = select(Key.role).where(Key.id == key_id, Key.revoked_at.is_(None))
+    if tenant_id is not None:
+        statement = statement.where(Key.tenant_id == tenant_id)
+    return (await connection.execute(statement)).scalar_one_or_none()
+
+
+async def keys_made_by(
+    connection: AsyncConnection, issuer: str, subject: str, tenant_id: str | None
+) -> list[dict[str, Any]]:
+    """Keys with id, role and tenant that count and that this person has made (in this tenant, if
+    one is given), or that were made with such a key, at any distance. The audit log, which nobody
+    can change, has who made which."""
+    values = {"issuer": issuer, "subject": subject, "tenant": tenant_id}
+    return [dict(row) for row in (await connection.execute(_KEYS_MADE_BY, values)).mappings()]
+
+
 async def set_mac(connection: AsyncConnection, key_id: str, mac: bytes, pepper_id: str) -> None:
     """The key's MAC under another pepper."""
     await connection.execute(
@@ -143,6 +168,20 @@ async def take_requests(
     return row["granted"], row["taken"], row["seconds_left"]
 
 
+_KEYS_MADE_BY = text("""
+    -- Keys that a person has made, and keys that were made with these, at any distance, as the
+    -- audit log says.
+    WITH RECURSIVE created AS MATERIALIZED (
+      SELECT object AS key, credential, issuer, subject FROM audit_log WHERE action = 'key.create'
+    ), made AS (
+      SELECT key FROM created WHERE issuer = :issuer AND subject = :subject
+      UNION SELECT created.key FROM created JOIN made ON created.credential = made.key
+    )
+    SELECT keys.id, keys.role, keys.tenant_id FROM keys JOIN made ON made.key = keys.id
+      WHERE keys.revoked_at IS NULL
+        AND (CAST(:tenant AS text) IS NULL OR keys.tenant_id = :tenant)
+      ORDER BY keys.id
+""")
 _FIND_KEY = text(
     "SELECT tenant_id, principal, role, id, mac, revoked, seconds_left FROM open_key(:lookup)"
 )

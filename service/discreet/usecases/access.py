@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from discreet.errors import Conflict, FieldIssue, Forbidden, InvalidInput, NotFound, Unauthenticated
-from discreet.storage import audit_log, tenants
+from discreet.storage import audit_log, identities, tenants
 from discreet.storage.database import SYSTEM
 from discreet.storage.identifiers import new_id
 from discreet.storage.identities import is_a_persons_name
@@ -30,6 +30,11 @@ KEEPERS = ("operator", "owner")
 """Roles that make and revoke keys."""
 
 DEFAULT_TENANT = "default"
+
+LOCAL = "local"
+"""What stands for a key where a command holds the database itself."""
+
+REMOVED = "person_removed"
 
 MOST_LIFE = timedelta(days=3653)
 """A key with an expiry expires within so long."""
@@ -108,6 +113,25 @@ def require(principal: Principal, *roles: str) -> None:
         )
 
 
+async def hold(connection: Any, principal: Principal) -> None:
+    """Nobody else changes who may come in until this transaction ends, and who asks may still come
+    in themselves.
+
+    Unauthenticated for whoever was removed, or whose key was revoked, while their request was on
+    its way."""
+    await tenants.lock_access(connection)
+    if principal.issuer is not None:
+        if not await identities.is_welcome(connection, principal.key_id):
+            raise Unauthenticated(
+                "this person was removed here; an owner or operator can undo that", code=REMOVED
+            )
+    elif (
+        principal.key_id != LOCAL
+        and await tenants.living_key(connection, principal.key_id, None) is None
+    ):
+        raise Unauthenticated("this API key was revoked", code="key_revoked")
+
+
 async def create_tenant(services: Services, principal: Principal, name: str) -> dict[str, Any]:
     require(principal, "operator")
     tenant_id = new_id("ten")
@@ -156,6 +180,7 @@ async def create_key(
     async with services.database.transaction(
         principal.tenant_id if tenant is None else SYSTEM
     ) as connection:
+        await hold(connection, principal)
         tenant_id: str | None = principal.tenant_id
         if tenant is not None:
             tenant_id = await tenants.find_tenant(connection, tenant)
@@ -183,10 +208,17 @@ async def list_keys(services: Services, principal: Principal) -> list[dict[str, 
 
 
 async def revoke_key(services: Services, principal: Principal, key_id: str) -> None:
-    """From the commit of this on, the key opens nothing."""
+    """From the commit of this on, the key opens nothing. Forbidden for an owner where it is an
+    operator's."""
     require(principal, *KEEPERS)
     own_tenant = None if principal.role == "operator" else principal.tenant_id
     async with services.database.transaction(own_tenant or SYSTEM) as connection:
+        await hold(connection, principal)
+        if (
+            principal.role != "operator"
+            and await tenants.living_key(connection, key_id, own_tenant) == "operator"
+        ):
+            raise Forbidden("an owner revokes no operator's key")
         whose = await tenants.revoke_key(connection, key_id, own_tenant)
         if whose is None:
             raise NotFound("there is no such key")
@@ -216,7 +248,7 @@ async def local_owner(services: Services) -> Principal:
         await tenants.add_tenant(connection, new_id("ten"), DEFAULT_TENANT)
         tenant_id = await tenants.find_tenant(connection, DEFAULT_TENANT)
     assert tenant_id is not None
-    return Principal(tenant_id, "owner", "owner", "local")
+    return Principal(tenant_id, "owner", "owner", LOCAL)
 
 
 async def _add_key(

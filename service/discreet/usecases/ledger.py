@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from discreet.ledger import certificate_checks, certificates
+from discreet.ledger import certificate_checks, certificates, envelopes
 from discreet.ledger.entries import entry_line
 from discreet.ledger.heads import Head, head_line, sign_head
 from discreet.ledger.proofs import check_proofs
@@ -32,6 +32,11 @@ async def head(services: Services, principal: Principal) -> Head:
     async with services.database.transaction(principal.tenant_id, snapshot=True) as connection:
         last = await ledger.heads(connection, principal.tenant_id)
     return sign_head(principal.tenant_id, last, services.secrets.signer)
+
+
+async def head_statement(services: Services, principal: Principal) -> dict[str, Any]:
+    """The same as an in-toto statement in a signed envelope."""
+    return envelopes.seal_head(await head(services, principal), services.secrets.signer)
 
 
 async def export(services: Services, principal: Principal) -> AsyncIterator[bytes]:

@@ -203,6 +203,11 @@ class PersonRequest(Frozen):
         description="What the provider calls them: `sub` of their tokens"
     )
     active: bool = Field(strict=True, description="false: remove them; true: let them in again")
+    keep_keys: bool = Field(
+        default=False,
+        strict=True,
+        description="On a removal: leave the API keys that they have made as they are",
+    )
     issuer: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
         default=None, description="The provider; absent: the one that is set (DISCREET_OIDC_ISSUER)"
     )

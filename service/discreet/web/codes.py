@@ -140,6 +140,11 @@ CODES: dict[str, Code] = {
         "The content changed while it was read",
         "the content changed while it was read; nothing was registered",
     ),
+    "oneself": Code(
+        409,
+        "Nobody removes themselves",
+        "nobody removes themselves: another owner or an operator does",
+    ),
     "name_taken": Code(409, "The name is taken", "there is a tenant north already"),
     "conflict": Code(
         409,
@@ -160,6 +165,9 @@ CODES: dict[str, Code] = {
     "roster_signed": Code(409, "The roster is signed", "the roster is signed already"),
     "roster_stale": Code(
         409, "The roster is out of date", "an agent announced something else meanwhile"
+    ),
+    "no_roster": Code(
+        409, "There is no roster yet", "nobody has signed the roster of this session"
     ),
     "session_full": Code(
         409, "The session is full", "as many agents as the job's terms allow have joined"

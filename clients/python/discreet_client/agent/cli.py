@@ -16,12 +16,17 @@ import grpc
 from discreet_client.agent import kinds
 from discreet_client.agent.agent import Agent
 from discreet_client.agent.connection import Tls
+from discreet_client.agent.ledger import Ledger
 from discreet_client.federation.errors import AgentError
+from discreet_client.federation.identity import Identity
 
 NOT_SETTLED = 3
 
 
 def main(arguments: list[str] | None = None) -> int:
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["receipt"]:
+        return _receipt(arguments[1:])
     parser = _parser()
     given = parser.parse_args(arguments)
     try:
@@ -56,6 +61,35 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def _receipt(arguments: list[str]) -> int:
+    """`discreet-agent receipt JOB`: what this agent let itself be charged, in an envelope (DSSE)
+    that it signs."""
+    parser = argparse.ArgumentParser("discreet-agent receipt", description=_receipt.__doc__)
+    parser.add_argument("job", help="id of the job")
+    parser.add_argument(
+        "--identity", type=Path, default=Path("agent.key"), help="the agent's key file (agent.key)"
+    )
+    parser.add_argument("--ledger", type=Path, help="the agent's own ledger (beside the key)")
+    parser.add_argument("--out", type=Path, help="where to write it, instead of printing it")
+    given = parser.parse_args(arguments)
+    try:
+        if (
+            not given.identity.exists()
+        ):  # it would be made, and there is nothing that it could have signed
+            raise AgentError(f"there is no key {given.identity}")
+        ledger = Ledger(
+            given.ledger or given.identity.with_suffix(".ledger"), Identity.open(given.identity)
+        )
+        text = json.dumps(ledger.receipt(given.job), separators=(",", ":"))
+        if given.out is not None:
+            given.out.write_text(text)
+    except (AgentError, OSError) as error:
+        print(f"discreet-agent: {type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    print(text if given.out is None else f"written to {given.out}")
+    return 0
+
+
 def _decimal(text: str) -> Decimal:
     try:
         number = Decimal(text)
@@ -68,7 +102,9 @@ def _decimal(text: str) -> Decimal:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        "discreet-agent", description="Take part in a federated job with your own data."
+        "discreet-agent",
+        description="Take part in a federated job with your own data.",
+        epilog="`discreet-agent receipt JOB` exports what was charged, signed by this agent.",
     )
     token = os.environ.get("DISCREET_TOKEN")
     add: Any = parser.add_argument

@@ -28,8 +28,8 @@ from decimal import ROUND_DOWN, Decimal
 from pathlib import Path
 from typing import Any
 
-from discreet_client.federation import signing
-from discreet_client.federation.errors import LedgerBroken, LimitExceeded, NotTrusted
+from discreet_client.federation import receipts, signing
+from discreet_client.federation.errors import AgentError, LedgerBroken, LimitExceeded, NotTrusted
 from discreet_client.federation.files import sync_folder, write_all
 from discreet_client.federation.identity import Identity
 
@@ -123,6 +123,20 @@ class Ledger:
             spent = _spent(entries)
             after = (spent[0] - int(price["epsilon"]), spent[1] - int(price["delta"]))
             self._append(entries, kind="release", job=job, spent=after)
+
+    def receipt(self, job: str) -> dict[str, Any]:
+        """The envelope (DSSE) by which this agent says what it let itself be charged for a job.
+        AgentError where it has booked no such job, and for charges from before 2026-11-23: their
+        hash commits to all that was spent before."""
+        booked = [entry for entry in self.entries() if entry.body["job"] == job]
+        if not booked:
+            raise AgentError(f"this agent's ledger holds no charge for {job}")
+        if "blind" not in booked[0].body:
+            raise AgentError(
+                f"the entry for {job} is of an older version: only the whole ledger can prove it"
+            )
+        predicate = receipts.receipt(self._identity, booked[0], given_back=len(booked) > 1)
+        return receipts.seal(predicate, self._identity)
 
     def entries(self) -> list[Entry]:
         """All entries, checked: chain, sums, both sides' signatures. LedgerBroken names the first

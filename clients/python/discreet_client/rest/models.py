@@ -952,6 +952,8 @@ class PersonRequest(TypedDict):
     The provider; absent: the one that is set (DISCREET_OIDC_ISSUER); length >= 1, length <=
     200
     """
+    keep_keys: NotRequired[bool]
+    """On a removal: leave the API keys that they have made as they are; default `false`"""
     subject: str
     """What the provider calls them: `sub` of their tokens; length >= 1, length <= 255"""
 
@@ -961,6 +963,10 @@ class PersonState(TypedDict):
 
     active: bool
     issuer: str
+    kept_keys: list[str]
+    """Those that go on, because it was said so or they are an operator's"""
+    revoked_keys: list[str]
+    """Ids of keys that they had made, or keys of theirs, and that ended"""
     subject: str
 
 
@@ -2046,10 +2052,10 @@ class DrEnsembleResult(TypedDict):
 
 
 class EnvelopeAnswer(TypedDict):
-    """A certificate as an in-toto statement in an envelope (DSSE)."""
+    """An in-toto statement in an envelope (DSSE)."""
 
     payload: str
-    """The statement, in base64: its predicate is the certificate, its subject the result"""
+    """The statement, in base64: its predicate is the certificate or the head that was asked for"""
     payloadType: str
     """application/vnd.in-toto+json"""
     signatures: list[EnvelopeSignature]

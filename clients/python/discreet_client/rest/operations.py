@@ -685,6 +685,23 @@ def get_ledger_head() -> Operation[models.HeadAnswer]:
     return Operation("GET", "/v1/ledger/head")
 
 
+def get_ledger_head_statement() -> Operation[models.EnvelopeAnswer]:
+    """The same head as an in-toto statement in a signed envelope (DSSE), for tools that read
+    these.
+
+    Answers 200. Roles: owner, auditor.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+    """
+    return Operation("GET", "/v1/ledger/head/statement")
+
+
 def get_log_checkpoint() -> Operation[str]:
     """The newest checkpoint of the transparency log, a signed note (C2SP): its name, how many
     ledger entries it holds, the root of their tree, and the signatures of this service and of
@@ -835,8 +852,9 @@ def list_people(*, subject: str | None = None) -> Operation[models.PersonList]:
 
 def set_person(body: models.PersonRequest) -> Operation[models.PersonState]:
     """Remove a person by the provider's name of them, whether they have been here or not, or let
-    them in again. Their sessions and access tokens end within a second, for good. Owners
-    decide for their tenant, operators for all.
+    them in again. Their sessions and access tokens end within a second, for good, and so do
+    the API keys that they have made, unless `keep_keys`. Owners decide for their tenant and
+    remove no operator, operators for all; nobody removes themselves.
 
     Answers 200. Roles: operator, owner.
 
@@ -846,6 +864,7 @@ def set_person(body: models.PersonRequest) -> Operation[models.PersonState]:
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
     404 not_found
+    409 oneself
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies
@@ -855,8 +874,10 @@ def set_person(body: models.PersonRequest) -> Operation[models.PersonState]:
     return Operation("PUT", "/v1/people", body=body)
 
 
-def remove_person(person_id: str) -> Operation[None]:
+def remove_person(person_id: str, *, keep_keys: bool | None = None) -> Operation[None]:
     """Remove a person who has been here, as `set_person` does.
+
+    keep_keys: default `false`
 
     Answers 204. Roles: operator, owner.
 
@@ -865,11 +886,13 @@ def remove_person(person_id: str) -> Operation[None]:
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
     404 not_found
+    409 oneself
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
-    return Operation("DELETE", f"/v1/people/{quoted(person_id)}")
+    return Operation("DELETE", f"/v1/people/{quoted(person_id)}", query={"keep_keys": keep_keys})
 
 
 def price_job(body: models.JobRequest) -> Operation[models.PlanAnswer]:
@@ -983,6 +1006,26 @@ def approve_roster(job_id: str, body: models.RosterRequest) -> Operation[models.
         ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("PUT", f"/v1/sessions/{quoted(job_id)}/roster", body=body)
+
+
+def get_session_statement(job_id: str) -> Operation[models.EnvelopeAnswer]:
+    """The head of a session as an in-toto statement in a signed envelope (DSSE): how far it is,
+    the roster that its owner signed, and each agent's signed receipt; 409 `no_roster` until
+    there is a roster.
+
+    Answers 200. Roles: owner, analyst, auditor.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
+    404 not_found
+    409 no_roster
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+    """
+    return Operation("GET", f"/v1/sessions/{quoted(job_id)}/statement")
 
 
 def invite_agents(

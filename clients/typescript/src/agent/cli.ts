@@ -4,8 +4,8 @@
  * sums had not settled: what is printed is no optimum.
  */
 
-import { readFileSync } from "node:fs";
-import { resolve } from "node:path";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { extname, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
 
@@ -15,6 +15,8 @@ import { solve } from "./coupledQp.js";
 import { demandsOf } from "./demands.js";
 import { isObject, type Json } from "./documents.js";
 import { AgentError } from "./errors.js";
+import { Identity } from "./identity.js";
+import { Ledger } from "./ledger.js";
 import { minimize } from "./multiAgent.js";
 import type { Matrix } from "./spds.js";
 
@@ -30,7 +32,11 @@ const USAGE = `discreet-agent --problem FILE [--token dsc://…] [options]
   --limit-epsilon, --limit-delta   refuse to spend more in all (1 and 0)
   --patience         seconds to wait for a silent server (600)
   --ca               authorities (PEM) to believe instead of the pinned certificate
-  --certificate, --certificate-key   this agent's certificate and its key (PEM), for mutual TLS`;
+  --certificate, --certificate-key   this agent's certificate and its key (PEM), for mutual TLS
+
+discreet-agent receipt JOB [--identity FILE] [--ledger FILE] [--out FILE]
+
+  what this agent let itself be charged, in an envelope (DSSE) that it signs`;
 
 const NOT_SETTLED = 3;
 const FILES = { ca: "authorities", certificate: "certificate", "certificate-key": "key" } as const;
@@ -47,6 +53,7 @@ const TEXTS = {
 class BadUsage extends Error {}
 
 async function main(): Promise<number> {
+  if (process.argv[2] === "receipt") return receipt(process.argv.slice(3));
   const names = ["token", "problem", "slope", "patience", ...Object.keys(TEXTS), ...Object.keys(FILES)];
   const options = Object.fromEntries(names.map((name) => [name, { type: "string" as const }]));
   let given: Record<string, unknown>;
@@ -76,6 +83,25 @@ async function main(): Promise<number> {
   const program = Object.hasOwn(PROGRAMS, String(kind)) ? PROGRAMS[String(kind)] : undefined;
   if (program === undefined) throw new BadUsage(`this agent has no program for the kind ${String(kind)}`);
   return program(agent, problem, given.slope as string | undefined);
+}
+
+function receipt(words: string[]): number {
+  const text = { type: "string" as const };
+  const parse = () => parseArgs({ args: words, allowPositionals: true, options: { identity: text, ledger: text, out: text } });
+  let given: ReturnType<typeof parse>;
+  try {
+    given = parse();
+  } catch (error) {
+    throw new BadUsage((error as Error).message);
+  }
+  const [job, ...more] = given.positionals;
+  if (job === undefined || more.length) throw new BadUsage("receipt takes the id of one job");
+  const { identity = "agent.key", ledger = `${identity.slice(0, identity.length - extname(identity).length)}.ledger`, out } = given.values;
+  if (!existsSync(identity)) throw new AgentError(`there is no key ${identity}`);
+  const envelope = JSON.stringify(new Ledger(ledger, Identity.open(identity), { epsilon: undefined, delta: undefined }).receipt(job));
+  if (out === undefined) console.log(envelope);
+  else writeFileSync(out, envelope);
+  return 0;
 }
 
 type Program = (agent: Agent, problem: Json, slope: string | undefined) => Promise<number>;

@@ -13,5 +13,6 @@ export { Identity } from "./identity.js";
 export { type Entry, Ledger, unitsOf } from "./ledger.js";
 export { type Link, parseLink } from "./link.js";
 export { type Minimum, minimize } from "./multiAgent.js";
+export type { Envelope } from "./receipts.js";
 export type { Outcome, Round, Step } from "./rounds.js";
 export type { QuadraticCost } from "./spds.js";

@@ -8,10 +8,11 @@ import { readFileSync, truncateSync } from "node:fs";
 
 import { base64, type Bytes, fromBase64, hex, sha256, sortedJson, textOf, utf8 } from "./bytes.js";
 import { isObject, type Json, type Price, readCharge } from "./documents.js";
-import { LedgerBroken, LimitExceeded, NotTrusted } from "./errors.js";
+import { AgentError, LedgerBroken, LimitExceeded, NotTrusted } from "./errors.js";
 import { appendDurably, withLock } from "./files.js";
 import type { Identity } from "./identity.js";
 import { isSigned } from "./keys.js";
+import { type Envelope, sealed } from "./receipts.js";
 import * as signing from "./signing.js";
 
 const GENESIS = new Uint8Array(32);
@@ -85,6 +86,15 @@ export class Ledger {
       const spent = spentOf(entries);
       this.#append(entries, { epsilon: spent.epsilon - price.epsilon, delta: spent.delta - price.delta }, { kind: "release", job });
     });
+  }
+
+  /** The envelope (DSSE) by which this agent says what it let itself be charged for a job. AgentError where it has booked none. */
+  receipt(job: string): Envelope {
+    const booked = this.entries().filter((entry) => entry.body.job === job);
+    const [entry] = booked;
+    if (entry === undefined) throw new AgentError(`this agent's ledger holds no charge for ${job}`);
+    if (!("blind" in entry.body)) throw new AgentError(`the entry for ${job} is of an older version: only the whole ledger can prove it`);
+    return sealed(this.identity, entry, booked.length > 1);
   }
 
   /** All entries, checked: chain, sums, both sides' signatures. LedgerBroken names the first bad one. */

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends
 from starlette.responses import Response, StreamingResponse
 
 from discreet.api import examples
-from discreet.api.certificate_schemas import CertificateVerdict
+from discreet.api.certificate_schemas import CertificateVerdict, EnvelopeAnswer
 from discreet.api.operations import EVERYBODY, operation
 from discreet.api.schemas import BudgetAnswer, CapList, HeadAnswer
 from discreet.usecases import budgets, ledger
@@ -27,6 +27,18 @@ async def get_ledger_head(services: CurrentServices, principal: CurrentPrincipal
     """The signed head of the tenant's ledger. Keep some elsewhere: nobody can then take back what
     they name."""
     return answer(await ledger.head(services, principal))
+
+
+@router.get(
+    "/ledger/head/statement",
+    **operation("get_ledger_head_statement", roles=ledger.READERS, answers={200: EnvelopeAnswer}),
+)
+async def get_ledger_head_statement(
+    services: CurrentServices, principal: CurrentPrincipal
+) -> Response:
+    """The same head as an in-toto statement in a signed envelope (DSSE), for tools that read
+    these."""
+    return answer(await ledger.head_statement(services, principal))
 
 
 @router.get(

@@ -43,7 +43,7 @@ async def list_people(
         "set_person",
         roles=access.KEEPERS,
         answers={200: PersonState},
-        codes=["not_found"],
+        codes=["not_found", "oneself"],
         body=PersonRequest,
         examples=examples.PEOPLE,
     ),
@@ -54,24 +54,34 @@ async def set_person(
     request: Annotated[PersonRequest, Depends(json_body(PersonRequest))],
 ) -> Response:
     """Remove a person by the provider's name of them, whether they have been here or not, or let
-    them in again. Their sessions and access tokens end within a second, for good. Owners decide for
-    their tenant, operators for all."""
-    return answer(
-        await people.set_active(
-            services, principal, request.issuer, request.subject, active=request.active
-        )
+    them in again. Their sessions and access tokens end within a second, for good, and so do the API
+    keys that they have made, unless `keep_keys`. Owners decide for their tenant and remove no
+    operator, operators for all; nobody removes themselves."""
+    done = await people.set_active(
+        services,
+        principal,
+        request.issuer,
+        request.subject,
+        active=request.active,
+        keep_keys=request.keep_keys,
     )
+    return answer(done)
 
 
 @router.delete(
     "/people/{person_id}",
-    **operation("remove_person", roles=access.KEEPERS, answers={204: None}, codes=["not_found"]),
+    **operation(
+        "remove_person",
+        roles=access.KEEPERS,
+        answers={204: None},
+        codes=["not_found", "oneself", "invalid_parameter"],
+    ),
 )
 async def remove_person(
-    person_id: str, services: CurrentServices, principal: CurrentPrincipal
+    person_id: str, services: CurrentServices, principal: CurrentPrincipal, keep_keys: bool = False
 ) -> Response:
     """Remove a person who has been here, as `set_person` does."""
-    await people.remove(services, principal, person_id)
+    await people.remove(services, principal, person_id, keep_keys=keep_keys)
     return Response(status_code=204)
 
 

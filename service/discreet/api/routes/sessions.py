@@ -10,11 +10,12 @@ from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from discreet.api import examples
+from discreet.api.certificate_schemas import EnvelopeAnswer
 from discreet.api.operations import operation
 from discreet.api.session_schemas import SessionAnswer, SessionTokensAnswer
 from discreet.errors import InvalidInput
 from discreet.usecases.requests import RosterRequest, SessionTokensRequest
-from discreet.usecases.sessions import enrolment, rosters
+from discreet.usecases.sessions import enrolment, heads, rosters
 from discreet.web.bodies import ROSTER_BYTES, json_body
 from discreet.web.responses import answer
 from discreet.web.security import CurrentPrincipal, CurrentServices
@@ -70,6 +71,24 @@ async def get_session(
 ) -> Response:
     """Who has joined a federated job, and how far it is."""
     return answer(await rosters.show(services, principal, job_id))
+
+
+@router.get(
+    "/{job_id}/statement",
+    **operation(
+        "get_session_statement",
+        roles=rosters.READERS,
+        answers={200: EnvelopeAnswer},
+        codes=["not_found", "no_roster"],
+    ),
+)
+async def get_session_statement(
+    job_id: str, services: CurrentServices, principal: CurrentPrincipal
+) -> Response:
+    """The head of a session as an in-toto statement in a signed envelope (DSSE): how far it is, the
+    roster that its owner signed, and each agent's signed receipt; 409 `no_roster` until there is a
+    roster."""
+    return answer(await heads.statement(services, principal, job_id))
 
 
 @router.delete(

@@ -65,18 +65,27 @@ async def create_key(
 
 
 @router.post("/admin/keys/{key_id}/revoke")
-async def revoke_key(key_id: str, services: CurrentServices, viewer: Administrator) -> Response:
+async def revoke_key(
+    key_id: str, request: Request, services: CurrentServices, viewer: Administrator
+) -> Response:
     """From now on the key opens nothing, and the sessions that it opened end."""
-    await access.revoke_key(services, viewer.principal, key_id)
+    try:
+        await access.revoke_key(services, viewer.principal, key_id)
+    except (Forbidden, NotFound) as error:
+        return await _page(request, services, viewer, refused=error)
     return go_to("/admin?revoked=1")
 
 
 @router.post("/admin/people/{person_id}/remove")
 async def remove_person(
-    person_id: str, services: CurrentServices, viewer: Administrator
+    person_id: str, request: Request, services: CurrentServices, viewer: Administrator
 ) -> Response:
-    """From now on the person is out, with all sessions and access tokens."""
-    await people.remove(services, viewer.principal, person_id)
+    """From now on the person is out, with all sessions, access tokens, and the keys that they have
+    made."""
+    try:
+        await people.remove(services, viewer.principal, person_id)
+    except (Conflict, Forbidden, NotFound) as error:
+        return await _page(request, services, viewer, refused=error)
     return go_to("/admin?removed=1#people")
 
 

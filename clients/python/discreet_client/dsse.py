@@ -1,0 +1,149 @@
+"""Statements in other people's formats: in-toto Statement v1 in a DSSE envelope, which tools that
+know nothing of discreet can read.
+
+    {"payload": base64 of the statement's canonical JSON, "payloadType":
+    "application/vnd.in-toto+json",
+     "signatures": [{"keyid": SHA-256 of the public key, hexadecimal, "sig": base64}]}
+
+The statement names by SHA-256 what it is about (its subject) and says of it one predicate, whose
+type is a URN with a JSON schema of its own in openapi/. A signature is Ed25519 over the type and
+the payload's bytes, so whoever signed something else cannot be made to have signed this.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from discreet_client import canonical
+
+PAYLOAD = "application/vnd.in-toto+json"
+STATEMENT = "https://in-toto.io/Statement/v1"
+_MEMBERS = {"payload", "payloadType", "signatures"}
+
+Json = dict[str, Any]
+Subject = Mapping[str, str]
+"""SHA-256 (hexadecimal) of what a statement is about, by name, in the statement's order."""
+
+
+class BadEnvelope(ValueError):
+    """What is no envelope of the statement that was asked for."""
+
+
+class Forged(ValueError):
+    """A signature of the envelope is not that of its payload."""
+
+
+def encoding(kind: str, payload: bytes) -> bytes:
+    """What DSSE signs (its PAE): lengths keep apart what the type and what the payload is."""
+    return b"DSSEv1 %d %s %d %s" % (len(kind.encode()), kind.encode(), len(payload), payload)
+
+
+def key_id(public_key: bytes) -> str:
+    """Of a public key (32 raw bytes); of an agent's key it is the agent's fingerprint."""
+    return hashlib.sha256(public_key).hexdigest()
+
+
+def statement(subject: Subject, predicate_type: str, predicate: Mapping[str, Any]) -> Json:
+    """What is said, and of what."""
+    return {
+        "_type": STATEMENT,
+        "subject": [
+            {"name": name, "digest": {"sha256": digest}} for name, digest in subject.items()
+        ],
+        "predicateType": predicate_type,
+        "predicate": dict(predicate),
+    }
+
+
+def seal(said: Mapping[str, Any], sign: Callable[[bytes], bytes], public_key: bytes) -> Json:
+    """The envelope of a statement, signed by the key (32 raw bytes) that `sign` signs with."""
+    payload = canonical.dumps(said)
+    signature = sign(encoding(PAYLOAD, payload))
+    return {
+        "payload": base64.b64encode(payload).decode(),
+        "payloadType": PAYLOAD,
+        "signatures": [{"keyid": key_id(public_key), "sig": base64.b64encode(signature).decode()}],
+    }
+
+
+def is_envelope(value: Any) -> bool:
+    return isinstance(value, Mapping) and "payloadType" in value
+
+
+def type_of(envelope: Mapping[str, Any]) -> str:
+    """Of which type the predicate in an envelope is; BadEnvelope. No signature is looked at."""
+    found = _said(envelope).get("predicateType")
+    return found if isinstance(found, str) else ""
+
+
+def opened(
+    envelope: Mapping[str, Any], wanted: str, subject_of: Callable[[Json], Subject], called: str
+) -> Json:
+    """The predicate of type `wanted` in an envelope, whose statement is about just what
+    `subject_of` names of it; BadEnvelope, which says what was wanted as `called` says it. No
+    signature is looked at."""
+    try:
+        said = _said(envelope)
+        if said["_type"] != STATEMENT or said["predicateType"] != wanted:
+            raise BadEnvelope(f"the payload is no statement of {wanted}")
+        predicate = said["predicate"]
+        if (
+            not isinstance(predicate, dict)
+            or statement(subject_of(predicate), wanted, predicate) != said
+        ):
+            raise BadEnvelope(f"the statement is of something else than its {called}")
+    except BadEnvelope:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError):
+        raise BadEnvelope(f"this is no envelope of a {called}") from None
+    return predicate
+
+
+def signed_by(envelope: Mapping[str, Any], keys: Iterable[bytes]) -> list[bytes]:
+    """Which of these keys (32 raw bytes) have signed the envelope. Forged where one of them is
+    named and has not, or the signatures cannot be read."""
+    try:
+        known = {key_id(key): key for key in keys}
+        message = encoding(PAYLOAD, bytes_of(envelope["payload"]))
+        found = []
+        for one in envelope["signatures"]:
+            key = known.get(one["keyid"])
+            if key is not None:
+                Ed25519PublicKey.from_public_bytes(key).verify(bytes_of(one["sig"]), message)
+                found.append(key)
+    except (InvalidSignature, KeyError, TypeError, ValueError, AttributeError):
+        raise Forged("a signature of the envelope is not that of its payload") from None
+    return found
+
+
+def bytes_of(text: str) -> bytes:
+    """What base64 stands for; ValueError unless it is the one text of these bytes. The last
+    character of a text holds bits that decoding ignores."""
+    decoded = base64.b64decode(text, validate=True)
+    if base64.b64encode(decoded).decode() != text:
+        raise ValueError("not the one base64 of these bytes")
+    return decoded
+
+
+def _said(envelope: Mapping[str, Any]) -> Json:
+    try:
+        if set(envelope) != _MEMBERS or envelope["payloadType"] != PAYLOAD:
+            raise BadEnvelope(
+                f"an envelope has {', '.join(sorted(_MEMBERS))}, and its payload is {PAYLOAD}"
+            )
+        payload = bytes_of(envelope["payload"])
+        said = json.loads(payload)
+        if not isinstance(said, dict) or canonical.dumps(said) != payload:
+            raise BadEnvelope("the payload is no canonical JSON")
+    except BadEnvelope:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError):
+        raise BadEnvelope("this is no envelope of a statement") from None
+    return said
