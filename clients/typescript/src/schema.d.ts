@@ -33,8 +33,7 @@ export interface paths {
         };
         /**
          * Read Metrics
-         * @description Prometheus metrics of this process and of the installation; nothing in them names a
-         *     tenant.
+         * @description Prometheus metrics of this process and of the installation; nothing in them names a tenant.
          */
         get: operations["read_metrics"];
         put?: never;
@@ -54,8 +53,8 @@ export interface paths {
         };
         /**
          * Check Readiness
-         * @description This process can serve: its database answers, has a schema for this version, news of jobs
-         *     come, and the reader of uploads has not failed to start.
+         * @description This process can serve: its database answers, has a schema for this version, news of jobs come, and the reader
+         *     of uploads has not failed to start.
          */
         get: operations["check_readiness"];
         put?: never;
@@ -75,8 +74,8 @@ export interface paths {
         };
         /**
          * List Changes
-         * @description Who changed what, newest first: datasets, caps, keys, tenants, rosters, logins, removals; for
-         *     operators, of all tenants. What was spent, and by whom, is in the ledger.
+         * @description Who changed what, newest first: datasets, caps, keys, tenants, rosters, logins, removals; for operators, of all
+         *     tenants. What was spent, and by whom, is in the ledger.
          */
         get: operations["list_changes"];
         put?: never;
@@ -96,8 +95,7 @@ export interface paths {
         };
         /**
          * List Budgets
-         * @description All budgets of the tenant: cap, spent, reserved, remaining, and what one more request could
-         *     be.
+         * @description All budgets of the tenant: cap, spent, reserved, remaining, and what one more request could be.
          */
         get: operations["list_budgets"];
         put?: never;
@@ -177,15 +175,14 @@ export interface paths {
         };
         /**
          * List Budget Requests
-         * @description Requests for more of a budget with their answers, newest first. Those that are open wait for
-         *     an owner: a grant with `request` answers one, `decline` another.
+         * @description Requests for more of a budget with their answers, newest first. Those that are open wait for an owner: a grant
+         *     with `request` answers one, `decline` another.
          */
         get: operations["list_budget_requests"];
         put?: never;
         /**
          * Request Budget
-         * @description Ask an owner to raise a cap. Nothing is reserved or changed; three open requests of a
-         *     principal at most.
+         * @description Ask an owner to raise a cap. Nothing is reserved or changed; three open requests of a principal at most.
          */
         post: operations["request_budget"];
         delete?: never;
@@ -229,11 +226,9 @@ export interface paths {
         put?: never;
         /**
          * Set Cap
-         * @description Cap what the whole tenant or one principal may spend, over all data; 200 when the cap was set
-         *     before.
+         * @description Cap what the whole tenant or one principal may spend, over all data; 200 when the cap was set before.
          *
-         *     Every job is charged there too, from now on. Such a cap adds up prices over datasets with
-         *     different units.
+         *     Every job is charged there too, from now on. Such a cap adds up prices over datasets with different units.
          */
         post: operations["set_cap"];
         delete?: never;
@@ -253,8 +248,8 @@ export interface paths {
         put?: never;
         /**
          * Verify Certificate
-         * @description Derive the price from the events again, compare the guarantee, check the signature and the
-         *     ledger entries; with `result` and `tables`, whether they are those that were certified.
+         * @description Derive the price from the events again, compare the guarantee, check the signature and the ledger entries; with
+         *     `result` and `tables`, whether they are those that were certified.
          */
         post: operations["verify_certificate"];
         delete?: never;
@@ -278,8 +273,7 @@ export interface paths {
         put?: never;
         /**
          * Register
-         * @description Register a dataset. The same content again is the same dataset on the same account, with
-         *     200.
+         * @description Register a dataset. The same content again is the same dataset on the same account, with 200.
          */
         post: operations["register_dataset"];
         delete?: never;
@@ -304,8 +298,7 @@ export interface paths {
         post?: never;
         /**
          * Delete Dataset
-         * @description Erase the content. Its account and ledger stay, and the same content registered again finds
-         *     them.
+         * @description Erase the content. Its account and ledger stay, and the same content registered again finds them.
          */
         delete: operations["delete_dataset"];
         options?: never;
@@ -330,8 +323,8 @@ export interface paths {
          * Submit Job
          * @description Submit a job: its price is reserved at once, on every account that it touches or on none.
          *
-         *     Before data are touched a failure or a cancellation releases the price in full; afterwards it is
-         *     charged in full, whatever happens.
+         *     Before data are touched a failure or a cancellation releases the price in full; afterwards it is charged in full,
+         *     whatever happens.
          */
         post: operations["submit_job"];
         delete?: never;
@@ -371,9 +364,8 @@ export interface paths {
         put?: never;
         /**
          * Cancel Job
-         * @description Cancel a job. Its price is released if no data were touched, and charged in full otherwise;
-         *     the answer says which, and whether it is too late. A job that was cancelled before is answered
-         *     so again.
+         * @description Cancel a job. Its price is released if no data were touched, and charged in full otherwise; the answer says
+         *     which, and whether it is too late. A job that was cancelled before is answered so again.
          */
         post: operations["cancel_job"];
         delete?: never;
@@ -391,9 +383,8 @@ export interface paths {
         };
         /**
          * Get Certificate
-         * @description The certificate as an in-toto statement in a signed envelope (DSSE), for tools that read
-         *     these; 409 `no_result` until there is one, and of results that an older version published, which
-         *     it does not bind.
+         * @description The certificate as an in-toto statement in a signed envelope (DSSE), for tools that read these; 409 `no_result`
+         *     until there is one, and of results that an older version published, which it does not bind.
          */
         get: operations["get_certificate"];
         put?: never;
@@ -413,8 +404,8 @@ export interface paths {
         };
         /**
          * Get Charts
-         * @description The pictures of a result as figures of plotly, those of its page; 409 until there is one.
-         *     Fields that are named in `result.tables` are not drawn.
+         * @description The pictures of a result as figures of plotly, those of its page; 409 until there is one. Fields that are named
+         *     in `result.tables` are not drawn.
          */
         get: operations["get_charts"];
         put?: never;
@@ -434,8 +425,7 @@ export interface paths {
         };
         /**
          * Watch Job
-         * @description Server-sent events `state` and `progress`; resumes after `Last-Event-ID`, ends with the job,
-         *     or with the key.
+         * @description Server-sent events `state` and `progress`; resumes after `Last-Event-ID`, ends with the job, or with the key.
          */
         get: operations["watch_job"];
         put?: never;
@@ -455,9 +445,8 @@ export interface paths {
         };
         /**
          * Get Result
-         * @description The result with its certificate, which binds it; 409 until there is one. Large fields are
-         *     named in `result.tables`. What is stored is compared with its certificate before it is
-         *     answered.
+         * @description The result with its certificate, which binds it; 409 until there is one. Large fields are named in
+         *     `result.tables`. What is stored is compared with its certificate before it is answered.
          */
         get: operations["get_result"];
         put?: never;
@@ -541,8 +530,7 @@ export interface paths {
         };
         /**
          * Export Ledger
-         * @description The whole ledger of one moment as JSON Lines, first its signed head, for `discreet ledger
-         *     verify`.
+         * @description The whole ledger of one moment as JSON Lines, first its signed head, for `discreet ledger verify`.
          */
         get: operations["export_ledger"];
         put?: never;
@@ -562,8 +550,7 @@ export interface paths {
         };
         /**
          * Get Ledger Head
-         * @description The signed head of the tenant's ledger. Keep some elsewhere: nobody can then take back what
-         *     they name.
+         * @description The signed head of the tenant's ledger. Keep some elsewhere: nobody can then take back what they name.
          */
         get: operations["get_ledger_head"];
         put?: never;
@@ -583,9 +570,8 @@ export interface paths {
         };
         /**
          * Get Log Checkpoint
-         * @description The newest checkpoint of the transparency log, a signed note (C2SP): its name, how many
-         *     ledger entries it holds, the root of their tree, and the signatures of this service and of
-         *     witnesses.
+         * @description The newest checkpoint of the transparency log, a signed note (C2SP): its name, how many ledger entries it holds,
+         *     the root of their tree, and the signatures of this service and of witnesses.
          */
         get: operations["get_log_checkpoint"];
         put?: never;
@@ -605,9 +591,8 @@ export interface paths {
         };
         /**
          * Get Log Tile
-         * @description A tile of the log (C2SP tlog-tiles): `<level>/<number>` for up to 256 hashes,
-         *     `entries/<number>` for up to 256 entries, with `.p/<width>` for the first few. Entries are
-         *     salted hashes of ledger entries; they name nobody.
+         * @description A tile of the log (C2SP tlog-tiles): `<level>/<number>` for up to 256 hashes, `entries/<number>` for up to 256
+         *     entries, with `.p/<width>` for the first few. Entries are salted hashes of ledger entries; they name nobody.
          */
         get: operations["get_log_tile"];
         put?: never;
@@ -633,8 +618,8 @@ export interface paths {
         put?: never;
         /**
          * Add Network
-         * @description Store a network, which is public to the whole tenant. The same network again is the same
-         *     object, with 200, and keeps the name that it had.
+         * @description Store a network, which is public to the whole tenant. The same network again is the same object, with 200, and
+         *     keeps the name that it had.
          */
         post: operations["add_network"];
         delete?: never;
@@ -659,8 +644,7 @@ export interface paths {
         post?: never;
         /**
          * Delete Network
-         * @description Delete a network that no job has named. What a job names stays, so that its certificate can
-         *     be checked.
+         * @description Delete a network that no job has named. What a job names stays, so that its certificate can be checked.
          */
         delete: operations["delete_network"];
         options?: never;
@@ -677,8 +661,7 @@ export interface paths {
         };
         /**
          * Read Operations
-         * @description Queue, processes with their walls, log and witnesses, last backup, versions, and whose jobs
-         *     wait (operators).
+         * @description Queue, processes with their walls, log and witnesses, last backup, versions, and whose jobs wait (operators).
          */
         get: operations["read_operations"];
         put?: never;
@@ -698,15 +681,13 @@ export interface paths {
         };
         /**
          * List People
-         * @description Who came here by the identity provider: people of the tenant, for operators of all; the last
-         *     1000 that came.
+         * @description Who came here by the identity provider: people of the tenant, for operators of all; the last 1000 that came.
          */
         get: operations["list_people"];
         /**
          * Set Person
-         * @description Remove a person by the provider's name of them, whether they have been here or not, or let
-         *     them in again. Their sessions and access tokens end within a second, for good. Owners decide for
-         *     their tenant, operators for all.
+         * @description Remove a person by the provider's name of them, whether they have been here or not, or let them in again. Their
+         *     sessions and access tokens end within a second, for good. Owners decide for their tenant, operators for all.
          */
         put: operations["set_person"];
         post?: never;
@@ -747,8 +728,7 @@ export interface paths {
         put?: never;
         /**
          * Price Job
-         * @description What a job would do and cost, and whether it would be admitted now. Spends nothing, touches
-         *     no data.
+         * @description What a job would do and cost, and whether it would be admitted now. Spends nothing, touches no data.
          */
         post: operations["price_job"];
         delete?: never;
@@ -768,9 +748,9 @@ export interface paths {
         put?: never;
         /**
          * Rehearse Job
-         * @description Run a problem on synthetic data of the public shape of its dataset, over a ladder of
-         *     epsilons: a job without a price, whose result tells the error of each number at each epsilon. No
-         *     private data are used and no budget; its certificate guarantees nothing.
+         * @description Run a problem on synthetic data of the public shape of its dataset, over a ladder of epsilons: a job without a
+         *     price, whose result tells the error of each number at each epsilon. No private data are used and no budget; its
+         *     certificate guarantees nothing.
          */
         post: operations["rehearse_job"];
         delete?: never;
@@ -811,8 +791,7 @@ export interface paths {
         post?: never;
         /**
          * Remove Agent
-         * @description Send away an agent that has enrolled, before the roster is signed; its token lets nobody in
-         *     again.
+         * @description Send away an agent that has enrolled, before the roster is signed; its token lets nobody in again.
          */
         delete: operations["remove_agent"];
         options?: never;
@@ -830,9 +809,8 @@ export interface paths {
         get?: never;
         /**
          * Approve Roster
-         * @description Hand in the roster that the owner signed: the price is reserved on every agent's account or
-         *     on none, and the session begins. 409 `budget_exhausted` when a cap does not let it pass; then
-         *     another roster may be signed.
+         * @description Hand in the roster that the owner signed: the price is reserved on every agent's account or on none, and the
+         *     session begins. 409 `budget_exhausted` when a cap does not let it pass; then another roster may be signed.
          */
         put: operations["approve_roster"];
         post?: never;
@@ -895,8 +873,7 @@ export interface paths {
         };
         /**
          * Get Source
-         * @description One source with its blocks: of each the newest version, and what is spent, reserved and
-         *     left.
+         * @description One source with its blocks: of each the newest version, and what is spent, reserved and left.
          */
         get: operations["get_source"];
         put?: never;
@@ -918,8 +895,8 @@ export interface paths {
         put?: never;
         /**
          * Add Block
-         * @description Register a block, or a later version of one: whole, with its late records, on the same
-         *     account. The same content again is the same version, with 200.
+         * @description Register a block, or a later version of one: whole, with its late records, on the same account. The same content
+         *     again is the same version, with 200.
          */
         post: operations["add_block"];
         delete?: never;
@@ -963,8 +940,7 @@ export interface paths {
         put?: never;
         /**
          * Create Webhook
-         * @description Have an address told of events (owners). The secret that signs the messages is shown this
-         *     once.
+         * @description Have an address told of events (owners). The secret that signs the messages is shown this once.
          */
         post: operations["create_webhook"];
         delete?: never;
@@ -1044,8 +1020,7 @@ export interface components {
         };
         /**
          * AgentData
-         * @description One agent's part, k variables. A_u: rows of c by k; A_g: rows of d by k; A_q: any rows by k;
-         *     a_l: k.
+         * @description One agent's part, k variables. A_u: rows of c by k; A_g: rows of d by k; A_q: any rows by k; a_l: k.
          */
         AgentData: {
             /** A G */
@@ -1105,8 +1080,7 @@ export interface components {
         };
         /**
          * Agreement
-         * @description What agents signed of all that was broadcast:
-         *     `discreet_client.federation.history.unsigned_of_result`.
+         * @description What agents signed of all that was broadcast: `discreet_client.federation.history.unsigned_of_result`.
          */
         Agreement: {
             /** History */
@@ -1701,11 +1675,9 @@ export interface components {
         };
         /**
          * CoupledQp
-         * @description Agents minimize a joint quadratic cost under joint constraints, over sums that only they can
-         *     open.
+         * @description Agents minimize a joint quadratic cost under joint constraints, over sums that only they can open.
          *
-         *     `protocol: job` runs operator and agents in one process, with all data at the server: for `mode:
-         *     simulation` alone.
+         *     `protocol: job` runs operator and agents in one process, with all data at the server: for `mode: simulation` alone.
          */
         CoupledQp: {
             /** Agents */
@@ -1906,8 +1878,7 @@ export interface components {
         DatasetRequest: components["schemas"]["RoutingDataset"] | components["schemas"]["DrEnsembleDataset"] | components["schemas"]["OffPolicyDataset"] | components["schemas"]["MultiAgentDataset"];
         /**
          * Day
-         * @description When blocks begin, chosen without looking at the data. The first state of every trajectory is
-         *     of step 0.
+         * @description When blocks begin, chosen without looking at the data. The first state of every trajectory is of step 0.
          */
         Day: {
             /**
@@ -1933,9 +1904,9 @@ export interface components {
          * DrEnsemble
          * @description Steer a load ensemble through T steps.
          *
-         *     `counts`: every participant's transitions, normalized by their number, are summed and released
-         *     with noise; a participant is a point of the simplex, whatever the record's length. `dirichlet`:
-         *     every row of a transition matrix is answered by one Dirichlet draw.
+         *     `counts`: every participant's transitions, normalized by their number, are summed and released with noise; a
+         *     participant is a point of the simplex, whatever the record's length. `dirichlet`: every row of a transition matrix
+         *     is answered by one Dirichlet draw.
          */
         DrEnsemble: {
             /**
@@ -2048,8 +2019,7 @@ export interface components {
         };
         /**
          * DrEnsembleContent
-         * @description The private content: state sequences, one a participant, or a transition matrix, or readings
-         *     of meters.
+         * @description The private content: state sequences, one a participant, or a transition matrix, or readings of meters.
          */
         DrEnsembleContent: {
             /**
@@ -2116,8 +2086,7 @@ export interface components {
         };
         /**
          * DrEnsemblePublic
-         * @description What is published of an ensemble. With `row_change` its content is a transition matrix, else
-         *     trajectories.
+         * @description What is published of an ensemble. With `row_change` its content is a transition matrix, else trajectories.
          */
         DrEnsemblePublic: {
             /**
@@ -2349,8 +2318,7 @@ export interface components {
         };
         /**
          * EnvelopeSignature
-         * @description A signature over the type and the bytes of an envelope's payload (DSSE's pre-authentication
-         *     encoding).
+         * @description A signature over the type and the bytes of an envelope's payload (DSSE's pre-authentication encoding).
          */
         EnvelopeSignature: {
             /**
@@ -2505,8 +2473,7 @@ export interface components {
         };
         /**
          * FourierFeatures
-         * @description cos(pi c·x), c in {0, …, order}^k, x scaled from [low, high] (Konidaris, Osentoski & Thomas
-         *     2011).
+         * @description cos(pi c·x), c in {0, …, order}^k, x scaled from [low, high] (Konidaris, Osentoski & Thomas 2011).
          */
         FourierFeatures: {
             /** High */
@@ -2538,8 +2505,8 @@ export interface components {
         };
         /**
          * HeadAnswer
-         * @description The signed head of a tenant's ledger: Ed25519 over the canonical JSON of `accounts`, or of
-         *     `[tenant]` where there are none.
+         * @description The signed head of a tenant's ledger: Ed25519 over the canonical JSON of `accounts`, or of `[tenant]` where there
+         *     are none.
          */
         HeadAnswer: {
             /**
@@ -2929,8 +2896,8 @@ export interface components {
          * Link
          * @description A directed link of the network; nodes are 1..n.
          *
-         *     Its travel time is `free_flow_time (1 + b (y / capacity)^power) + fixed_cost` at y trips a
-         *     period; `b` and `power` are those of the problem's `latency` where the link has none of its own.
+         *     Its travel time is `free_flow_time (1 + b (y / capacity)^power) + fixed_cost` at y trips a period; `b` and
+         *     `power` are those of the problem's `latency` where the link has none of its own.
          */
         Link: {
             /**
@@ -3002,8 +2969,7 @@ export interface components {
         };
         /**
          * Meters
-         * @description How readings become states, chosen without looking at the data. With it a content may be
-         *     meter series.
+         * @description How readings become states, chosen without looking at the data. With it a content may be meter series.
          */
         Meters: {
             /**
@@ -3046,12 +3012,10 @@ export interface components {
         };
         /**
          * MultiAgent
-         * @description Minimize the sum of the agents' objectives subject to `constraints` <= 0, by a noised
-         *     primal-dual iteration.
+         * @description Minimize the sum of the agents' objectives subject to `constraints` <= 0, by a noised primal-dual iteration.
          *
-         *     All entries of the constraints' values and gradients that any state moves get Gaussian noise in
-         *     every step, their scales split at least cost, such that the whole transcript moves by one unit
-         *     of the one event that is charged.
+         *     All entries of the constraints' values and gradients that any state moves get Gaussian noise in every step, their
+         *     scales split at least cost, such that the whole transcript moves by one unit of the one event that is charged.
          */
         MultiAgent: {
             /**
@@ -3391,15 +3355,13 @@ export interface components {
         };
         /**
          * OffPolicyEvaluation
-         * @description Weights of a linear value function of the target policy, or its value over the people in the
-         *     data.
+         * @description Weights of a linear value function of the target policy, or its value over the people in the data.
          *
-         *     `importance_sampling` releases the value, by clipped weights of whole trajectories. Of a value
-         *     function `moments` releases noised sums over trajectories and solves in closed form; `minibatch`
-         *     noises Poisson-sampled gradient steps; `gradient` is GPOPE, one trajectory a step; `dp_lsw` and
-         *     `dp_lsl` are Monte Carlo regressions with smooth sensitivity. `auto` is importance_sampling
-         *     where the data have the probabilities of actions and the request names nothing of a value
-         *     function, such as `initial`; else moments where the topology is public or features are few, else
+         *     `importance_sampling` releases the value, by clipped weights of whole trajectories. Of a value function `moments`
+         *     releases noised sums over trajectories and solves in closed form; `minibatch` noises Poisson-sampled gradient
+         *     steps; `gradient` is GPOPE, one trajectory a step; `dp_lsw` and `dp_lsl` are Monte Carlo regressions with smooth
+         *     sensitivity. `auto` is importance_sampling where the data have the probabilities of actions and the request names
+         *     nothing of a value function, such as `initial`; else moments where the topology is public or features are few, else
          *     minibatch.
          */
         OffPolicyEvaluation: {
@@ -3500,8 +3462,7 @@ export interface components {
         };
         /**
          * OffPolicyEvaluationResult
-         * @description The values of two policies over the people in the data, or a linear value function of the
-         *     target policy.
+         * @description The values of two policies over the people in the data, or a linear value function of the target policy.
          */
         OffPolicyEvaluationResult: {
             /**
@@ -3682,8 +3643,7 @@ export interface components {
         };
         /**
          * OperationsAnswer
-         * @description The state of the installation. Of tenants it tells names and how long their jobs wait, and
-         *     nothing else.
+         * @description The state of the installation. Of tenants it tells names and how long their jobs wait, and nothing else.
          */
         OperationsAnswer: {
             /**
@@ -3699,6 +3659,11 @@ export interface components {
             checks: {
                 [key: string]: string;
             };
+            /**
+             * Keys
+             * @description Where keys lie: `file`, `pkcs11`, `awskms`; of several that of new keys first
+             */
+            keys: string;
             log: components["schemas"]["LogState"];
             /** Processes */
             processes: components["schemas"]["ProcessState"][];
@@ -3712,8 +3677,7 @@ export interface components {
         };
         /**
          * OperatorData
-         * @description What the operator holds: c of the coupled objective, d of the constraints. Not published, nor
-         *     told to agents.
+         * @description What the operator holds: c of the coupled objective, d of the constraints. Not published, nor told to agents.
          */
         OperatorData: {
             /** C */
@@ -3818,8 +3782,7 @@ export interface components {
         };
         /**
          * PlacedDatasetRequest
-         * @description A dataset to register whose content lies somewhere that the operator allows
-         *     (`DISCREET_CONTENT_PLACES`).
+         * @description A dataset to register whose content lies somewhere that the operator allows (`DISCREET_CONTENT_PLACES`).
          */
         PlacedDatasetRequest: {
             /**
@@ -3985,8 +3948,7 @@ export interface components {
         };
         /**
          * Privacy
-         * @description The privacy budget of one job: in figures, which are read as exact decimals, or in other
-         *     words.
+         * @description The privacy budget of one job: in figures, which are read as exact decimals, or in other words.
          */
         Privacy: {
             /**
@@ -4301,11 +4263,9 @@ export interface components {
         };
         /**
          * RoadNetwork
-         * @description A public network. Zones are its first nodes; nodes before `first_through_node` are not passed
-         *     through.
+         * @description A public network. Zones are its first nodes; nodes before `first_through_node` are not passed through.
          *
-         *     Coordinates and names change no flow: pictures and files that results are written to are made
-         *     with them.
+         *     Coordinates and names change no flow: pictures and files that results are written to are made with them.
          */
         RoadNetwork: {
             /**
@@ -4391,13 +4351,12 @@ export interface components {
          * Routing
          * @description Route the mean demand of a period over a network.
          *
-         *     `counts` releases the trips of every ordered pair of zones over all periods. One request moves
-         *     one count by 1; a person with at most k trips in the whole dataset (`max_trips_per_person`;
-         *     further trips are left out) moves them by k in l1 and in l2, since all may be of one pair. With
-         *     `max_norm_per_person` c they move them by c in l2 at most.
+         *     `counts` releases the trips of every ordered pair of zones over all periods. One request moves one count by 1; a
+         *     person with at most k trips in the whole dataset (`max_trips_per_person`; further trips are left out) moves them
+         *     by k in l1 and in l2, since all may be of one pair. With `max_norm_per_person` c they move them by c in l2 at most.
          *
-         *     `gradient` (unit request only) releases the unit flows of all pairs after one regularized
-         *     gradient step a period; how far one request moves them is `unit_flow_descent.sensitivity`.
+         *     `gradient` (unit request only) releases the unit flows of all pairs after one regularized gradient step a period;
+         *     how far one request moves them is `unit_flow_descent.sensitivity`.
          */
         Routing: {
             /**
@@ -4889,8 +4848,7 @@ export interface components {
         };
         /**
          * ShareBounds
-         * @description Public bounds that the number of bits follows from. An agent whose data pass one takes no
-         *     part.
+         * @description Public bounds that the number of bits follows from. An agent whose data pass one takes no part.
          */
         ShareBounds: {
             /**
@@ -5148,8 +5106,7 @@ export interface components {
         };
         /**
          * StepSchedule
-         * @description gamma_k = gamma k^-c1, alpha_k = alpha k^-c2, 0 < c2 < c1, c1 + c2 < 1 (eqs 7 and 8), and how
-         *     many steps.
+         * @description gamma_k = gamma k^-c1, alpha_k = alpha k^-c2, 0 < c2 < c1, c1 + c2 < 1 (eqs 7 and 8), and how many steps.
          */
         StepSchedule: {
             /** Alpha */
@@ -5223,8 +5180,8 @@ export interface components {
         };
         /**
          * TransitionRow
-         * @description One transition; `state, next_state` (of one state neither) or `x, x_next`; both probabilities
-         *     of the action or none.
+         * @description One transition; `state, next_state` (of one state neither) or `x, x_next`; both probabilities of the action or
+         *     none.
          */
         TransitionRow: {
             /** Action */
@@ -5252,8 +5209,7 @@ export interface components {
         };
         /**
          * Trip
-         * @description Trips of one pair in one period, whole or in parts of `trip_scale`; `person` where the unit
-         *     is a person.
+         * @description Trips of one pair in one period, whole or in parts of `trip_scale`; `person` where the unit is a person.
          */
         Trip: {
             /** Count */
@@ -5269,8 +5225,7 @@ export interface components {
         };
         /**
          * Uncertainty
-         * @description How far the noise may have moved a result, from what was released and the public distribution
-         *     of the noise.
+         * @description How far the noise may have moved a result, from what was released and the public distribution of the noise.
          */
         Uncertainty: {
             /**
@@ -5300,8 +5255,7 @@ export interface components {
         };
         /**
          * UntilSpent
-         * @description When jobs such as this one have spent blocks of its source. What other jobs spend meanwhile
-         *     is not foreseen.
+         * @description When jobs such as this one have spent blocks of its source. What other jobs spend meanwhile is not foreseen.
          */
         UntilSpent: {
             /**
@@ -5509,7 +5463,7 @@ export interface operations {
                     "application/json": components["schemas"]["HealthAnswer"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -5540,7 +5494,7 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -5571,7 +5525,7 @@ export interface operations {
                     "application/json": components["schemas"]["HealthAnswer"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `not_ready`: The process is not ready; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `not_ready`: The process is not ready; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -5650,7 +5604,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -5726,7 +5680,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -5822,7 +5776,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -5909,7 +5863,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -6024,7 +5978,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -6099,7 +6053,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -6214,7 +6168,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -6330,7 +6284,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -6394,7 +6348,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -6511,7 +6465,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -6606,7 +6560,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -6682,7 +6636,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -6821,7 +6775,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `not_isolated`: Uploads are not read on this machine; `not_read`: The upload could not be read; `place_unavailable`: The place of the content does not answer; `places_unreadable`: The operator's file of places cannot be read; `provider_unavailable`: The identity provider does not answer; `reader_not_started`: Uploads cannot be read now; `spool_unavailable`: There is no room for the upload; `storage_denied`: The object storage refuses this service; `storage_full`: The object storage is full; `storage_unavailable`: The object storage does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `not_isolated`: Uploads are not read on this machine; `not_read`: The upload could not be read; `place_unavailable`: The place of the content does not answer; `places_unreadable`: The operator's file of places cannot be read; `provider_unavailable`: The identity provider does not answer; `reader_not_started`: Uploads cannot be read now; `spool_unavailable`: There is no room for the upload; `storage_denied`: The object storage refuses this service; `storage_full`: The object storage is full; `storage_unavailable`: The object storage does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -6905,7 +6859,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -7003,7 +6957,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -7080,7 +7034,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -7209,7 +7163,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -7293,7 +7247,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -7379,7 +7333,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -7481,7 +7435,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `signing_key_unknown`: The certificate is signed by an unknown key; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `signing_key_unknown`: The certificate is signed by an unknown key; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -7583,7 +7537,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `signing_key_unknown`: The certificate is signed by an unknown key; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `signing_key_unknown`: The certificate is signed by an unknown key; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -7670,7 +7624,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -7772,7 +7726,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `signing_key_unknown`: The certificate is signed by an unknown key; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `signing_key_unknown`: The certificate is signed by an unknown key; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -7876,7 +7830,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `signing_key_unknown`: The certificate is signed by an unknown key; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `signing_key_unknown`: The certificate is signed by an unknown key; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -7940,7 +7894,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -8044,7 +7998,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -8117,7 +8071,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -8181,7 +8135,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -8245,7 +8199,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -8285,7 +8239,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -8327,7 +8281,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -8403,7 +8357,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -8524,7 +8478,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -8617,7 +8571,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -8699,7 +8653,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -8763,7 +8717,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -8838,7 +8792,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -8942,7 +8896,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -9015,7 +8969,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -9137,7 +9091,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -9266,7 +9220,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -9341,7 +9295,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -9424,7 +9378,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -9539,7 +9493,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -9654,7 +9608,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `no_rpc`: gRPC is not set up; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `no_rpc`: gRPC is not set up; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -9730,7 +9684,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -9851,7 +9805,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -9935,7 +9889,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -10076,7 +10030,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `not_isolated`: Uploads are not read on this machine; `not_read`: The upload could not be read; `provider_unavailable`: The identity provider does not answer; `reader_not_started`: Uploads cannot be read now; `spool_unavailable`: There is no room for the upload; `storage_denied`: The object storage refuses this service; `storage_full`: The object storage is full; `storage_unavailable`: The object storage does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `not_isolated`: Uploads are not read on this machine; `not_read`: The upload could not be read; `provider_unavailable`: The identity provider does not answer; `reader_not_started`: Uploads cannot be read now; `spool_unavailable`: There is no room for the upload; `storage_denied`: The object storage refuses this service; `storage_full`: The object storage is full; `storage_unavailable`: The object storage does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -10180,7 +10134,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -10244,7 +10198,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -10348,7 +10302,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -10421,7 +10375,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */

@@ -15,10 +15,11 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from discreet.ledger.certificates import Check, public_key
 from discreet.ledger.heads import bytes_of
+from discreet.ledger.signer import Signer
 from discreet_client import canonical
 
 PAYLOAD = "application/vnd.in-toto+json"
@@ -57,7 +58,7 @@ def statement(certificate: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def seal(certificate: Mapping[str, Any], key: Ed25519PrivateKey) -> dict[str, Any]:
+def seal(certificate: Mapping[str, Any], key: Signer) -> dict[str, Any]:
     """The signed envelope of a certificate. KeyError as `statement`."""
     payload = canonical.dumps(statement(certificate))
     signature = key.sign(encoding(PAYLOAD, payload))

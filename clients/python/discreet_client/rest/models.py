@@ -1,7 +1,9 @@
-"""What goes into requests and comes back, as the contract declares it: dictionaries with known names.
+"""What goes into requests and comes back, as the contract declares it: dictionaries with known
+names.
 
-`Trip(period=0, origin=1, destination=2, count=5)` makes one, as does `{"period": 0, …}` where a `Trip` is expected.
-The service checks what a type cannot say, such as bounds: they stand below the field.
+`Trip(period=0, origin=1, destination=2, count=5)` makes one, as does `{"period": 0, …}` where a
+`Trip` is expected. The service checks what a type cannot say, such as bounds: they stand below the
+field.
 """
 
 # Made from openapi/openapi.json by `make sdk`.
@@ -387,7 +389,8 @@ class Day(TypedDict):
     >= 2, length <= 96, each >= 0, <= 1000000000
     """
     steps: int
-    """After how many steps the blocks begin again: those of a day, or of a week; >= 2, <= 1000000"""
+    """After how many steps the blocks begin again: those of a day, or of a week; >= 2, <=
+    1000000"""
 
 
 class DeclineRequest(TypedDict):
@@ -682,7 +685,8 @@ class LimitsTold(TypedDict):
     kept: bool
     """Whether the expected load is within all of them"""
     price: list[float]
-    """Of a unit of power in each step, what the limits are worth there, in the money of the price"""
+    """Of a unit of power in each step, what the limits are worth there, in the money of the
+    price"""
     ramp: NotRequired[float]
     """The most that it may change by from step to step"""
     says: str
@@ -717,7 +721,8 @@ class Link(TypedDict):
     head: int
     """>= 1"""
     power: NotRequired[float | None]
-    """Of this link, 0 or at least 1; by default the latency's, 1 where that is affine; >= 0, <= 20"""
+    """Of this link, 0 or at least 1; by default the latency's, 1 where that is affine; >= 0, <=
+    20"""
     tail: int
     """>= 1"""
 
@@ -726,7 +731,8 @@ class LoadLimits(TypedDict):
     """Bounds on the expected load, in the unit of `power`."""
 
     feeder: NotRequired[float | list[float | None] | None]
-    """The load is at most that: in each step, or a number for each step, null where there is none"""
+    """The load is at most that: in each step, or a number for each step, null where there is
+    none"""
     of: Literal["all", "each"]
     """Whose load is meant: that of all public `participants` together, as a feeder's, or of each"""
     ramp: NotRequired[float | None]
@@ -945,7 +951,8 @@ class PersonRequest(TypedDict):
     active: bool
     """false: remove them; true: let them in again"""
     issuer: NotRequired[str | None]
-    """The provider; absent: the one that is set (DISCREET_OIDC_ISSUER); length >= 1, length <= 200"""
+    """The provider; absent: the one that is set (DISCREET_OIDC_ISSUER); length >= 1, length <=
+    200"""
     subject: str
     """What the provider calls them: `sub` of their tokens; length >= 1, length <= 255"""
 
@@ -984,7 +991,8 @@ class PlacedDatasetRequest(TypedDict):
     public: dict[str, Any]
     """As of a dataset of this kind whose content is sent"""
     retention_days: NotRequired[int | None]
-    """The content is erased after so many days; absent: as the installation is set; >= 1, <= 36500"""
+    """The content is erased after so many days; absent: as the installation is set; >= 1, <=
+    36500"""
 
 
 class PlannedBlock(TypedDict):
@@ -1134,7 +1142,8 @@ class Resources(TypedDict):
     opening_seconds: NotRequired[float]
     """Of that, opening the content takes this; default `0.0625`"""
     release_quantum_seconds: float
-    """Touching the data takes this, whatever they are; on a machine too busy for it, twice that, …"""
+    """Touching the data takes this, whatever they are; on a machine too busy for it, twice that,
+    …"""
     result_seconds: NotRequired[float]
     """
     What follows the release takes about this, where it is known before; counts in turns;
@@ -2131,7 +2140,8 @@ class OffPolicyDataset(TypedDict):
     """length >= 1, length <= 200"""
     public: OffPolicyPublic
     retention_days: NotRequired[int | None]
-    """The content is erased after so many days; absent: as the installation is set; >= 1, <= 36500"""
+    """The content is erased after so many days; absent: as the installation is set; >= 1, <=
+    36500"""
 
 
 class OffPolicyEvaluation(TypedDict):
@@ -2282,6 +2292,8 @@ class OperationsAnswer(TypedDict):
     backup: BackupState
     checks: dict[str, str]
     """`ok`, or why not, by check of `/readyz`"""
+    keys: str
+    """Where keys lie: `file`, `pkcs11`, `awskms`; of several that of new keys first"""
     log: LogState
     processes: list[ProcessState]
     queue: QueueState
@@ -2400,7 +2412,8 @@ class RoutingDataset(TypedDict):
     """length >= 1, length <= 200"""
     public: RoutingPublic
     retention_days: NotRequired[int | None]
-    """The content is erased after so many days; absent: as the installation is set; >= 1, <= 36500"""
+    """The content is erased after so many days; absent: as the installation is set; >= 1, <=
+    36500"""
 
 
 class RoutingPair(TypedDict):
@@ -2419,7 +2432,8 @@ class RoutingResult(TypedDict):
     combined: NotRequired[Combined]
     """Of several releases: what it brought to ask them together"""
     demand: NotRequired[list[list[float]]]
-    """Released mean demand of a period, zones by zones; of the method counts; unit: trips a period"""
+    """Released mean demand of a period, zones by zones; of the method counts; unit: trips a
+    period"""
     iterations: NotRequired[int]
     """Steps that the assignment took"""
     latency_law: NotRequired[str]
@@ -2436,7 +2450,8 @@ class RoutingResult(TypedDict):
     relative_gap: NotRequired[float]
     """How far the assignment is above its minimum at most"""
     select_link: NotRequired[list[RoutingSelected]]
-    """Which pairs' trips use the links of `select_links`; intervals: the true trips on this policy"""
+    """Which pairs' trips use the links of `select_links`; intervals: the true trips on this
+    policy"""
     skims: NotRequired[list[list[float]]]
     """
     Travel time of a trip of each pair, in the mean of its paths at the released flows, fixed
@@ -2583,7 +2598,8 @@ class DrEnsembleDataset(TypedDict):
     """length >= 1, length <= 200"""
     public: DrEnsemblePublic
     retention_days: NotRequired[int | None]
-    """The content is erased after so many days; absent: as the installation is set; >= 1, <= 36500"""
+    """The content is erased after so many days; absent: as the installation is set; >= 1, <=
+    36500"""
 
 
 class JobAnswer(TypedDict):
@@ -2670,7 +2686,8 @@ class MultiAgentDataset(TypedDict):
     """length >= 1, length <= 200"""
     public: MultiAgentPublic
     retention_days: NotRequired[int | None]
-    """The content is erased after so many days; absent: as the installation is set; >= 1, <= 36500"""
+    """The content is erased after so many days; absent: as the installation is set; >= 1, <=
+    36500"""
 
 
 class PlanAnswer(TypedDict):
@@ -2710,7 +2727,8 @@ class RehearsalRequest(TypedDict):
     instead of public figures alone; length >= 1, length <= 64
     """
     epsilons: NotRequired[list[float]]
-    """The ladder; length >= 1, length <= 8, each > 0, <= 1000; default `["0.1", "0.3", "1", "3"]`"""
+    """The ladder; length >= 1, length <= 8, each > 0, <= 1000; default `["0.1", "0.3", "1",
+    "3"]`"""
     name: NotRequired[str | None]
     """What you call it; absent: by the kind that is rehearsed; length >= 1, length <= 200"""
     privacy: NotRequired[Privacy | None]

@@ -1,7 +1,8 @@
 """The operations of the contract, one function each, which makes the request and sends nothing.
 
-`Client.call` and `AsyncClient.call` send it and give what it answers, in the type that stands here. Refusals are
-`discreet_client.errors.ApiError`, whose `code` is one of the problem codes named below.
+`Client.call` and `AsyncClient.call` send it and give what it answers, in the type that stands here.
+Refusals are `discreet_client.errors.ApiError`, whose `code` is one of the problem codes named
+below.
 """
 # Made from openapi/openapi.json by `make sdk`.
 
@@ -19,7 +20,7 @@ def check_health() -> Operation[models.HealthAnswer]:
 
     Problem codes:
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("GET", "/healthz")
 
@@ -31,7 +32,7 @@ def read_metrics() -> Operation[str]:
 
     Problem codes:
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("GET", "/metrics")
 
@@ -44,7 +45,7 @@ def check_readiness() -> Operation[models.HealthAnswer]:
 
     Problem codes:
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, not_ready, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, not_ready, unavailable, wrong_schema
     """
     return Operation("GET", "/readyz")
 
@@ -74,7 +75,7 @@ def list_changes(
     422 invalid_page_token, invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation(
         "GET",
@@ -104,7 +105,7 @@ def list_budgets(*, delta: float | str | None = None) -> Operation[models.Budget
     422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/budgets", query={"delta": delta})
 
@@ -126,7 +127,7 @@ def get_budget(
     422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/budgets/{quoted(account_id)}", query={"delta": delta})
 
@@ -148,7 +149,7 @@ def list_entries(
     422 invalid_page_token, invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation(
         "GET",
@@ -173,7 +174,7 @@ def grant_budget(account_id: str, body: models.GrantRequest) -> Operation[models
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", f"/v1/budgets/{quoted(account_id)}/grants", body=body)
 
@@ -191,7 +192,7 @@ def list_budget_requests(account_id: str) -> Operation[models.BudgetRequestList]
     404 not_found
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/budgets/{quoted(account_id)}/requests")
 
@@ -215,7 +216,7 @@ def request_budget(
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", f"/v1/budgets/{quoted(account_id)}/requests", body=body)
 
@@ -238,7 +239,7 @@ def decline_budget_request(
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation(
         "POST", f"/v1/budgets/{quoted(account_id)}/requests/{quoted(request_id)}/decline", body=body
@@ -256,7 +257,7 @@ def list_caps() -> Operation[models.CapList]:
     403 forbidden, no_role, several_tenants
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/caps")
 
@@ -280,7 +281,7 @@ def set_cap(body: models.CapRequest) -> Operation[models.BudgetAnswer]:
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/caps", body=body)
 
@@ -300,7 +301,7 @@ def verify_certificate(body: models.CertificateRequest) -> Operation[models.Cert
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/certificates:verify", body=body)
 
@@ -321,7 +322,7 @@ def list_datasets(
     422 invalid_page_token, invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation(
         "GET", "/v1/datasets", query={"page_size": page_size, "page_token": page_token}
@@ -347,9 +348,9 @@ def register_dataset(
     422 invalid_input, place_refused
     429 rate_limited, too_many_bodies, too_many_uploads
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, not_isolated, not_read, place_unavailable, places_unreadable,
-        provider_unavailable, reader_not_started, spool_unavailable, storage_denied,
-        storage_full, storage_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, not_isolated, not_read, place_unavailable,
+        places_unreadable, provider_unavailable, reader_not_started, spool_unavailable,
+        storage_denied, storage_full, storage_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/datasets", body=body)
 
@@ -372,7 +373,7 @@ def delete_dataset(
     409 dataset_in_use
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("DELETE", f"/v1/datasets/{quoted(dataset_id)}", headers={"prefer": prefer})
 
@@ -389,7 +390,7 @@ def get_dataset(dataset_id: str) -> Operation[models.DatasetAnswer]:
     404 not_found
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/datasets/{quoted(dataset_id)}")
 
@@ -414,7 +415,7 @@ def list_jobs(
     422 invalid_page_token, invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation(
         "GET", "/v1/jobs", query={"state": state, "page_size": page_size, "page_token": page_token}
@@ -445,7 +446,7 @@ def submit_job(
     429 rate_limited, too_many_bodies
     500 object_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/jobs", headers={"idempotency-key": idempotency_key}, body=body)
 
@@ -462,7 +463,7 @@ def get_job(job_id: str) -> Operation[models.JobAnswer]:
     404 not_found
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/jobs/{quoted(job_id)}")
 
@@ -482,7 +483,7 @@ def cancel_job(job_id: str) -> Operation[models.CancelAnswer]:
     409 job_ended
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", f"/v1/jobs/{quoted(job_id)}/cancel")
 
@@ -503,7 +504,8 @@ def get_certificate(job_id: str) -> Operation[models.EnvelopeAnswer]:
     429 rate_limited
     500 result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, signing_key_unknown, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, signing_key_unknown,
+        unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/jobs/{quoted(job_id)}/certificate")
 
@@ -523,7 +525,8 @@ def get_charts(job_id: str) -> Operation[models.ChartList]:
     429 rate_limited
     500 object_altered, result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, signing_key_unknown, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, signing_key_unknown,
+        unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/jobs/{quoted(job_id)}/charts")
 
@@ -544,7 +547,7 @@ def watch_job(job_id: str, *, last_event_id: int | None = None) -> Operation[str
     422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation(
         "GET", f"/v1/jobs/{quoted(job_id)}/events", headers={"last-event-id": last_event_id}
@@ -567,7 +570,8 @@ def get_result(job_id: str) -> Operation[models.ResultAnswer]:
     429 rate_limited
     500 result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, signing_key_unknown, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, signing_key_unknown,
+        unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/jobs/{quoted(job_id)}/result")
 
@@ -586,7 +590,8 @@ def get_result_table(job_id: str, table: str) -> Operation[bytes]:
     429 rate_limited
     500 result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, signing_key_unknown, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, signing_key_unknown,
+        unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/jobs/{quoted(job_id)}/result/{quoted(table)}")
 
@@ -602,7 +607,7 @@ def list_keys() -> Operation[models.KeyList]:
     403 forbidden, no_role, several_tenants
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/keys")
 
@@ -622,7 +627,7 @@ def create_key(body: models.KeyRequest) -> Operation[models.KeyAnswer]:
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/keys", body=body)
 
@@ -639,7 +644,7 @@ def revoke_key(key_id: str) -> Operation[None]:
     404 not_found
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("DELETE", f"/v1/keys/{quoted(key_id)}")
 
@@ -656,7 +661,7 @@ def export_ledger() -> Operation[bytes]:
     403 forbidden, no_role, several_tenants
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/ledger/export")
 
@@ -673,7 +678,7 @@ def get_ledger_head() -> Operation[models.HeadAnswer]:
     403 forbidden, no_role, several_tenants
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/ledger/head")
 
@@ -688,7 +693,7 @@ def get_log_checkpoint() -> Operation[str]:
     Problem codes:
     404 not_found
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/log/checkpoint")
 
@@ -703,7 +708,7 @@ def get_log_tile(tile: str) -> Operation[bytes]:
     Problem codes:
     404 not_found
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/log/tile/{quoted(tile)}")
 
@@ -724,7 +729,7 @@ def list_networks(
     422 invalid_page_token, invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation(
         "GET", "/v1/networks", query={"page_size": page_size, "page_token": page_token}
@@ -747,7 +752,7 @@ def add_network(body: models.NetworkRequest) -> Operation[models.NetworkAnswer]:
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/networks", body=body)
 
@@ -766,7 +771,7 @@ def delete_network(network_id: str) -> Operation[None]:
     409 object_in_use
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("DELETE", f"/v1/networks/{quoted(network_id)}")
 
@@ -784,7 +789,7 @@ def get_network(network_id: str) -> Operation[models.NetworkAnswer]:
     429 rate_limited
     500 object_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/networks/{quoted(network_id)}")
 
@@ -801,7 +806,7 @@ def read_operations() -> Operation[models.OperationsAnswer]:
     403 forbidden, no_role, several_tenants
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/operations")
 
@@ -821,7 +826,7 @@ def list_people(*, subject: str | None = None) -> Operation[models.PersonList]:
     422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/people", query={"subject": subject})
 
@@ -843,7 +848,7 @@ def set_person(body: models.PersonRequest) -> Operation[models.PersonState]:
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("PUT", "/v1/people", body=body)
 
@@ -860,7 +865,7 @@ def remove_person(person_id: str) -> Operation[None]:
     404 not_found
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("DELETE", f"/v1/people/{quoted(person_id)}")
 
@@ -883,7 +888,7 @@ def price_job(body: models.JobRequest) -> Operation[models.PlanAnswer]:
     429 rate_limited, too_many_bodies
     500 object_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/plans", body=body)
 
@@ -911,7 +916,7 @@ def rehearse_job(
     429 rate_limited, too_many_bodies
     500 object_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation(
         "POST", "/v1/rehearsals", headers={"idempotency-key": idempotency_key}, body=body
@@ -930,7 +935,7 @@ def get_session(job_id: str) -> Operation[models.SessionAnswer]:
     404 not_found
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/sessions/{quoted(job_id)}")
 
@@ -949,7 +954,7 @@ def remove_agent(job_id: str, fingerprint: str) -> Operation[None]:
     409 not_awaiting_agents, roster_signed
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("DELETE", f"/v1/sessions/{quoted(job_id)}/agents/{quoted(fingerprint)}")
 
@@ -973,7 +978,7 @@ def approve_roster(job_id: str, body: models.RosterRequest) -> Operation[models.
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("PUT", f"/v1/sessions/{quoted(job_id)}/roster", body=body)
 
@@ -996,7 +1001,8 @@ def invite_agents(
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, no_rpc, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, no_rpc, provider_unavailable, unavailable,
+        wrong_schema
     """
     return Operation("POST", f"/v1/sessions/{quoted(job_id)}/tokens", body=body)
 
@@ -1017,7 +1023,7 @@ def list_sources(
     422 invalid_page_token, invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/sources", query={"page_size": page_size, "page_token": page_token})
 
@@ -1037,7 +1043,7 @@ def create_source(body: models.SourceRequest) -> Operation[models.SourceAnswer]:
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/sources", body=body)
 
@@ -1055,7 +1061,7 @@ def get_source(source_id: str) -> Operation[models.SourceAnswer]:
     404 not_found
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/sources/{quoted(source_id)}")
 
@@ -1077,9 +1083,9 @@ def add_block(source_id: str, body: models.BlockRequest) -> Operation[models.Blo
     422 invalid_input
     429 rate_limited, too_many_bodies, too_many_uploads
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, not_isolated, not_read, provider_unavailable, reader_not_started,
-        spool_unavailable, storage_denied, storage_full, storage_unavailable, unavailable,
-        wrong_schema
+        keys_unavailable, ledger_rolled_back, not_isolated, not_read, provider_unavailable,
+        reader_not_started, spool_unavailable, storage_denied, storage_full,
+        storage_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", f"/v1/sources/{quoted(source_id)}/blocks", body=body)
 
@@ -1099,7 +1105,7 @@ def create_tenant(body: models.TenantRequest) -> Operation[models.TenantAnswer]:
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/tenants", body=body)
 
@@ -1115,7 +1121,7 @@ def list_webhooks() -> Operation[models.WebhookList]:
     403 forbidden, no_role, several_tenants
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/webhooks")
 
@@ -1136,7 +1142,7 @@ def create_webhook(body: models.WebhookRequest) -> Operation[models.WebhookCreat
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/webhooks", body=body)
 
@@ -1153,6 +1159,6 @@ def delete_webhook(webhook_id: str) -> Operation[None]:
     404 not_found
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("DELETE", f"/v1/webhooks/{quoted(webhook_id)}")
