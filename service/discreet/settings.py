@@ -53,6 +53,14 @@ class Settings(BaseSettings):
     secrets_file: Path | None = Field(
         default=None, description="JSON file of secrets; unset: secrets.json in the state folder"
     )
+    keys: str = Field(
+        default="file",
+        description="Where keys lie: `file`, `pkcs11:token=…?module-path=…`, `awskms:///KEY`; of"
+        " several, with spaces between, the first makes new keys and the others open theirs",
+    )
+    keys_pin: str | None = Field(
+        default=None, repr=False, description="PIN of the user of the token"
+    )
     workers: int = Field(
         default=1, ge=0, le=64, description="Worker processes that `discreet up` starts"
     )

@@ -33,6 +33,7 @@ from discreet.storage import (
 )
 from discreet.storage.acceptance import JobOrder, Submission
 from discreet.storage.database import SYSTEM, Database, libpq_url
+from discreet.storage.secrets_file import SecretsFile
 from discreet.usecases.budgets import cap_amounts, filter_limits
 from tests.conftest import DEADLINE_SECONDS
 
@@ -375,7 +376,7 @@ def test_who_names_no_object_does_not_even_look_at_what_jobs_name(
 def test_a_seal_made_of_texts_is_that_of_the_row(tmp_path: Path) -> None:
     """MAC over the canonical JSON of `[job, seed]`, with the whole job in one object."""
     secrets.create(tmp_path / "secrets.json")
-    keys = secrets.SecretsFile(tmp_path / "secrets.json").current
+    keys = SecretsFile(tmp_path / "secrets.json").current
     job = {
         "id": "job_1",
         "tenant_id": "ten_1",

@@ -10,11 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.errors import Unavailable
 from discreet.storage import secrets, tamper_seals
+from discreet.storage.keys.provider import LocalMasterKey, SecretsError
 from discreet.storage.sealing import (
     CHUNK_BYTES,
     STREAM_CHUNK_BYTES,
@@ -31,9 +33,16 @@ from discreet.storage.sealing import (
     unwrap,
     wrap,
 )
-from discreet.storage.secrets import Secrets, SecretsError
+from discreet.storage.secrets import Secrets
+from discreet.storage.secrets_file import SecretsFile
 
-KEYS = Secrets({"a": b"1" * 32, "b": b"2" * 32}, "a", b"3" * 32, b"4" * 32, b"5" * 32)
+KEYS = Secrets(
+    {"a": LocalMasterKey(b"1" * 32), "b": LocalMasterKey(b"2" * 32)},
+    "a",
+    b"3" * 32,
+    b"4" * 32,
+    Ed25519PrivateKey.from_private_bytes(b"5" * 32),
+)
 
 
 @given(st.binary(max_size=100))
@@ -79,9 +88,14 @@ def test_secrets_file(tmp_path: Path) -> None:
     secrets.create(path)
     assert path.stat().st_mode & 0o777 == 0o600
     loaded = secrets.load(path)
-    keys = [loaded.digest_key, loaded.pepper, loaded.signing_key, *loaded.content_keys.values()]
-    assert len(set(keys)) == len(keys) == 4
+    assert isinstance(loaded.signer, Ed25519PrivateKey)
+    masters = list(loaded.content_keys.values())
+    keys = [loaded.digest_key, loaded.pepper, loaded.signer.private_bytes_raw()]
+    assert all(isinstance(one, LocalMasterKey) and one.key not in keys for one in masters)
+    assert len(set(keys)) == 3
+    assert len(masters) == 1
     assert loaded.digest_key.hex() not in repr(loaded)
+    assert repr(masters) == "[LocalMasterKey()]"
     with pytest.raises(SecretsError, match="exists"):
         secrets.create(path)
     path.chmod(0o644)
@@ -201,7 +215,7 @@ def test_wrapped_keys() -> None:
 def test_rotation_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "secrets.json"
     secrets.create(path)
-    file = secrets.SecretsFile(path)
+    file = SecretsFile(path)
     first = file.current
     staged = secrets.stage(path, "content")
     known = file.current
@@ -227,7 +241,7 @@ def test_rotation_of_the_file(tmp_path: Path) -> None:
     assert file.current.other_peppers == ()
 
     secrets.rotate(path, "signing")
-    assert file.current.signing_key != first.signing_key
+    assert file.current.signer.public_key() != first.signer.public_key()
     states = [(row["kind"], row["state"]) for row in secrets.overview(path)]
     assert sorted(states) == [
         ("content", "old"),
@@ -336,7 +350,7 @@ def test_root_rotates_for_the_service(tmp_path: Path) -> None:
 def test_a_file_in_the_middle_of_being_replaced_is_read_later(tmp_path: Path) -> None:
     path = tmp_path / "secrets.json"
     secrets.create(path)
-    file = secrets.SecretsFile(path)
+    file = SecretsFile(path)
     first, text = file.current, path.read_text()
     path.write_text(text[:50])
     assert file.current == first

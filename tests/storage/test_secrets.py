@@ -11,6 +11,8 @@ import pytest
 
 from discreet import private_files
 from discreet.storage import secrets
+from discreet.storage.keys.opening import Keys
+from discreet.storage.secrets_file import SecretsFile
 
 
 def _rotate(path: Path, start: Any, said: Any) -> None:
@@ -59,12 +61,12 @@ def test_a_file_that_is_replaced_while_it_is_read_is_read_again(
 ) -> None:
     path = tmp_path / "secrets.json"
     secrets.create(path)
-    file = secrets.SecretsFile(path)
+    file = SecretsFile(path)
     load = secrets.load
     made: list[str] = []
 
-    def slow(place: Path) -> secrets.Secrets:
-        found = load(place)
+    def slow(place: Path, keys: Keys) -> secrets.Secrets:
+        found = load(place, keys)
         if len(made) < 2:
             monkeypatch.setattr(secrets, "load", load)
             made.append(secrets.rotate(place, "content"))

@@ -135,3 +135,6 @@ class OperationsAnswer(BaseModel):
     log: LogState
     backup: BackupState
     versions: Versions
+    keys: str = Field(
+        description="Where keys lie: `file`, `pkcs11`, `awskms`; of several that of new keys first"
+    )

@@ -45,6 +45,7 @@ DATABASE_CODES = (
     "database_read_only",
     "ledger_rolled_back",
     "wrong_schema",
+    "keys_unavailable",
 )
 BODY_CODES = ("invalid_json", "invalid_input", "payload_too_large", "too_many_bodies")
 

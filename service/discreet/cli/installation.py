@@ -327,8 +327,9 @@ def create_secrets(
     """New secrets of an installation, one file for all its processes. Keep a copy in a safe
     place."""
     from discreet.storage import secrets  # noqa: PLC0415
+    from discreet.storage.keys.opening import Keys  # noqa: PLC0415
 
-    secrets.create(file)
+    secrets.create(file, Keys.of(settings_of(None)))
     tell({"written": str(file)}, as_json, lambda: print(f"written to {file}"))
 
 

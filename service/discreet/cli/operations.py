@@ -76,6 +76,7 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
         f"versions   discreet {versions['service']}, schema {versions['schema_version']}"
         f" (database {versions['database_schema_version']}), PostgreSQL {versions['postgres']}"
     )
+    yield f"keys       in {found['keys']}"
     for one in found["tenants"]:
         yield (
             f"tenant     {one['tenant']} has {one['share']:.0%} of all waiting: {one['queued']} "

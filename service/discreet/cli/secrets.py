@@ -15,6 +15,7 @@ from discreet.errors import StateHeld
 
 if TYPE_CHECKING:
     from discreet.settings import Settings
+    from discreet.storage.keys.opening import Keys
 
 KindArgument = Annotated[
     Literal["content", "jobs", "pepper", "signing"], typer.Argument(help="Which keys")
@@ -31,11 +32,14 @@ def show_secrets(state: StateOption = None, as_json: JsonFlag = False) -> None:
     """Ids and states of the keys that can be rotated; never a key."""
     from discreet.storage import secrets  # noqa: PLC0415
 
-    rows = secrets.overview(settings_of(state).secrets_path)
+    settings = settings_of(state)
+    rows = secrets.overview(settings.secrets_path, _keys(settings))
     tell(
         {"keys": rows},
         as_json,
-        lambda: [print(f"{row['kind']:8} {row['state']:7} {row['id']}") for row in rows],
+        lambda: [
+            print(f"{row['kind']:8} {row['state']:7} {row['place']:7} {row['id']}") for row in rows
+        ],
     )
 
 
@@ -55,7 +59,7 @@ def rotate_secrets(
 
     settings = settings_of(state)
     if stage:
-        key_id = secrets.stage(settings.secrets_path, kind)
+        key_id = secrets.stage(settings.secrets_path, kind, _keys(settings))
         tell(
             {"kind": kind, "staged": key_id},
             as_json,
@@ -114,8 +118,31 @@ def trust_signing_key(
     secret is needed."""
     from discreet.storage import secrets  # noqa: PLC0415
 
-    secrets.trust(settings_of(state).secrets_path, public_key)
+    settings = settings_of(state)
+    secrets.trust(settings.secrets_path, public_key, _keys(settings))
     tell({"trusted": public_key}, as_json, lambda: print(f"what {public_key} signed counts"))
+
+
+@app.command("wrap")
+def wrap_secrets(state: StateOption = None, as_json: JsonFlag = False) -> None:
+    """Put the keys that the file knows into the first place of DISCREET_KEYS, as they are."""
+    from discreet.storage import secrets  # noqa: PLC0415
+
+    settings = settings_of(state)
+    keys = _keys(settings)
+    moved = secrets.wrap(settings.secrets_path, keys)
+    place = keys.maker.name
+    tell(
+        {"moved": moved, "place": place},
+        as_json,
+        lambda: print(f"{len(moved)} keys moved to {place}"),
+    )
+
+
+def _keys(settings: Settings) -> Keys:
+    from discreet.storage.keys.opening import Keys  # noqa: PLC0415
+
+    return Keys.of(settings)
 
 
 def _with_services(settings: Settings, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:

@@ -100,10 +100,10 @@ def backup(settings: Settings, place: Path) -> dict[str, Any]:
             # First the heads: the snapshot that follows has all that they name.
             heads = asyncio.run(_heads(ready))
             began = datetime.now(UTC)
-            needed = secrets.load(settings.secrets_path).content_keys.keys()
+            needed = secrets.content_key_ids(settings.secrets_path)
             _program("pg_dump", superuser, "--format=custom", f"--file={draft / DUMP}")
             _copy(settings, draft / "state")
-            if needed - secrets.load(draft / "state" / SECRETS).content_keys.keys():
+            if needed - secrets.content_key_ids(draft / "state" / SECRETS):
                 raise DiscreetError(
                     "a master key was retired meanwhile, which the copied database needs: start "
                     "again"

@@ -85,11 +85,13 @@ def running(
 
 def ensure_secrets(settings: Settings) -> None:
     from discreet.storage import secrets  # noqa: PLC0415  cryptography is not needed by most of this module's users
+    from discreet.storage.keys.opening import Keys  # noqa: PLC0415
 
+    keys = Keys.of(settings)
     if not settings.secrets_path.exists():
-        secrets.create(settings.secrets_path)
+        secrets.create(settings.secrets_path, keys)
     else:
-        secrets.upgrade(settings.secrets_path)
+        secrets.upgrade(settings.secrets_path, keys)
 
 
 def with_database(settings: Settings, server: EmbeddedPostgres) -> Settings:

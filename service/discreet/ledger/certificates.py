@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from discreet.ledger.signer import Signer
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price, to_decimal
 from discreet_client import canonical
 from discreet_client.dsse import bytes_of
@@ -137,12 +137,12 @@ def kind_of(simulation: bool, price: Price, releases: bool) -> str:
     return "pure_dp" if price.delta == 0 else "approximate_dp"
 
 
-def public_key(key: Ed25519PrivateKey) -> str:
+def public_key(key: Signer) -> str:
     """The public key as certificates and heads carry it: 32 bytes in base64."""
-    return base64.b64encode(key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)).decode()
+    return base64.b64encode(key.public_key().public_bytes_raw()).decode()
 
 
-def sign(body: Mapping[str, Any], key: Ed25519PrivateKey) -> dict[str, Any]:
+def sign(body: Mapping[str, Any], key: Signer) -> dict[str, Any]:
     """The certificate with its signature and the public key that checks it."""
     signed = {**body, "public_key": public_key(key)}
     return {**signed, "signature": base64.b64encode(key.sign(canonical.dumps(signed))).decode()}

@@ -11,9 +11,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from discreet.ledger.signer import Signer
 from discreet_client.dsse import bytes_of
 
 LONGEST_NOTE = 64_000
@@ -154,14 +155,14 @@ def read_line(line: str) -> tuple[str, bytes]:
     return name, blob
 
 
-def sign_checkpoint(origin: str, size: int, root: bytes, key: Ed25519PrivateKey) -> Checkpoint:
+def sign_checkpoint(origin: str, size: int, root: bytes, key: Signer) -> Checkpoint:
     """A checkpoint of a log, signed by its key under the log's own name."""
     text = f"{origin}\n{size}\n{base64.b64encode(root).decode()}\n"
     verifier = Verifier(origin, public_bytes(key))
     return Checkpoint(origin, size, root, text, (_line(verifier, key.sign(text.encode())),))
 
 
-def cosign(checkpoint: Checkpoint, name: str, key: Ed25519PrivateKey, seconds: int) -> str:
+def cosign(checkpoint: Checkpoint, name: str, key: Signer, seconds: int) -> str:
     """The signature line of a witness that saw the checkpoint at this time, in seconds since
     1970."""
     signature = key.sign(_cosigned(checkpoint.text, seconds))
@@ -176,7 +177,7 @@ def signers(checkpoint: Checkpoint, known: Collection[Verifier]) -> list[Verifie
     return [one for one in known if checkpoint.signed_by(one)]
 
 
-def public_bytes(key: Ed25519PrivateKey) -> bytes:
+def public_bytes(key: Signer) -> bytes:
     """The 32 bytes of the public key."""
     return key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
 

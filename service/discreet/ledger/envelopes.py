@@ -13,10 +13,9 @@ import base64
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from discreet.ledger.certificate_checks import Check
 from discreet.ledger.certificates import public_key
+from discreet.ledger.signer import Signer
 from discreet_client import dsse
 from discreet_client.dsse import PAYLOAD, BadEnvelope, bytes_of, encoding, is_envelope
 
@@ -43,17 +42,17 @@ def statement(certificate: Mapping[str, Any]) -> dict[str, Any]:
     return dsse.statement(subject(certificate), PREDICATE, certificate)
 
 
-def seal(certificate: Mapping[str, Any], key: Ed25519PrivateKey) -> dict[str, Any]:
+def seal(certificate: Mapping[str, Any], key: Signer) -> dict[str, Any]:
     """The signed envelope of a certificate. KeyError as `subject`."""
     return sealed(statement(certificate), key)
 
 
-def seal_head(head: Mapping[str, Any], key: Ed25519PrivateKey) -> dict[str, Any]:
+def seal_head(head: Mapping[str, Any], key: Signer) -> dict[str, Any]:
     """The signed envelope of a tenant's head."""
     return sealed(dsse.statement(subject_of_head(head), HEAD, head), key)
 
 
-def sealed(said: Mapping[str, Any], key: Ed25519PrivateKey) -> dict[str, Any]:
+def sealed(said: Mapping[str, Any], key: Signer) -> dict[str, Any]:
     """The envelope of a statement, signed by the service."""
     return dsse.seal(said, key.sign, bytes_of(public_key(key)))
 

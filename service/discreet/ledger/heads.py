@@ -11,7 +11,7 @@ from typing import Any
 
 import rfc8785
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from discreet.ledger.entries import (
@@ -19,6 +19,7 @@ from discreet.ledger.entries import (
     Broken,
     is_hash,
 )
+from discreet.ledger.signer import Signer
 from discreet_client.dsse import bytes_of
 
 Head = dict[str, Any]
@@ -30,9 +31,7 @@ def _signed_bytes(tenant: str, listed: Sequence[Any]) -> bytes:
     return bytes(rfc8785.dumps(list(listed) or [tenant]))
 
 
-def sign_head(
-    tenant: str, accounts: Iterable[tuple[str, int, bytes]], key: Ed25519PrivateKey
-) -> Head:
+def sign_head(tenant: str, accounts: Iterable[tuple[str, int, bytes]], key: Signer) -> Head:
     """The signed head of a tenant from the last entry of each of its accounts."""
     listed: list[Any] = [[account, seq, digest.hex()] for account, seq, digest in sorted(accounts)]
     message = _signed_bytes(tenant, listed)

@@ -16,12 +16,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from discreet.ledger import envelopes
 from discreet.ledger.certificate_checks import Check
 from discreet.ledger.certificates import public_key
 from discreet.ledger.entries import is_hash
+from discreet.ledger.signer import Signer
 from discreet_client import dsse
 from discreet_client.dsse import bytes_of
 from discreet_client.federation import receipts, signing
@@ -56,7 +55,7 @@ def subject(predicate: Json) -> dict[str, str]:
     return digests
 
 
-def seal(head: Json, key: Ed25519PrivateKey) -> dict[str, Any]:
+def seal(head: Json, key: Signer) -> dict[str, Any]:
     """The signed envelope of a session's head, which gets the public key of its signature."""
     predicate = {**head, "public_key": public_key(key)}
     return envelopes.sealed(dsse.statement(subject(predicate), PREDICATE, predicate), key)

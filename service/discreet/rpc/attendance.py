@@ -8,9 +8,8 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from discreet.errors import Conflict, DiscreetError, Forbidden, InvalidInput, Unavailable
+from discreet.ledger.signer import Signer
 from discreet.rpc.admission import FIRST_BYTES, Seats
 from discreet.rpc.interceptors import Checked, Received, signed
 from discreet.rpc.patience import stubbornly
@@ -40,7 +39,7 @@ class Attendance:
         self.messages: dict[str, bytes] = {}
         """Answers to the round that is open, or was."""
         self._services, self._seating = services, seating
-        self._signer: Ed25519PrivateKey = services.secrets.signer
+        self._signer: Signer = services.secrets.signer
         self._seats: dict[str, Seat] = {}
         self._number: int | None = None
         self._broadcast_digest = b""

@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 
 import grpc
 import structlog
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from google.protobuf.message import DecodeError
 from prometheus_client import Counter
 
@@ -39,6 +38,7 @@ from discreet.errors import (
     Unauthenticated,
     Unavailable,
 )
+from discreet.ledger.signer import Signer
 from discreet.observability import telemetry
 from discreet.rpc.admission import Messages, WaitingRoom, too_many
 from discreet.storage.database import Database, trouble
@@ -284,7 +284,7 @@ class Signatures(Interceptor):
     """Nothing passes that the agent's key did not sign for this very place: this stream, this turn,
     now."""
 
-    def __init__(self, signer: Ed25519PrivateKey, skew_seconds: float) -> None:
+    def __init__(self, signer: Signer, skew_seconds: float) -> None:
         self._signer = signer
         self._public_key = signer.public_key().public_bytes_raw()
         self._skew_ms = int(skew_seconds * 1000)
@@ -376,7 +376,7 @@ class Signatures(Interceptor):
             )
 
 
-def signed(signer: Ed25519PrivateKey, session: str, **content: Any) -> pb.OperatorMessage:
+def signed(signer: Signer, session: str, **content: Any) -> pb.OperatorMessage:
     """An operator's message, signed for one session."""
     data = pb.OperatorContent(**content).SerializeToString()
     return pb.OperatorMessage(content=data, signature=signer.sign(signing.operator(session, data)))

@@ -1,4 +1,4 @@
-"""Through a database that is away for a moment."""
+"""Through a database that is away for a moment, and keys that are away for longer."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TypeVar
 import structlog
 
 from discreet.storage.database import trouble
+from discreet.storage.keys.provider import KeysUnavailable
 
 log = structlog.get_logger()
 
@@ -20,14 +21,18 @@ Answer = TypeVar("Answer")
 
 async def stubbornly(job_id: str, what: Callable[[], Awaitable[Answer]]) -> Answer:
     """What `what` answers, asked again while the database is away; a fencing token decides whether
-    it still counts. After half a minute the database's error."""
-    for left in range(TRIES, -1, -1):
+    it still counts. After half a minute the database's error. Keys are waited for without end: the
+    lease goes on meanwhile, and a session that ended for want of them would be charged in vain."""
+    left = TRIES
+    while True:
         try:
             return await what()
+        except KeysUnavailable as error:
+            log.warning("waiting for keys", job=job_id, why=error.detail)
         except Exception as error:
             found = trouble(error)
             if found is None or not left:
                 raise
+            left -= 1
             log.warning("waiting for the database", job=job_id, code=found.code)
         await asyncio.sleep(PAUSE_SECONDS)
-    raise AssertionError("the last attempt returns or raises")

@@ -29,7 +29,7 @@ from discreet.rpc.statements import end_message
 from discreet.settings import Settings
 from discreet.storage.schema import check_schema
 from discreet.usecases import metrics, processes, rpc_tls
-from discreet.usecases.services import Services, open_services
+from discreet.usecases.services import Services, keys_open, open_services
 from discreet.usecases.sessions import enrolment, rounds
 from discreet.usecases.sessions.enrolment import Enrolment
 from discreet_client.stubs import federation_pb2 as pb
@@ -148,6 +148,12 @@ async def serve(
         checks_of_all = {**metrics.checks(services), "grpc": answers}
         await monitored.enter_async_context(answering(monitor, checks_of_all, vital=("grpc",)))
         await check_schema(services.database)
+        waits = {asyncio.ensure_future(one) for one in (keys_open(services), stop.wait())}
+        _, others = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for one in others:
+            one.cancel()
+        if stop.is_set():
+            return
         zygote = Zygote(settings.least_isolation)
         if settings.least_isolation != "none":  # else it starts with the first session
             await zygote.start()

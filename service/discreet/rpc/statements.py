@@ -5,17 +5,14 @@ from __future__ import annotations
 
 import json
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
+from discreet.ledger.signer import Signer
 from discreet.rpc.interceptors import signed
 from discreet.usecases.sessions.rounds import Farewell, SessionLease
 from discreet_client.federation import signing
 from discreet_client.stubs import federation_pb2 as pb
 
 
-def start_message(
-    lease: SessionLease, signer: Ed25519PrivateKey, fingerprint: str
-) -> pb.OperatorMessage:
+def start_message(lease: SessionLease, signer: Signer, fingerprint: str) -> pb.OperatorMessage:
     """The owner's roster, what this agent is charged, and the parameters of the rounds."""
     charge = charge_of(lease, fingerprint)
     start = pb.Start(

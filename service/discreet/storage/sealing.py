@@ -7,7 +7,8 @@ the rest. The data key is wrapped by a master key: rotating that one wraps the d
 touches no content, and a content whose wrapped key is gone is gone.
 
 What is small and short-lived (sessions) is sealed by a master key itself, with random nonces; so
-are the datasets of version 0001, and releases of before 0009.
+are the datasets of version 0001, and releases of before 0009. A master key that lies in a token
+wraps a data key for each of these too.
 """
 
 from __future__ import annotations
@@ -22,13 +23,18 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from discreet.errors import DiscreetError
-from discreet.storage.secrets import KEY_BYTES, Secrets
+from discreet.storage.keys.provider import (
+    KEY_BYTES,
+    NONCE_BYTES,
+    TAG_BYTES,
+    KeysUnavailable,
+    MasterKey,
+)
+from discreet.storage.secrets import Secrets
 
 CHUNK_BYTES = 1 << 20
-_NONCE_BYTES = 12
-_TAG_BYTES = 16
-_OVERHEAD = _NONCE_BYTES + _TAG_BYTES
-STREAM_CHUNK_BYTES = CHUNK_BYTES + _TAG_BYTES
+_OVERHEAD = NONCE_BYTES + TAG_BYTES
+STREAM_CHUNK_BYTES = CHUNK_BYTES + TAG_BYTES
 """A chunk of a stream as it is stored; the last one may be shorter."""
 
 
@@ -48,19 +54,26 @@ def new_data_key() -> bytes:
 def wrap(secrets: Secrets, name: str, data_key: bytes, terms: bytes = b"") -> bytes:
     """The data key of `name`, under the master key `secrets.content_key_id`; it opens with the same
     terms only."""
-    nonce = os.urandom(_NONCE_BYTES)
-    cipher = AESGCM(secrets.content_keys[secrets.content_key_id])
-    return nonce + cipher.encrypt(nonce, data_key, _wrapped(name, terms))
+    return _used(secrets).wrap(data_key, _wrapped(name, terms))
 
 
 def unwrap(secrets: Secrets, key_id: str, name: str, wrapped: bytes, terms: bytes = b"") -> bytes:
-    """The data key that `wrap` wrapped under master key `key_id`; SealBroken when it does not
-    open."""
+    """The data key that `wrap` wrapped under master key `key_id`; SealBroken when it does not open,
+    KeysUnavailable when nobody can tell."""
     try:
-        cipher = AESGCM(secrets.content_keys[key_id])
-        return cipher.decrypt(wrapped[:_NONCE_BYTES], wrapped[_NONCE_BYTES:], _wrapped(name, terms))
+        return secrets.content_keys[key_id].unwrap(wrapped, _wrapped(name, terms))
     except (InvalidTag, KeyError, ValueError) as error:
         raise SealBroken() from error
+
+
+def _used(secrets: Secrets) -> MasterKey:
+    if (
+        secrets.content_key_id not in secrets.content_keys
+    ):  # retired while the next one could not be opened
+        raise KeysUnavailable(
+            "the master key in use could not be opened yet; nothing was done, try again"
+        )
+    return secrets.content_keys[secrets.content_key_id]
 
 
 class ChunkCipher:
@@ -138,7 +151,7 @@ class SealedReader(io.RawIOBase):
         self._read_at = read_at
         self._sealed_bytes = sealed_bytes
         self._count = max(1, -(-sealed_bytes // STREAM_CHUNK_BYTES))
-        self._size = sealed_bytes - self._count * _TAG_BYTES
+        self._size = sealed_bytes - self._count * TAG_BYTES
         self._position = 0
         self._held = -1
         self._plain = b""
@@ -184,7 +197,7 @@ def open_stream(data_key: bytes, name: str, sealed_bytes: int, parts: Iterable[b
     and unchanged."""
     cipher = ChunkCipher(data_key, name)
     count = max(1, -(-sealed_bytes // STREAM_CHUNK_BYTES))
-    plain = bytearray(max(0, sealed_bytes - count * _TAG_BYTES))  # in one piece: contents are large
+    plain = bytearray(max(0, sealed_bytes - count * TAG_BYTES))  # in one piece: contents are large
     place = 0
     for index, sealed in enumerate(_regular(parts)):
         if index >= count:
@@ -192,7 +205,7 @@ def open_stream(data_key: bytes, name: str, sealed_bytes: int, parts: Iterable[b
         part = cipher.open(index, sealed, last=index == count - 1)
         plain[place : place + len(part)] = part
         place += len(part)
-    if place != len(plain) or (sealed_bytes < _TAG_BYTES):
+    if place != len(plain) or (sealed_bytes < TAG_BYTES):
         raise SealBroken("the content is shorter than it was")
     return plain
 
@@ -219,7 +232,7 @@ def _regular(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _place_nonce(index: int, last: bool) -> bytes:
-    return index.to_bytes(_NONCE_BYTES - 1, "big") + bytes([last])
+    return index.to_bytes(NONCE_BYTES - 1, "big") + bytes([last])
 
 
 def _wrapped(name: str, terms: bytes) -> bytes:
@@ -232,12 +245,13 @@ def _wrapped(name: str, terms: bytes) -> bytes:
 def seal(secrets: Secrets, name: str, plain: bytes) -> Iterator[bytes]:
     """Encrypted chunks of `plain`, to be stored in order under `name` with
     `secrets.content_key_id`."""
-    cipher = AESGCM(secrets.content_keys[secrets.content_key_id])
+    head, cipher = _used(secrets).small_cipher(name.encode())
     count = max(1, -(-len(plain) // CHUNK_BYTES))
     for index in range(count):
-        nonce = os.urandom(_NONCE_BYTES)
+        nonce = os.urandom(NONCE_BYTES)
         part = plain[index * CHUNK_BYTES : (index + 1) * CHUNK_BYTES]
-        yield nonce + cipher.encrypt(nonce, part, _place(name, index, index == count - 1))
+        yield head + nonce + cipher.encrypt(nonce, part, _place(name, index, index == count - 1))
+        head = b""
 
 
 def unseal(secrets: Secrets, key_id: str, name: str, chunks: Iterable[bytes]) -> bytes:
@@ -246,12 +260,12 @@ def unseal(secrets: Secrets, key_id: str, name: str, chunks: Iterable[bytes]) ->
     if not parts:
         raise SealBroken("the content is not there")
     try:
-        cipher = AESGCM(secrets.content_keys[key_id])
+        key = secrets.content_keys[key_id]
+        head, parts[0] = parts[0][: key.head_bytes], parts[0][key.head_bytes :]
+        cipher = key.open_small(head, name.encode())
         return b"".join(
             cipher.decrypt(
-                part[:_NONCE_BYTES],
-                part[_NONCE_BYTES:],
-                _place(name, index, index == len(parts) - 1),
+                part[:NONCE_BYTES], part[NONCE_BYTES:], _place(name, index, index == len(parts) - 1)
             )
             for index, part in enumerate(parts)
         )
@@ -267,12 +281,10 @@ def seal_whole(secrets: Secrets, name: str, plain: bytes) -> bytes:
 def unseal_whole(secrets: Secrets, key_id: str, name: str, sealed: bytes) -> bytes:
     """The plain bytes of what `seal_whole` made."""
     size = CHUNK_BYTES + _OVERHEAD
-    return unseal(
-        secrets,
-        key_id,
-        name,
-        (sealed[start : start + size] for start in range(0, len(sealed), size)),
-    )
+    key = secrets.content_keys.get(key_id)
+    first = size + (0 if key is None else key.head_bytes)
+    rest = (sealed[start : start + size] for start in range(first, len(sealed), size))
+    return unseal(secrets, key_id, name, (sealed[:first], *rest))
 
 
 def _place(name: str, index: int, last: bool) -> bytes:

@@ -13,8 +13,9 @@ goes without downtime: what an old key made stays readable until the old key is 
                        when a key is used
     signing_key        signs; `other_signing_keys` are public keys that signed before
 
-A staged key is known and not used yet: it lets all machines learn a key before the first of them
-uses it.
+What stands for a key is a text of its provider (`storage.keys`): the key in base64, or where it
+lies. A staged key is known and not used yet: it lets all machines learn a key before the first of
+them uses it.
 """
 
 from __future__ import annotations
@@ -29,18 +30,15 @@ import json
 import os
 import secrets as random
 import stat
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-from discreet.errors import DiscreetError
+from discreet.ledger.signer import Signer
 from discreet.private_files import write_private
-
-KEY_BYTES = 32
+from discreet.storage.keys.opening import IN_FILE, Keys
+from discreet.storage.keys.provider import KEY_BYTES, MasterKey, Purpose, SecretsError
 
 Kind = Literal["content", "jobs", "pepper", "signing"]
 
@@ -50,26 +48,19 @@ DIGEST = "digest"
 _LISTS = {"content": "content_keys", "jobs": "job_keys", "pepper": "other_peppers"}
 
 
-class SecretsError(DiscreetError):
-    """The secrets file cannot be used."""
-
-    code = "secrets"
-
-
 @dataclass(frozen=True, repr=False)
 class Secrets:
-    """Keys by purpose, 32 bytes each.
+    """Keys by purpose, opened; 32 bytes each where they are in memory.
 
-    `content_keys` are the master keys of content (AES-256-GCM), `digest_key` names a dataset by its
-    content, `pepper` is under every stored API key, `signing_key` (Ed25519 seed) signs certificates
-    and ledger heads.
+    `content_keys` are the master keys of content, `digest_key` names a dataset by its content,
+    `pepper` is under every stored API key, `signer` (Ed25519) signs certificates and ledger heads.
     """
 
-    content_keys: dict[str, bytes]
+    content_keys: Mapping[str, MasterKey]
     content_key_id: str
     digest_key: bytes
     pepper: bytes
-    signing_key: bytes
+    signer: Signer = field(compare=False)
     other_peppers: tuple[bytes, ...] = ()
     other_signing_keys: tuple[str, ...] = ()
     """Public keys (base64) that signed before this one."""
@@ -83,10 +74,6 @@ class Secrets:
         return "Secrets(…)"
 
     @property
-    def signer(self) -> Ed25519PrivateKey:
-        return Ed25519PrivateKey.from_private_bytes(self.signing_key)
-
-    @property
     def peppers(self) -> tuple[bytes, ...]:
         """The one that is used, then those that still count."""
         return (self.pepper, *self.other_peppers)
@@ -96,124 +83,109 @@ class Secrets:
         return pepper_id(self.pepper)
 
 
-class SecretsFile:
-    """The secrets as they stand in their file now: a rotation reaches running processes by
-    itself."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        self._seen: tuple[int, int, int] | None = None
-        self._loaded = self._read()
-
-    @property
-    def current(self) -> Secrets:
-        """Looks at the file's date. A file that cannot be read now, in the middle of being
-        replaced, is read later."""
-        with self._lock:
-            try:
-                if self._stamp() != self._seen:
-                    self._loaded = self._read()
-            except (OSError, SecretsError):
-                pass
-            return self._loaded
-
-    def _read(self) -> Secrets:
-        seen = self._stamp()  # before: a file that is replaced meanwhile is read again
-        found = load(self._path)
-        self._seen = seen
-        return found
-
-    def _stamp(self) -> tuple[int, int, int] | None:
-        """None where there is no file: `load` says so."""
-        try:
-            found = self._path.stat()
-        except FileNotFoundError:
-            return None
-        return found.st_mtime_ns, found.st_ino, found.st_size
-
-
-def create(path: Path) -> None:
-    """Write a new secrets file; refuses to replace one."""
-    body = {
-        "version": 1,
-        "content_keys": [{"id": random.token_hex(4), "key": _new()}],
-        "digest_key": _new(),
-        "job_keys": [{"id": random.token_hex(4), "key": _new()}],
-        "digest_seals": False,
-        "pepper": _new(),
-        "signing_key": _new(),
-    }
+def create(path: Path, keys: Keys = IN_FILE) -> None:
+    """Write a new secrets file; refuses to replace one. Of several at once one makes keys."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Written whole beside its place and linked into it: a crash leaves either no secrets or all of
-    # them.
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(body, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(draft, path)
-    except FileExistsError as error:
-        raise SecretsError(f"{path} exists already") from error
-    finally:
-        draft.unlink(missing_ok=True)
+    with _turn(path):
+        if path.exists():
+            raise SecretsError(f"{path} exists already")
+        maker = keys.maker
+        body = {
+            "version": 1,
+            "content_keys": [{"id": random.token_hex(4), "key": maker.new_master_key()}],
+            "digest_key": maker.new_secret("digest"),
+            "job_keys": [{"id": random.token_hex(4), "key": maker.new_secret("jobs")}],
+            "digest_seals": False,
+            "pepper": maker.new_secret("pepper"),
+            "signing_key": maker.new_signing_key(),
+        }
+        # Written whole beside its place and linked into it: a crash leaves no secrets, or all.
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            with os.fdopen(descriptor, "w") as file:
+                json.dump(body, file, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(draft, path)
+        except FileExistsError as error:
+            raise SecretsError(f"{path} exists already") from error
+        finally:
+            draft.unlink(missing_ok=True)
 
 
-def load(path: Path) -> Secrets:
-    """Read the secrets file; refuses one that others can read."""
+def load(path: Path, keys: Keys = IN_FILE) -> Secrets:
+    """Read the secrets file and open its keys; refuses a file that others can read. KeysUnavailable
+    where keys lie elsewhere and that place does not answer."""
     body = _body(path)
     try:
-        used = [entry for entry in body["content_keys"] if not entry.get("staged")]
         job_keys = body.get("job_keys", [])
         return Secrets(
-            content_keys={entry["id"]: _key(entry["key"]) for entry in body["content_keys"]},
-            content_key_id=used[0]["id"],
-            digest_key=_key(body["digest_key"]),
-            pepper=_key(body["pepper"]),
-            signing_key=_key(body["signing_key"]),
-            other_peppers=tuple(_key(entry["key"]) for entry in body.get("other_peppers", [])),
+            content_keys={
+                entry["id"]: keys.master_key(entry["key"]) for entry in body["content_keys"]
+            },
+            content_key_id=next(
+                entry["id"] for entry in body["content_keys"] if not entry.get("staged")
+            ),
+            digest_key=keys.secret("digest", body["digest_key"]),
+            pepper=keys.secret("pepper", body["pepper"]),
+            signer=keys.signer(body["signing_key"]),
+            other_peppers=tuple(
+                keys.secret("pepper", entry["key"]) for entry in body.get("other_peppers", [])
+            ),
             other_signing_keys=tuple(
                 str(entry["public_key"]) for entry in body.get("other_signing_keys", [])
             ),
-            job_keys={entry["id"]: _key(entry["key"]) for entry in job_keys},
-            job_key_id=next((entry["id"] for entry in job_keys if not entry.get("staged")), None),
+            job_keys={entry["id"]: keys.secret("jobs", entry["key"]) for entry in job_keys},
+            job_key_id=_used(body, "job_keys"),
             digest_seals=body.get("digest_seals", True) is not False,
         )
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (KeyError, StopIteration, TypeError, ValueError, AttributeError) as error:
         raise SecretsError(f"{path} is not a secrets file of this version") from error
+
+
+def content_key_ids(path: Path) -> set[str]:
+    """Which master keys the file knows; none is opened."""
+    try:
+        return {str(entry["id"]) for entry in _body(path)["content_keys"]}
+    except (KeyError, TypeError) as error:
+        raise SecretsError(f"{path} is not a secrets file of this version") from error
+
+
+def texts(path: Path) -> set[str]:
+    """What stands for keys in the file."""
+    return {str(entry[member]) for _, entry, member in _places(_body(path))}
 
 
 # Rotation -----------------------------------------------------------------------------------------
 
 
-def stage(path: Path, kind: Kind) -> str:
+def stage(path: Path, kind: Kind, keys: Keys = IN_FILE) -> str:
     """Add a key that counts already and is not used yet; its id."""
     if kind == "signing":
         raise SecretsError("a signing key needs no staging: what it signs carries its public key")
     with _changing(path) as body:
-        return _add_staged(body, kind)
+        return _add_staged(body, kind, keys)
 
 
-def rotate(path: Path, kind: Kind) -> str:
+def rotate(path: Path, kind: Kind, keys: Keys = IN_FILE) -> str:
     """Use the staged key of this kind, or a new one; its id. What the old one made stays good until
     it is retired."""
     with _changing(path) as body:
-        return _rotate_signing(body) if kind == "signing" else _rotate(body, kind)
+        return _rotate_signing(body, keys) if kind == "signing" else _rotate(body, kind, keys)
 
 
-def _rotate_signing(body: dict[str, Any]) -> str:
-    old = Ed25519PrivateKey.from_private_bytes(_key(body["signing_key"]))
+def _rotate_signing(body: dict[str, Any], keys: Keys) -> str:
+    old, new = keys.signer(body["signing_key"]), keys.maker.new_signing_key()
     body.setdefault("other_signing_keys", []).append({"public_key": _public(old)})
-    body["signing_key"] = _new()
-    return _public(Ed25519PrivateKey.from_private_bytes(_key(body["signing_key"])))
+    body["signing_key"] = new
+    return _public(keys.signer(new))
 
 
-def _rotate(body: dict[str, Any], kind: Kind) -> str:
+def _rotate(body: dict[str, Any], kind: Kind, keys: Keys) -> str:
     name = _LISTS[kind]
     if not any(entry.get("staged") for entry in body.get(name, [])):
-        _add_staged(body, kind)
+        _add_staged(body, kind, keys)
     entries = body[name]
     place = next(number for number, entry in enumerate(entries) if entry.get("staged"))
     chosen = entries.pop(place)
@@ -221,25 +193,59 @@ def _rotate(body: dict[str, Any], kind: Kind) -> str:
     if kind != "pepper":
         entries.insert(0, chosen)
     else:
-        entries.append({"id": pepper_id(_key(body["pepper"])), "key": body["pepper"]})
+        entries.append(
+            {"id": pepper_id(keys.secret("pepper", body["pepper"])), "key": body["pepper"]}
+        )
         body["pepper"] = chosen["key"]
     return str(chosen["id"])
 
 
-def _add_staged(body: dict[str, Any], kind: Kind) -> str:
-    entry = {"key": _new(), "staged": True}
-    entry["id"] = pepper_id(_key(str(entry["key"]))) if kind == "pepper" else random.token_hex(4)
-    body.setdefault(_LISTS[kind], []).append(entry)
-    return str(entry["id"])
+def _add_staged(body: dict[str, Any], kind: Kind, keys: Keys) -> str:
+    if kind == "pepper":
+        text = keys.maker.new_secret("pepper")
+        key_id = pepper_id(keys.secret("pepper", text))
+    else:
+        text = keys.maker.new_master_key() if kind == "content" else keys.maker.new_secret("jobs")
+        key_id = random.token_hex(4)
+    body.setdefault(_LISTS[kind], []).append({"key": text, "staged": True, "id": key_id})
+    return key_id
+
+
+def wrap(path: Path, keys: Keys) -> list[str]:
+    """Put every key whose secret can be told into the first place of `keys`, as it is; what those
+    that moved are for. Nothing that they made changes. Keys of a token stay where they are."""
+    moved: list[str] = []
+    with _changing(path) as body:
+        for purpose, entry, member in _places(body):
+            text = entry[member]
+            provider = keys.provider(text)
+            if provider is not keys.maker and provider.is_known(text):
+                entry[member] = keys.maker.lock(purpose, provider.unlock(purpose, text))
+                moved.append(purpose)
+    return moved
+
+
+def _places(body: dict[str, Any]) -> Iterator[tuple[Purpose, dict[str, Any], str]]:
+    """Every key of a file: what it is for, the object that it stands in, the member of its text."""
+    yield "digest", body, "digest_key"
+    yield "pepper", body, "pepper"
+    yield "signing", body, "signing_key"
+    lists: tuple[tuple[Purpose, str], ...] = (
+        ("content", "content_keys"),
+        ("jobs", "job_keys"),
+        ("pepper", "other_peppers"),
+    )
+    for purpose, name in lists:
+        for entry in body.get(name, []):
+            yield purpose, entry, "key"
 
 
 def retire(path: Path, kind: Kind, key_id: str) -> None:
     """Forget a key that is not in use. Whoever calls this has made sure that nothing needs it."""
     with _changing(path) as body:
-        loaded = load(path)
-        if kind == "jobs" and loaded.job_key_id is None:
+        if kind == "jobs" and _used(body, "job_keys") is None:
             raise SecretsError("the key of contents seals jobs as yet; rotate first")
-        if kind == "jobs" and key_id == DIGEST and loaded.digest_seals:
+        if kind == "jobs" and key_id == DIGEST and body.get("digest_seals", True) is not False:
             body["digest_seals"] = False
             return
         name, member = {
@@ -249,7 +255,7 @@ def retire(path: Path, kind: Kind, key_id: str) -> None:
             "signing": ("other_signing_keys", "public_key"),
         }[kind]
         entries = body.get(name, [])
-        if (kind, key_id) in (("content", loaded.content_key_id), ("jobs", loaded.job_key_id)):
+        if kind in ("content", "jobs") and key_id == _used(body, name):
             raise SecretsError("this key is in use; rotate first")
         kept = [entry for entry in entries if entry[member] != key_id]
         if len(kept) == len(entries):
@@ -257,15 +263,15 @@ def retire(path: Path, kind: Kind, key_id: str) -> None:
         body[name] = kept
 
 
-def upgrade(path: Path) -> None:
+def upgrade(path: Path, keys: Keys = IN_FILE) -> None:
     """Give a file of an older version the key that seals jobs. Only where no process of that
     version runs beside: it knows no such seal. A file that cannot be written stays as it is."""
     with contextlib.suppress(OSError), _changing(path) as body:
-        if load(path).job_key_id is None:
-            _rotate(body, "jobs")
+        if _used(body, "job_keys") is None:
+            _rotate(body, "jobs", keys)
 
 
-def trust(path: Path, public_key: str) -> None:
+def trust(path: Path, public_key: str, keys: Keys = IN_FILE) -> None:
     """Count what this signing key (public, base64) signed as this installation's own: one that was
     retired."""
     try:
@@ -276,51 +282,48 @@ def trust(path: Path, public_key: str) -> None:
     with _changing(path) as body:
         entries = body.setdefault("other_signing_keys", [])
         if public_key not in (
-            _public(load(path).signer),
+            _public(keys.signer(body["signing_key"])),
             *(entry["public_key"] for entry in entries),
         ):
             entries.append({"public_key": public_key})
 
 
-def overview(path: Path) -> list[dict[str, str]]:
-    """Kind, id and state (used, staged, old) of every key that can be rotated; no key."""
-    body, loaded = _body(path), load(path)
-    rows = [
-        {
-            "kind": "content",
-            "id": entry["id"],
-            "state": "used"
-            if entry["id"] == loaded.content_key_id
-            else "staged"
-            if entry.get("staged")
-            else "old",
+def overview(path: Path, keys: Keys = IN_FILE) -> list[dict[str, str]]:
+    """Kind, id, state (used, staged, old) and place of every key that can be rotated; no key."""
+    body, loaded = _body(path), load(path, keys)
+
+    def row(kind: Kind, key_id: str, state: str, text: str = "") -> dict[str, str]:
+        return {
+            "kind": kind,
+            "id": key_id,
+            "state": state,
+            "place": keys.provider(text).name if text else "",
         }
-        for entry in body["content_keys"]
-    ]
-    rows += [
-        {
-            "kind": "jobs",
-            "id": entry["id"],
-            "state": "used"
-            if entry["id"] == loaded.job_key_id
-            else "staged"
-            if entry.get("staged")
-            else "old",
-        }
-        for entry in body.get("job_keys", [])
-    ]
+
+    rows = []
+    kinds: tuple[tuple[Kind, str, str | None], ...] = (
+        ("content", "content_keys", loaded.content_key_id),
+        ("jobs", "job_keys", loaded.job_key_id),
+    )
+    for kind, name, used in kinds:
+        for entry in body.get(name, []):
+            state = "used" if entry["id"] == used else "staged" if entry.get("staged") else "old"
+            rows.append(row(kind, entry["id"], state, entry["key"]))
     if loaded.digest_seals:
+        state = "used" if loaded.job_key_id is None else "old"
+        rows.append(row("jobs", DIGEST, state, body["digest_key"]))
+    rows.append(row("pepper", loaded.pepper_id, "used", body["pepper"]))
+    for entry in body.get("other_peppers", []):
         rows.append(
-            {"kind": "jobs", "id": DIGEST, "state": "used" if loaded.job_key_id is None else "old"}
+            row("pepper", entry["id"], "staged" if entry.get("staged") else "old", entry["key"])
         )
-    rows.append({"kind": "pepper", "id": loaded.pepper_id, "state": "used"})
-    rows += [
-        {"kind": "pepper", "id": entry["id"], "state": "staged" if entry.get("staged") else "old"}
-        for entry in body.get("other_peppers", [])
-    ]
-    rows.append({"kind": "signing", "id": _public(loaded.signer), "state": "used"})
-    rows += [{"kind": "signing", "id": key, "state": "old"} for key in loaded.other_signing_keys]
-    return rows
+    rows.append(row("signing", _public(loaded.signer), "used", body["signing_key"]))
+    return rows + [row("signing", key, "old") for key in loaded.other_signing_keys]
+
+
+def _used(body: dict[str, Any], name: str) -> str | None:
+    """Id of the key of this list that is in use."""
+    return next((str(entry["id"]) for entry in body.get(name, []) if not entry.get("staged")), None)
 
 
 def pepper_id(pepper: bytes) -> str:
@@ -348,13 +351,10 @@ def _body(path: Path) -> dict[str, Any]:
 @contextlib.contextmanager
 def _changing(path: Path) -> Iterator[dict[str, Any]]:
     """What stands in the file, to be changed: when the block ends well the file holds it, in one
-    step. Two at once come one after the other, by a lock on the folder, which falls with its
-    process: who wrote what it had read before another's change would take that key away, with all
-    that it seals."""
+    step. Two at once come one after the other: who wrote what it had read before another's change
+    would take that key away, with all that it seals."""
     _body(path)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+    with _turn(path):
         body = _body(path)
         before = copy.deepcopy(body)
         yield body
@@ -366,20 +366,18 @@ def _changing(path: Path) -> Iterator[dict[str, Any]]:
                 json.dumps(body, indent=1),
                 (owner.st_uid, owner.st_gid) if os.geteuid() == 0 else None,
             )
+
+
+@contextlib.contextmanager
+def _turn(path: Path) -> Iterator[None]:
+    """One at a time, by a lock on the folder, which falls with its process."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
     finally:
         os.close(folder)
 
 
-def _public(key: Ed25519PrivateKey) -> str:
+def _public(key: Signer) -> str:
     return base64.b64encode(key.public_key().public_bytes_raw()).decode()
-
-
-def _new() -> str:
-    return base64.urlsafe_b64encode(random.token_bytes(KEY_BYTES)).decode()
-
-
-def _key(text: str) -> bytes:
-    key = base64.urlsafe_b64decode(text)
-    if len(key) != KEY_BYTES:
-        raise ValueError("wrong length")
-    return key

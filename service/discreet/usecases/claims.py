@@ -35,6 +35,17 @@ class KeyUnknown(DiscreetError):
         self.job_id, self.attempt = job_id, attempt
 
 
+class KeysAway(DiscreetError):
+    """The place where keys lie does not answer, so that what the job had released cannot be opened.
+    That is no failure of the job's."""
+
+    code = "keys_unavailable"
+
+    def __init__(self, job_id: str, attempt: int) -> None:
+        super().__init__()
+        self.job_id, self.attempt = job_id, attempt
+
+
 @dataclass(frozen=True)
 class Claim:
     """A job in this worker's hands. `attempt` is the fencing token."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 
+import anyio.to_thread
 import structlog
 from prometheus_client import REGISTRY
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
@@ -29,8 +30,8 @@ FRESH_SECONDS = 5.0
 
 
 def checks(services: Services) -> dict[str, Check]:
-    """What every process needs: a database that answers, with a schema that this version can
-    use."""
+    """What every process needs: a database that answers, with a schema that this version can use,
+    and the keys that the secrets file names."""
 
     async def database() -> None:
         try:
@@ -60,7 +61,10 @@ def checks(services: Services) -> dict[str, Check]:
                 "cannot be known while the database does not answer"
             ) from error
 
-    return {"database": database, "schema": schema, "ledger": ledger}
+    async def keys() -> None:
+        await anyio.to_thread.run_sync(services.secrets_file.check)
+
+    return {"database": database, "schema": schema, "ledger": ledger, "keys": keys}
 
 
 class InstallationMetrics(Collector):

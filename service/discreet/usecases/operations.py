@@ -57,6 +57,7 @@ async def state(services: Services, principal: Principal) -> dict[str, Any]:
         "at": datetime.now(UTC),
         "checks": checks,
         **found,
+        "keys": services.secrets_file.keys.name,
         "processes": [_process(one) for one in processes],
     }
 

@@ -68,7 +68,7 @@ async def rotate(
                 "their end, or --force"
             )
     await reach(services)
-    used = secrets.rotate(path, kind)
+    used = secrets.rotate(path, kind, services.secrets_file.keys)
     moved = 0
     if kind == "content":
         try:

@@ -40,9 +40,10 @@ from discreet.storage import (
     tamper_seals,
 )
 from discreet.storage.database import SYSTEM
+from discreet.storage.keys.provider import KeysUnavailable
 from discreet.usecases import datasets, endings, naming, releases
 from discreet.usecases.certifying import digests_of, filters_passed, release_assumptions
-from discreet.usecases.claims import CancelRequested, Claim, KeyUnknown, LostJob
+from discreet.usecases.claims import CancelRequested, Claim, KeysAway, KeyUnknown, LostJob
 from discreet.usecases.releases import First
 from discreet.usecases.repairs import lost_code
 from discreet.usecases.rotation import sealing_step, still_known
@@ -58,7 +59,7 @@ _MOSTLY_NOISE = b'"mostly_noise":true'
 
 async def claim(services: Services, job_id: str) -> Claim | None:
     """Take the job, or None when there is nothing to take. KeyUnknown when this machine cannot go
-    on with it."""
+    on with it, KeysAway when it cannot now."""
     async with services.database.transaction(SYSTEM) as connection:
         row = await jobs.claim(connection, job_id, services.settings.lease_seconds)
         if row is None:
@@ -116,6 +117,8 @@ async def claim(services: Services, job_id: str) -> Claim | None:
             released = first.released
     except releases.MasterKeyAbsent:
         raise KeyUnknown(job_id, row["attempt"]) from None
+    except KeysUnavailable:
+        raise KeysAway(job_id, row["attempt"]) from None
     except (sealing.SealBroken, releases.NotAsked, naming.ObjectAltered) as error:
         code = "release_unreadable" if isinstance(error, sealing.SealBroken) else error.code
         log.error("what the job needs cannot be used", job=job_id, code=code)
@@ -303,8 +306,9 @@ async def count_failure(services: Services, held: Claim | KeyUnknown, code: str)
     faults.point("failure.committed")
 
 
-async def hand_back(services: Services, held: Claim) -> None:
-    """This worker stops: another one shall have the job, and the attempt does not count."""
+async def hand_back(services: Services, held: Claim | KeysAway) -> None:
+    """This worker stops, or has no keys now: another one shall have the job, and the attempt does
+    not count."""
     async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
         row = await jobs.release(connection, held.job_id, failed=False)
@@ -340,7 +344,7 @@ def _release_digest(held: Claim) -> str | None:
     )
 
 
-async def _hold(connection: Any, held: Claim | KeyUnknown) -> None:
+async def _hold(connection: Any, held: Claim | KeysAway | KeyUnknown) -> None:
     if await jobs.hold(connection, held.job_id, held.attempt) is None:
         raise LostJob()
 

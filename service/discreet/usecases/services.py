@@ -3,6 +3,7 @@ and the plans that were made."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,10 +12,16 @@ from discreet.isolation.children import Zygote
 from discreet.isolation.tasks import READING
 from discreet.settings import Settings
 from discreet.storage.database import Database
+from discreet.storage.keys.opening import Keys
+from discreet.storage.keys.provider import KeysUnavailable
 from discreet.storage.objects import Objects
-from discreet.storage.secrets import Secrets, SecretsFile
+from discreet.storage.secrets import Secrets
+from discreet.storage.secrets_file import SecretsFile
 from discreet.usecases.planning import Planner
 from discreet.usecases.uploads import Reader, Turns
+
+KEYS_SECONDS = 0.5
+"""How often a process that waits for its keys looks whether they are there."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +46,24 @@ class Services:
         return self.secrets_file.current
 
 
+async def keys_open(services: Services) -> None:
+    """Wait until the keys of the secrets file could be opened; at once where they lie in it."""
+    while True:
+        try:
+            _ = services.secrets
+        except KeysUnavailable:
+            await asyncio.sleep(KEYS_SECONDS)
+        else:
+            return
+
+
 @asynccontextmanager
 async def open_services(settings: Settings) -> AsyncIterator[Services]:
     """Services for the lifetime of a process or a command."""
     children = Zygote(settings.least_isolation, (READING,))
     services = Services(
         settings=settings,
-        secrets_file=SecretsFile(settings.secrets_path),
+        secrets_file=SecretsFile(settings.secrets_path, Keys.of(settings)),
         database=Database(settings),
         objects=None if settings.object_url is None else Objects(settings.object_url),
         children=children,

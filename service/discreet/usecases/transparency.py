@@ -18,6 +18,7 @@ from discreet.ledger.tree import ENTRIES, TILE, Tree, read_tile_path, tiles_of
 from discreet.storage import log as leaves
 from discreet.storage import log_memory
 from discreet.storage.database import SYSTEM, trouble
+from discreet.storage.keys.provider import KeysUnavailable
 from discreet.usecases import cosigning
 from discreet.usecases.services import Services
 
@@ -150,7 +151,7 @@ async def proofs(
         try:
             await integrate(services)
         except Exception as error:
-            if trouble(error) is None:
+            if trouble(error) is None and not isinstance(error, KeysUnavailable):
                 raise
             log.warning("no proofs: the log takes nothing in", error=type(error).__name__)
             return None

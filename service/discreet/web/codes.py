@@ -230,6 +230,11 @@ CODES: dict[str, Code] = {
         "The database has the schema of another version",
         "the database has schema 0006, this version needs 0007: run `discreet migrate`",
     ),
+    "keys_unavailable": Code(
+        503,
+        "The place where keys lie does not answer",
+        "token discreet does not answer (TokenNotPresent); nothing was done, try again",
+    ),
     "storage_unavailable": Code(
         503,
         "The object storage does not answer",

@@ -20,7 +20,7 @@ from discreet.settings import Settings
 from discreet.storage.queue import LONG_QUEUE, QUEUE, RUN_JOB
 from discreet.storage.schema import check_schema
 from discreet.usecases import erasure, metrics, processes, repairs, transparency, webhooks
-from discreet.usecases.services import Services, open_services
+from discreet.usecases.services import Services, keys_open, open_services
 from discreet.worker.places import PlacedJobs
 from discreet.worker.runner import Runner
 
@@ -84,6 +84,7 @@ async def serve(settings: Settings, monitor: socket.socket | None = None) -> Non
 
 async def _serve(settings: Settings, services: Services, zygote: Zygote) -> None:
     await check_schema(services.database)
+    await keys_open(services)
     await zygote.start()
     helpers = [
         asyncio.create_task(_repair_forever(services, zygote)),

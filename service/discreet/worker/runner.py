@@ -6,8 +6,9 @@ the padding. What ended post-processing, or came before data were touched, depen
 private, and the job's error names it.
 
 A database that does not answer, is full, takes no changes or has the schema of another version ends
-nothing: the step waits and is said again, which changes nothing where it had come through. Whether
-the job is still this worker's is the fencing token's to say.
+nothing, nor does a token or a key service that is away: the step waits and is said again, which
+changes nothing where it had come through. Whether the job is still this worker's is the fencing
+token's to say.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import TypeVar
 import structlog
 from prometheus_client import Counter, Histogram
 
-from discreet.errors import Unavailable
+from discreet.errors import DiscreetError, Unavailable
 from discreet.isolation.children import Zygote
 from discreet.isolation.conversations import OnProgress, Output
 from discreet.isolation.failures import (
@@ -38,10 +39,11 @@ from discreet.isolation.failures import (
 )
 from discreet.observability import faults, telemetry
 from discreet.storage.database import trouble
+from discreet.storage.keys.provider import KeysUnavailable
 from discreet.storage.schema import schema_trouble
 from discreet.storage.sealing import SealBroken
 from discreet.usecases import leases, running
-from discreet.usecases.claims import CancelRequested, Claim, KeyUnknown, LostJob
+from discreet.usecases.claims import CancelRequested, Claim, KeysAway, KeyUnknown, LostJob
 from discreet.usecases.datasets import MasterKeyUnknown
 from discreet.usecases.services import Services
 
@@ -67,7 +69,7 @@ _child_failures = Counter(
 )
 _database_waits = Counter(
     "discreet_worker_database_waits_total",
-    "Steps of jobs that the database did not take at once",
+    "Steps of jobs that the database did not take at once, or for which keys were away",
     ["code"],
 )
 _overdue = Counter(
@@ -189,24 +191,37 @@ class Runner:
                 )
                 await asyncio.sleep(STORAGE_SECONDS)
                 await self._count_failure(error, error.code)
+            except KeysAway as error:
+                log.warning("what was released cannot be opened now", attempt=error.attempt)
+                await asyncio.sleep(STORAGE_SECONDS)
+                with contextlib.suppress(LostJob):
+                    await self._stubbornly(partial(running.hand_back, self._services, error))
+                return None
 
     async def _count_failure(self, held: Claim | KeyUnknown, code: str) -> None:
         with contextlib.suppress(LostJob):
             await self._stubbornly(lambda: running.count_failure(self._services, held, code))
 
     async def _stubbornly(self, step: Callable[[], Awaitable[Answer]]) -> Answer:
-        """The step's answer, however long the database takes no changes. Whoever waits can be
-        cancelled."""
+        """The step's answer, however long the database takes no changes or keys are away. Whoever
+        waits can be cancelled."""
         while True:
             try:
                 return await step()
             except Exception as error:
-                found = trouble(error) or await schema_trouble(self._services.database, error)
+                found = await self._passing(error)
                 if found is None:
                     raise
                 _database_waits.labels(found.code).inc()
-                log.warning("waiting for the database", code=found.code, error=type(error).__name__)
+                away = "keys" if isinstance(found, KeysUnavailable) else "the database"
+                log.warning(f"waiting for {away}", code=found.code, error=type(error).__name__)
             await asyncio.sleep(DATABASE_SECONDS)
+
+    async def _passing(self, error: Exception) -> DiscreetError | None:
+        """What is away, so that the step is to be said again; None for any other error."""
+        if isinstance(error, KeysUnavailable):
+            return error
+        return trouble(error) or await schema_trouble(self._services.database, error)
 
     async def _attempt(self, held: Claim) -> None:
         if held.released is None:

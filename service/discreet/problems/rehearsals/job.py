@@ -220,8 +220,7 @@ class Rehearsal(Problem):
         return {}
 
     def finish(self, public: None, plan: Plan, released: Released, progress: Progress) -> Result:
-        """Release and finish synthetic data by every plan, again and again until the time is
-        over."""
+        """Release and finish synthetic data by every plan, until the time is over."""
         problem, dataset, known = self.inner()
         generator = np.random.default_rng(self.seed)
         profile = None if self.around is None else _profile(self.around, released)

@@ -1,0 +1,108 @@
+"""The providers of an installation, as `DISCREET_KEYS` names them, and the keys that a process has
+opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from discreet.ledger.signer import Signer
+from discreet.storage.keys.file import FileKeys
+from discreet.storage.keys.provider import KeyProvider, MasterKey, Purpose, SecretsError
+
+if TYPE_CHECKING:
+    from discreet.settings import Settings
+
+Opened = TypeVar("Opened")
+
+
+class Keys:
+    """Opens the texts of a secrets file, each once in the life of a process; new keys come from the
+    first provider."""
+
+    def __init__(self, *providers: KeyProvider) -> None:
+        self.providers = providers
+        self._opened: dict[tuple[str, str], Any] = {}
+
+    @classmethod
+    def of(cls, settings: Settings) -> Keys:
+        """As the settings say. SecretsError where they name no such place, or its library is not
+        installed. Nothing is asked of any place yet."""
+        places = settings.keys.split()
+        if not places:
+            raise SecretsError("DISCREET_KEYS names no place for keys")
+        return cls(*[_provider(uri, settings.keys_pin) for uri in places])
+
+    @property
+    def maker(self) -> KeyProvider:
+        """Where new keys are made."""
+        return self.providers[0]
+
+    @property
+    def name(self) -> str:
+        """All places, the first of new keys."""
+        return ", ".join(dict.fromkeys(one.name for one in self.providers))
+
+    def provider(self, text: str) -> KeyProvider:
+        """Whose text this is; SecretsError where it is nobody's that is named."""
+        for one in self.providers:
+            if one.holds(text):
+                return one
+        scheme = text.partition(":")[0] if ":" in text else "file"
+        raise SecretsError(
+            f"the secrets file has a key of a place ({scheme}) that DISCREET_KEYS does not name"
+        )
+
+    def secret(self, purpose: Purpose, text: str) -> bytes:
+        return self._once(purpose, text, lambda: self.provider(text).unlock(purpose, text))
+
+    def master_key(self, text: str) -> MasterKey:
+        return self._once("master key", text, lambda: self.provider(text).master_key(text))
+
+    def signer(self, text: str) -> Signer:
+        return self._once("signer", text, lambda: self.provider(text).signer(text))
+
+    def forget_others(self, texts: set[str]) -> None:
+        """Keep no key but these: what was retired leaves this process's memory too."""
+        self._opened = {name: key for name, key in self._opened.items() if name[1] in texts}
+
+    def check(self) -> None:
+        """DiscreetError where a place cannot be used that is needed while the service runs."""
+        for one in self.providers:
+            one.check()
+
+    def _once(self, use: str, text: str, opened: Callable[[], Opened]) -> Opened:
+        if ":" not in text:  # it is the key
+            return opened()
+        if (use, text) not in self._opened:
+            self._opened[use, text] = opened()
+        found: Opened = self._opened[use, text]
+        return found
+
+
+IN_FILE = Keys(FileKeys())
+"""Where nothing else is set."""
+
+
+def _provider(uri: str, pin: str | None) -> KeyProvider:
+    scheme = uri.partition(":")[0]
+    try:
+        if scheme == "pkcs11":
+            from discreet.storage.keys.token import TokenKeys  # noqa: PLC0415  of an extra
+
+            return TokenKeys.at(uri, pin)
+        if scheme == "awskms":
+            from discreet.storage.keys.aws_kms import KmsKeys  # noqa: PLC0415  of an extra
+
+            return KmsKeys.at(uri)
+    except ImportError as error:
+        extra = {"pkcs11": "pkcs11", "awskms": "kms"}[scheme]
+        raise SecretsError(
+            f"DISCREET_KEYS names {scheme}:, which needs the extra `discreet[{extra}]`"
+        ) from error
+    if uri != "file":
+        raise SecretsError(
+            f"DISCREET_KEYS: `{scheme}` is no place for keys; there are file, pkcs11:… and "
+            "awskms:///…"
+        )
+    return FileKeys()
