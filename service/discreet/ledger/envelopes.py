@@ -59,7 +59,12 @@ def statement(certificate: Mapping[str, Any]) -> dict[str, Any]:
 
 def seal(certificate: Mapping[str, Any], key: Ed25519PrivateKey) -> dict[str, Any]:
     """The signed envelope of a certificate. KeyError as `statement`."""
-    payload = canonical.dumps(statement(certificate))
+    return sign(statement(certificate), key)
+
+
+def sign(said: Mapping[str, Any], key: Ed25519PrivateKey) -> dict[str, Any]:
+    """An in-toto statement in a signed envelope."""
+    payload = canonical.dumps(said)
     signature = key.sign(encoding(PAYLOAD, payload))
     return {
         "payload": base64.b64encode(payload).decode(),
