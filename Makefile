@@ -2,7 +2,7 @@
 # Paths are relative and programs run as modules, so the folder's own path may hold spaces.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check mutants bench hostile chaos rehearse screenshots supply load fuzz openapi sdk protos docs up lock
+.PHONY: help demo test check mutants bench hostile chaos rehearse image chart screenshots supply load fuzz openapi sdk protos docs up lock
 MAKEFLAGS += --no-print-directory
 SHELL := /bin/sh
 
@@ -66,6 +66,14 @@ rehearse: ## build the image's lines in a clean folder and run its parts as comp
 	$(call bootstrap,test)
 	@.venv/bin/python .ci/deployment_rehearsal.py $(ARGS)
 
+image: ## build the image without a registry of images, run it, and say what is in it (as root, on Debian 12)
+	$(call bootstrap,test)
+	@.venv/bin/python .ci/image.py all $(ARGS)
+
+chart: ## render the chart of Helm with several values, and validate it against the schemas of Kubernetes
+	$(call bootstrap,chart)
+	@.venv/bin/python -m pytest tests/deployment/test_chart.py $(ARGS)
+
 screenshots: ## take the pictures of docs/pictures/dashboard again (needs chromium)
 	$(call bootstrap,test)
 	@.venv/bin/python -m tests.dashboard.screenshots $(ARGS)
@@ -114,5 +122,6 @@ lock: ## resolve the dependencies of pyproject.toml again (UPGRADE=1: to their n
 	@$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml .ci/lock/build.in -c .ci/lock/test.txt -o .ci/lock/runtime.txt
 	@$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra dev --extra bench --extra docs --extra supply \
 		-c .ci/lock/test.txt -o .ci/lock/all.txt
+	@$(COMPILE) $(if $(UPGRADE),--upgrade) --group chart -c .ci/lock/test.txt -o .ci/lock/chart.txt
 	@if grep -nE '[a-z]+://|^ *--(index|extra|find|trusted)| @ ' .ci/lock/*.txt; then exit 1; fi
 	@echo '[discreet] .ci/lock is up to date'

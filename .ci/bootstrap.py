@@ -1,5 +1,4 @@
-"""Make `.venv` what a task of the Makefile needs: `python3.11 .ci/bootstrap.py runtime | test |
-all`.
+"""Make `.venv` what a task of the Makefile needs: `.ci/bootstrap.py runtime | test | chart | all`.
 
 It runs before anything is installed: standard library only. What is installed already, judged by
 the content of the lock files, is left alone; what was interrupted is done again.
@@ -23,6 +22,7 @@ PYTHON = VENV / "bin" / "python"
 STAMP = VENV / "bootstrap.json"
 LOG = VENV / "bootstrap.log"
 LOCKS = ("runtime", "test", "all")  # each contains the one before
+BESIDE = {"chart": "test"}  # a lock that is installed beside another one
 PROJECT = ("pyproject.toml", "clients/python/pyproject.toml")
 
 ENVIRONMENT = {
@@ -39,8 +39,8 @@ ENVIRONMENT = {
 
 
 def main() -> int:
-    if len(sys.argv) != 2 or sys.argv[1] not in LOCKS:
-        print(f"usage: bootstrap.py {' | '.join(LOCKS)}", file=sys.stderr)
+    if len(sys.argv) != 2 or sys.argv[1] not in (*LOCKS, *BESIDE):
+        print(f"usage: bootstrap.py {' | '.join((*LOCKS, *BESIDE))}", file=sys.stderr)
         return 2
     if sys.version_info[:2] != (3, 11):
         print(f"discreet needs Python 3.11, this is {sys.version.split()[0]}", file=sys.stderr)
@@ -64,17 +64,22 @@ class Failed(Exception):
 
 def bootstrap(kind: str) -> None:
     stamp = read_stamp()
-    digests = {name: digest((ROOT / ".ci/lock" / f"{name}.txt").read_bytes()) for name in LOCKS}
+    digests = {
+        name: digest((ROOT / ".ci/lock" / f"{name}.txt").read_bytes()) for name in (*LOCKS, *BESIDE)
+    }
     project = digest(json.dumps([metadata(name) for name in PROJECT]).encode())
     stamp["locks"] = {
         name: value for name, value in stamp["locks"].items() if digests[name] == value
     }
-    if not any(name in stamp["locks"] for name in LOCKS[LOCKS.index(kind) :]):
-        lock = f".ci/lock/{kind}.txt"
+    for wanted in (BESIDE[kind], kind) if kind in BESIDE else (kind,):
+        containing = (wanted,) if wanted in BESIDE else LOCKS[LOCKS.index(wanted) :]
+        if any(name in stamp["locks"] for name in containing):
+            continue
+        lock = f".ci/lock/{wanted}.txt"
         count = sum("==" in line for line in (ROOT / lock).read_text().splitlines())
-        say(f"installing {count} packages ({kind})")
+        say(f"installing {count} packages ({wanted})")
         pip(stamp, count, "install", "--require-hashes", "--no-deps", "-r", lock)
-        stamp["locks"][kind] = digests[kind]
+        stamp["locks"][wanted] = digests[wanted]
         write_stamp(stamp)
     if stamp["project"] != project:
         say("installing discreet and discreet-client (editable)")

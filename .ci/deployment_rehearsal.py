@@ -37,6 +37,8 @@ import tempfile
 import time
 import urllib.request
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -104,7 +106,9 @@ def read_dockerfile(text: str) -> list[Stage]:
         elif name == "EXPOSE":
             stage.ports += [int(word) for word in rest.split()]
         elif name in ("RUN", "COPY"):
-            stage.steps.append((name, rest))
+            stage.steps.append(
+                (name, re.sub(r"^--mount=\S+\s+", "", rest) if name == "RUN" else rest)
+            )
         elif name not in ("LABEL", "STOPSIGNAL"):
             raise ValueError(f"an unknown instruction: {name}")
         if name in ("WORKDIR",):
@@ -313,8 +317,7 @@ class Engine:
         assert service["read_only"] is True
         user, group = service["user"].split(":")
         environment = {**self.image.environment, **service.get("environment", {})}
-        words = [*(self.image.entrypoint if entrypoint else []), *command]
-        words = [re.sub(r"\b(0\.0\.0\.0|127\.0\.0\.1)\b", address, word) for word in words]
+        words = self.words(command, address, entrypoint)
         variables = " ".join(shlex.quote(f"{name}={value}") for name, value in environment.items())
         root = self.root
         secrets = ""
@@ -338,6 +341,11 @@ class Engine:
               --bounding-set=-all --inh-caps=-all --no-new-privs {shlex.join(words)}
         """  # noqa: S108  the container's own /tmp
         return [*self.network, "unshare", "--mount", "/bin/sh", "-ec", script]
+
+    def words(self, command: list[str], address: str, entrypoint: bool) -> list[str]:
+        """The arguments of a container's first process, with the address that is its own."""
+        words = [*(self.image.entrypoint if entrypoint else []), *command]
+        return [re.sub(r"\b(0\.0\.0\.0|127\.0\.0\.1)\b", address, word) for word in words]
 
     def state(self, name: str) -> Path:
         """A volume: its owner and mode are those of the folder in the image."""
@@ -409,8 +417,16 @@ def start_postgres(
 ) -> subprocess.Popen[bytes]:
     """A server of its own, not embedded, as its image would start it: on TCP, with the roles script
     run once."""
-    find = "from discreet.installation.binaries import Binaries; print(Binaries.find().folder)"
-    programs = Path(run([str(python), "-c", find]).strip()) / "bin"
+    find = f"""
+from pathlib import Path
+from discreet.installation.binaries import Binaries
+found = Binaries.find()
+print(found.folder, found.copied_to(Path({str(work / "programs")!r})).folder, sep="\\n")
+"""
+    # The server's user cannot be expected to enter the folder of this checkout.
+    programs, own_programs = (
+        Path(line) / "bin" for line in run([str(python), "-c", find]).splitlines()
+    )
     data = work / "postgres"
     data.mkdir()
     shutil.chown(data, "nobody", "nogroup")
@@ -420,7 +436,7 @@ def start_postgres(
     shutil.copy(password, own)
     shutil.chown(own, "nobody", "nogroup")
     initdb = [
-        f"{programs}/initdb",
+        f"{own_programs}/initdb",
         "--pgdata",
         str(data),
         "--username",
@@ -435,7 +451,7 @@ def start_postgres(
         [
             *network,
             *nobody,
-            str(programs / "postgres"),
+            str(own_programs / "postgres"),
             "-D",
             str(data),
             "-k",
@@ -546,12 +562,12 @@ def scenario(engine: Engine, network: list[str]) -> None:
     say(f"job {found['state']}; certificate: {result['certificate']['guarantee']}")
     if found["state"] != "succeeded":
         raise Failed(str(found))
+    asked_of = ["--server", f"http://{engine.running[0].address}:8080", "--key", key]
+    certificate = f"{engine.image.volumes[0]}/certificate.json"
+    engine.once("migrate", ["certificate", "get", job["id"], "--out", certificate, *asked_of])
+    say(engine.once("migrate", ["certificate", "verify", certificate]).strip())
     export = f"{engine.image.volumes[0]}/ledger.jsonl"
-    api = engine.running[0]
-    engine.once(
-        "migrate",
-        ["ledger", "export", export, "--server", f"http://{api.address}:8080", "--key", key],
-    )
+    engine.once("migrate", ["ledger", "export", export, *asked_of])
     say(engine.once("migrate", ["ledger", "verify", export]).strip())
 
 
@@ -597,7 +613,7 @@ def rehearse(stages: list[Stage], work: Path) -> int:
     missing = run(["/bin/sh", "-c", f"find {root}/opt -user +0 -o -perm -o+w ! -type l | head -3"])
     if missing:
         raise Failed(f"the installation can be changed by others: {missing}")
-    for name in ("volumes", "postgres", "secrets"):
+    for name in ("volumes", "postgres", "programs", "secrets"):
         shutil.rmtree(work / name, ignore_errors=True)
     run(
         [
@@ -609,33 +625,50 @@ def rehearse(stages: list[Stage], work: Path) -> int:
             "discreet",
         ]
     )
-    # A network of its own: fixed ports are free, and nothing but loopback can be reached.
+    compose = read_compose((ROOT / "compose.yaml").read_text())
+    with lonely_network() as network, postgres(compose, work, Path(sys.executable), network):
+        engine = Engine(stages[-1], root, compose, work, network)
+        try:
+            scenario(engine, network)
+            engine.stop(check=True)
+            say("everything ended when it was told to")
+        finally:
+            engine.stop(check=False)
+    return 0
+
+
+@contextmanager
+def lonely_network() -> Iterator[list[str]]:
+    """What enters a network of its own, while the block runs: fixed ports are free there, and
+    nothing but loopback can be reached."""
     lonely = "ip link set lo up; echo up; exec sleep 86400"
     holder = subprocess.Popen(
         ["/usr/bin/unshare", "--net", "/bin/sh", "-ec", lonely], stdout=subprocess.PIPE
     )
     assert holder.stdout is not None
-    holder.stdout.readline()
-    network = ["nsenter", f"--net=/proc/{holder.pid}/ns/net", "--"]
-    compose = read_compose((ROOT / "compose.yaml").read_text())
-    engine = Engine(stages[-1], root, compose, work, network)
-    server = None
     try:
-        server = start_postgres(compose, work, root / "opt/discreet/bin/python", network)
-        scenario(engine, network)
-        engine.stop(check=True)
-        say("everything ended when it was told to")
+        holder.stdout.readline()
+        yield ["nsenter", f"--net=/proc/{holder.pid}/ns/net", "--"]
     finally:
-        engine.stop(check=False)
-        for process in (server, holder):
-            if process is not None:
-                process.send_signal(signal.SIGINT)
-                try:
-                    process.wait(20)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
-    return 0
+        holder.kill()
+        holder.wait()
+
+
+@contextmanager
+def postgres(
+    compose: dict[str, Any], work: Path, python: Path, network: list[str]
+) -> Iterator[None]:
+    """A PostgreSQL with discreet's roles at 127.0.0.2 while the block runs."""
+    server = start_postgres(compose, work, python, network)
+    try:
+        yield
+    finally:
+        server.send_signal(signal.SIGINT)
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
 
 
 if __name__ == "__main__":

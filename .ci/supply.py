@@ -229,7 +229,11 @@ def audit() -> None:
 def licence(name: str) -> str:
     """An installed package's licence as an SPDX expression. Wrong when its metadata do not say, or
     not in words that are known."""
-    about = metadata.metadata(name)
+    return licence_in(metadata.metadata(name))
+
+
+def licence_in(about: metadata.PackageMetadata) -> str:
+    """`licence` of the package that these metadata are of, wherever it lies."""
     said = [about.get("License-Expression") or ""]
     if not said[0]:
         short = [(about.get("License") or "").strip()]
@@ -241,7 +245,7 @@ def licence(name: str) -> str:
         said = [one for one in (*short, *labels) if one in NAMES or one in COMPATIBLE]
     names = list(dict.fromkeys(NAMES.get(one, one) for one in said if one))
     if not names:
-        raise Wrong(f"{name} does not say its licence in words that .ci/supply.py knows")
+        raise Wrong(f"{about['Name']} does not say its licence in words that .ci/supply.py knows")
     return names[0]
 
 

@@ -24,7 +24,6 @@ from typing import Any
 
 import pytest
 import typer
-import yaml
 
 from discreet.cli import app
 from discreet.installation import prepared
@@ -56,12 +55,6 @@ COMPOSE = rehearsal.read_compose((ROOT / "compose.yaml").read_text())
 SERVICES = {
     name: service for name, service in COMPOSE["services"].items() if service["image"] == "discreet"
 }
-OBJECTS = list(yaml.safe_load_all((DEPLOYMENT / "kubernetes" / "discreet.yaml").read_text()))
-PODS = {
-    one["metadata"]["name"]: one["spec"]["template"]
-    for one in OBJECTS
-    if one["kind"] in ("Deployment", "Job")
-}
 
 
 def parsed(words: list[str]) -> dict[str, Any]:
@@ -86,7 +79,7 @@ def test_image_is_built_from_the_hashed_lock_and_runs_as_nobody_in_particular() 
             assert "--no-index" in rest or "uninstall" in rest
         assert not re.search(r"\b(curl|wget|apt-get|git|sudo)\b", rest)
     assert IMAGE.user == "10001:10001"
-    assert f"useradd --uid {IMAGE.user.split(':')[0]}" in text
+    assert f"discreet:x:{IMAGE.user}:" in text
     assert IMAGE.volumes == [IMAGE.environment["DISCREET_STATE"]]
     assert IMAGE.environment.keys() & VARIABLES == {
         name for name in IMAGE.environment if name.startswith("DISCREET")
@@ -102,6 +95,20 @@ def test_image_is_built_from_the_hashed_lock_and_runs_as_nobody_in_particular() 
     assert ":latest" not in text
     with pytest.raises(ValueError, match="unknown instruction: ADD"):
         rehearsal.read_dockerfile("FROM x\nADD . .")
+
+
+def test_compiled_code_is_newer_than_the_times_that_layers_keep() -> None:
+    """Layers keep whole seconds, so what is compiled for a source's time before it is rounded is
+    compiled again by each container that starts."""
+    (last,) = [rest for name, rest in BUILD.steps if name == "RUN" and "compileall" in rest]
+    assert BUILD.steps[-1] == ("RUN", last)
+    places = [
+        last.index(word)
+        for word in ("touch --no-dereference --date=@", "compileall", "NUMBA_CACHE_DIR=")
+    ]
+    assert places == sorted(places)
+    assert f"@{BUILD.environment['SOURCE_DATE_EPOCH']} " in last
+    assert BUILD.environment["PIP_NO_COMPILE"] == "1"
 
 
 def test_programs_of_the_build_find_what_they_import() -> None:
@@ -227,67 +234,6 @@ def test_prepared_secrets_are_private_and_kept(tmp_path: Path) -> None:
     assert len(set(first.values())) == len(first)
     subprocess.run(command, check=True, capture_output=True)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == first
-
-
-@pytest.mark.parametrize("name", PODS)
-def test_pods_of_kubernetes(name: str) -> None:
-    pod = PODS[name]["spec"]
-    (container,) = pod["containers"]
-    options = parsed(container["args"])
-    user, group = map(int, IMAGE.user.split(":"))
-    context = pod["securityContext"]
-    assert (context["runAsNonRoot"], context["runAsUser"], context["runAsGroup"]) == (
-        True,
-        user,
-        group,
-    )
-    assert pod["automountServiceAccountToken"] is False
-    for one in (container, *pod["initContainers"]):
-        assert one["securityContext"] == {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        }
-    mounted = {one["mountPath"] for one in container["volumeMounts"]}
-    assert mounted == {*IMAGE.volumes, "/tmp", "/run/discreet"}
-    sources = next(v for v in pod["volumes"] if v["name"] == "secrets")["projected"]["sources"]
-    assert ({"secret": {"name": "discreet-owner"}} in sources) == (name == "migrate")
-    if name == "migrate":
-        assert pod["restartPolicy"] == "OnFailure"
-        return
-    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    assert set(ports.values()) <= {options.get("port"), options.get("metrics_port")}
-    for probe, path in (
-        ("startupProbe", "/healthz"),
-        ("livenessProbe", "/healthz"),
-        ("readinessProbe", "/readyz"),
-    ):
-        assert container[probe]["httpGet"]["path"] == path
-        assert ports[container[probe]["httpGet"]["port"]] == (
-            options.get("metrics_port") or options["port"]
-        )
-    assert pod["terminationGracePeriodSeconds"] >= 30
-
-
-def test_objects_of_kubernetes_find_each_other() -> None:
-    (settings,) = [one["data"] for one in OBJECTS if one["kind"] == "ConfigMap"]
-    assert set(settings) <= VARIABLES
-    labels = [pod["metadata"]["labels"] for pod in PODS.values()]
-    for one in OBJECTS:
-        selector = one.get("spec", {}).get("selector") or one.get("spec", {}).get("podSelector")
-        if one["kind"] in ("Deployment", "PodDisruptionBudget", "NetworkPolicy", "Service"):
-            wanted = selector.get("matchLabels", selector)
-            assert [found for found in labels if wanted.items() <= found.items()], one["metadata"][
-                "name"
-            ]
-        if one["kind"] == "Service":
-            (pod,) = [p for p in PODS.values() if wanted.items() <= p["metadata"]["labels"].items()]
-            names = {port["name"] for port in pod["spec"]["containers"][0]["ports"]}
-            assert {port["targetPort"] for port in one["spec"]["ports"]} <= names
-    assert {one["metadata"]["name"] for one in OBJECTS if one["kind"] == "PodDisruptionBudget"} == {
-        "api",
-        "worker",
-    }
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
