@@ -10,6 +10,7 @@ import base64
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,55 @@ def run(owner: Client, body: dict[str, Any], client: Client | None = None) -> st
     if ended["state"] != "succeeded":
         raise RuntimeError(f"{problem['kind']}: {ended}")
     return job_id
+
+
+DAYS = 12
+"""Blocks of the source."""
+
+
+def more(owner: Client, analyst: Client, jobs: dict[str, str]) -> dict[str, str]:
+    """A source with a block a day and two jobs on it, a rehearsal, and a request for more of a
+    budget; ids by name."""
+    source = owner.sources.create(
+        {
+            "name": "City trips",
+            "kind": "routing",
+            "by": "day",
+            "public": {"unit": "request", "zones": 4, "periods": 1, "period_minutes": 60},
+            "cap": {"epsilon": 1, "delta": 0},
+        }
+    )["id"]
+    zones = range(1, 5)
+    for number in range(DAYS):
+        day = str(date(2026, 11, 1) + timedelta(number))
+        trips = [
+            {
+                "date": day,
+                "period": 0,
+                "origin": origin,
+                "destination": destination,
+                "count": 20 + number + origin,
+            }
+            for origin in zones
+            for destination in zones
+            if origin != destination
+        ]
+        owner.sources.add(source, day, {"trips": trips})
+    ring = [way for end in ((1, 2), (2, 3), (3, 4), (4, 1)) for way in (end, end[::-1])]
+    links = [
+        {"tail": tail, "head": head, "free_flow_time": 5, "capacity": 400} for tail, head in ring
+    ]
+    for last, epsilon in ((4, 0.3), (8, 0.2)):
+        problem = {
+            "kind": "routing",
+            "source": {"id": source, "last": last},
+            "network": {"nodes": 4, "links": links},
+        }
+        run(owner, {"problem": problem, "privacy": {"epsilon": epsilon}})
+    rehearsal = analyst.rehearse(owner.job(jobs["off_policy_evaluation"])["problem"]).job["id"]
+    account = owner.dataset(owner.job(jobs["routing"])["dataset"])["account"]
+    analyst.request_budget(account, epsilon=0.2, reason="the evening study needs as much again")
+    return {"source": source, "rehearsal": rehearsal}
 
 
 # Bodies -------------------------------------------------------------------------------------------

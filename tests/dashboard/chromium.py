@@ -135,9 +135,8 @@ def problems_of(seen: Watched, axe: str) -> list[str]:
         page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
         options = {"resultTypes": ["violations"], **({} if rules is None else {"runOnly": rules})}
         for one in page.evaluate("options => axe.run(document, options)", options)["violations"]:
-            if one["impact"] in ("serious", "critical"):
-                nodes = [node["html"][:160] for node in one["nodes"][:3]]
-                found.append(f"{address}, {theme}: {one['id']}: {nodes}")
+            nodes = [node["html"][:160] for node in one["nodes"][:3]]
+            found.append(f"{address}, {theme}: {one['id']}: {nodes}")
     page.set_viewport_size({"width": 360, "height": 740})
     wide = page.evaluate("() => document.scrollingElement.scrollWidth")
     if wide > 360:

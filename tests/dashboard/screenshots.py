@@ -10,18 +10,22 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from discreet.installation.prepared import running
 from discreet.settings import Settings
 from discreet_client.client import Client
 from tests.dashboard.chromium import Watched, chromium, chromium_path, tab
-from tests.dashboard.seed import tenant
+from tests.dashboard.seed import EXAMPLES, tenant
+from tests.dashboard.ways import WAYS, walked
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures" / "dashboard"
 FRONT = {("budgets", "light"): "body", ("job-routing", "dark"): "#result"}
@@ -39,7 +43,47 @@ LOOKS = {
 }
 
 
-def pages(client: Client, jobs: dict[str, str]) -> dict[str, str]:
+FILES: dict[str, tuple[str, dict[str, Any], str, str, dict[str, str]]] = {
+    "dataset-trips": (
+        "routing",
+        {"unit": "request", "zones": 24, "periods": 5, "period_minutes": 120},
+        "trips",
+        "trips.csv",
+        {"origin": "from_zone", "destination": "to_zone", "period": "start"},
+    ),
+    "dataset-meters": (
+        "dr_ensemble",
+        {
+            "unit": "participant",
+            "participants": 300,
+            "states": 4,
+            "edges": [0, 0.5, 2, 4, 7],
+            "steps": 48,
+            "meters": {"start": "2026-01-15T00:00:00+01:00", "interval_seconds": 1800},
+        },
+        "meters",
+        "meters.csv",
+        {"participant": "meter", "time": "when", "kw": "power"},
+    ),
+    "dataset-visits": (
+        "off_policy_evaluation",
+        {
+            "unit": "trajectory",
+            "horizon": 4,
+            "reward_bound": 1,
+            "features": 1,
+            "ranges": [{"name": "severity", "low": 0, "high": 10}],
+        },
+        "patients",
+        "visits.csv",
+        {"patient": "pid", "time": "date", "reward": "well"},
+    ),
+}
+"""Own files of the examples on the page that reads them: kind, public part, way in, file,
+columns."""
+
+
+def pages(client: Client, jobs: dict[str, str], others: dict[str, str]) -> dict[str, str]:
     """The address of each page by its picture's name; everything that an owner sees."""
     routed = client.job(jobs["routing"])
     account = next(
@@ -57,6 +101,14 @@ def pages(client: Client, jobs: dict[str, str]) -> dict[str, str]:
         "ledger-entry": f"/ledger/{account}/2",
         "jobs": "/jobs",
         "job-new": "/jobs/new?kind=routing",
+        "job-new-agents": "/jobs/new?kind=multi_agent",
+        "job-rehearsal": f"/jobs/{others['rehearsal']}",
+        "what-if": f"/jobs/{jobs['dr_ensemble']}",
+        "compare": f"/jobs/compare?job={jobs['dr_ensemble']}&job={jobs['dr_simulation']}",
+        "sources": "/sources",
+        "source": f"/sources/{others['source']}",
+        "changes": "/changes",
+        "dataset-new-agents": "/datasets/new?kind=multi_agent",
         **named,
         "certificate": f"/jobs/{jobs['routing']}/certificate",
         "paths": f"/jobs/{jobs['routing']}/policy?origin={pair['origin']}"
@@ -85,9 +137,41 @@ def question(client: Client, jobs: dict[str, str], epsilon: float) -> str:
     return json.dumps({"problem": problem, "privacy": {"epsilon": epsilon}}, indent=2)
 
 
+def map_columns(seen: Watched, name: str, folder: Path) -> None:
+    """Lead to the page of the content with an own file chosen, all but ready to be sent."""
+    kind, public, way, file, columns = FILES[name]
+    page = seen.page
+    if not (folder / file).exists():
+        subprocess.run(
+            [sys.executable, str(EXAMPLES / "own_files.py"), way], cwd=folder, check=True
+        )
+    seen.go(f"/datasets/new?kind={kind}")
+    page.get_by_label("Name", exact=True).fill(f"own {way}")
+    page.get_by_text("As JSON", exact=True).click()
+    page.locator("#public").fill(json.dumps(public))
+    seen.other_people()
+    page.get_by_role("button", name="Next: the content").click()
+    page.get_by_label("Parquet, CSV or JSON").set_input_files(folder / file)
+    for column, own in columns.items():
+        page.get_by_label(column, exact=True).and_(page.locator("select")).select_option(own)
+    if way == "trips":
+        zones = "\n".join(f"Z{zone}" for zone in range(1, 25))
+        page.get_by_label("Your zones by name").fill(zones)
+        page.get_by_label("Period 0 begins").fill("2026-11-02T07:00")
+    elif way == "meters":
+        page.get_by_label("Your clocks against UTC").fill("+01:00")
+    else:
+        page.get_by_label("Actions with their known probabilities").fill("treat 0.5 1\nwait 0.5 0")
+    page.get_by_text("every cell is of the right form").wait_for()
+
+
 def take(seen: Watched, name: str, look: str) -> None:
-    """One picture of the whole page."""
+    """One picture of the whole page, with the price of what its form says."""
     seen.draw()
+    if seen.page.locator("#quote-status").count():
+        seen.page.locator(
+            "#quote-status", has_text=re.compile("It would cost|Refused|fit")
+        ).wait_for()
     if (name, look) in FRONT:
         seen.page.evaluate(
             "place => document.querySelector(place).scrollIntoView()", FRONT[name, look]
@@ -119,8 +203,46 @@ def small(picture: Image.Image) -> Image.Image:
     return picture.quantize(palette=palette, dither=Image.Dither.NONE)
 
 
+OPERATORS = {"operator": "/operations", "operator-admin": "/admin", "operator-changes": "/changes"}
+LED_TO = ("login", *OPERATORS, "dataset-content", *FILES, "what-if", "job-price", "job-refused")
+"""Pictures of what no address alone leads to."""
+
+
+FRAME, ACROSS, GAP = (480, 300), 3, 8
+"""Pixels of a page in the picture of a way, pages beside each other, and between them."""
+
+
+def walk(browser: Browser, url: str, key: str, way: str, folder: Path) -> None:
+    """A picture of all pages between login and answer, in their order, as `test_keyboard` goes this
+    way."""
+    frames: list[Image.Image] = []
+
+    def look(page: Page) -> None:
+        frames.append(Image.open(io.BytesIO(page.screenshot(animations="disabled"))).convert("RGB"))
+
+    with tab(browser, url, **LOOKS["light"]) as seen:
+        walked(seen, way, key, folder, look)
+        seen.draw()
+        seen.page.evaluate("scrollTo(0, 0)")
+        look(seen.page)
+    frames = [frame.resize(FRAME, Image.Resampling.LANCZOS) for frame in frames[:-2] + frames[-1:]]
+    rows = -(-len(frames) // ACROSS)
+    size = (ACROSS * (FRAME[0] + GAP) - GAP, rows * (FRAME[1] + GAP) - GAP)
+    sheet = Image.new("RGB", size, "#8a949e")
+    for place, frame in enumerate(frames):
+        sheet.paste(frame, (place % ACROSS * (FRAME[0] + GAP), place // ACROSS * (FRAME[1] + GAP)))
+    out = io.BytesIO()
+    sheet.save(out, "PNG")
+    save(out.getvalue(), f"way-{way}")
+
+
 def look_at(
-    browser: Browser, look: str, url: str, keys: dict[str, str], addresses: dict[str, str]
+    browser: Browser,
+    look: str,
+    url: str,
+    keys: dict[str, str],
+    addresses: dict[str, str],
+    folder: Path,
 ) -> None:
     with tab(browser, url, **LOOKS[look]) as seen:
         seen.go("/login")
@@ -128,7 +250,7 @@ def look_at(
             take(seen, "login", look)
         seen.login(keys["owner"])
         for name, address in addresses.items():
-            if name in ("login", "operator", "dataset-content", "job-price", "job-refused"):
+            if name in LED_TO:
                 continue
             seen.go(address)
             take(seen, name, look)
@@ -145,11 +267,21 @@ def look_at(
             seen.other_people()
             seen.page.get_by_role("button", name="Next: the content").click()
             take(seen, "dataset-content", look)
-    if "operator" in addresses:
+        for name in FILES.keys() & addresses.keys():
+            map_columns(seen, name, folder)
+            take(seen, name, look)
+        if "what-if" in addresses:
+            seen.go(addresses["what-if"])
+            seen.page.get_by_role("slider", name="Discomfort weight: slider").press("PageUp")
+            seen.page.locator("[data-ask-status]", has_text="beside the first answer").wait_for()
+            take(seen, "what-if", look)
+    wanted = {name: address for name, address in OPERATORS.items() if name in addresses}
+    if wanted:
         with tab(browser, url, **LOOKS[look]) as seen:
             seen.login(keys["operator"])
-            seen.go("/operations")
-            take(seen, "operator", look)
+            for name, address in wanted.items():
+                seen.go(address)
+                take(seen, name, look)
 
 
 def main(wanted: list[str]) -> None:
@@ -168,20 +300,27 @@ def main(wanted: list[str]) -> None:
                 analyst = client.create_key(role="analyst", principal="Ada")["key"]
                 with Client(ready["api"], analyst) as second:
                     jobs = tenant().fill(client, second)
+                    others = tenant().more(client, second, jobs)
                 jobs |= tenant().session(client, Path(folder))
-                addresses = pages(client, jobs)
+                addresses = pages(client, jobs, others)
                 asked = {
                     f"job-{name}": question(client, jobs, epsilon)
                     for name, epsilon in QUESTIONS.items()
                 }
-            everything = {**addresses, **asked, "login": "", "operator": "", "dataset-content": ""}
+            everything = {**dict.fromkeys(LED_TO, ""), **addresses, **asked}
             addresses = {
                 name: one for name, one in everything.items() if not wanted or name in wanted
             }
             with chromium() as browser:
                 for look in LOOKS:
-                    look_at(browser, look, ready["api"], keys, addresses)
+                    look_at(browser, look, ready["api"], keys, addresses, Path(folder))
                     print(f"{look}: {len(addresses)} pages", flush=True)
+                for way in [way for way in WAYS if not wanted or f"way-{way}" in wanted]:
+                    with Client(ready["api"], keys["operator"]) as client:
+                        client.create_tenant(way)
+                        key = client.create_key(role="owner", principal="owner", tenant=way)["key"]
+                    walk(browser, ready["api"], key, way, Path(folder))
+                    print(f"way-{way}", flush=True)
 
 
 if __name__ == "__main__":

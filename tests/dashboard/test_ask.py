@@ -3,6 +3,7 @@ comes, at price 0."""
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -167,11 +168,7 @@ def test_a_stored_network_is_asked_of_where_it_fits(
         seen.login(keys["analyst"])
         page = opened(seen, jobs["routing"])
         offered = page.get_by_label("Network", exact=True).locator("option").all_inner_texts()
-        assert [one.split(",")[0] for one in offered[:3]] == [
-            "As it was",
-            "Fits",
-            "Without 1 \u2192 2",
-        ]
+        assert [one.split(",")[0] for one in offered] == ["As it was", "Fits"]
         page.get_by_label("Objective", exact=True).select_option(label="User equilibrium")
         found = owner.job(answered(page))
         assert found["problem"]["objective"] == "user_equilibrium"
@@ -180,23 +177,47 @@ def test_a_stored_network_is_asked_of_where_it_fits(
         assert wide <= 360
 
 
-def test_a_road_is_closed(
+def test_roads_are_closed(
     service: Installation, browser: Browser, keys: dict[str, str], jobs: dict[str, str]
 ) -> None:
-    """By its name; a road without which nobody comes to a zone is refused beside the field."""
+    """By their names, several at once, and opened again; what leaves a zone without a way is
+    refused beside them."""
+    out, on, back = ("1 \u2192 3", "3 \u2192 2", "2 \u2192 1")
     with service.client(keys["owner"]) as owner, tab(browser, service.url) as seen:
+        first = owner.job(jobs["routing"])
+        ends = [
+            f"{link['tail']} \u2192 {link['head']}" for link in first["problem"]["network"]["links"]
+        ]
+
+        def chosen(number: int) -> str:
+            return (
+                page.get_by_label(f"Closed Links: {number}").locator("option:checked").inner_text()
+            )
+
         seen.login(keys["owner"])
         page = opened(seen, jobs["routing"])
-        page.get_by_label("Network", exact=True).select_option(label="Without 1 \u2192 2")
-        first, found = owner.job(jobs["routing"]), owner.job(answered(page))
-        links = [(link["tail"], link["head"]) for link in first["problem"]["network"]["links"]]
+        page.get_by_label("Closed Links: 1").select_option(label=out)
+        found = owner.job(answered(page))
         assert found["problem"]["network"] == first["problem"]["network"]
-        assert found["problem"]["closed_links"] == [links.index((1, 2))]
+        assert found["problem"]["closed_links"] == [ends.index(out)]
         page.get_by_text("closed, all trips of a period together take").first.wait_for()
         assert (found["price"]["epsilon"], found["release"]) == (0, [first["id"]])
-        assert found["name"] == "Network without 1 \u2192 2"
-        page.get_by_label("Network", exact=True).select_option(label="Without 2 \u2192 1")
+        assert found["name"] == f"Closed links {out}"
+        page.get_by_label("Closed Links: 2").focus()
+        page.keyboard.type(back)  # its first letters: the choice stays under them while it is asked
         page.get_by_text("no path leads from zone 2 to zone 1").wait_for()
+        assert (chosen(2), chosen(3)) == (back, "And \u2026")
+        page.get_by_label("Closed Links: 2").select_option(label=on)
+        page.locator("#asked-again", has_text=f"Closed links {out}, {on}").wait_for()
+        again = answered(page)
+        both = sorted([ends.index(out), ends.index(on)])
+        assert owner.job(again)["problem"]["closed_links"] == both
+        page.get_by_label("Closed Links: 1").select_option(label="None")
+        page.locator("#asked-again", has_text=re.compile(f"Closed links {on}")).wait_for()
+        page = opened(seen, again)  # whose roads are closed already
+        assert [chosen(1), chosen(2), chosen(3)] == [ends[place] for place in both] + ["And \u2026"]
+        page.get_by_label("Closed Links: 2").select_option(label="And \u2026")
+        assert owner.job(answered(page))["problem"]["closed_links"] == both[:1]
 
 
 def test_of_what_answers_nothing_else_nothing_is_promised(
@@ -209,6 +230,37 @@ def test_of_what_answers_nothing_else_nothing_is_promised(
         form = owner.get(f"/jobs/new?release={jobs['dr_ensemble']}").response.text
         assert "Fixed when it released" in form
         assert "&#34;fixed&#34;: [&#34;clip&#34;" in form
+
+
+def test_names_of_no_road_are_refused(
+    service: Installation, keys: dict[str, str], jobs: dict[str, str]
+) -> None:
+    """Whatever stands in the list, and of whichever network: beside the field, and nothing is
+    asked."""
+    with Visitor.logged_in(service, keys["owner"]) as owner:
+        address = f"/jobs/{jobs['routing']}"
+        token = re.search(r'data-csrf="([0-9a-f]+)"', owner.get(address).response.text)
+        assert token is not None
+        of_none = {"closed_links": ["1 \u2192 3"], "network": "net_none"}
+        for changes, pointer, says in (
+            ({"closed_links": ["Low St"]}, "/problem/closed_links", "no link is called"),
+            ({"closed_links": ["1 \u2192 3", 1.5]}, "/problem/closed_links/1", "integer"),
+            ({"closed_links": ["1 \u2192 3", {"deep": []}]}, "/problem/closed_links/1", "integer"),
+            ({"closed_links": ["1 \u2192 3", 99]}, "/problem/closed_links/1", "the network has"),
+            ({"closed_links": ["1 \u2192 3"] * 301}, "/problem/closed_links", "at most 300 names"),
+            (of_none, "/problem/network", "there is no network net_none"),
+            ({"select_links": ["1 \u2192 3"]}, "/problem/select_links/0", "integer"),
+        ):
+            data = {"csrf": token[1], "changes": json.dumps(changes)}
+            headers = {"Origin": owner.origin, "Accept": "application/json"}
+            answer = owner.http.post(f"{address}/ask", data=data, headers=headers)
+            assert answer.status_code in (404, 422), (changes, answer.text)
+            found = answer.json()
+            told = [(one["pointer"], one["detail"]) for one in found["issues"]] or [
+                (pointer, found["detail"])
+            ]
+            assert told[0][0] == pointer, (changes, told)
+            assert says in told[0][1], (changes, told)
 
 
 def test_it_is_for_who_may_ask(

@@ -19,6 +19,7 @@ from playwright.sync_api import Browser
 from discreet import cli
 from discreet.problems import DATASETS, KINDS
 from tests import bodies
+from tests.api.test_sources import filled
 from tests.conftest import Installation, eventually
 from tests.dashboard.chromium import Watched, problems_of, tab
 from tests.dashboard.seed import tenant
@@ -610,6 +611,9 @@ def pages_of(people: Tenant) -> list[str]:
         )
         analyst.wait(analyst.submit(bodies.job(dataset["id"]))["id"])
         waiting = analyst.submit(tenant().federated_body())["id"]
+        rehearsed = analyst.rehearse(bodies.job(dataset["id"])["problem"], epsilons=[1]).job["id"]
+        analyst.request_budget(account, epsilon=1, reason=EVIL)
+        source = filled(owner, 2, name=EVIL)["id"]
     jobs = [people.job(kind) for kind in sorted(KINDS)]
     return [
         "/",
@@ -624,6 +628,11 @@ def pages_of(people: Tenant) -> list[str]:
         f"/jobs/{waiting}",
         f"/jobs/compare?job={jobs[0].rpartition('/')[2]}&job={jobs[1].rpartition('/')[2]}",
         "/jobs/compare",
+        f"/jobs/{rehearsed}",
+        *(f"/jobs/new?kind={kind}" for kind in sorted(KINDS)),
+        *(f"/datasets/new?kind={kind}" for kind in sorted(DATASETS)),
+        "/sources",
+        f"/sources/{source}",
         "/datasets",
         f"/datasets/{dataset['id']}",
         f"/datasets/{dataset['id']}/delete",
@@ -642,8 +651,7 @@ def pages_of(people: Tenant) -> list[str]:
 def test_every_page_is_accessible_fits_a_phone_and_runs_no_foreign_script(
     people: Tenant, axe: str
 ) -> None:
-    """axe-core finds nothing serious in light or dark; no page is wider than a phone; names stay
-    text."""
+    """axe-core finds nothing in light or dark; no page is wider than a phone; names stay text."""
     found: list[str] = []
     with people.tab() as seen:
         seen.go("/login")
@@ -657,7 +665,7 @@ def test_every_page_is_accessible_fits_a_phone_and_runs_no_foreign_script(
         assert EVIL in seen.page.locator("main").inner_text()
     with people.tab() as seen:
         seen.login(people.keys["operator"])
-        for address in ("/operations", "/admin"):
+        for address in ("/operations", "/admin", "/changes"):
             seen.go(address)
             found += problems_of(seen, axe)
     assert not found, "\n".join(found)

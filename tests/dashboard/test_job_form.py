@@ -278,6 +278,52 @@ def test_lists_with_decimal_commas_are_not_twice_as_long(
     assert dict(zip(LISTS, found, strict=True)) == LISTS
 
 
+PASTED = "dam\t0,5\t1,5\t0,25\t\r\nev\t0 0\t1 2\t0,1\t2\r\n"
+"""Rows as a spreadsheet with decimal commas puts them into the clipboard."""
+
+
+def test_agents_are_a_table_into_which_a_spreadsheet_is_pasted(
+    service: Installation, browser: Browser, owner_key: str, axe: str
+) -> None:
+    """Of many agents as of few; what no cell can show has fields for each agent, and is kept."""
+    with tab(browser, service.url) as seen:
+        seen.login(owner_key)
+        seen.go("/datasets/new?kind=multi_agent&example=1")
+        page = seen.page
+        agents = page.get_by_label("Agents: a row a line")
+        assert agents.input_value() == "name,lower,upper,radius\nleft,0,5,0.5\nright,0,5,0.5"
+        agents.fill("name,lower,upper,radius,dimension\nleft,0,5,0.5,\n")
+        agents.press("Control+End")
+        page.keyboard.insert_text(PASTED)  # as a paste puts it into the field
+        told = json.loads(page.locator("#public").input_value())["agents"]
+        assert told == [
+            {"name": "left", "lower": 0, "upper": 5, "radius": 0.5},
+            {"name": "dam", "lower": 0.5, "upper": 1.5, "radius": 0.25},
+            {"name": "ev", "lower": [0, 0], "upper": [1, 2], "radius": 0.1, "dimension": 2},
+        ]
+        assert not problems_of(seen, axe)
+        page.get_by_label("Agents: how").select_option(label="Each of them: agent figures")
+        assert page.get_by_label("Name", exact=True).nth(1).input_value() == "left"
+        assert (
+            json.loads(page.locator("#public").input_value())["agents"] == told
+        )  # nothing is lost on the way
+        page.get_by_text("As JSON", exact=True).click()
+        summed = [told[0], {**told[1], "name": "sum_of_it", "sum": {"lower": 0, "upper": 1}}]
+        page.locator("#public").fill(json.dumps({"unit": "trajectory", "agents": summed}))
+        assert (
+            page.get_by_label("Agents: how")
+            .locator("option:checked")
+            .inner_text()
+            .startswith("Each of them")
+        )
+        many = [
+            {"name": f"a{place}", "lower": 0, "upper": 1, "radius": 0.1} for place in range(500)
+        ]
+        page.locator("#public").fill(json.dumps({"unit": "trajectory", "agents": many}))
+        page.get_by_text("500 rows.").wait_for()
+        assert len(page.get_by_label("Agents: a row a line").input_value().splitlines()) == 501
+
+
 def test_a_form_begins_with_the_newest_stored_network_that_fits(
     service: Installation, browser: Browser
 ) -> None:

@@ -564,6 +564,76 @@ def feeder(folder: Path) -> Path:
     )
 
 
+def test_days_and_clocks_in_two_columns(
+    service: Installation, browser: Browser, axe: str, tmp_path: Path
+) -> None:
+    """As loggers and surveys write them: the page proposes the two, whichever the names lead it to,
+    and makes of the file what the client makes of `Datum+Uhrzeit`; a row that lacks one of them is
+    marked."""
+    key = service.owner_of("two columns")
+    trips = {"unit": "request", "zones": 3, "periods": 2, "period_minutes": 120}
+    rows = [
+        [f"0{day}.03.2026", f"{hour:02}:{5 * number:02}", 1 + number % 3, 1 + (number + 1) % 3]
+        for number, (day, hour) in enumerate([(2, 7), (3, 8), (2, 8), (3, 7), (2, 7)])
+    ]
+    file = written(tmp_path / "survey.csv", ["date", "time", "origin", "destination"], rows, ";")
+    meters = {"unit": "participant", "participants": 2, "states": 2, "edges": [0, 1, 9], "steps": 3}
+    meters["meters"] = {"start": "2026-01-15T00:00:00+01:00", "interval_seconds": 3600}
+    power = [
+        [f"Z{meter}", "15.01.2026", f"{hour}:00:00", f"{0.5 + meter * hour:.1f}".replace(".", ",")]
+        for hour in range(3)
+        for meter in range(2)
+    ]
+    header = ["Zähler", "Datum", "Uhrzeit", "Leistung"]
+    logger = written(tmp_path / "logger.csv", header, power, ";")
+    with tab(browser, service.url) as seen:
+        seen.login(key)
+        page = second_step(seen, "routing", "survey", trips, file)
+        period = page.get_by_label("period", exact=True)
+        period.select_option("time")  # which is the clock: the day beside it is found
+        clock = page.get_by_label("Its time of day")
+        assert period.locator("option:checked").inner_text() == "date"
+        assert clock.locator("option:checked").inner_text() == "time"
+        page.get_by_label("Period 0 begins").fill("2026-03-02T07:00")
+        page.get_by_text(f"5 rows, and {RIGHT}").wait_for()
+        assert not problems_of(seen, axe)
+        clock.select_option("in the same column")
+        page.get_by_text(
+            "“02.03.2026” in line 2 is in none of the periods 0 to 1"
+        ).wait_for()  # midnight
+        clock.select_option("time")
+        page.get_by_text(f"5 rows, and {RIGHT}").wait_for()
+        dataset = registered(page)
+        reader = {"start": "2026-03-02T07:00", "every": "day", "time_zone": "Europe/Berlin"}
+        reading = readers.read("routing", file, {**trips, "reader": reader}, {"time": "date+time"})
+        assert of_client(service, key, "routing", reading, dataset) == dataset
+
+        page = second_step(seen, "dr_ensemble", "logger", meters, logger)
+        for name, own in (("participant", "Zähler"), ("time", "Datum"), ("kw", "Leistung")):
+            page.get_by_label(name, exact=True).and_(page.locator("select")).select_option(own)
+        assert (
+            page.get_by_label("Its time of day").locator("option:checked").inner_text() == "Uhrzeit"
+        )
+        page.get_by_label("Your clocks against UTC").fill("+01:00")
+        page.get_by_text(f"6 rows, and {RIGHT}").wait_for()
+        assert "stays on this machine" not in page.locator("main").inner_text()
+        lacking = written(
+            tmp_path / "lacking.csv",
+            header,
+            [*power[:2], [*power[2][:2], "", "1,0"], *power[3:]],
+            ";",
+        )
+        page.get_by_label("Parquet, CSV or JSON").set_input_files(lacking)
+        page.get_by_text("time: a cell in line 4 is empty.").wait_for()
+        page.get_by_label("Parquet, CSV or JSON").set_input_files(logger)
+        page.get_by_text(f"6 rows, and {RIGHT}").wait_for()
+        dataset = registered(page)
+    columns = {"participant": "Zähler", "time": "Datum+Uhrzeit", "kw": "Leistung"}
+    zoned = {**meters, "reader": {"time_zone": "Etc/GMT-1"}}
+    reading = readers.read("dr_ensemble", logger, zoned, columns)
+    assert of_client(service, key, "dr_ensemble", reading, dataset) == dataset
+
+
 def test_a_column_for_each_meter(
     service: Installation, browser: Browser, axe: str, tmp_path: Path
 ) -> None:

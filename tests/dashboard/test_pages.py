@@ -5,9 +5,12 @@ from __future__ import annotations
 import gzip
 import re
 from dataclasses import dataclass
+from typing import get_args
 
 import pytest
 
+from discreet.dashboard import words
+from discreet.storage.audit_log import Action
 from tests import bodies
 from tests.conftest import Installation
 from tests.dashboard.browsing import Browser, Page
@@ -290,3 +293,9 @@ def test_the_api_keeps_its_problem_documents(api_only: Installation) -> None:
             assert answer.headers["content-type"] == "application/problem+json"
         script = browser.http.get("/jobs", headers={"Accept": "application/json"})
         assert (script.status_code, script.json()["code"]) == (401, "unauthenticated")
+
+
+def test_every_change_of_the_audit_log_has_words() -> None:
+    assert set(words.CHANGES) == set(get_args(Action))
+    assert words.change("login.key") == "logged in with a key"
+    assert words.change("of.a_later_version") == "of.a_later_version"

@@ -361,16 +361,32 @@ def test_a_rehearsal_names_the_least_epsilon_that_is_enough() -> None:
         {**row, "epsilon": epsilon, "error_of_nine_in_ten": 2 / epsilon}
         for epsilon in (4, 0.5, 1, 2)
     ]
-    (enough,) = headlines_of({"kind": "rehearsal"}, {"rows": rows, "data": "synthetic"})
-    assert enough.text == "Nine runs in ten come within 10 % of saving from epsilon 2 on (moments)"
-    (best,) = headlines_of({"kind": "rehearsal"}, {"rows": rows[1:3], "data": "synthetic"})
-    assert best.text == (
-        "At best nine runs in ten come as near to saving as ± 2 beside a size of 10, at epsilon 1 "
-        "(moments)"
+    of_loads = {"kind": "rehearsal", "problem": {"kind": "dr_ensemble"}}
+    (enough,) = headlines_of(of_loads, {"rows": rows, "data": "synthetic"})
+    assert (
+        enough.text
+        == "Nine runs in ten come within 10 % of saving from epsilon 2 on, with the method moments"
     )
-    assert headlines_of({"kind": "rehearsal"}, {"rows": [], "data": ""})[0].text.startswith(
-        "No method"
+    (best,) = headlines_of(of_loads, {"rows": rows[1:3], "data": "synthetic"})
+    near = (
+        "At best nine runs in ten come as near to saving as ± 2 beside a size of 10, at epsilon 1"
     )
+    assert best.text == f"{near} with the method moments"
+    costs = [
+        {
+            **row,
+            "quantity": "cost_to_go",
+            "method": "dp_lsw",
+            "epsilon": 1,
+            "error_of_nine_in_ten": 2.0,
+        }
+    ]
+    (words,) = headlines_of(of_loads, {"rows": costs, "data": "synthetic"})
+    assert words.text.startswith(
+        "At best nine runs in ten come as near to expected cost by first state as"
+    )
+    assert words.text.endswith("at epsilon 1 with the method dp lsw")
+    assert headlines_of(of_loads, {"rows": [], "data": ""})[0].text.startswith("No method")
 
 
 @pytest.mark.parametrize(("before", "after"), [(20, 400), (195, 5), (400, 0), (400, 400)])

@@ -57,6 +57,23 @@ def test_a_closed_link_is_as_one_that_is_not_there() -> None:
     assert found["closed"] == ["Main (Inn → Mill)", "Main (back) (Mill → Inn)"]
 
 
+def test_closed_links_without_names_are_told_in_words() -> None:
+    """By their ends; of two that lead the same way, by the position as well."""
+    plain = {"nodes": 3, "links": NAMED["links"]}
+    roads = RoadNetwork.model_validate(plain)
+    tail, head = roads.links[0].tail, roads.links[0].head
+    assert closures.names(roads, [0]) == [f"the road from {tail} to {head}"]
+    doubled = RoadNetwork.model_validate({**plain, "links": [NAMED["links"][0], *NAMED["links"]]})
+    assert closures.names(doubled, [1]) == [f"link 1 from {tail} to {head}"]
+    said = headlines_of(
+        {"kind": "routing", "network": plain}, answered(network=plain, closed_links=[0])
+    )
+    assert said[0].text.startswith(
+        f"With the road from {tail} to {head} closed, all trips of a period together take "
+    )
+    assert said[0].unit == "trips a period times the unit of the links' times"
+
+
 def test_what_closing_changes_is_the_difference_on_the_same_release() -> None:
     """And its interval is that of the difference: narrower than the ends of both totals apart."""
     found, whole = answered(closed_links=[0, 1]), answered()

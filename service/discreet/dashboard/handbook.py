@@ -224,8 +224,10 @@ def _open_table(
     options: OptionsDict,
     environment: EnvType,
 ) -> str:
-    """A table scrolls in itself on a phone, and is reached with the keyboard."""
-    return '<div class="scroll" tabindex="0" role="region" aria-label="Table"><table>'
+    """A table scrolls in itself on a phone, and is reached with the keyboard: the first of a page
+    is Table 1."""
+    number = sum(token.type == "table_open" for token in tokens[: place + 1])
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="Table {number}"><table>'
 
 
 def _close_table(

@@ -165,6 +165,7 @@ environment.filters.update(
     short=short,
     pretty=pretty,
     event_words=words.event,
+    change=words.change,
     kind=words.kind,
     made_up=words.made_up,
     words=lambda text: str(text).replace("_", " "),

@@ -11,7 +11,7 @@ from discreet.ledger.words import ENTRIES
 from discreet.privacy.events import REGISTRY
 from discreet.privacy.mechanism import MechanismEvent
 from discreet.problems import JOBS, KINDS
-from discreet.problems.results import properties_of
+from discreet.problems.results import in_words
 
 FINGERPRINT_DIGITS = 64
 MOST_LETTERS = 24
@@ -24,13 +24,44 @@ NORMS = {
 }
 
 
+CHANGES = {
+    "cap.grant": "cap of a budget changed",
+    "cap.set": "cap over all data set",
+    "budget_request.decline": "request for more declined",
+    "dataset.erase": "dataset erased",
+    "dataset.register": "dataset registered",
+    "dataset.retention": "time until erasure set",
+    "key.create": "key made",
+    "key.revoke": "key revoked",
+    "login.end": "logged out",
+    "login.end_by_provider": "logged out by the identity provider",
+    "login.key": "logged in with a key",
+    "login.link": "logged in with a link",
+    "login.link_made": "login link made",
+    "login.provider": "logged in with the identity provider",
+    "object.add": "public object stored",
+    "object.remove": "public object removed",
+    "person.remove": "person removed",
+    "person.restore": "person let in again",
+    "roster.remove_member": "agent removed from a roster",
+    "roster.sign": "roster of agents signed",
+    "session.tokens": "links for agents made",
+    "source.create": "source made",
+    "tenant.create": "tenant made",
+    "webhook.create": "webhook made",
+    "webhook.remove": "webhook removed",
+}
+"""What entries of the audit log say was done."""
+
+
+def change(action: str) -> str:
+    """A change in words; of a later version by its name."""
+    return CHANGES.get(action, action)
+
+
 def field(name: str, kind: str) -> str:
     """A field of a result in words."""
-    known = properties_of(JOBS[kind].Fields) if kind in JOBS else {}
-    plain = name.replace("_", " ")
-    title = str(known.get(name, {}).get("title", plain))
-    # A title that nobody gave is the name in capitals.
-    return plain if title == plain.title() else title
+    return in_words(name, JOBS[kind].Fields if kind in JOBS else None)
 
 
 COUNTED = {name: text for problem in KINDS.values() for name, text in problem.words.items()}

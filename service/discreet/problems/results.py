@@ -91,6 +91,17 @@ def properties_of(fields: Any) -> dict[str, dict[str, Any]]:
     return properties
 
 
+def in_words(name: str, fields: Any) -> str:
+    """What people call a field of a result, inside a sentence: by the title that the kind's
+    `Fields` give it."""
+    known = {} if fields is None else properties_of(fields)
+    plain = name.replace("_", " ")
+    title = str(known.get(name, {}).get("title", plain))
+    return (
+        plain if title == plain.title() else title
+    )  # a title that nobody gave is the name in capitals
+
+
 @dataclass(frozen=True)
 class Output:
     """One field of a result: `value` makes it for JSON, `table` for Parquet when it is of more than

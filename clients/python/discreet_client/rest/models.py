@@ -2330,6 +2330,8 @@ class OperationsAnswer(TypedDict):
     backup: BackupState
     checks: dict[str, str]
     """`ok`, or why not, by check of `/readyz`"""
+    keys: str
+    """Where keys lie: `file`, `pkcs11`, `awskms`; of several that of new keys first"""
     log: LogState
     processes: list[ProcessState]
     queue: QueueState

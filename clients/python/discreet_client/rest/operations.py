@@ -21,7 +21,7 @@ def check_health() -> Operation[models.HealthAnswer]:
 
     Problem codes:
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("GET", "/healthz")
 
@@ -34,7 +34,7 @@ def read_metrics() -> Operation[str]:
 
     Problem codes:
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("GET", "/metrics")
 
@@ -47,7 +47,7 @@ def check_readiness() -> Operation[models.HealthAnswer]:
 
     Problem codes:
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, not_ready, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, not_ready, unavailable, wrong_schema
     """
     return Operation("GET", "/readyz")
 
@@ -77,7 +77,7 @@ def list_changes(
     422 invalid_page_token, invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation(
         "GET",
@@ -107,7 +107,7 @@ def list_budgets(*, delta: float | str | None = None) -> Operation[models.Budget
     422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/budgets", query={"delta": delta})
 
@@ -129,7 +129,7 @@ def get_budget(
     422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/budgets/{quoted(account_id)}", query={"delta": delta})
 
@@ -151,7 +151,7 @@ def list_entries(
     422 invalid_page_token, invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation(
         "GET",
@@ -176,7 +176,7 @@ def grant_budget(account_id: str, body: models.GrantRequest) -> Operation[models
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", f"/v1/budgets/{quoted(account_id)}/grants", body=body)
 
@@ -194,7 +194,7 @@ def list_budget_requests(account_id: str) -> Operation[models.BudgetRequestList]
     404 not_found
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/budgets/{quoted(account_id)}/requests")
 
@@ -218,7 +218,7 @@ def request_budget(
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", f"/v1/budgets/{quoted(account_id)}/requests", body=body)
 
@@ -241,7 +241,7 @@ def decline_budget_request(
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation(
         "POST", f"/v1/budgets/{quoted(account_id)}/requests/{quoted(request_id)}/decline", body=body
@@ -259,7 +259,7 @@ def list_caps() -> Operation[models.CapList]:
     403 forbidden, no_role, several_tenants
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/caps")
 
@@ -283,7 +283,7 @@ def set_cap(body: models.CapRequest) -> Operation[models.BudgetAnswer]:
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/caps", body=body)
 
@@ -303,7 +303,7 @@ def verify_certificate(body: models.CertificateRequest) -> Operation[models.Cert
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/certificates:verify", body=body)
 
@@ -324,7 +324,7 @@ def list_datasets(
     422 invalid_page_token, invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation(
         "GET", "/v1/datasets", query={"page_size": page_size, "page_token": page_token}
@@ -350,9 +350,9 @@ def register_dataset(
     422 invalid_input, place_refused
     429 rate_limited, too_many_bodies, too_many_uploads
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, not_isolated, not_read, place_unavailable, places_unreadable,
-        provider_unavailable, reader_not_started, spool_unavailable, storage_denied,
-        storage_full, storage_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, not_isolated, not_read, place_unavailable,
+        places_unreadable, provider_unavailable, reader_not_started, spool_unavailable,
+        storage_denied, storage_full, storage_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/datasets", body=body)
 
@@ -375,7 +375,7 @@ def delete_dataset(
     409 dataset_in_use
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("DELETE", f"/v1/datasets/{quoted(dataset_id)}", headers={"prefer": prefer})
 
@@ -392,7 +392,7 @@ def get_dataset(dataset_id: str) -> Operation[models.DatasetAnswer]:
     404 not_found
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/datasets/{quoted(dataset_id)}")
 
@@ -417,7 +417,7 @@ def list_jobs(
     422 invalid_page_token, invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation(
         "GET", "/v1/jobs", query={"state": state, "page_size": page_size, "page_token": page_token}
@@ -448,7 +448,7 @@ def submit_job(
     429 rate_limited, too_many_bodies
     500 object_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/jobs", headers={"idempotency-key": idempotency_key}, body=body)
 
@@ -465,7 +465,7 @@ def get_job(job_id: str) -> Operation[models.JobAnswer]:
     404 not_found
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/jobs/{quoted(job_id)}")
 
@@ -485,7 +485,7 @@ def cancel_job(job_id: str) -> Operation[models.CancelAnswer]:
     409 job_ended
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", f"/v1/jobs/{quoted(job_id)}/cancel")
 
@@ -506,8 +506,8 @@ def get_certificate(job_id: str) -> Operation[models.EnvelopeAnswer]:
     429 rate_limited
     500 result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, signing_key_unknown, unavailable,
-        wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, signing_key_unknown,
+        unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/jobs/{quoted(job_id)}/certificate")
 
@@ -527,8 +527,8 @@ def get_charts(job_id: str) -> Operation[models.ChartList]:
     429 rate_limited
     500 object_altered, result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, signing_key_unknown, unavailable,
-        wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, signing_key_unknown,
+        unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/jobs/{quoted(job_id)}/charts")
 
@@ -549,7 +549,7 @@ def watch_job(job_id: str, *, last_event_id: int | None = None) -> Operation[str
     422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation(
         "GET", f"/v1/jobs/{quoted(job_id)}/events", headers={"last-event-id": last_event_id}
@@ -572,8 +572,8 @@ def get_result(job_id: str) -> Operation[models.ResultAnswer]:
     429 rate_limited
     500 result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, signing_key_unknown, unavailable,
-        wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, signing_key_unknown,
+        unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/jobs/{quoted(job_id)}/result")
 
@@ -592,8 +592,8 @@ def get_result_table(job_id: str, table: str) -> Operation[bytes]:
     429 rate_limited
     500 result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, signing_key_unknown, unavailable,
-        wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, signing_key_unknown,
+        unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/jobs/{quoted(job_id)}/result/{quoted(table)}")
 
@@ -609,7 +609,7 @@ def list_keys() -> Operation[models.KeyList]:
     403 forbidden, no_role, several_tenants
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/keys")
 
@@ -629,7 +629,7 @@ def create_key(body: models.KeyRequest) -> Operation[models.KeyAnswer]:
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/keys", body=body)
 
@@ -646,7 +646,7 @@ def revoke_key(key_id: str) -> Operation[None]:
     404 not_found
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("DELETE", f"/v1/keys/{quoted(key_id)}")
 
@@ -663,7 +663,7 @@ def export_ledger() -> Operation[bytes]:
     403 forbidden, no_role, several_tenants
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/ledger/export")
 
@@ -680,7 +680,7 @@ def get_ledger_head() -> Operation[models.HeadAnswer]:
     403 forbidden, no_role, several_tenants
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/ledger/head")
 
@@ -697,7 +697,7 @@ def get_ledger_head_statement() -> Operation[models.EnvelopeAnswer]:
     403 forbidden, no_role, several_tenants
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/ledger/head/statement")
 
@@ -712,7 +712,7 @@ def get_log_checkpoint() -> Operation[str]:
     Problem codes:
     404 not_found
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/log/checkpoint")
 
@@ -727,7 +727,7 @@ def get_log_tile(tile: str) -> Operation[bytes]:
     Problem codes:
     404 not_found
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/log/tile/{quoted(tile)}")
 
@@ -748,7 +748,7 @@ def list_networks(
     422 invalid_page_token, invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation(
         "GET", "/v1/networks", query={"page_size": page_size, "page_token": page_token}
@@ -771,7 +771,7 @@ def add_network(body: models.NetworkRequest) -> Operation[models.NetworkAnswer]:
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/networks", body=body)
 
@@ -790,7 +790,7 @@ def delete_network(network_id: str) -> Operation[None]:
     409 object_in_use
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("DELETE", f"/v1/networks/{quoted(network_id)}")
 
@@ -808,7 +808,7 @@ def get_network(network_id: str) -> Operation[models.NetworkAnswer]:
     429 rate_limited
     500 object_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/networks/{quoted(network_id)}")
 
@@ -825,7 +825,7 @@ def read_operations() -> Operation[models.OperationsAnswer]:
     403 forbidden, no_role, several_tenants
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/operations")
 
@@ -845,7 +845,7 @@ def list_people(*, subject: str | None = None) -> Operation[models.PersonList]:
     422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/people", query={"subject": subject})
 
@@ -869,7 +869,7 @@ def set_person(body: models.PersonRequest) -> Operation[models.PersonState]:
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("PUT", "/v1/people", body=body)
 
@@ -890,7 +890,7 @@ def remove_person(person_id: str, *, keep_keys: bool | None = None) -> Operation
     422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("DELETE", f"/v1/people/{quoted(person_id)}", query={"keep_keys": keep_keys})
 
@@ -913,7 +913,7 @@ def price_job(body: models.JobRequest) -> Operation[models.PlanAnswer]:
     429 rate_limited, too_many_bodies
     500 object_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/plans", body=body)
 
@@ -941,7 +941,7 @@ def rehearse_job(
     429 rate_limited, too_many_bodies
     500 object_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation(
         "POST", "/v1/rehearsals", headers={"idempotency-key": idempotency_key}, body=body
@@ -960,7 +960,7 @@ def get_session(job_id: str) -> Operation[models.SessionAnswer]:
     404 not_found
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/sessions/{quoted(job_id)}")
 
@@ -979,7 +979,7 @@ def remove_agent(job_id: str, fingerprint: str) -> Operation[None]:
     409 not_awaiting_agents, roster_signed
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("DELETE", f"/v1/sessions/{quoted(job_id)}/agents/{quoted(fingerprint)}")
 
@@ -1003,7 +1003,7 @@ def approve_roster(job_id: str, body: models.RosterRequest) -> Operation[models.
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("PUT", f"/v1/sessions/{quoted(job_id)}/roster", body=body)
 
@@ -1023,7 +1023,7 @@ def get_session_statement(job_id: str) -> Operation[models.EnvelopeAnswer]:
     409 no_roster
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/sessions/{quoted(job_id)}/statement")
 
@@ -1046,7 +1046,8 @@ def invite_agents(
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, no_rpc, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, no_rpc, provider_unavailable, unavailable,
+        wrong_schema
     """
     return Operation("POST", f"/v1/sessions/{quoted(job_id)}/tokens", body=body)
 
@@ -1067,7 +1068,7 @@ def list_sources(
     422 invalid_page_token, invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/sources", query={"page_size": page_size, "page_token": page_token})
 
@@ -1087,7 +1088,7 @@ def create_source(body: models.SourceRequest) -> Operation[models.SourceAnswer]:
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/sources", body=body)
 
@@ -1105,7 +1106,7 @@ def get_source(source_id: str) -> Operation[models.SourceAnswer]:
     404 not_found
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/sources/{quoted(source_id)}")
 
@@ -1127,9 +1128,9 @@ def add_block(source_id: str, body: models.BlockRequest) -> Operation[models.Blo
     422 invalid_input
     429 rate_limited, too_many_bodies, too_many_uploads
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, not_isolated, not_read, provider_unavailable, reader_not_started,
-        spool_unavailable, storage_denied, storage_full, storage_unavailable, unavailable,
-        wrong_schema
+        keys_unavailable, ledger_rolled_back, not_isolated, not_read, provider_unavailable,
+        reader_not_started, spool_unavailable, storage_denied, storage_full,
+        storage_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", f"/v1/sources/{quoted(source_id)}/blocks", body=body)
 
@@ -1149,7 +1150,7 @@ def create_tenant(body: models.TenantRequest) -> Operation[models.TenantAnswer]:
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/tenants", body=body)
 
@@ -1165,7 +1166,7 @@ def list_webhooks() -> Operation[models.WebhookList]:
     403 forbidden, no_role, several_tenants
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", "/v1/webhooks")
 
@@ -1186,7 +1187,7 @@ def create_webhook(body: models.WebhookRequest) -> Operation[models.WebhookCreat
     422 invalid_input
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", "/v1/webhooks", body=body)
 
@@ -1203,6 +1204,6 @@ def delete_webhook(webhook_id: str) -> Operation[None]:
     404 not_found
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
-        ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("DELETE", f"/v1/webhooks/{quoted(webhook_id)}")

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from discreet.dashboard import forms, job_forms, submissions
 from discreet.dashboard.pages import HEADERS
 from discreet.dashboard.sessions import Submitter, Viewer
-from discreet.errors import Conflict, DiscreetError, FieldIssue, InvalidInput, NotFound
+from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.intake.strict_json import loads
 from discreet.problems import KINDS
 from discreet.problems.base import Problem
@@ -36,8 +36,6 @@ LONGEST_VALUE = 10_000
 """Characters of a value that is turned beside an answer; what is longer is changed in the form of a
 job."""
 LONGEST_NAME = 200
-WITHOUT = "without "
-"""Before the name of what a field's object shall not have: `without High St`."""
 MOST_TRIES = 8
 """Of one question whose jobs failed or were cancelled."""
 
@@ -64,11 +62,12 @@ async def show_fields(job_id: str, services: CurrentServices, viewer: Submitter)
         for field, model in kind.objects.items()
         if field in free
     }
-    parts: dict[str, list[str]] = {}
+    parts: dict[str, list[tuple[Any, str]]] = {}
     if own := module_of(row["kind"], "left_out"):
         async with drawings.turns() if objects.names_any(row["problem"]) else nullcontext():
             whole = await objects.filled_text(services, viewer.principal, row["problem"])
-        parts = await anyio.to_thread.run_sync(own.choices, whole)
+        found = await anyio.to_thread.run_sync(own.choices, whole)
+        parts = {field: choices for field, choices in found.items() if field in free}
     made = await anyio.to_thread.run_sync(_fields, kind, row["problem"], free, fitting, parts)
     return JSONResponse(made, headers=HEADERS)
 
@@ -78,7 +77,7 @@ def _fields(
     problem: Mapping[str, Any],
     free: frozenset[str],
     fitting: Mapping[str, list[dict[str, Any]]],
-    parts: Mapping[str, list[str]],
+    parts: Mapping[str, list[tuple[Any, str]]],
 ) -> dict[str, Any]:
     schema = kind.model_json_schema()
     properties = {
@@ -96,18 +95,12 @@ def _fields(
     for name, rows in fitting.items():
         named = problem.get(name) if isinstance(problem.get(name), str) else None
         others = [job_forms.sized(one) for one in rows if one["id"] != named]
-        others += [
-            {"value": f"{WITHOUT}{part}", "label": f"Without {part}"}
-            for part in parts.get(name, ())
-        ]
         if others:  # whole objects are not sent: one stays as it was, or is named
             stored[name] = [{"value": "", "label": "As it was"}, *others]
             properties[name] = {"type": "string"}
     order = [name for name in kind.asked_again if name in free]
-    first, more = (
-        [name for name in part if name in properties]
-        for part in (order[:MOST_FIRST], order[MOST_FIRST:])
-    )
+    shown = [name for name in order if name in properties]
+    first = [name for name in shown if name in order[:MOST_FIRST] or name in parts]
     return {
         "schema": {
             "$defs": schema.get("$defs", {}),
@@ -116,8 +109,13 @@ def _fields(
         },
         "values": values,
         "stored": stored,
+        "several": {
+            name: [{"value": value, "label": label} for value, label in choices]
+            for name, choices in parts.items()
+            if name in properties
+        },
         "first": first,
-        "more": more,
+        "more": [name for name in shown if name not in first],
     }
 
 
@@ -149,18 +147,6 @@ async def _asked(
     firsts = row["released_by"] or [row["id"]]
     release = firsts[0] if len(firsts) == 1 else firsts
     stored = jobs.problem_view(row, viewer.principal)
-    own, changed, left_out = module_of(row["kind"], "left_out"), dict(changes), dict[str, str]()
-    for field in KINDS[row["kind"]].objects:
-        said = changes.get(field)
-        if own is not None and isinstance(said, str) and said.startswith(WITHOUT):
-            async with drawings.turns() if objects.names_any(stored) else nullcontext():
-                whole = await objects.filled_text(services, viewer.principal, stored)
-            turned = {**whole, **changes, field: whole[field]}
-            del changed[field]
-            others = await anyio.to_thread.run_sync(own.without, turned, said.removeprefix(WITHOUT))
-            changed |= others
-            left_out |= dict.fromkeys((f"/problem/{name}" for name in others), f"/problem/{field}")
-
     name = called(changes)
 
     def question(changes: Mapping[str, Any]) -> tuple[JobRequest, bytes]:
@@ -171,32 +157,45 @@ async def _asked(
         asked = bodies.validate(_REQUEST, {"problem": given, "name": name})
         return asked, canonical.dumps(asked.problem.model_dump(mode="json"))
 
+    parts = module_of(row["kind"], "left_out")
+    fields = () if parts is None else parts.FIELDS
+    named = {
+        field: values for field, values in changes.items() if field in fields and _names(values)
+    }
+    changed = {field: value for field, value in changes.items() if field not in named}
+    if named:
+        rest, _ = await anyio.to_thread.run_sync(
+            question, changed
+        )  # with the network that is asked of
+        whole = rest.problem.model_dump(mode="json")
+        async with drawings.turns() if objects.names_any(whole) else nullcontext():
+            whole = await objects.filled_text(services, viewer.principal, whole)
+        for field, values in named.items():
+            changed[field] = await anyio.to_thread.run_sync(parts.positions, whole, field, values)
     asked, text = await anyio.to_thread.run_sync(question, changed)
-    _, own = await anyio.to_thread.run_sync(question, {})
-    if text == own:
+    _, before = await anyio.to_thread.run_sync(question, {})
+    if text == before:
         return row
     digest = canonical.digest(json.loads(text))
     for number in range(MOST_TRIES):
-        try:
-            found = await jobs.submit(
-                services,
-                viewer.principal,
-                idempotency_key=f"asked/{digest}/{number}",
-                request=text,
-                problem=asked.problem,
-                privacy=None,
-                seed=None,
-                name=asked.name,
-            )
-        except InvalidInput as error:  # is said beside what was turned
-            issues = [
-                FieldIssue(left_out.get(one.pointer, one.pointer), one.detail)
-                for one in error.issues
-            ]
-            raise InvalidInput(issues, code=error.code, limit=error.limit) from None
+        found = await jobs.submit(
+            services,
+            viewer.principal,
+            idempotency_key=f"asked/{digest}/{number}",
+            request=text,
+            problem=asked.problem,
+            privacy=None,
+            seed=None,
+            name=asked.name,
+        )
         if found["state"] not in ("failed", "cancelled"):
             return found
     raise Conflict("this was asked often, and failed each time", code="job_ended")
+
+
+def _names(value: Any) -> bool:
+    """Whether this is a list with names of what is left out; positions stand for themselves."""
+    return isinstance(value, list) and any(isinstance(one, str) for one in value)
 
 
 def called(changes: Mapping[str, Any]) -> str | None:
@@ -216,7 +215,9 @@ def _short(value: Any) -> str:
         return " ".join(
             str(one) if name == "type" else f"{name} {_short(one)}" for name, one in value.items()
         )
-    return "of its own" if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        return ", ".join(one for one in value if isinstance(one, str)) or "of its own"
+    return str(value)
 
 
 def _refused(error: DiscreetError) -> Response:

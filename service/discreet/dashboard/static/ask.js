@@ -26,7 +26,7 @@ let shown = "{}"; // the question whose answer is on the page
 
 function draw() {
   values = fromText(text).values;
-  fields = new Fields(free.schema.$defs, { changed: turned, choices: free.stored, beside });
+  fields = new Fields(free.schema.$defs, { changed: turned, choices: free.stored, several: free.several, beside });
   const field = (name) => fields.field(name, free.schema.properties[name], values, `/problem/${name}`, free.schema.required.includes(name));
   const more = free.more.map(field);
   panel.querySelector("[data-ask-fields]").replaceChildren(

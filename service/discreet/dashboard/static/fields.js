@@ -6,6 +6,7 @@
 const ABSENT = undefined;
 const MOST_ROWS = 2000; // more are told, and not put into an area to edit
 const MOST_PARTS = 20; // objects of a list that have fields of their own
+const IN_CELLS = ["const", "enum", "number", "string"]; // beside a list of numbers in the place of one
 const SCALARS = ["number", "integer", "string", "boolean"];
 
 let made = 0;
@@ -87,9 +88,10 @@ function bounds(schema) {
 export class Fields {
   // `changed` is called after every change; `choices` has values to choose from by the name of a field, `stored` those of
   // fields that name a stored object where they do not hold one.
+  // `several` has, by the name of a field that is a list, the values that it is chosen from, one by one.
   // `beside` makes what stands under a control: of its field's schema, the input and what the field is called.
-  constructor(definitions, { changed, choices = {}, stored = {}, jobs = [], fetchProblem = null, beside = () => null }) {
-    Object.assign(this, { definitions, changed, choices, stored, jobs, fetchProblem, beside, places: new Map() });
+  constructor(definitions, { changed, choices = {}, stored = {}, several = {}, jobs = [], fetchProblem = null, beside = () => null }) {
+    Object.assign(this, { definitions, changed, choices, stored, several, jobs, fetchProblem, beside, places: new Map() });
   }
 
   resolve(schema) {
@@ -105,8 +107,26 @@ export class Fields {
   variants(schema) {
     const whole = this.resolve(schema);
     const several = whole.anyOf ?? whole.oneOf;
-    if (!several) return whole.type === "null" ? [] : [whole];
+    if (!several) return whole.type === "null" ? [] : this.asTable(whole);
     return several.flatMap((one) => this.variants(one));
+  }
+
+  // A list of objects whose needed figures fit into cells is a table, or where it says more, which no cell can show, has
+  // fields for each of them.
+  asTable(schema) {
+    const item = schema.type === "array" && !schema["x-as"] ? this.item(schema) : null;
+    if (item === null || this.sort(item) !== "object") return [schema];
+    const cells = this.cells(item);
+    const few = (item.required ?? []).every((name) => cells.includes(name)) && cells.length < Object.keys(item.properties).length;
+    return few ? ["table", "parts"].map((way) => ({ ...schema, "x-as": way })) : [schema];
+  }
+
+  // The names of those properties of an object that fit into a cell each.
+  cells(item) {
+    return Object.keys(item.properties).filter((name) => {
+      const sorts = this.variants(item.properties[name]).map((way) => this.sort(way));
+      return sorts.every((sort) => IN_CELLS.includes(sort) || (sort === "numbers" && sorts.includes("number")));
+    });
   }
 
   // What sort of control a schema without alternatives has.
@@ -123,10 +143,7 @@ export class Fields {
     if (inner === "numbers") return "rows";
     if (inner === "string") return "lines";
     if (inner !== "object") return "json";
-    const flat = Object.values(item.properties).every((one) =>
-      this.variants(one).every((way) => ["const", "enum", "number", "string"].includes(this.sort(way))),
-    );
-    return flat ? "table" : "parts";
+    return schema["x-as"] ?? (this.cells(item).length === Object.keys(item.properties).length ? "table" : "parts");
   }
 
   item(schema) {
@@ -147,8 +164,9 @@ export class Fields {
     if (sort === "rows") return all((row) => Array.isArray(row) && row.every((one) => ["number", "string"].includes(typeof one)));
     if (sort === "lines") return all((one) => typeof one === "string" && !one.includes("\n"));
     if (sort === "table") {
-      const known = Object.keys(this.item(schema).properties);
-      return all((row) => isObject(row) && Object.entries(row).every(([name, one]) => known.includes(name) && !isObject(one) && !Array.isArray(one)));
+      const known = this.cells(this.item(schema));
+      const isList = (one) => Array.isArray(one) && one.length > 1 && one.every((part) => typeof part === "number" || isRaw(part));
+      return all((row) => isObject(row) && Object.entries(row).every(([name, one]) => known.includes(name) && !isObject(one) && (!Array.isArray(one) || isList(one))));
     }
     if (sort === "parts") return all(isObject) && value.length <= MOST_PARTS;
     if (sort !== "object" || !isObject(value)) return false;
@@ -202,7 +220,7 @@ export class Fields {
     const whole = this.resolve(schema);
     const ways = this.variants(schema);
     const single = ways.length === 1 ? ways[0] : null;
-    const notes = [this.choices[name] ? "" : (whole.description ?? single?.description)];
+    const notes = [this.choices[name] || this.several[name] ? "" : (whole.description ?? single?.description)];
     if (single && this.sort(single) === "number") notes.push(bounds(single) && `${firstUp(bounds(single))}.`);
     if (whole.default != null && single && ["number", "string"].includes(this.sort(single))) notes.push(`Without: ${whole.default}.`);
     const note = notes.filter(Boolean).map((one) => one.replace(/[.\s]*$/, ".")).join(" ");
@@ -221,7 +239,8 @@ export class Fields {
     const help = note ? element("p", { id: `${id}-note`, className: "note" }, ...withCode(note)) : null;
     const group = !single || ["object", "parts", "table", "json"].includes(this.sort(single));
     let box;
-    if (this.choices[name]) box = this.one(context, this.chosen(context, this.choices[name]), help);
+    if (this.several[name]) box = this.list(context, this.several[name]);
+    else if (this.choices[name]) box = this.one(context, this.chosen(context, this.choices[name]), help);
     else if (whole["x-choices"] && inWords(whole, holder[name]) >= 0) box = this.words(ways, context, help);
     else if (single && !group && (holder[name] == null || this.fits(single, holder[name]) || typeof holder[name] === "string"))
       box = this.one(context, this.control(single, context), help);
@@ -320,6 +339,32 @@ export class Fields {
     return this.options(context, options, value, (picked) => context.set(picked === "" ? ABSENT : picked));
   }
 
+  // Several values from a list that the page knows, by their names: a choice for each, and one more below the last. A
+  // choice stays where it is when others change: who types its first letters goes on typing.
+  list(context, known) {
+    const box = element("fieldset", { className: "field list" }, element("legend", {}, context.label));
+    const place = (value) => String(known.findIndex((one) => one.value === value));
+    const selects = [];
+    const add = (chosen) => {
+      const select = this.options(
+        { ...context, id: `${context.id}-${selects.length}` },
+        [["", selects.length ? "And …" : "None"], ...known.map((one, at) => [String(at), one.label])],
+        chosen,
+        () => {
+          if (selects.at(-1).value !== "") add("");
+          const values = [...new Set(selects.map((one) => one.value).filter(Boolean))].map((at) => known[Number(at)].value);
+          context.set(values.length ? values : ABSENT);
+        },
+      );
+      select.setAttribute("aria-label", `${context.label}: ${selects.length + 1}`);
+      selects.push(select);
+      box.insertBefore(select, context.error.parentNode === box ? context.error : null);
+    };
+    for (const value of context.holder[context.name] ?? []) add(place(value));
+    add("");
+    return box;
+  }
+
   // A choice among whole values that the schema says in words; another one is given as usual.
   words(ways, context, help) {
     const known = context.schema["x-choices"];
@@ -365,7 +410,7 @@ export class Fields {
         this.forget(path);
         current = picked === "" || picked === "json" ? -1 : Number(picked);
         if (picked === "") context.set(ABSENT);
-        else if (current >= 0) context.set(this.begun(ways[current], usual));
+        else if (current >= 0 && !this.fits(ways[current], holder[name])) context.set(this.begun(ways[current], usual));
         fill();
       });
       select.setAttribute("aria-label", `${context.label}: how`);
@@ -422,24 +467,34 @@ export class Fields {
   table(schema, context) {
     const item = this.item(schema);
     const rows = context.holder[context.name] ?? [];
-    const used = new Set([...(item.required ?? []), ...rows.flatMap((row) => Object.keys(row))]);
-    const columns = Object.keys(item.properties).filter((name) => used.has(name));
+    const needed = item.required ?? [];
+    const given = new Set(rows.flatMap((row) => Object.keys(row)));
+    const names = this.cells(item);
+    const isText = (name) => this.variants(item.properties[name]).every((way) => this.sort(way) === "string");
+    const first = needed.filter((name) => names.includes(name)).sort((one, other) => isText(other) - isText(one)); // names first
+    const columns = [...first, ...names.filter((name) => given.has(name) && !needed.includes(name))];
     const count = element("p", { className: "note" }, `${rows.length} rows.`);
     if (rows.length > MOST_ROWS) {
       count.textContent = `${rows.length} rows: too many to edit here; read them from a file.`;
       return count;
     }
-    const csv = [columns.join(","), ...rows.map((row) => columns.map((one) => (row[one] == null ? "" : typed(row[one]))).join(","))];
+    const cell = (value) => (value == null ? "" : Array.isArray(value) ? value.map(typed).join(" ") : typed(value));
+    const csv = [columns.join(","), ...rows.map((row) => columns.map((one) => cell(row[one])).join(","))];
+    const others = names.filter((name) => !columns.includes(name));
+    const several = names.filter((name) => this.variants(item.properties[name]).some((way) => this.sort(way) === "numbers"));
+    const hint = element("p", { className: "note" }, "A row a line, under the names of the columns; rows can be pasted from a spreadsheet.");
+    if (others.length) hint.append(` Columns that may be added: ${others.join(", ")}.`);
+    if (several.length) hint.append(` Of ${several.join(" and ")} one number for all coordinates, or one for each with spaces between.`);
     const area = element("textarea", {
       ...this.base(context, { "aria-label": `${context.label}: a row a line, under the names of the columns` }),
       id: `${context.id}-value`, className: "low", rows: Math.min(12, csv.length + 1), value: csv.join("\n"),
       oninput: (event) => {
-        const [read, problem] = fromCsv(event.target.value, item.properties, (one) => this.numeric(one));
+        const [read, problem] = fromCsv(event.target.value, item.properties, (one) => this.numeric(one), several);
         count.textContent = `${read.length} rows.`;
         context.set(read, problem);
       },
     });
-    return element("div", { className: "field" }, area, count);
+    return element("div", { className: "field" }, hint, area, count);
   }
 
   numeric(schema) {
@@ -608,16 +663,31 @@ export function listOf(text) {
   return (commas ? parts.map((one) => one.replace(/,$/, "").replace(",", ".")) : text.split(/[\s,]+/).filter(Boolean)).map(numberOf);
 }
 
-// Rows of comma separated values whose first line names the columns, and what is wrong with them.
-export function fromCsv(text, properties, numeric) {
-  const lines = text.split(/\r?\n/).map((one) => one.trim()).filter(Boolean);
-  const split = (line) => line.split(/[,;\t]/).map((cell) => cell.trim());
-  const columns = split(lines.shift() ?? "");
+// Rows whose first line names the columns, with commas between them or, as spreadsheets copy and write them, tabs or
+// semicolons: then numbers may have decimal commas. Each line has a separator of its own, since rows are pasted below
+// others. And what is wrong with them. `several`: columns whose cells may have numbers with spaces between.
+export function fromCsv(text, properties, numeric, several = []) {
+  const lines = text.split(/\r?\n/).filter((one) => one.trim() !== "");
+  const split = (line, width) => {
+    const isParted = line.includes(";") && (!line.includes(",") || !width || line.split(";").length === width);
+    const separator = line.includes("\t") ? "\t" : isParted ? ";" : ",";
+    return [line.split(separator).map((cell) => cell.trim().replace(/^"(.*)"$/, "$1")), separator];
+  };
+  const [columns] = split(lines.shift() ?? "", 0);
   const unknown = columns.filter((one) => !Object.hasOwn(properties, one));
-  const rows = lines.map((line) => {
-    const cells = split(line);
-    const given = columns.map((name, place) => [name, cells[place] ?? ""]).filter(([, cell]) => cell !== "");
-    return Object.fromEntries(given.map(([name, cell]) => [name, Object.hasOwn(properties, name) && numeric(properties[name]) ? numberOf(cell) : cell]));
+  let long = 0;
+  const rows = lines.map((line, place) => {
+    const [cells, separator] = split(line, columns.length);
+    if (cells.length > columns.length && !long) long = place + 2;
+    const figure = (cell) => numberOf(separator === "," ? cell : cell.replace(/^([+-]?\d*),(\d+)$/, "$1.$2"));
+    const value = (name, cell) => {
+      if (!Object.hasOwn(properties, name) || !numeric(properties[name])) return cell;
+      const parts = several.includes(name) ? cell.split(/\s+/) : [cell];
+      return parts.length > 1 ? parts.map(figure) : figure(cell);
+    };
+    const given = columns.map((name, at) => [name, cells[at] ?? ""]).filter(([, cell]) => cell !== "");
+    return Object.fromEntries(given.map(([name, cell]) => [name, value(name, cell)]));
   });
-  return [rows, unknown.length ? `no column is called ${unknown.join(", ")}; they are ${Object.keys(properties).join(", ")}` : ""];
+  if (unknown.length) return [rows, `no column is called ${unknown.join(", ")}; they are ${Object.keys(properties).join(", ")}`];
+  return [rows, long ? `line ${long} has more cells than there are columns` : ""];
 }

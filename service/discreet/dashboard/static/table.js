@@ -2,6 +2,7 @@
 // is sent. What is uploaded has the columns that the dataset needs, under their names, and no others; a file that is
 // right already goes as it is. Without this file the form sends what was chosen.
 
+import { halves, holdsTimes, isClock, isHalf, joined } from "./day_and_clock.js";
 import { fromText } from "./fields.js";
 import { isNever, LEFT_OUT, Rules } from "./table_rules.js";
 import { batches, beginning, cells, inUtf8, isMissing, number, quoted, SHOWN_ROWS, unreadable } from "./table_text.js";
@@ -88,8 +89,8 @@ function likeliest(layouts, { names, rows, separator }) {
   return layouts.reduce((best, one) => (share(one) > share(best) ? one : best));
 }
 
-// More columns than one reading has, and figures in all but one of them.
-const isWide = (first, isFigure) => first.length > 3 && first.filter((one) => !isFigure(one)).length <= 1;
+// More columns than one reading has, and figures in all but one of them, or but a day and its clock.
+const isWide = (first, isFigure) => first.length > 3 && first.filter((one) => !isFigure(one) && !isClock(one.trim())).length <= 1;
 const shifted = (text, shift) => (shift ? String(Number(text) + shift) : text);
 const shortened = (value) => (typeof value === "number" ? String(Number(value.toPrecision(4))) : String(value));
 
@@ -164,6 +165,7 @@ class Table {
     const guesses = guess(columns, this.head.names);
     this.wide = isWide ? new Wide(layout, this.head.names, () => this.check()) : null;
     this.controls = columns.map((column, place) => this.control(column, place, guesses[place]));
+    this.halve();
     this.rules = new Rules(() => this.check());
     this.reader = layout.reads === "visits" ? new Visits(layout, this.head.names, () => this.check()) : null;
     const shape = made("select", { id: "layout" }, ...this.layouts.map(({ row }, at) => made("option", { value: String(at), textContent: row })));
@@ -212,6 +214,10 @@ class Table {
     fixed.setAttribute("aria-label", `${column.name} of every row`);
     const add = made("input", { type: "checkbox", id: `${id}-add` });
     const shift = made("p", { hidden: true }, add, " ", made("label", { htmlFor: add.id }, "Add 1 to each of them in what is sent"));
+    const clock = holdsTimes(column)
+      ? made("select", { id: `${id}-clock` }, option("", "in the same column"), ...this.head.names.map((name, at) => option(String(at), name)))
+      : null;
+    const day = made("div", { hidden: true }, ...(clock ? [made("label", { htmlFor: clock.id }, "Its time of day"), clock] : []));
     const limits = column.low === null && column.high === null ? "" : `; ${range(column)}`;
     const note = made("p", { className: "note", id: `${id}-note` }, `${column.says}${limits}.`);
     select.setAttribute("aria-describedby", note.id);
@@ -220,21 +226,43 @@ class Table {
       if (select.value === "" || select.value === FIXED) [add.checked, shift.hidden] = [false, true];
       this.check();
     };
-    select.addEventListener("change", changed);
+    select.addEventListener("change", () => {
+      this.halve();
+      changed();
+    });
+    clock?.addEventListener("change", changed);
     fixed.addEventListener("input", changed);
     add.addEventListener("change", () => this.check());
     const label = made("label", { htmlFor: id }, made("code", {}, column.name), column.needed ? "" : " (optional)");
-    return { column, select, fixed, add, shift, element: made("div", {}, label, select, fixed, note, shift) };
+    return { column, select, fixed, add, shift, clock, day, element: made("div", {}, label, select, fixed, day, note, shift) };
+  }
+
+  // Shows where times of day may be: proposed where days and times stand in two columns that look so.
+  halve() {
+    const rows = this.head.rows.map((row) => cells(row, this.head.separator));
+    const isPlace = ({ value }) => value !== "" && value !== ABSENT && value !== FIXED;
+    for (const one of this.controls) {
+      if (one.clock === null) continue;
+      const chosen = isPlace(one.select) ? Number(one.select.value) : null;
+      if (chosen === one.halved) continue; // nothing else was chosen: what was said of its clock stays
+      const others = new Set(this.controls.filter((other) => other !== one && isPlace(other.select)).map(({ select }) => Number(select.value)));
+      const found = chosen === null ? null : halves(rows, this.head.names.length, chosen, others);
+      if (found) [one.select.value, one.clock.value] = found.map(String);
+      else one.clock.value = "";
+      one.halved = found ? found[0] : chosen;
+      one.day.hidden = !found && (chosen === null || !rows.some((row) => isHalf((row[chosen] ?? "").trim())));
+    }
   }
 
   // What the controls say: of each column that is sent its place in the file or its fixed value, and what is added.
   plan() {
     const chosen = this.controls
       .filter(({ select }) => select.value !== ABSENT && select.value !== "")
-      .map(({ column, select, fixed, add, shift }) => ({
+      .map(({ column, select, fixed, add, shift, clock }) => ({
         column,
         box: shift,
         place: select.value === FIXED ? null : Number(select.value),
+        clock: select.value === FIXED || !clock?.value || clock.value === select.value ? null : Number(clock.value),
         value: fixed.value.trim(),
         shift: add.checked ? 1 : 0,
         label: select.value === FIXED ? "what you typed" : this.head.names[Number(select.value)],
@@ -249,7 +277,7 @@ class Table {
     const plan = this.plan();
     this.rules.suit(
       plan,
-      (place) => this.head.rows.map((row) => (cells(row, this.head.separator)[place] ?? "").trim()).filter(Boolean),
+      (one) => this.head.rows.map((row) => joined(cells(row, this.head.separator), one)).filter(Boolean),
       (text) => !Number.isNaN(number(text, this.head.separator)),
     );
     this.reader?.suit(plan, this.rules.dates.value);
@@ -289,7 +317,7 @@ class Table {
             ragged.count += 1;
           }
           this.rules.row(whose === null ? "" : (values[whose] ?? "").trim(), line);
-          const all = looked.map((one) => [one, this.rules.value(one.column, (values[one.place] ?? "").trim(), this.head.separator)]);
+          const all = looked.map((one) => [one, this.rules.value(one.column, joined(values, one), this.head.separator)]);
           const read = all.filter(([, value]) => value !== LEFT_OUT);
           if (this.wide) leftOut += all.length - read.length;
           else if (read.length < all.length) {
@@ -297,7 +325,7 @@ class Table {
             continue;
           }
           for (const [one, found] of read) {
-            const value = found.says ? (values[one.place] ?? "").trim() : found;
+            const value = found.says ? joined(values, one) : found;
             const figure = Number(value);
             const state = wrong.get(one);
             const seen = owners.get(one);
@@ -414,7 +442,7 @@ class Table {
     this.status.textContent = "Looking at your file …";
     this.faults.replaceChildren();
     const names = (this.wide ? this.wide.header(plan) : plan.map(({ column }) => column.name)).join(", ");
-    const used = new Set(plan.map(({ place }) => place));
+    const used = new Set(plan.flatMap(({ place, clock }) => [place, clock]));
     const left = this.head.names.filter((_, place) => !used.has(place));
     this.sent.textContent = lacking.length || this.reader
       ? ""
@@ -434,13 +462,13 @@ class Table {
       !this.reader &&
       !this.wide &&
       plan.length === names.length &&
-      plan.every(({ column, place, shift }) => place !== null && shift === 0 && names[place] === column.name)
+      plan.every(({ column, place, clock, shift }) => place !== null && clock === null && shift === 0 && names[place] === column.name)
     );
   }
 
   show(rows, plan) {
     const { names } = this.head;
-    const called = new Map(plan.filter(({ place }) => place !== null).map(({ column, place }) => [place, column.name]));
+    const called = new Map(plan.flatMap(({ column, place, clock }) => [place, clock].filter((one) => one != null).map((one) => [one, column.name])));
     const heads = names.map((name, place) =>
       made("th", { scope: "col" }, name, ...(called.has(place) ? [made("br"), made("span", { className: "tag good" }, called.get(place))] : [])),
     );
@@ -581,8 +609,8 @@ class Table {
   }
 }
 
-function cell({ column, place, value, shift }, values, separator, rules) {
-  const own = place === null ? value : (values[place] ?? "").trim();
+function cell({ column, place, clock, value, shift }, values, separator, rules) {
+  const own = place === null ? value : joined(values, { place, clock });
   const read = place === null ? own : rules.value(column, own, separator);
   if (read === LEFT_OUT) return LEFT_OUT;
   const text = read.says ? own : read;

@@ -124,8 +124,9 @@ export class Rules {
     const isDoubtful = plan.some(({ column, label }) => column.hours !== null && ENERGY.test(label));
     if (this.hours !== null && isDoubtful !== this.isDoubtful) this.units.value = isDoubtful ? "" : "kW"; // as long as the columns stay
     if (this.hours !== null) this.isDoubtful = isDoubtful;
-    for (const { column, place } of plan) {
-      const cells = place === null ? [] : first(place);
+    for (const one of plan) {
+      const { column } = one;
+      const cells = one.place === null ? [] : first(one);
       const areWords = cells.filter(isNumber).length < cells.length / 2; // one wrong number does not make names
       if (column.named && areWords) this.ways.set(column, "zones");
       else if (column.minutes !== null && areWords) this.ways.set(column, "clock");

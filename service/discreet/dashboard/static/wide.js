@@ -25,11 +25,11 @@ export class Wide {
   plan(chosen) {
     const listed = this.others.value.split("\n").map((one) => one.trim()).filter(Boolean);
     const others = new Set(listed);
-    const used = new Set(chosen.map(({ place }) => place));
+    const used = new Set(chosen.flatMap(({ place, clock }) => [place, clock]));
     const meters = this.names.flatMap((name, place) => (used.has(place) || others.has(name) ? [] : [[name, place]]));
     this.wrong = listed.filter((name) => !this.names.includes(name)).map((name) => `“${name.slice(0, 40)}” is listed as no meter, and no column is called so.`);
     if (!meters.length) this.wrong.push("No column is left that is a meter’s.");
-    return [...chosen, ...meters.map(([name, place]) => ({ column: this.column, box: null, place, value: "", shift: 0, label: name }))];
+    return [...chosen, ...meters.map(([name, place]) => ({ column: this.column, box: null, place, clock: null, value: "", shift: 0, label: name }))];
   }
 
   header(plan) {

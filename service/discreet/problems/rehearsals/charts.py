@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from discreet.figures.charts import Chart, Table
 from discreet.figures.style import QUIET
 from discreet.figures.traces import curve, figure
+from discreet.problems.rehearsals import naming
 from discreet_client.intervals import percent
 
 SHOWN = "the error of each number against epsilon"
@@ -48,9 +49,10 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
         size, ladder, alone = rows[0]["size"], sorted({row["epsilon"] for row in rows}), ""
         for place, method in enumerate(methods):
             mine = [row for row in rows if row["method"] == method]
+            called = naming.method(method)
             for name, field, dashed in (
-                (method, "error", False),
-                (f"{method}, interval ±", "half_width", True),
+                (called, "error", False),
+                (f"{called}, interval ±", "half_width", True),
             ):
                 points = [
                     (row["epsilon"], row[field])
@@ -62,7 +64,7 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
                     lines.append(curve(name, x, y, COLOURS[place % len(COLOURS)], dashed=dashed))
                 if dashed and len(points) == 1 < len(mine):
                     alone += (
-                        f" One mark alone: {method} gave intervals at epsilon "
+                        f" One mark alone: {called} gave intervals at epsilon "
                         f"{points[0][0]:g} and at no other."
                     )
         if size:
@@ -75,7 +77,7 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
             lines.append({**curve("answering 0", ends, [size, size]), **zero})
         drawn = figure(lines, x="epsilon", y="error", xaxis={"type": "log"}, yaxis={"type": "log"})
         table = Table.of(COLUMNS, [_cells(row) for row in rows])
-        title = f"Error of {quantity.replace('_', ' ')}"
+        title = f"Error of {naming.quantity(problem, quantity)}"
         caption = CAPTION.format(size=size, alone=alone)
         charts.append(Chart(f"error-{number}", title, caption, drawn, table))
     return charts
@@ -100,7 +102,7 @@ def draw(
         ]
         if mine:
             x, y = [row["epsilon"] for row in mine], [row["error"] / row["size"] for row in mine]
-            curves.append(Curve(quantity.replace("_", " "), x, y))
+            curves.append(Curve(naming.quantity(problem, quantity), x, y))
     draw_curves(curves, path, x="epsilon", y="error / size", scale="loglog")
 
 
@@ -109,7 +111,7 @@ def _cells(row: dict[str, Any]) -> tuple[Any, ...]:
     shares = f"{percent(row['mostly_noise'])} of runs"
     shares += "; no better than 0" if row.get("no_better_than_zero") else ""
     return (
-        row["method"],
+        naming.method(row["method"]),
         row["epsilon"],
         row["delta"],
         row["error"],

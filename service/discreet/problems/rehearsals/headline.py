@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from discreet.problems.headlines import Headline
+from discreet.problems.rehearsals import naming
 from discreet_client import intervals
 
 WITHIN = 0.1
@@ -22,25 +23,19 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
     )
     if not rows:
         return [Headline("No method could be tried at any of the epsilons")]
-    quantity = rows[0]["quantity"].replace("_", " ")
+    quantity = naming.quantity(problem, rows[0]["quantity"])
     near = [row for row in rows if row["error_of_nine_in_ten"] <= WITHIN * row["size"]]
     if near:
         best = min(near, key=lambda row: (row["epsilon"], row["error_of_nine_in_ten"]))
         before = f"Nine runs in ten come within {intervals.percent(WITHIN)} of {quantity} from "
-        return [
-            Headline(
-                before,
-                f"epsilon {best['epsilon']:g}",
-                f" on ({best['method']})",
-                good_for=_made_up(result),
-            )
-        ]
+        after = f" on, with the method {naming.method(best['method'])}"
+        return [Headline(before, f"epsilon {best['epsilon']:g}", after, good_for=_made_up(result))]
     best = min(rows, key=lambda row: row["error_of_nine_in_ten"])
     apart = f"± {intervals.plain(best['error_of_nine_in_ten'], 3)}"
+    size = intervals.plain(best["size"], 3)
     after = (
-        f" beside a size of {intervals.plain(best['size'], 3)}, at epsilon "
-        f"{best['epsilon']:g} "
-        f"({best['method']})"
+        f" beside a size of {size}, at epsilon {best['epsilon']:g} with the method "
+        f"{naming.method(best['method'])}"
     )
     before = f"At best nine runs in ten come as near to {quantity} as "
     return [Headline(before, apart, after, good_for=_made_up(result))]

@@ -71,8 +71,19 @@ def issues(roads: RoadNetwork, closed: Sequence[int], zones: int) -> Iterator[Fi
 
 
 def names(roads: RoadNetwork, closed: Sequence[int]) -> list[str]:
-    """What people call closed links, with the nodes at their ends, as they lead."""
-    return [roads.way(link) for link in sorted(closed)]
+    """What people call closed links, with the nodes at their ends, as they lead; one that has no
+    name in words."""
+    if roads.link_names is not None:
+        return [roads.way(link) for link in sorted(closed)]
+    ways = Counter((link.tail, link.head) for link in roads.links)
+    return [_unnamed(roads, link, ways) for link in sorted(closed)]
+
+
+def _unnamed(roads: RoadNetwork, place: int, ways: Mapping[tuple[int, int], int]) -> str:
+    """A link without a name: `the road from 3 to 4`; by its position beside others that lead so."""
+    link = roads.links[place]
+    which = "the road" if ways[link.tail, link.head] == 1 else f"link {place}"
+    return f"{which} from {roads.called(link.tail)} to {roads.called(link.head)}"
 
 
 def assumption(roads: RoadNetwork, closed: Sequence[int]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ CHOICES = {
 
 
 OTHER_LAW = "Another law can be asked of what was released, for free."
+UNKNOWN_UNIT = "trips a period times the unit of the links' times"
 NO_INTERVAL = (
     "It has no interval: one takes an assignment to a gap below 1e-8, of a user "
     "equilibrium on at most 3,000 links."
@@ -57,8 +58,8 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
             f"{CHOICES.get(problem.get('objective', ''), 'as the routing sends them')}{unknown}",
         )
     ]
-    if unit:
-        found = [replace(one, unit=f"{unit}, of all trips of a period") for one in found]
+    told_unit = f"{unit}, of all trips of a period" if unit else UNKNOWN_UNIT
+    found = [replace(one, unit=told_unit) for one in found]
     if "total_travel_time_change" in result:
         found.append(_change(result, unit))
     found += [replace(one, good_for=OTHER_LAW) for one in law]

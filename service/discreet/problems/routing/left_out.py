@@ -1,35 +1,53 @@
-"""What a question of a network may leave out, for choices beside an answer: one of its links, or a
-street of several, a road that is closed."""
+"""What a question of a network may leave out, for choices beside an answer: roads that are closed,
+each one of its links or a street of several."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from discreet.errors import InvalidInput
 from discreet_client import closing
 
+FIELDS = ("closed_links",)
+"""Fields of a problem that say it."""
 MOST = 300
 """Links of a network of which each is a choice."""
 
+Value = str | int
+"""What a question leaves out: the name of a link or of a street, or the position of a link that the
+job has closed."""
 
-def choices(problem: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Names of links, and of streets that are several, in their order as words, by the field that
-    they are left out of. None of a network that is not there as a whole, and of one with too many
-    links to choose from."""
+
+def choices(problem: Mapping[str, Any]) -> dict[str, list[tuple[Value, str]]]:
+    """By the field that says what is left out, values and what people call them: the links that the
+    problem has closed, then all by their names, in their order as words. None of a network that is
+    not there as a whole, and of one with too many links to choose from."""
     network = problem.get("network")
     if not isinstance(network, Mapping) or not 1 < len(network["links"]) <= MOST:
         return {}
     names = closing.names_of(network)
+    closed = [(place, names[place]) for place in problem.get("closed_links") or ()]
     single = {name for name in names if names.count(name) == 1}
-    return {"network": sorted(single.union(closing.streets_of(network)), key=str.casefold)}
+    streets = sorted(single.union(closing.streets_of(network)), key=str.casefold)
+    return {"closed_links": [*closed, *((name, name) for name in streets)]}
 
 
-def without(problem: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The fields of the problem that are others without the link of this name: its closed links.
-    InvalidInput for a name of no link, or of several."""
+def positions(problem: Mapping[str, Any], field: str, values: Sequence[Value]) -> list[int]:
+    """Positions of the links of the problem's network that these values leave out, as the field has
+    them. InvalidInput for a name of no link, or of several."""
+    network, named = problem["network"], [one for one in values if isinstance(one, str)]
+    if max(len(named), len(network["links"])) > MOST:
+        says = (
+            f"at most {MOST} names, of a network of at most {MOST} links; positions of links "
+            "have no such bound"
+        )
+        raise InvalidInput(says, pointer=f"/problem/{field}")
     try:
-        found = closing.links_of(problem["network"], [name])
+        found = closing.links_of(network, named)
     except closing.UnknownLink as error:
-        raise InvalidInput(str(error), pointer="/problem/network") from None
-    return {"closed_links": sorted({*(problem.get("closed_links") or ()), *found.links})}
+        raise InvalidInput(str(error), pointer=f"/problem/{field}") from None
+    return [
+        *found.links,
+        *(one for one in values if not isinstance(one, str) and one not in found.links),
+    ]
