@@ -3,7 +3,8 @@
 #
 #     docker build --tag discreet .
 #
-# Name the base image by digest in production (--build-arg BASE=python:3.11-slim-bookworm@sha256:…).
+# Name the base image by digest in production (--build-arg BASE=python:3.11-slim-bookworm@sha256:…); its
+# Python may be any of those in pyproject.toml.
 ARG BASE=python:3.11-slim-bookworm
 
 FROM ${BASE} AS build
