@@ -3,7 +3,8 @@
 #
 #     docker build --tag discreet .
 #
-# Name the base image by digest in production (--build-arg BASE=python:3.11-slim-bookworm@sha256:…). Where packages come from a
+# Name the base image by digest in production (--build-arg BASE=python:3.11-slim-bookworm@sha256:…); its
+# Python may be any of those in pyproject.toml. Where packages come from a
 # registry of your own: --secret id=pip,src=pip.conf, which stays out of the image.
 ARG BASE=python:3.11-slim-bookworm
 # What builds needs pip and venv, what runs does not; both have the same interpreter in the same place.

@@ -6,18 +6,19 @@
 MAKEFLAGS += --no-print-directory
 SHELL := /bin/sh
 
-# Another interpreter than the first Python 3.11 in PATH: make test PYTHON=/path/to/python3.11
+# Another interpreter than the first that fits in PATH: make test PYTHON=/path/to/python3.13
 PYTHON ?=
+PYTHONS = 3.11 3.12 3.13
 # Further arguments of the program: make test ARGS='-k ledger', make up ARGS='--port 8080'
 ARGS ?=
 
 define bootstrap
-@for python in "$(PYTHON)" python3.11 python3 python; do \
-	if "$$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' >/dev/null 2>&1; then \
+@for python in "$(PYTHON)" $(PYTHONS:%=python%) python3 python; do \
+	if "$$python" -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] not in "$(PYTHONS)".split())' >/dev/null 2>&1; then \
 		exec "$$python" .ci/bootstrap.py $(1); \
 	fi; \
 done; \
-echo "discreet needs Python 3.11: none found in PATH (or name one: make PYTHON=/path/to/python3.11)" >&2; exit 1
+echo "discreet needs one of Python $(PYTHONS): none found in PATH (or name one: make PYTHON=/path/to/python3.13)" >&2; exit 1
 endef
 
 help: ## this list
@@ -37,7 +38,9 @@ check: ## lint, formatting, types, layers, locks: what CI runs besides the tests
 	$(call bootstrap,test)
 	@echo '[discreet] ruff' && .venv/bin/python -m ruff check .
 	@.venv/bin/python -m ruff format --check .
-	@echo '[discreet] mypy' && .venv/bin/python -m mypy
+	@for python in $(PYTHONS); do \
+		echo "[discreet] mypy, as Python $$python" && .venv/bin/python -m mypy --python-version $$python || exit 1; \
+	done
 	@echo '[discreet] contract' && .venv/bin/python -m discreet.api.contract --check openapi
 	@echo '[discreet] import-linter' && .venv/bin/python -c 'from importlinter.cli import lint_imports_command as c; c()'
 	@echo '[discreet] SDKs' && .venv/bin/python clients/python/generate.py --check
@@ -78,7 +81,7 @@ screenshots: ## take the pictures of docs/pictures/dashboard again (needs chromi
 	$(call bootstrap,test)
 	@.venv/bin/python -m tests.dashboard.screenshots $(ARGS)
 
-supply: ## bill of materials, licences, reproducible wheels, known vulnerabilities
+supply: ## bill of materials, licences, wheels for every Python, reproducible wheels, known vulnerabilities
 	$(call bootstrap,all)
 	@.venv/bin/python .ci/supply.py all
 
@@ -114,7 +117,7 @@ up: ## run the service here until Ctrl-C
 	@.venv/bin/python -m discreet up $(ARGS)
 
 # UPGRADE=1 looks for newer versions; otherwise only what pyproject.toml changed is resolved anew.
-COMPILE = .venv/bin/python -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+COMPILE = .venv/bin/python -m uv pip compile --quiet --universal --python-version $(firstword $(PYTHONS)) --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header --no-annotate --no-emit-package discreet-client
 lock: ## resolve the dependencies of pyproject.toml again (UPGRADE=1: to their newest versions)
 	$(call bootstrap,test)
@@ -124,4 +127,5 @@ lock: ## resolve the dependencies of pyproject.toml again (UPGRADE=1: to their n
 		-c .ci/lock/test.txt -o .ci/lock/all.txt
 	@$(COMPILE) $(if $(UPGRADE),--upgrade) --group chart -c .ci/lock/test.txt -o .ci/lock/chart.txt
 	@if grep -nE '[a-z]+://|^ *--(index|extra|find|trusted)| @ ' .ci/lock/*.txt; then exit 1; fi
+	@.venv/bin/python .ci/supply.py pythons
 	@echo '[discreet] .ci/lock is up to date'

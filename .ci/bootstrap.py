@@ -24,6 +24,7 @@ LOG = VENV / "bootstrap.log"
 LOCKS = ("runtime", "test", "all")  # each contains the one before
 BESIDE = {"chart": "test"}  # a lock that is installed beside another one
 PROJECT = ("pyproject.toml", "clients/python/pyproject.toml")
+OLDEST, NEWEST = (3, 11), (3, 13)
 
 ENVIRONMENT = {
     name: value
@@ -42,8 +43,12 @@ def main() -> int:
     if len(sys.argv) != 2 or sys.argv[1] not in (*LOCKS, *BESIDE):
         print(f"usage: bootstrap.py {' | '.join((*LOCKS, *BESIDE))}", file=sys.stderr)
         return 2
-    if sys.version_info[:2] != (3, 11):
-        print(f"discreet needs Python 3.11, this is {sys.version.split()[0]}", file=sys.stderr)
+    if not OLDEST <= sys.version_info[:2] <= NEWEST:
+        oldest, newest = (".".join(map(str, version)) for version in (OLDEST, NEWEST))
+        print(
+            f"discreet needs Python {oldest} to {newest}, this is {sys.version.split()[0]}",
+            file=sys.stderr,
+        )
         return 1
     folder = os.open(ROOT, os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)  # two tasks may be started at once
@@ -134,10 +139,13 @@ def metadata(name: str) -> list:
 
 
 def works() -> bool:
-    """Whether the interpreter of the virtual environment starts and is a Python 3.11."""
-    check = "import sys; sys.exit(sys.version_info[:2] != (3, 11))"
+    """Whether the interpreter of the virtual environment starts and is of the version that runs
+    this."""
+    check = "import sys; print(*sys.version_info[:2])"
     try:
-        return call([PYTHON, "-I", "-c", check]).returncode == 0
+        return call([PYTHON, "-I", "-c", check]).stdout.split() == [
+            str(part) for part in sys.version_info[:2]
+        ]
     except OSError:
         return False
 
@@ -147,12 +155,12 @@ def call(command: list) -> subprocess.CompletedProcess:
 
 
 def make_venv() -> None:
-    """A virtual environment; without ensurepip (Debian without python3.11-venv) this interpreter's
-    pip serves it."""
+    """A virtual environment; without ensurepip (Debian without python3-venv) this interpreter's pip
+    serves it."""
     say(f"making .venv with Python {sys.version.split()[0]}")
     if importlib.util.find_spec("venv") is None:
         raise Failed(
-            "this Python has no module venv; install it (Debian: apt install python3.11-venv)"
+            "this Python has no module venv; install it (Debian: apt install python3-venv)"
         )
     done = call([sys.executable, "-m", "venv", "--clear", VENV])
     if done.returncode != 0:

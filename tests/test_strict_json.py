@@ -131,8 +131,10 @@ def test_what_is_wrong_is_wrong_in_parts_too(
     [
         (b"[1,]", "line 1, column 4: Expecting value"),
         (b"[1,,2]", "line 1, column 4: Expecting value"),
+        (b"[1, \n]", "line 2, column 1: Expecting value"),
         (b"[[,1]]", "line 1, column 3: Expecting value"),
         (b'{"a": 1,}', "line 1, column 9: Expecting property name"),
+        (b'[{"a": 1 , }]', "line 1, column 12: Expecting property name"),
         (b'{,"a": 1}', "line 1, column 2: Expecting property name"),
         (b"[1,\n2}", "line 2, column 2: Expecting ',' delimiter"),
         (b"[1],[2]", "line 1, column 4: Extra data"),

@@ -126,6 +126,14 @@ class Settings(BaseSettings):
         description="Where large contents go, as fsspec names it (file:///…, s3://…); unset: the "
         "database",
     )
+    archive_url: str | None = Field(
+        default=None,
+        description="Where `discreet archive` keeps backups of a PostgreSQL of one's own, as "
+        "fsspec names it",
+    )
+    archive_database_url: str | None = Field(
+        default=None, description="A role with REPLICATION, for `discreet archive base`"
+    )
     object_bytes: int = Field(
         default=1 << 20, ge=0, description="Sealed contents above this size go to `object_url`"
     )

@@ -28,7 +28,8 @@ JSON_FIELDS = ("public", "body", "typed")
 NAME = """() => {
   const one = document.activeElement;
   const labels = [...(one.labels ?? [])].map((label) => label.innerText).join(" ");
-  return (one.getAttribute("aria-label") || labels || one.innerText || "").replace(/\\s+/g, " ").trim();
+  const name = one.getAttribute("aria-label") || labels || one.innerText || "";
+  return name.replace(/\\s+/g, " ").trim();
 }"""
 
 

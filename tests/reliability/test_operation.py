@@ -14,6 +14,8 @@ import psycopg
 import pytest
 
 from discreet.installation.postgres import EmbeddedPostgres
+from discreet.storage.migrations import migrate
+from discreet.storage.schema import revisions
 from discreet_client.client import Client
 from tests import bodies
 from tests.conftest import DEADLINE_SECONDS, Installation, eventually, installation
@@ -201,3 +203,49 @@ def test_a_worker_that_can_make_no_children_charges_nobody(
     assert ended["error"]["detail"].endswith("; nothing was charged")
     books = check_books(superuser_url(postgres, running.settings), {"only": {job}}, failed={job})
     assert books.outcomes == {"failed, released": 1}
+
+
+def test_a_migration_under_jobs_that_run_and_wait(
+    postgres: EmbeddedPostgres, running: Installation, tmp_path: Path
+) -> None:
+    """The schema of the release before, its processes, jobs in the middle of their work and in the
+    queue: the next schema comes under them, then the next processes. Nothing is lost, repeated or
+    charged twice."""
+    url = superuser_url(postgres, running.settings)
+    before, newest = revisions()[-2:]
+    old = running.start_worker().pid
+    jobs: dict[str, set[str]] = {}
+    with running.client() as client:
+        dataset = client.register(bodies.dataset(zones=ZONES, epsilon=100))["id"]
+        body = bodies.job(dataset, network=bodies.grid(25), relative_gap=1e-6)
+        small = bodies.job(dataset, 0.01, network=bodies.grid(25))
+        held, child = hold(client, body, old, jobs)
+        for number in range(3):
+            key = f"waits {number}"
+            jobs[key] = {client.submit(small, idempotency_key=key)["id"]}
+        assert (
+            migrate(running.settings, before, down=True) == before
+        )  # what the release before has of these jobs
+        assert client.job(held)["state"] == "running"
+
+        assert migrate(running.settings) == newest
+        assert client.job(held)["state"] == "running"
+        again = client.submit(small, idempotency_key="waits 0")["id"]
+        assert jobs["waits 0"] == {again}, (
+            "a request that is sent again after the upgrade is the same job"
+        )
+        os.kill(child, signal.SIGCONT)
+        eventually(
+            lambda: client.job(held)["state"] == "succeeded", "what was at work comes to its end"
+        )
+        os.kill(old, signal.SIGTERM)
+        assert running.workers[0].wait(DEADLINE_SECONDS) == 0
+        key = "after the upgrade"
+        jobs[key] = {client.submit(small, idempotency_key=key)["id"]}
+        running.start_worker()
+        for found in jobs.values():
+            for job in found:
+                assert client.wait(job)["state"] == "succeeded"
+    books = check_books(url, jobs)
+    assert books.outcomes == {"succeeded, charged": len(jobs)}
+    assert {row["failures"] for row in books.jobs.values()} == {0}

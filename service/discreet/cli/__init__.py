@@ -16,6 +16,7 @@ import typer
 
 from discreet.cli import (
     access,
+    archive,
     beginning,
     datasets,
     installation,
@@ -85,6 +86,7 @@ app.add_typer(access.caps, name="cap")
 app.add_typer(sessions.app, name="session")
 app.add_typer(studies.converters, name="convert")
 app.add_typer(secrets.app, name="secrets")
+app.add_typer(archive.app, name="archive")
 
 
 @cache

@@ -57,9 +57,9 @@ PLACES_BYTES = 25
 """Of a value's places in an array (9) and in the tuple that a model makes of it, twice while that
 grows."""
 VALUE_BYTES, ARRAY_BYTES, OBJECT_BYTES = PLACES_BYTES + 64, 160, 96
-"""What a value takes at most in CPython 3.11: its places, a number and the float that a model makes
-of it, or a short text; what an array takes with its first place and its tuple; an object beside its
-table of members, with the slots of a `Link`."""
+"""What a value takes at most in CPython 3.11 to 3.13: its places, a number and the float that a
+model makes of it, or a short text; what an array takes with its first place and its tuple; an
+object beside its table of members, with the slots of a `Link`."""
 KEY_BYTES, NUMBER_BYTES = 64, 80
 """Of a key, in every fragment in which it stands; and what a `Number` takes beyond a float and its
 digits."""
@@ -257,7 +257,8 @@ class Parser:
         try:
             return self._decoder.decode(f"{before}{text}{after}" if before or after else text)
         except json.JSONDecodeError as error:
-            self._refuse(text, min(max(error.pos - len(before), 0), len(text)), error.msg)
+            says, position = _words(error)
+            self._refuse(text, min(max(position - len(before), 0), len(text)), says)
         except TooMany:
             raise too_many_members() from None
         except (ValueError, RecursionError):  # a number of thousands of digits
@@ -385,3 +386,12 @@ class Parser:
                 del here[:complete]
                 take(items, self._taken[path])
                 self._taken[path] += complete
+
+
+def _words(error: json.JSONDecodeError) -> tuple[str, int]:
+    """What is wrong and where, alike in every Python: 3.13 and newer have words of their own for a
+    last comma."""
+    if not error.msg.startswith("Illegal trailing comma"):
+        return error.msg, error.pos
+    rest = error.doc[error.pos + 1 :].lstrip(" \t\n\r")
+    return NO_KEY if error.msg.endswith("object") else NO_VALUE, len(error.doc) - len(rest)

@@ -36,7 +36,7 @@ from discreet.storage.sealing import CHUNK_BYTES, SealBroken
 
 log = structlog.get_logger()
 
-_NAME = re.compile(r"dst_[a-z0-9]+")
+CONTENTS = re.compile(r"dst_[a-z0-9]+")
 """What contents are stored under: everything else in the same place is somebody else's."""
 
 SILENT_SECONDS = 10.0
@@ -58,9 +58,11 @@ class StorageTrouble(Unavailable):
 
 
 class Objects:
-    """Named objects below one address. Its calls block: they belong into threads."""
+    """Named objects below one address: those whose names `names` matches. Its calls block: they
+    belong into threads."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, names: re.Pattern[str] = CONTENTS) -> None:
+        self._names = names
         try:
             self._files, self._root = fsspec.url_to_fs(url, **_impatience(url.partition("://")[0]))
         except (ImportError, ValueError) as error:
@@ -92,15 +94,20 @@ class Objects:
             self._ask(lambda: _folder_to_disk(self._root))
 
     def read(self, name: str) -> Iterator[bytes]:
-        """An object in parts. SealBroken when it is not there, StorageTrouble when it does not
+        """A content in parts. SealBroken when it is not there, StorageTrouble when it does not
         come."""
         try:
-            file = self._ask(lambda: self._files.open(self._path(name), "rb"))
-            while part := self._ask(lambda: file.read(CHUNK_BYTES)):
-                yield part
-            self._ask(file.close)
+            yield from self.parts(name)
         except FileNotFoundError as error:
             raise SealBroken("the content is not there") from error
+
+    def parts(self, name: str) -> Iterator[bytes]:
+        """An object in parts. FileNotFoundError when it is not there, StorageTrouble when it does
+        not come."""
+        file = self._ask(lambda: self._files.open(self._path(name), "rb"))
+        while part := self._ask(lambda: file.read(CHUNK_BYTES)):
+            yield part
+        self._ask(file.close)
 
     def erase(self, name: str) -> None:
         """Remove an object; one that is gone already is no error."""
@@ -112,19 +119,25 @@ class Objects:
         can be are not."""
         limit = datetime.now(UTC) - timedelta(seconds=seconds)
         try:
-            found = self._ask(lambda: self._files.ls(self._root, detail=True, refresh=True))
-            files = (
-                (str(entry["name"]).rpartition("/")[2], entry)
-                for entry in found
-                if entry["type"] == "file"
-            )
-            return [
-                name
-                for name, entry in files
-                if _NAME.fullmatch(name) and self._written(entry) <= limit
-            ]
+            return [name for name, entry in self._entries() if self._written(entry) <= limit]
         except FileNotFoundError:  # nothing was ever stored
             return []
+
+    def names(self) -> list[str]:
+        """Of all objects that are ours."""
+        try:
+            return [name for name, _ in self._entries()]
+        except FileNotFoundError:
+            return []
+
+    def _entries(self) -> list[tuple[str, dict[str, Any]]]:
+        found = self._ask(lambda: self._files.ls(self._root, detail=True, refresh=True))
+        files = (
+            (str(entry["name"]).rpartition("/")[2], entry)
+            for entry in found
+            if entry["type"] == "file"
+        )
+        return [(name, entry) for name, entry in files if self._names.fullmatch(name)]
 
     def _written(self, entry: dict[str, Any]) -> datetime:
         at = entry.get("mtime", entry.get("LastModified"))
@@ -181,7 +194,7 @@ class Objects:
             ) from None
 
     def _path(self, name: str) -> str:
-        if not _NAME.fullmatch(name):
+        if not self._names.fullmatch(name):
             raise ValueError("not the name of an object")
         return f"{self._root.rstrip('/')}/{name}"
 
