@@ -260,7 +260,7 @@ def test_no_sensitivity_is_above_its_public_bound() -> None:
     few = content | {}
     for method, run in (("dp_lsw", regression.dp_lsw), ("dp_lsl", regression.dp_lsl)):
         asked = problem(method=method)
-        bound = asked._method(public, method)._most_sensitive()  # type: ignore[attr-defined]
+        bound = asked.method_for(public, method)._most_sensitive()  # type: ignore[attr-defined]
         more: dict[str, Any] = (
             {"penalty": float(PEOPLE), "public_trajectories": PEOPLE} if method == "dp_lsl" else {}
         )

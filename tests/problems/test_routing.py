@@ -23,6 +23,7 @@ from discreet.problems.plans import Plan
 from discreet.problems.road_network import RoadNetwork
 from discreet.problems.routing.counts import clip, shorten
 from discreet.problems.routing.dataset import RoutingContent, RoutingDataset
+from discreet.problems.routing.descended import descended
 from discreet.problems.routing.problem import Routing
 from discreet.problems.routing.public import RoutingPublic
 from discreet.solvers.traffic.traffic_assignment import assign, link_flows_of, total_travel_time
@@ -577,7 +578,7 @@ def test_one_request_moves_the_routing_by_no_more_than_the_price_says(
     part, asked = public(max_total=150, max_pair=120), problem(**GRADIENT)
     plan = asked.plan(part, Budget(epsilon=EPSILON, delta=10**13))
     more = [*rows, {"period": period, "origin": origin, "destination": destination, "count": 1}]
-    before, after = (asked._descend(part, read(part, data)) for data in (rows, more))
+    before, after = (descended(asked, part, read(part, data)) for data in (rows, more))
     assert (
         np.linalg.norm(after - before)
         <= plan.events[0].sensitivity
