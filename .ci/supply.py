@@ -313,8 +313,7 @@ def licences_page() -> str:
         "| package | version | licence |\n|---|---|---|\n"
         + "\n".join(rows)
         + "\n\nOf several versions the one of the Python that wrote or compared this page was "
-        "looked at. "
-        "In the lock for other systems, not looked at: " + ", ".join(elsewhere) + ".\n"
+        "looked at. In the lock for other systems, not looked at: " + ", ".join(elsewhere) + ".\n"
     )
 
 

@@ -87,9 +87,8 @@ def main(truths: int) -> None:
                 )
                 print(
                     f"{row['truth']}, epsilon {row['epsilon']:g}, {row['quantity']}: "
-                    f"{row['coverage']:.3f} of"
-                    f" {row['releases']} truths{width}; {row['none']:.0%} without; "
-                    f"{row['noise']:.0%} called noise",
+                    f"{row['coverage']:.3f} of {row['releases']} truths{width}; {row['none']:.0%} "
+                    f"without; {row['noise']:.0%} called noise",
                     flush=True,
                 )
 

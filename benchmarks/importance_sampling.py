@@ -176,15 +176,14 @@ def run() -> Iterator[dict[str, Any]]:
         relation = "number public" if cell["known"] else "number private"
         yield {
             "benchmark": f"importance sampling, {cell['effect']} effect, mean square of weights "
-            f"{cell['square']:g}, "
-            f"{relation}, epsilon {cell['epsilon']:g}",
+            f"{cell['square']:g}, {relation}, epsilon {cell['epsilon']:g}",
             "ours": cell["rmse"],
             "unit": "root mean square error",
             "peer": "NumPy without noise or clip",
             "peer_value": cell["rmse_plain"],
             "ratio": cell["rmse"] / cell["rmse_plain"],
             "note": f"holds: clipped value {cell['covers_clipped']:.2f}, truth "
-            f"{cell['covers_truth']:.2f}, robust "
-            f"{cell['covers_robust']:.2f}, behaviour {cell['covers_behaviour']:.2f}, difference "
-            f"{cell['covers_difference']:.2f}; clip {cell['clip']:.2g}",
+            f"{cell['covers_truth']:.2f}, robust {cell['covers_robust']:.2f}, behaviour "
+            f"{cell['covers_behaviour']:.2f}, difference {cell['covers_difference']:.2f}; clip "
+            f"{cell['clip']:.2g}",
         }

@@ -132,8 +132,8 @@ def run(releases: int = RELEASES, kinds: str = "") -> list[dict[str, Any]]:
             "ours": len(told) - sum(one.missed for one in told),
             "unit": f"of {len(told)} accuracies met",
             "note": f"kept less asked {_margin(told):+.3f}, chance {_chance(told):.2g}; smallest "
-            "epsilon / found: "
-            "median {1:.3f}, 10 to 90 % {0:.3f} to {2:.3f}".format(*_spread(told)),
+            "epsilon / found: median {1:.3f}, 10 to 90 % {0:.3f} to "
+            "{2:.3f}".format(*_spread(told)),
         }
         for kind, answers in found.items()
         for name, told in _grouped(answers).items()

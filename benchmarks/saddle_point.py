@@ -47,8 +47,7 @@ def run() -> list[dict[str, Any]]:
                 "peer_value": peers,
                 "ratio": ours / peers,
                 "note": f"{peers / ours:.0f} times faster; {noise_width(variant.outputs)} noises a "
-                "step; "
-                f"peer scaled from {PEER_STEPS:,} steps",
+                f"step; peer scaled from {PEER_STEPS:,} steps",
             }
         )
     return rows

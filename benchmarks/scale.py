@@ -50,8 +50,7 @@ ACCOUNTS = 5
 """Of the tenant; the first has half of all entries."""
 COPY = (
     "COPY ledger_entries (account_id, seq, tenant_id, kind, job_id, body, hash, previous_hash, "
-    "totals, reserved, cap,"
-    " filters, at) FROM STDIN"
+    "totals, reserved, cap, filters, at) FROM STDIN"
 )
 ROUNDS = 40
 SLEEP_SECONDS = 1.0

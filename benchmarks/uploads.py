@@ -170,8 +170,7 @@ def _transitions(file: Path, megabytes: int) -> dict[str, Any]:
 def _words(before: dict[str, int]) -> str:
     return (
         f"{before['VmRSS'] / 1e6:.0f} MB before, of which {before['RssFile'] / 1e6:.0f} MB are "
-        "files of libraries, "
-        "shared by all processes"
+        "files of libraries, shared by all processes"
     )
 
 

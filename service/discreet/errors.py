@@ -187,8 +187,7 @@ class TooManyUploads(DiscreetError):
     def __init__(self, limit: Limit, seconds_left: int) -> None:
         super().__init__(
             f"{limit.allowed} contents of this tenant are being registered ({limit.setting}); send "
-            "this one again when "
-            "one of them is done"
+            "this one again when one of them is done"
         )
         self.limit = limit
         self.seconds_left = seconds_left
@@ -202,8 +201,7 @@ class TooManyBodies(DiscreetError):
     def __init__(self, limit: Limit, seconds_left: int) -> None:
         super().__init__(
             f"{limit.allowed} large requests of this tenant are being worked on ({limit.setting}); "
-            "send this one again "
-            "when one of them is done"
+            "send this one again when one of them is done"
         )
         self.limit = limit
         self.seconds_left = seconds_left

@@ -238,8 +238,7 @@ class Settings(BaseSettings):
     log_memory: Path | None = Field(
         default=None,
         description="File of the checkpoints that this machine has seen, of which none may be "
-        "missing in the database;"
-        " unset: log.memory in the state folder",
+        "missing in the database; unset: log.memory in the state folder",
     )
     witnesses: str = Field(
         default="",

@@ -326,10 +326,9 @@ def _warned(body: Mapping[str, Any], made: models.DatasetAnswer) -> Script[None]
         first = private[0]["datasets"][0]["id"]
         says = (
             f"is anybody of {made['name']} also in "
-            f"{'; or in '.join(map(people.described, private))}? Then register it"
-            f" with same_people_as={first!r}, or the like, before any job: over several accounts "
-            "losses add up. If not:"
-            " other_people=True"
+            f"{'; or in '.join(map(people.described, private))}? Then register it with "
+            f"same_people_as={first!r}, or the like, before any job: over several accounts losses "
+            "add up. If not: other_people=True"
         )
         warnings.warn(OtherAccounts(says), stacklevel=_CALLER + 1)
 

@@ -55,9 +55,8 @@ class AlreadyReleased(UserWarning):
         first = self.reusable[0]
         return (
             f"{self.job} is charged for what {first} has released already: ask_again({first!r}, …) "
-            "costs nothing. "
-            "Cancelled before its data are touched, it costs nothing either. anew=True where it is "
-            "meant"
+            "costs nothing. Cancelled before its data are touched, it costs nothing either. "
+            "anew=True where it is meant"
         )
 
 

@@ -102,8 +102,8 @@ def combined(result: Mapping[str, Any]) -> str:
     together, alone = said["standard_deviation"], said["least_alone"]
     return (
         f"{said['releases']} releases: their noise together has standard deviation "
-        f"{plain(together, 3)},"
-        f" {percent(1 - together / alone)} less than {plain(alone, 3)} of the most accurate alone"
+        f"{plain(together, 3)}, {percent(1 - together / alone)} less than {plain(alone, 3)} of the "
+        "most accurate alone"
     )
 
 

@@ -527,12 +527,10 @@ def _csv(tables: Mapping[Path, Table], options: _Options) -> Made:
         listed = ", ".join(next(iter(tables.values())).columns)
         raise TableError(
             f"CSV: one table of links, with a column {tail}, and one of nodes or none; columns "
-            f"are: {listed}; say"
-            " --columns tail=…,head=…, where a link begins and ends, or columns={'tail': …} in "
-            "Python; beside them"
-            " free_flow_time=…, or length=…,speed=… with --units km,kph; capacity=…, or "
-            "--lane-capacity N; name=… and"
-            " directed=… where there are such"
+            f"are: {listed}; say --columns tail=…,head=…, where a link begins and ends, or "
+            "columns={'tail': …} in Python; beside them free_flow_time=…, or length=…,speed=… "
+            "with --units km,kph; capacity=…, or --lane-capacity N; name=… and directed=… where "
+            "there are such"
         )
     table, notes, left_out, warnings = _links(
         tables[links[0]], links[0].name, "CSV", options, ends=True
@@ -581,8 +579,7 @@ def _lacking(source: Table, options: _Options, *, timed: bool, counted: bool, en
         there = [one for one in LENGTH if chosen.get(one, one) in source.columns]
         said.append(
             "no column free_flow_time; say --columns free_flow_time=…, or --columns "
-            "length=…,speed=… with"
-            " --units km,kph, from which it follows, in minutes"
+            "length=…,speed=… with --units km,kph, from which it follows, in minutes"
             + (
                 "; or --speed N, of all links, beside the lengths that are there"
                 if there == ["length"]
@@ -983,10 +980,9 @@ def _once(roads: Sequence[_Road], doubled: str) -> tuple[list[_Road], list[str]]
     link = "1 link stands" if len(more) == 1 else f"{len(more):,} links stand"
     if doubled == "refuse":
         raise TableError(
-            f"{link} more than once with the same ends, name and figures: {listed}. So they"
-            " would carry twice as much. --doubled keep-first takes each once, --doubled sum makes "
-            "one link of them"
-            " with their capacities together (doubled= in Python)"
+            f"{link} more than once with the same ends, name and figures: {listed}. So they would "
+            "carry twice as much. --doubled keep-first takes each once, --doubled sum makes one "
+            "link of them with their capacities together (doubled= in Python)"
         )
     if doubled == "keep-first":
         return [same[0] for same in alike.values()], [

@@ -145,10 +145,9 @@ def transitions_of(
     if not chances and "action" in columns:
         notes.append(
             f"column {columns['action']} is not used, and nothing is said of another policy: that "
-            "needs the known"
-            " probabilities of what was done (columns probability and target, or reader.behaviour "
-            "and reader.target)."
-            " What is evaluated is the policy that was followed"
+            "needs the known probabilities of what was done (columns probability and target, or "
+            "reader.behaviour and reader.target). What is evaluated is the policy that was "
+            "followed"
         )
     found |= {name: chance[here] for name, chance in chances.items()}
     told = {
@@ -217,8 +216,8 @@ def _rule(rules: Mapping[str, Any], public: Mapping[str, Any]) -> Rule | None:
         if never := [action for action in rule.actions if action not in known]:
             raise TableError(
                 f"reader.target: the rule takes {never[0]!r}, which reader.behaviour never does: "
-                "what nobody was given"
-                f" cannot be evaluated. It does {', '.join(map(str, followed))}"
+                "what nobody was given cannot be evaluated. It does "
+                f"{', '.join(map(str, followed))}"
             )
     return rule
 
@@ -457,9 +456,9 @@ def _chances(
         if column in table.columns:
             if policy == "target" and rule is not None:
                 raise TableError(
-                    "reader.target: the table has a column target beside this rule, and one policy "
-                    "is evaluated: leave"
-                    " one of the two out, or have the column by another name"
+                    "reader.target: the table has a column target beside this rule, and one "
+                    "policy is evaluated: leave one of the two out, or have the column by another "
+                    "name"
                 )
             chance = table.numbers(column)
             says = "a probability is 0 to 1" + (

@@ -80,10 +80,8 @@ class PricedRounds:
         """What kept the sums from settling."""
         return (
             f"after {self.done} rounds the duality gap is still {self.moving:.2g} of the largest, "
-            "and the constraints "
-            f"are broken by {self.violation:.2g} of the largest sum: x is no optimum. More "
-            "iterations, or constraints "
-            "that can be kept are needed"
+            f"and the constraints are broken by {self.violation:.2g} of the largest sum: x is no "
+            "optimum. More iterations, or constraints that can be kept are needed"
         )
 
     def state(self) -> dict[str, Any]:

@@ -196,9 +196,8 @@ def _refuse_other_lengths(rule: MeterRule, owner: Ints, time: Ints) -> None:
     if usual != rule.interval:
         raise TableError(
             f"most readings are {usual / SECOND:g} seconds apart, and "
-            "public.meters.interval_seconds is"
-            f" {rule.interval / SECOND:g}: values in kWh are of one period each, so let it be "
-            f"{usual / SECOND:g}"
+            f"public.meters.interval_seconds is {rule.interval / SECOND:g}: values in kWh are of "
+            f"one period each, so let it be {usual / SECOND:g}"
         )
 
 
@@ -226,10 +225,8 @@ def _shifted_blocks(
         return []
     return [
         f"clocks in {place.key} change between the first and the last period, and blocks of `day` "
-        "go by steps of one"
-        " length: from then on they are off the clock by that much. Days before and after the "
-        "change are better"
-        " registered apart (--same-people-as)"
+        "go by steps of one length: from then on they are off the clock by that much. Days before "
+        "and after the change are better registered apart (--same-people-as)"
     ]
 
 
@@ -369,11 +366,9 @@ def _bins(rule: MeterRule, kw: Floats) -> list[str]:
     where = f"from {low} to {high} kW, where its mean is {mean} and the middle {middles[worst]:.3g}"
     return [
         f"a state counts as the middle of its bin, which makes the power of this file {off} than "
-        "it is (most of it"
-        f" {where}). Narrower `edges` mend that, or `power` in the problem: a figure for each "
-        "state that everybody may"
-        " know, as of a data sheet or of other years. These means are private, and said to you "
-        "alone: do not send them"
+        f"it is (most of it {where}). Narrower `edges` mend that, or `power` in the problem: a "
+        "figure for each state that everybody may know, as of a data sheet or of other years. "
+        "These means are private, and said to you alone: do not send them"
     ]
 
 

@@ -100,14 +100,12 @@ def tariff_of(
     first, last = (_said(begin, later, place) for later in (0, steps * interval_seconds))
     notes = [
         f"prices of {names.get('price', 'price')} from {first} to {last}, {steps:,} steps: "
-        f"{min(by_step):.6g} to"
-        f" {max(by_step):.6g} a kWh; `price` is that of a kW in a step"
+        f"{min(by_step):.6g} to {max(by_step):.6g} a kWh; `price` is that of a kW in a step"
     ]
     if below := sum(one < 0 for one in price):
         notes.append(
             f"in {counted(below, 'step', steps)} the price is below 0: who draws power then is "
-            "paid, and a policy has "
-            "loads draw more"
+            "paid, and a policy has loads draw more"
         )
     return Tariff(price, notes)
 
@@ -167,8 +165,7 @@ def _unit(name: str, per: str | None) -> str:
     if said is None:
         raise TableError(
             f"the name of the prices' column, {name[:40]!r}, does not say whether they are per kWh "
-            "or"
-            " per MWh: say --per MWh"
+            "or per MWh: say --per MWh"
         )
     return "MWh" if said[1].upper() == "M" else "kWh"
 

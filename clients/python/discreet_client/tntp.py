@@ -97,8 +97,7 @@ class NetworkFile:
             if toll is None and link.toll:
                 raise TableError(
                     f"network file, line {link.line}: a toll of {link.toll:g}, and no word of what "
-                    "a toll is in time:"
-                    " say toll_weight (0: tolls count for nothing)"
+                    "a toll is in time: say toll_weight (0: tolls count for nothing)"
                 )
         return [(toll or 0.0) * link.toll + distance * link.length for link in self.links]
 

@@ -439,8 +439,8 @@ def _days(public: Mapping[str, Any], rules: Mapping[str, Any]) -> list[str]:
     last = first + timedelta(days=periods - 1)
     return [
         f"the {periods} periods are the days from {first:%d %B %Y} to {last:%d %B %Y}, {free} of "
-        "them Saturdays and"
-        " Sundays, over which means are too (reader.every: weekday counts Monday to Friday alone)"
+        "them Saturdays and Sundays, over which means are too (reader.every: weekday counts "
+        "Monday to Friday alone)"
     ]
 
 

@@ -177,10 +177,9 @@ class Rounds:
         """What kept the sums from settling."""
         return (
             f"after {self.done} rounds the sums still move by {self.moving:.2g} of the longest "
-            "move, and the "
-            f"constraints are broken by {self.violation:.2g} of the largest sum: x is no optimum. "
-            "More iterations, "
-            "other steps, or constraints that can be kept are needed"
+            f"move, and the constraints are broken by {self.violation:.2g} of the largest sum: x "
+            "is no optimum. More iterations, other steps, or constraints that can be kept are "
+            "needed"
         )
 
     def state(self) -> dict[str, Any]:

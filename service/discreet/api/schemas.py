@@ -16,8 +16,7 @@ from discreet.web.problem_details import Binding
 
 REUSABLE = (
     "Jobs, at most ten, that have released what is asked, least noise first: name one in "
-    "`problem.release` instead of"
-    " the dataset, and the answer costs nothing"
+    "`problem.release` instead of the dataset, and the answer costs nothing"
 )
 
 
@@ -149,8 +148,7 @@ class PlanAnswer(BaseModel):
     privacy: Figures | None = Field(
         default=None,
         description="The budget in figures, where the request said it in other words (preset, "
-        "`auto`, accuracy): sent "
-        "with a job they are the same plan",
+        "`auto`, accuracy): sent with a job they are the same plan",
     )
     binding: Binding | None = None
     until_spent: UntilSpent | None = Field(
@@ -161,8 +159,7 @@ class PlanAnswer(BaseModel):
     asked_again: list[str] | None = Field(
         default=None,
         description="Fields of the problem by which something else can be asked of what is "
-        "released, at price 0; "
-        "empty: nothing else; null: nothing is released of a dataset here",
+        "released, at price 0; empty: nothing else; null: nothing is released of a dataset here",
     )
     reusable: list[str] = Field(default_factory=list, description=REUSABLE)
     reusable_noise: list[str] = Field(
@@ -204,8 +201,7 @@ class JobAnswer(BaseModel):
     headline: str | None = Field(
         default=None,
         description="Its answer in a sentence, with its interval; for those who may read answers, "
-        "of jobs that ended "
-        "since there are such sentences",
+        "of jobs that ended since there are such sentences",
     )
     state: JobState
     progress: JobProgress
@@ -238,9 +234,8 @@ class CancelAnswer(JobAnswer):
 
     cancel: Literal["done", "requested", "too_late"] = Field(
         description="`done`: the job is cancelled. `requested`: whoever runs it stops it, within "
-        "about a second where"
-        " its process lives, and it ends as cancelled. `too_late`: its release is stored and paid "
-        "for, so it goes on"
+        "about a second where its process lives, and it ends as cancelled. `too_late`: its "
+        "release is stored and paid for, so it goes on"
     )
     charge: Literal["none", "full", "undecided"] = Field(
         description="What the job costs then. `undecided`, of a session only: in full if an "

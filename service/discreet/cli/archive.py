@@ -78,8 +78,7 @@ def copy_base(as_json: JsonFlag = False) -> None:
             "the database took no note of it: tell it with `discreet note-backup`", file=sys.stderr
         )
     told = (
-        f"copied as of {made['began']}, {made['bytes']:,} bytes; contents are sealed in it, "
-        "the "
+        f"copied as of {made['began']}, {made['bytes']:,} bytes; contents are sealed in it, the "
         "keys are not there"
     )
     tell({**made, "noted": noted}, as_json, lambda: print(told))
@@ -128,8 +127,7 @@ def restore_base(
     taken = archive.restore_base(settings_of(None), folder.absolute(), moment, command)
     told = (
         f"{folder}: the copy of {taken['began']}. Start PostgreSQL on it, and before any process "
-        "of discreet run"
-        " `discreet adopt`"
+        "of discreet run `discreet adopt`"
     )
     tell({**taken, "folder": str(folder)}, as_json, lambda: print(told))
 

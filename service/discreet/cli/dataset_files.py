@@ -71,9 +71,8 @@ def what_is_published(kind: str) -> str:
     least = {name: example[name] for name in public.model_json_schema()["required"]}  # type: ignore[union-attr]
     return (
         f"{says}, with figures of your own, from what is known without the data: --public "
-        f"'{json.dumps(least)}'. "
-        f"What each means: docs/problems/{kind}.md; columns with names of your own: "
-        "docs/own-files.md"
+        f"'{json.dumps(least)}'. What each means: docs/problems/{kind}.md; columns with names of "
+        "your own: docs/own-files.md"
     )
 
 

@@ -70,10 +70,8 @@ def add(
         typer.Argument(
             metavar="FILE|URL",
             help="The content: .csv, .parquet, .json, .omx; a .json file of OpenADR reports; or "
-            "one that is a whole "
-            "body of POST /v1/datasets; or where it lies, for the service to read it: file:///…, "
-            "https://…, "
-            "s3://bucket/…",
+            "one that is a whole body of POST /v1/datasets; or where it lies, for the service to "
+            "read it: file:///…, https://…, s3://bucket/…",
         ),
     ],
     metadata: Annotated[
@@ -102,8 +100,7 @@ def add(
             "--set",
             metavar="FIELD=VALUE",
             help="A field of what is published, beside --public or instead of it, such as "
-            "horizon=3 or "
-            "reader.time_zone=Europe/Berlin; may be repeated",
+            "horizon=3 or reader.time_zone=Europe/Berlin; may be repeated",
         ),
     ] = None,
     columns: Annotated[

@@ -162,8 +162,8 @@ def backup(
     made = write_backup(settings_of(state), folder)
     entries = sum(head["seq"] for head in made["heads"])
     told = (
-        f"{folder}: schema {made['schema']}, "
-        f"{counted(entries, 'ledger entry', 'ledger entries')}; it holds all keys"
+        f"{folder}: schema {made['schema']}, {counted(entries, 'ledger entry', 'ledger entries')}; "
+        "it holds all keys"
     )
     if not made["noted"]:
         print(

@@ -193,8 +193,7 @@ def ask(
             "--set",
             metavar="FIELD=VALUE",
             help="A field of the problem with another value, JSON or text, or @FILE; may be "
-            "repeated. "
-            "latency.b=0.2 is one figure of a field",
+            "repeated. latency.b=0.2 is one figure of a field",
         ),
     ] = None,
     close: Annotated[
@@ -203,8 +202,7 @@ def ask(
             "--close",
             metavar="LINK",
             help="Routing: on the network without this link, by its name or the nodes at its ends "
-            "(A->B); "
-            "'High St*' is all that begin so; may be repeated",
+            "(A->B); 'High St*' is all that begin so; may be repeated",
         ),
     ] = None,
     out: Annotated[
@@ -297,9 +295,8 @@ def result(
         typer.Option(
             "--format",
             help="Of --out: link flows alone, as csv, geojson, gmns (link.csv) or parquet; demand "
-            "and skims alone, as "
-            "omx; who uses chosen links alone, as select-link (CSV); the expected load of a demand "
-            "response as openadr",
+            "and skims alone, as omx; who uses chosen links alone, as select-link (CSV); the "
+            "expected load of a demand response as openadr",
         ),
     ] = None,
     decimal: Annotated[

@@ -136,9 +136,8 @@ def verify_ledger(
         as_json,
         lambda: print(
             f"holds: {counted(found.entries, 'entry', 'entries')} of "
-            f"{counted(found.accounts, 'account')} of"
-            f" {found.tenant}, head {found.hash},"
-            f" signed by {found.public_key}"
+            f"{counted(found.accounts, 'account')} of {found.tenant}, head {found.hash}, signed by "
+            f"{found.public_key}"
             + ("" if public_key else " (compare this key with one that you know)")
         ),
     )

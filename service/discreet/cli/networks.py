@@ -25,9 +25,8 @@ def add(
         list[Path],
         typer.Argument(
             exists=True,
-            help="NAME_net.tntp [NAME_node.tntp]; link.csv node.csv [config.csv] of GMNS, or their "
-            "folder; a .csv of "
-            "links [and one of nodes]; .geojson",
+            help="NAME_net.tntp [NAME_node.tntp]; link.csv node.csv [config.csv] of GMNS, or "
+            "their folder; a .csv of links [and one of nodes]; .geojson",
         ),
     ],
     name: Annotated[
@@ -53,8 +52,7 @@ def add(
         typer.Option(
             min=0.01,
             help="The files' capacities are of an hour: make them of periods of so many minutes. "
-            "Else GMNS's are of an "
-            "hour, and others of a period, as they are",
+            "Else GMNS's are of an hour, and others of a period, as they are",
         ),
     ] = None,
     toll_weight: Annotated[
@@ -88,8 +86,7 @@ def add(
         str,
         typer.Option(
             help="Of streets that stand twice with the same ends, name and figures: refuse, "
-            "keep-first, or sum (one "
-            "link with their capacities together)"
+            "keep-first, or sum (one link with their capacities together)"
         ),
     ] = "refuse",
     encoding: EncodingOption = None,

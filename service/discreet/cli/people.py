@@ -35,6 +35,5 @@ def notes(known: Budget | None, others: Sequence[Budget], made: Mapping[str, Any
         "holds. There are:",
         *(f"  {people.described(one)}" for one in others),
         f"If so, before any job: discreet dataset delete {made['id']}; then add it with "
-        f"--same-people-as {first},"
-        " or the like. If not: --other-people.",
+        f"--same-people-as {first}, or the like. If not: --other-people.",
     ]

@@ -71,10 +71,9 @@ def show_rehearsal(result: Mapping[str, Any], out: Path | None, fields: Mapping[
     each = " to ".join(map(str, sorted({min(runs), max(runs)})))
     screen.print(
         f"error: the distance to the answer at epsilon {result['reference_epsilon']:g}, of arrays "
-        "in the mean, of the"
-        " middle run; 9 of 10: that of nine runs in ten; interval ±: half the width of the "
-        "interval that results gave;"
-        f" noise: how many runs called themselves mostly noise. {each} runs each",
+        "in the mean, of the middle run; 9 of 10: that of nine runs in ten; interval ±: half the "
+        "width of the interval that results gave; noise: how many runs called themselves mostly "
+        f"noise. {each} runs each",
         highlight=False,
     )
     if out is not None:

@@ -110,9 +110,8 @@ def show_answer(
             own = first["guarantee"]
             screen.print(
                 f"certificate: follows from what {first['job']} released, which was charged "
-                "epsilon "
-                f"{own['epsilon']:.9g}, delta {own['delta']:.9g}; nothing more was charged; "
-                f"protects {own['neighbours']}"
+                f"epsilon {own['epsilon']:.9g}, delta {own['delta']:.9g}; nothing more was "
+                f"charged; protects {own['neighbours']}"
             )
     elif guarantee["type"] == "cryptographic":
         screen.print(f"certificate: cryptographic; protects {guarantee['neighbours']}")

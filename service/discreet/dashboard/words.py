@@ -118,8 +118,8 @@ def event(one: Mapping[str, Any]) -> list[str]:
         )
         said.append(
             "Such a difference can change what is published by at most "
-            f"{rounding.up(one['sensitivity'])},"
-            f" {NORMS.get(one['norm'], one['norm'])}; the noise is measured against that{times}."
+            f"{rounding.up(one['sensitivity'])}, {NORMS.get(one['norm'], one['norm'])}; the noise "
+            f"is measured against that{times}."
         )
     sampling = one.get("sampling")
     if sampling is not None and sampling["scheme"] == "poisson":

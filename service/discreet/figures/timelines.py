@@ -166,9 +166,8 @@ def spending_chart(
         name="spending",
         title="Spending over time",
         caption="Epsilon that jobs have reserved or spent on this account, stacked by analyst; "
-        "each step is a job. It "
-        "is the plain sum of prices: what counts against the cap may be less, by the better of two "
-        "ways to add up.",
+        "each step is a job. It is the plain sum of prices: what counts against the cap may be "
+        "less, by the better of two ways to add up.",
         figure=figure(
             traces, x="", y="epsilon, reserved or spent", height=340, xaxis={"type": "date"}
         ),

@@ -71,8 +71,7 @@ VOLATILE = frozenset(
 
 EXTERNAL = (
     "DISCREET_DATABASE_URL names a PostgreSQL of your own: back it up with its own tools "
-    "(docs/operations.md), and keep"
-    " a copy of the secrets file"
+    "(docs/operations.md), and keep a copy of the secrets file"
 )
 
 

@@ -52,8 +52,7 @@ def claim_format(state: Path) -> None:
     if number != FORMAT:
         raise DiscreetError(
             f"the state folder {state} has format {number} of discreet {writer}; this is discreet "
-            f"{version('discreet')}"
-            f" with format {FORMAT}: use that version, or another folder",
+            f"{version('discreet')} with format {FORMAT}: use that version, or another folder",
             code="state_version",
         )
 

@@ -25,8 +25,7 @@ from discreet_client.dsse import bytes_of
 
 FAILURE_ASSUMPTION = (
     "an attempt that died before its release was stored showed nobody anything, and its death did "
-    "not depend on the"
-    " data or the noise"
+    "not depend on the data or the noise"
 )
 POST_PROCESSING = "post_processing"
 """The guarantee of what follows from earlier releases alone: nothing beyond theirs is given
@@ -38,8 +37,7 @@ FREE = ("none", "cryptographic")  # guarantees that have no epsilon and charge n
 ACCOUNTS_ASSUMPTION = "what other accounts give away about the same people adds to this price"
 TIMING_ASSUMPTION = (
     "touching the data took {quantum:g} s whatever they are, as follows from public figures; on a "
-    "machine that was too"
-    " busy for that, {quantum:g} s doubled as often as was needed"
+    "machine that was too busy for that, {quantum:g} s doubled as often as was needed"
 )
 
 _NO_OBJECTS: Mapping[str, Mapping[str, str]] = {}
@@ -123,8 +121,8 @@ def _followed(firsts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     cost, and of what."""
     return {
         "sentence": f"this follows from what {' and '.join(first['job'] for first in firsts)} "
-        "released, which was"
-        " charged as is said below; asking again has touched no data and was charged nothing more",
+        "released, which was charged as is said below; asking again has touched no data and was "
+        "charged nothing more",
         "releases": [{name: first[name] for name in FOLLOWED} for first in firsts],
     }
 

@@ -89,8 +89,7 @@ def entry(
                 "post_processing": "All that is published follows from what the mechanisms "
                 "released.",
                 "composition": f"{body['accountant'].capitalize()}. Admitted by "
-                f"{_admitted_by(body['filter'])} "
-                "of an append-only ledger.",
+                f"{_admitted_by(body['filter'])} of an append-only ledger.",
             },
             "implementation": {"mechanisms": " ".join(_mechanisms(body["events"]))},
             "administrative": {
@@ -127,8 +126,8 @@ def _mechanisms(events: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         releases = "" if event.get("count", 1) == 1 else f", {event['count']} times"
         yield (
             f"{what[:1].upper()}{what[1:]}{releases}: `{event['mechanism']}` of scale "
-            f"{event['scale']:g} for "
-            f"{event.get('norm', 'l1')} sensitivity {event['sensitivity']:g}."
+            f"{event['scale']:g} for {event.get('norm', 'l1')} sensitivity "
+            f"{event['sensitivity']:g}."
         )
 
 

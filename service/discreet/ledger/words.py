@@ -11,14 +11,12 @@ ENTRIES = {
     "reserve": (
         "Price reserved",
         "{actor} submitted a job. Its whole price was set aside before any data were touched, so "
-        "that nothing else can"
-        " spend it.",
+        "that nothing else can spend it.",
     ),
     "data_touched": (
         "Data touched",
         "A worker is about to hand private data to the job’s solver. From here on the job is "
-        "charged in full, whether"
-        " it succeeds or not.",
+        "charged in full, whether it succeeds or not.",
     ),
     "commit": (
         "Price charged",

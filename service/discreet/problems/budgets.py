@@ -93,9 +93,8 @@ def budgeted(
         epsilon, expected = f"{budget.epsilon / EPSILON_UNIT:g}", found.expected
         chosen = (
             f"epsilon {epsilon} is about the smallest with which {expected.quantity} is expected "
-            "to be within"
-            f" ± {plain(expected.promised, 3)} with {percent(privacy.accuracy.confidence)} "
-            f"({expected.unit})"
+            f"to be within ± {plain(expected.promised, 3)} with "
+            f"{percent(privacy.accuracy.confidence)} ({expected.unit})"
             + (
                 f", if the data are as {privacy.accuracy.around} released them"
                 if around is not None
@@ -172,8 +171,7 @@ def _meaning(what: str, plan: Plan) -> str:
     but = f", but for a probability of {delta:g}" if delta else ""
     return (
         f"{what}{protects}: whoever finds the data and their neighbours ({plan.neighbours}) "
-        "equally likely before"
-        f" {says} which of both they are{but}"
+        f"equally likely before {says} which of both they are{but}"
     )
 
 

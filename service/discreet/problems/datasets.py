@@ -239,9 +239,8 @@ class Dataset(DatasetSettings):
                     f"the content has {found}"
                     if declared
                     else f"the content has {found}, and without this public bound at most {most} "
-                    "are taken: declare a "
-                    "bound that you would have chosen without looking at the data; every job takes "
-                    "the time of it"
+                    "are taken: declare a bound that you would have chosen without looking at the "
+                    "data; every job takes the time of it"
                 )
                 issues.append(FieldIssue(f"/public/{name}", says))
         if issues:

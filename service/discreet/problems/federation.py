@@ -20,8 +20,7 @@ from discreet.problems.plans import Plan
 
 ROUNDS_ARE_SEEN = (
     "rounds are not padded: how long one took is seen by all of the session, and tells how long "
-    "the slowest agent's own"
-    " computing on its own data, its connection and the server's step took"
+    "the slowest agent's own computing on its own data, its connection and the server's step took"
 )
 """An assumption of every session, in its plan and in its certificate."""
 

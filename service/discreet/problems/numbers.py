@@ -175,8 +175,7 @@ class Accuracy(Frozen):
     around: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
         default=None,
         description="A job that has released, of data of the same public shape: the accuracy is "
-        "foretold for data as "
-        "it released them; absent: from public figures alone",
+        "foretold for data as it released them; absent: from public figures alone",
     )
     confidence: Real = Field(
         default=0.9,
@@ -199,8 +198,7 @@ class Privacy(Frozen):
     rho: Rho | None = Field(
         default=None,
         description="Instead of epsilon: what zero-concentrated DP counts, with a delta; the "
-        "mechanism is then the one "
-        "of least noise at this rho, of which most jobs fit under a cap",
+        "mechanism is then the one of least noise at this rho, of which most jobs fit under a cap",
     )
     preset: Literal["strict", "usual", "loose"] | None = Field(
         default=None,
@@ -209,8 +207,7 @@ class Privacy(Frozen):
     accuracy: Accuracy | None = Field(
         default=None,
         description="Instead of epsilon, in plans: the smallest epsilon with which the answer is "
-        "expected to be as "
-        "near; delta is `auto` unless another is given",
+        "expected to be as near; delta is `auto` unless another is given",
     )
     delta: Annotated[
         Delta | None,
@@ -221,10 +218,8 @@ class Privacy(Frozen):
     ] = Field(
         default=Decimal(0),
         description="Probability of exceeding it; at most 18 decimals. `auto`: the largest power "
-        "of ten that is at most"
-        " 1e-6 and 1 / (1000 units), where their number or a bound on it is public, else 1e-9; a "
-        "mechanism that needs"
-        " none is charged 0",
+        "of ten that is at most 1e-6 and 1 / (1000 units), where their number or a bound on it is "
+        "public, else 1e-9; a mechanism that needs none is charged 0",
     )
     unit: str | None = Field(
         default=None, description="Must name the dataset's own unit when given"

@@ -58,8 +58,7 @@ class ProblemOnData(Problem):
         default=None,
         alias="release",
         description="Instead of `dataset`: a job, or several, of which what was released is asked "
-        "again, at price 0. "
-        "Fields that were fixed at the release must be those of that job",
+        "again, at price 0. Fields that were fixed at the release must be those of that job",
     )
 
     @property

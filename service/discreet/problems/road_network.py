@@ -149,8 +149,8 @@ class RoadNetwork(PublicObject):
     period_minutes: Annotated[Real, Field(gt=0, le=1e6)] | None = Field(
         default=None,
         description="Of how long a period the capacities are. Jobs on periods of another length "
-        "are refused; absent, "
-        "they are taken for those of a dataset's period, however long, and the plan says so",
+        "are refused; absent, they are taken for those of a dataset's period, however long, and "
+        "the plan says so",
     )
     time_unit: Literal["seconds", "minutes", "hours"] | None = Field(
         default=None,

@@ -45,8 +45,8 @@ class SourceSettings(Frozen):
     mode: Literal["private", "simulation"] = Field(default="private", description="Of all blocks")
     by: BlockBy = Field(
         description="Which records a block has: those of a day (`2026-10-01`) or month "
-        "(`2026-10`), by the column "
-        "`date` of every record, which is checked; or those that the owner gives a label"
+        "(`2026-10`), by the column `date` of every record, which is checked; or those that the "
+        "owner gives a label"
     )
     cap: Cap = Field(
         description="What may be spent on each block in all, or on the source with `cap_of: source`"
@@ -54,14 +54,13 @@ class SourceSettings(Frozen):
     cap_of: CapOf = Field(
         default="block",
         description="`block`: each block has an account, and a job is charged to every block it "
-        "reads. `source`: all "
-        "blocks have one account, to which each job is charged once",
+        "reads. `source`: all blocks have one account, to which each job is charged once",
     )
     block_bytes: Annotated[int, Field(strict=True, ge=1024)] | None = Field(
         default=None,
         description="The most that the content of a block takes in memory, chosen without looking "
-        "at the data. A job "
-        "reads as many blocks as fit where one content does. Absent: a 32nd of that",
+        "at the data. A job reads as many blocks as fit where one content does. Absent: a 32nd of "
+        "that",
     )
     retention_days: Annotated[int, Field(strict=True, ge=1, le=36500)] | None = Field(
         default=None,
@@ -250,28 +249,23 @@ def assumptions(source: PlannedSource, unit: str) -> tuple[str, ...]:
     }
     claim = (
         f"one {unit} lies in exactly one block, by {where[source.by]}. For every block b read: "
-        "whatever this source "
-        f"has released or will release, P(S) <= e^E P'(S) + D when one {unit} of b is added or "
-        "removed and all else "
-        "stays; (E, D) is the largest cap that grants on b reached. Caps of blocks do not add up "
-        f"for one {unit}. "
-        "Nothing is claimed about a person with several; moving it to another block costs both caps"
+        f"whatever this source has released or will release, P(S) <= e^E P'(S) + D when one {unit} "
+        "of b is added or removed and all else stays; (E, D) is the largest cap that grants on b "
+        f"reached. Caps of blocks do not add up for one {unit}. Nothing is claimed about a person "
+        "with several; moving it to another block costs both caps"
         if source.cap_of == "block"
         else f"one {unit} lies in exactly one block, by {where[source.by]}, and all blocks of this "
-        "source have one "
-        "account, to which each job is charged once, whichever blocks it reads: whatever this "
-        "source has released or "
-        f"will release, P(S) <= e^E P'(S) + D when one {unit} of any block is added or removed and "
-        "all else stays; "
-        "(E, D) is the largest cap that grants on the account reached. Nothing is claimed about a "
-        "person with several"
+        "source have one account, to which each job is charged once, whichever blocks it reads: "
+        f"whatever this source has released or will release, P(S) <= e^E P'(S) + D when one {unit} "
+        "of any block is added or removed and all else stays; (E, D) is the largest cap that "
+        "grants on the account reached. Nothing is claimed about a person with several"
     )
     checked = (
         "that a record is of its block is the word of who gave the label: it was not checked"
         if source.by == "label"
         else "every record's date was checked against its block, late ones too, and no "
-        f"{source.by} was left out of a "
-        "range for having no records; the date itself is taken to be true"
+        f"{source.by} was left out of a range for having no records; the date itself is taken to "
+        "be true"
     )
     return (
         claim,

@@ -304,8 +304,7 @@ def report(full: bool = False) -> Report:
                 exact["floor 0.1"],
                 None,
                 f"exact at floor .1; {exact['floor 0.05']:.2f} at .05, {exact['floor 0.2']:.2f} at "
-                ".2; "
-                f"all 20 rows at .1: {exact['floor 0.1, 20 rows']:.1f}",
+                f".2; all 20 rows at .1: {exact['floor 0.1, 20 rows']:.1f}",
             )
         )
     for k in CONCENTRATIONS:
@@ -317,8 +316,7 @@ def report(full: bool = False) -> Report:
                 row["one draw"],
                 None,
                 f"the paper plots functions of the private matrix: Taylor {row['taylor']:.3g}, "
-                "digamma "
-                f"{row['digamma']:.3g}, average {row['average']:.3g}",
+                f"digamma {row['digamma']:.3g}, average {row['average']:.3g}",
             )
         )
     lines += hassan_figures.lines(

@@ -117,8 +117,8 @@ def lines(found: dict[str, Any], printed: dict[int, float]) -> list[Line]:
             "yes" if taken["practice"] < others else "no",
             None,
             f"at the event's peak, kW a building: exact {taken['exact']:.0f}, practice "
-            f"{taken['practice']:.0f}; the"
-            " paper does not say what its practice is: here a state (14 kW) less",
+            f"{taken['practice']:.0f}; the paper does not say what its practice is: here a state "
+            "(14 kW) less",
         ),
         Line(
             "Figure 7: what the average policy takes less at the peak than Taylor's",

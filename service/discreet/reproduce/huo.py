@@ -140,8 +140,7 @@ def report(full: bool = False) -> Report:
             (
                 "the protocol's secrecy",
                 "eight attacks on it succeed (`tests/clients/attacks`): shares of c, one common "
-                "key, float exponents, "
-                "overflow, replays; all fail on the protocol that is served",
+                "key, float exponents, overflow, replays; all fail on the protocol that is served",
             ),
             (
                 "the times of Figures 4 and 5",

@@ -35,9 +35,8 @@ from discreet.solvers.traffic.unit_flow_projection import UnitFlows
 Floats = NDArray[np.float64]
 
 SOURCE = (
-    "Tsao, Gopalakrishnan, Yang, Pavone: Differentially private stochastic convex optimization for "
-    "network routing "
-    "applications (2022)."
+    "Tsao, Gopalakrishnan, Yang, Pavone: Differentially private stochastic convex optimization "
+    "for network routing applications (2022)."
 )
 TABLE_1 = {
     (0.01, 0.1): 7.83e-2,

@@ -83,8 +83,8 @@ CLOSE_SECONDS = 2.0
 """How long closing waits for the last news to be told."""
 
 _TELL = text(
-    "SELECT pg_notify(channel, payload)"
-    " FROM unnest(CAST(:channels AS text[]), CAST(:payloads AS text[])) AS news(channel, payload)"
+    "SELECT pg_notify(channel, payload) FROM unnest(CAST(:channels AS text[]), CAST(:payloads AS "
+    "text[])) AS news(channel, payload)"
 )
 
 _SET_TENANT: LiteralString = "SELECT set_config('discreet.tenant', %(tenant)s, true)"
@@ -117,8 +117,8 @@ _TROUBLES = {
     "DL004": (
         "ledger_rolled_back",
         "the database lacks ledger entries that this installation has signed: it was restored, or "
-        "another took over"
-        f" without them; nothing is admitted until an operator has looked, and {_NOT_DONE}",
+        "another took over without them; nothing is admitted until an operator has looked, and "
+        f"{_NOT_DONE}",
     ),
     **dict.fromkeys(
         ("57014", "55P03", "25P03", "40001", "40P01", "53000", "53200", "53300", "53400"),

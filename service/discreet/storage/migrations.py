@@ -109,8 +109,7 @@ def _check_direction(present: str | None, wanted: str, down: bool) -> None:
     if present is not None and present > newest:
         raise WrongSchema(
             f"the database has schema {present}, this version knows up to {newest}: a newer "
-            "discreet has been here;"
-            " use that version"
+            "discreet has been here; use that version"
         )
     if present is not None and wanted < present and not down:
         raise WrongSchema(

@@ -176,8 +176,7 @@ _WITNESSES = text(
 )
 _ARCHIVE = text(
     "SELECT current_setting('archive_mode') AS mode, last_archived_time AS archived_at, "
-    "last_failed_time AS failed_at"
-    " FROM pg_stat_archiver"
+    "last_failed_time AS failed_at FROM pg_stat_archiver"
 )
 _VERSIONS = text(
     "SELECT (SELECT version_num FROM alembic_version) AS database_schema_version,"

@@ -205,12 +205,10 @@ def refusal(balances: Sequence[AccountBalance], price: Price, blocks: BlockOf) -
     )
     return BudgetExhausted(
         bound,
-        f"{whose.get(bound.get('scope', ''), block)}"
-        f"epsilon {bound['requested']['epsilon']} and delta {bound['requested']['delta']} were "
-        "asked for, the largest"
-        f" request that passes is epsilon {bound['largest']['epsilon']} at delta "
-        f"{bound['largest']['delta']};"
-        f" nothing was charged. {_who_grants(bound)}",
+        f"{whose.get(bound.get('scope', ''), block)}epsilon {bound['requested']['epsilon']} and "
+        f"delta {bound['requested']['delta']} were asked for, the largest request that passes is "
+        f"epsilon {bound['largest']['epsilon']} at delta {bound['largest']['delta']}; nothing was "
+        f"charged. {_who_grants(bound)}",
     )
 
 

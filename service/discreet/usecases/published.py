@@ -55,9 +55,7 @@ async def require_unaltered(
         )
         raise Unavailable(
             f"the certificate of this job is signed by {certificate['public_key']}, which is no "
-            "key of this"
-            " installation: a rotation has not reached this machine, the key was retired "
-            "(`discreet secrets trust`"
-            " takes it back), or the result was exchanged",
+            "key of this installation: a rotation has not reached this machine, the key was "
+            "retired (`discreet secrets trust` takes it back), or the result was exchanged",
             code="signing_key_unknown",
         )

@@ -40,8 +40,7 @@ class PlacedDatasetRequest(DatasetSettings):
     public: dict[str, Any] = Field(description="As of a dataset of this kind whose content is sent")
     content_from: Where = Field(
         description="`file:///…`, `https://…` or `s3://bucket/…`: one file of Parquet, CSV or "
-        "JSON, or a pattern with "
-        "`*` that several Parquet files of equal columns fit"
+        "JSON, or a pattern with `*` that several Parquet files of equal columns fit"
     )
 
 
@@ -68,9 +67,8 @@ class BlockRequest(Frozen):
 
     block: BlockName = Field(description="Its day, month or label")
     content: dict[str, Any] = Field(
-        description="As of a dataset of the source's kind; records of a day or month have a `date` "
-        "beside their "
-        "fields; `{}` of a block without records",
+        description="As of a dataset of the source's kind; records of a day or month have a "
+        "`date` beside their fields; `{}` of a block without records",
         json_schema_extra={"x-private": True},
     )
 
@@ -114,8 +112,7 @@ class RehearsalRequest(Frozen):
     around: JobId | None = Field(
         default=None,
         description="A job of this kind that has released: the synthetic data are made of what it "
-        "released "
-        "instead of public figures alone",
+        "released instead of public figures alone",
     )
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = Field(
         default=0, description="Of data and noise"

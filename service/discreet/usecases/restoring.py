@@ -49,8 +49,8 @@ def require_heads(spenders: Iterable[str], kept: Sequence[Mapping[str, Any]]) ->
     if unknown:
         raise SpendingUnknown(
             f"no head was given that shows what {', '.join(unknown)} spent after the backup, which "
-            "could be spent"
-            " again: give a head that was kept elsewhere (--head), or --forget-spending"
+            "could be spent again: give a head that was kept elsewhere (--head), or "
+            "--forget-spending"
         )
 
 
@@ -105,9 +105,8 @@ async def require_remembered(services: Services, *, forget: bool) -> None:
         if not forget:
             raise Forgotten(
                 "the ledgers of this database lack entries of which a checkpoint of "
-                f"{memory.last.size} was seen here:"
-                " what they spent could be spent again; restore a later backup, or "
-                "--forget-spending"
+                f"{memory.last.size} was seen here: what they spent could be spent again; restore "
+                "a later backup, or --forget-spending"
             ) from error
         memory.forget()
 

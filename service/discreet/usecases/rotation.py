@@ -76,9 +76,8 @@ async def rotate(
         except (DBAPIError, psycopg.OperationalError) as error:
             raise Unavailable(
                 f"the new master key {used} is used from now on, but the database did not let "
-                "everything be moved to"
-                " it; `discreet secrets rewrap` goes on with that, and the old key is needed until "
-                "then"
+                "everything be moved to it; `discreet secrets rewrap` goes on with that, and the "
+                "old key is needed until then"
             ) from error
     return {"kind": kind, "used": used, "moved": moved}
 
@@ -142,8 +141,7 @@ async def retire(
         ):
             raise Conflict(
                 f"{number} results were certified with this key and would not be given out any "
-                "more; --force does it,"
-                " `discreet secrets trust` takes it back"
+                "more; --force does it, `discreet secrets trust` takes it back"
             )
         secrets.retire(path, kind, key_id)  # while nobody can write what would need the key
     return {"kind": kind, "retired": key_id}

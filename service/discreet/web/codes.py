@@ -63,10 +63,9 @@ CODES: dict[str, Code] = {
         409,
         "The privacy budget does not allow this",
         "epsilon 0.5 and delta 0.0 were asked for, the largest request that passes is epsilon 0.1 "
-        "at delta 0.0;"
-        " nothing was charged. An owner can raise this cap: discreet cap grant acc_1DkLuJ3mW4pS,"
-        " POST /v1/budgets/acc_1DkLuJ3mW4pS/grants, or the dashboard; ask one:"
-        " POST /v1/budgets/acc_1DkLuJ3mW4pS/requests",
+        "at delta 0.0; nothing was charged. An owner can raise this cap: discreet cap grant "
+        "acc_1DkLuJ3mW4pS, POST /v1/budgets/acc_1DkLuJ3mW4pS/grants, or the dashboard; ask one: "
+        "POST /v1/budgets/acc_1DkLuJ3mW4pS/requests",
         {
             "binding": {
                 "account": "acc_1DkLuJ3mW4pS",
@@ -184,8 +183,7 @@ CODES: dict[str, Code] = {
         503,
         "Uploads are not read on this machine",
         "a child is shut in to level partial here, not full: it reaches local sockets "
-        "(DISCREET_LEAST_ISOLATION, "
-        "docs/security.md)",
+        "(DISCREET_LEAST_ISOLATION, docs/security.md)",
     ),
     # The service
     "unavailable": Code(
@@ -197,8 +195,7 @@ CODES: dict[str, Code] = {
         503,
         "The database does not answer",
         "the database does not answer; whether a change was made is not known here: look at the "
-        "object, or send the"
-        " same Idempotency-Key again",
+        "object, or send the same Idempotency-Key again",
     ),
     "database_busy": Code(
         503,
@@ -220,10 +217,8 @@ CODES: dict[str, Code] = {
         503,
         "The database lacks entries of the ledger",
         "the database lacks ledger entries that this installation has signed: it was restored, or "
-        "another took over"
-        " without them; nothing is admitted until an operator has looked, and what this would have "
-        "changed is as it"
-        " was",
+        "another took over without them; nothing is admitted until an operator has looked, and "
+        "what this would have changed is as it was",
     ),
     "wrong_schema": Code(
         503,
@@ -252,8 +247,7 @@ CODES: dict[str, Code] = {
         422,
         "Nothing is read from this address",
         "/content_from: no content is read from this address: the operator allows places and who "
-        "may use them, and this"
-        " is in none of yours (DISCREET_CONTENT_PLACES)",
+        "may use them, and this is in none of yours (DISCREET_CONTENT_PLACES)",
         {
             "errors": [
                 {"pointer": "/content_from", "detail": "no content is read from this address"}
@@ -290,17 +284,14 @@ CODES: dict[str, Code] = {
         500,
         "The stored result is not what was published",
         "what is stored is not what was published: the result is not the one that was certified: "
-        "it was changed or"
-        " exchanged",
+        "it was changed or exchanged",
     ),
     "signing_key_unknown": Code(
         503,
         "The certificate is signed by an unknown key",
         "the certificate of this job is signed by 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=, "
-        "which is no key of this"
-        " installation: a rotation has not reached this machine, the key was retired (`discreet "
-        "secrets trust` takes it"
-        " back), or the result was exchanged",
+        "which is no key of this installation: a rotation has not reached this machine, the key "
+        "was retired (`discreet secrets trust` takes it back), or the result was exchanged",
     ),
     "internal": Code(500, "Internal error", INTERNAL),
 }

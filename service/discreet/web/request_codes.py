@@ -106,8 +106,7 @@ REQUEST_CODES: dict[str, Code] = {
         429,
         "So many large bodies of this tenant are held already",
         "4 large requests of this tenant are being worked on (tenant_bodies); send this one again "
-        "when one of them is "
-        "done",
+        "when one of them is done",
         {"limit": {"setting": "tenant_bodies", "unit": "bodies", "allowed": 4, "came": 5}},
     ),
     # Fields

@@ -388,8 +388,7 @@ def check_price(sums: secure_sum.Parameters, price: Mapping[str, str]) -> None:
     if delta < least * (1 - PRICE_TOLERANCE):
         raise NotTrusted(
             f"the server charges epsilon {epsilon:g} and delta {delta:g}, but with the noise that "
-            "the owner has signed "
-            f"delta is {least:.3g} at this epsilon"
+            f"the owner has signed delta is {least:.3g} at this epsilon"
         )
 
 

@@ -75,9 +75,8 @@ class Demands:
             missing = "this agent" if sums.exposure == ACCEPTED else "the owner"
             raise AgentError(
                 f"{sums.rounds} sums of {agents} agents would be opened without noise: one agent "
-                "that lies can find "
-                f"out the others' data with fewer than {sums.crowd} agents, and {missing} has not "
-                f"accepted that (exposure: {ACCEPTED!r})"
+                f"that lies can find out the others' data with fewer than {sums.crowd} agents, and "
+                f"{missing} has not accepted that (exposure: {ACCEPTED!r})"
             )
 
     def check_shares(self, threshold: int, keys: Sequence[bytes]) -> None:

@@ -20,11 +20,10 @@ def assumptions(terms: Terms) -> tuple[str, ...]:
     """What the secrecy of a computation rests on; said wherever it is spoken of."""
     return (
         "semi-honest: every agent runs the program as it is. One that changes it can falsify the "
-        "answers, and can find "
-        "out data of others",
+        "answers, and can find out data of others",
         f"honest majority: at most {terms.threshold} of the {terms.agents} agents, with or without "
-        "the server, pool "
-        f"what they see; {terms.threshold + 1} of them together can compute all agents' data",
+        f"the server, pool what they see; {terms.threshold + 1} of them together can compute all "
+        "agents' data",
         f"what is opened under masks tells the secret with a chance of 2^-{STATISTICAL_BITS} each "
         "time at most",
     )
@@ -39,8 +38,8 @@ def reveals(terms: Terms) -> dict[str, str]:
     )
     return {
         "agents": f"each its own x, {feasibility}who takes part and where they listen. Where an "
-        "agent's own x lies "
-        "inside its bounds it follows what the hour's price is, and with c the sum of all",
+        "agent's own x lies inside its bounds it follows what the hour's price is, and with c the "
+        "sum of all",
         "operator": "who takes part, where they listen, how long it took"
         + (", and whether the limit could be kept: one bit" if feasibility else ""),
         "listeners": "the traffic: its times and lengths, which do not depend on data",

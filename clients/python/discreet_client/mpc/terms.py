@@ -70,8 +70,8 @@ class Terms:
         if self.bits > MOST_BITS:
             raise ValueError(
                 f"most_curvature: these bounds need numbers of {self.bits} bits, and {MOST_BITS} "
-                "are computed with; "
-                "bounds that are closer together, or nearer to the data, need fewer"
+                "are computed with; bounds that are closer together, or nearer to the data, need "
+                "fewer"
             )
 
     @property

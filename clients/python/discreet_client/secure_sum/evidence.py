@@ -17,8 +17,8 @@ def guarantee(parameters: Parameters, agents: int, rounds: int) -> dict[str, Any
     """Scheme and protocol of a run of `agents` in which `rounds` sums were opened, and what was
     revealed to whom."""
     reveals = {
-        "agents": "the sum of each round, noise included: "
-        f"{rounds} vectors of {parameters.dimension} numbers; who takes part",
+        "agents": f"the sum of each round, noise included: {rounds} vectors of "
+        f"{parameters.dimension} numbers; who takes part",
         "operator": "who takes part, when, and that the job went on: no value",
         "listeners": "the traffic: no value",
     }

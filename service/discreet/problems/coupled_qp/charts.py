@@ -61,8 +61,7 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
             name="agents",
             title="What each agent does (simulation)",
             caption="The variables of each agent at the end. In a federated run only the agent "
-            "itself knows its own; "
-            f"here all data stood at the server, declared public.{few}",
+            f"itself knows its own; here all data stood at the server, declared public.{few}",
             figure=drawn,
             table=Table.of(
                 ("agent", "variable", "value"),
@@ -87,11 +86,9 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
                 convergence(
                     *path,
                     [""] * excess.size,
-                    "The multipliers of the coupling constraints, step by step: the plaintext twin "
-                    "of the encrypted "
-                    "run, done again on the public data of this simulation; the encrypted run "
-                    "rounds to 2^-"
-                    f"{read.encryption.fraction_bits}.",
+                    "The multipliers of the coupling constraints, step by step: the plaintext "
+                    "twin of the encrypted run, done again on the public data of this simulation; "
+                    f"the encrypted run rounds to 2^-{read.encryption.fraction_bits}.",
                 )
             )
     return charts

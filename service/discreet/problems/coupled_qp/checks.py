@@ -152,9 +152,8 @@ def check_feasible(
     excess = 0.0 if answer.x is None else float(answer.x[-1])
     if excess > FEASIBILITY_TOLERANCE * max(1.0, float(np.max(np.abs(operator.d)))):
         raise InvalidInput(
-            "no x that the agents' boxes and budgets allow satisfies all coupling constraints: one "
-            "is violated by at "
-            f"least {excess:.3g}",
+            "no x that the agents' boxes and budgets allow satisfies all coupling constraints: "
+            f"one is violated by at least {excess:.3g}",
             pointer="/problem/operator/d",
         )
 
@@ -207,7 +206,6 @@ def check_time(
     if seconds > MAX_SECONDS:
         raise InvalidInput(
             f"this takes about {seconds:.0f} s in one process, and at most {MAX_SECONDS} are "
-            "given: fewer "
-            "iterations or agents, a smaller key, or scheme masking",
+            "given: fewer iterations or agents, a smaller key, or scheme masking",
             pointer="/problem/steps/iterations",
         )

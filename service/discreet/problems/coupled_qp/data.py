@@ -28,11 +28,10 @@ Tolerance = Annotated[
     Field(
         gt=0,
         lt=1,
-        description="At the end agents say whether the sums have settled: the last moves no longer "
-        "than this share of "
-        "the longest, the constraints kept within this share of the largest entry. Null: they say "
-        "nothing. Sums with "
-        "noise never settle, and nothing is said of them",
+        description="At the end agents say whether the sums have settled: the last moves no "
+        "longer than this share of the longest, the constraints kept within this share of the "
+        "largest entry. Null: they say nothing. Sums with noise never settle, and nothing is said "
+        "of them",
     ),
 ]
 
@@ -122,8 +121,7 @@ class SumNoise(Frozen):
     clip: Annotated[Real, Field(gt=0), CLIP] | None = Field(
         default=None,
         description="Public bound on the l2 norm of a contribution, longer ones are scaled down; "
-        "from the boxes when "
-        "not given, which a federated job cannot",
+        "from the boxes when not given, which a federated job cannot",
     )
 
 

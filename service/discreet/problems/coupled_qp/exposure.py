@@ -19,25 +19,20 @@ from discreet_client.exposure import ACCEPTED
 HIDDEN = "each agent's data, by cryptography: what agents see are the sums of all rounds"
 FROM_THE_SERVER = (
     "each agent's data from the server alone, by cryptography; agents see the sums of all rounds, "
-    "and one agent that "
-    "lies can find out the others' data from them"
+    "and one agent that lies can find out the others' data from them"
 )
 MEANING = (
     "`accepted`: the owner knows that the agents are few for the sums that are opened to them; "
-    "each agent says the "
-    "same in its demands"
+    "each agent says the same in its demands"
 )
 AGAIN = "a job run again without one agent shows that agent"
 AGAIN_WITH_PRICES = (
     "a job run again without one agent shows what that agent takes in the end, and eight such "
-    "pairs of jobs with "
-    "other c or d show what it takes at every price, within 3 % of its cap; what it would take "
-    "where nothing has a "
-    "price, and how steep its cost is within a factor of two, lie in a haze that repeated pairs of "
-    "the same agents and "
-    "data do not lift, while with a new agent's key in each, or other data, ten pairs tell as much "
-    "as a guess and a "
-    "hundred come within 15 %; the first sum tells how steep all costs are together"
+    "pairs of jobs with other c or d show what it takes at every price, within 3 % of its cap; "
+    "what it would take where nothing has a price, and how steep its cost is within a factor of "
+    "two, lie in a haze that repeated pairs of the same agents and data do not lift, while with a "
+    "new agent's key in each, or other data, ten pairs tell as much as a guess and a hundred come "
+    "within 15 %; the first sum tells how steep all costs are together"
 )
 """Of method auto, whose sums are exact answers to prices in the end and hazy ones at first:
 `run_again.by_prices` and `run_again.repeated`."""
@@ -81,9 +76,8 @@ def of_sums(sums: secure_sum.Parameters, agents: int) -> Exposure:
     if sums.noise_sigma:
         says = (
             f"{opened} that are opened to every agent have noise inside: what anybody finds out of "
-            "an agent, also by "
-            "lies and by a job run again without it, is bounded by the epsilon and delta of this "
-            "job; they add up over jobs"
+            "an agent, also by lies and by a job run again without it, is bounded by the epsilon "
+            "and delta of this job; they add up over jobs"
         )
     elif agents < sums.crowd:
         found = min(others, max(1, rounds * sums.dimension // FIGURES_OF_AN_AGENT))
@@ -94,9 +88,8 @@ def of_sums(sums: secure_sum.Parameters, agents: int) -> Exposure:
         )
         says = (
             "one agent that lies can find out what others need and what it is worth to them from "
-            f"{opened} opened to "
-            f"every agent: of {whom}; one that only listens finds how steep their costs are; "
-            f"{again}"
+            f"{opened} opened to every agent: of {whom}; one that only listens finds how steep "
+            f"their costs are; {again}"
         )
         if (needed := noise_agents(rounds, sums.dimension)) is not None:
             says += (
@@ -106,8 +99,8 @@ def of_sums(sums: secure_sum.Parameters, agents: int) -> Exposure:
     else:
         says = (
             f"one agent that lies finds out about one in eighty of the {others} others from "
-            f"{opened} opened to "
-            f"every agent, those first who stand out most, whom no number of agents hides; {again}"
+            f"{opened} opened to every agent, those first who stand out most, whom no number of "
+            f"agents hides; {again}"
         )
     return Exposure(agents=agents, rounds=rounds, sums=rounds * sums.dimension, sentence=says)
 

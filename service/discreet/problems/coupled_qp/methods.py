@@ -28,10 +28,9 @@ from discreet_client.updates import Participant, Rounds
 Name = Literal["spds", "auto"]
 MEANING = (
     "`spds`: the paper's shrunken primal-dual subgradient method, with `steps`. `auto`: prices by "
-    "a quasi-Newton "
-    "method and exact answers of the agents, with no steps to choose; ends by itself, often after "
-    "10 to 20 rounds. "
-    "Without it `spds` where there are steps or noise, else `auto`"
+    "a quasi-Newton method and exact answers of the agents, with no steps to choose; ends by "
+    "itself, often after 10 to 20 rounds. Without it `spds` where there are steps or noise, else "
+    "`auto`"
 )
 FEWEST_ROUNDS = 3
 """Of `auto`: slopes, answers to the first prices, and to the next."""
@@ -141,8 +140,7 @@ class Auto(Method):
         if couplings > MOST_COUPLINGS:
             raise InvalidInput(
                 f"method auto keeps a matrix of the couplings, at most {MOST_COUPLINGS} of them, "
-                f"not {couplings}: name "
-                "method spds and its steps",
+                f"not {couplings}: name method spds and its steps",
                 pointer="/problem/method",
             )
 

@@ -41,12 +41,10 @@ def noise_event(
     if agents < needed:
         raise InvalidInput(
             f"with {agents} agents the answer would be noise: over {rounds} rounds each of the "
-            f"{dimension} entries of "
-            f"a sum gets noise of standard deviation {deviation:.3g}, and {agents} contributions "
-            "of norm at most "
-            f"{clip:.3g} sum to at most {agents * clip:.3g}; at least {needed} agents are needed, "
-            "or fewer iterations, "
-            "or a larger epsilon",
+            f"{dimension} entries of a sum gets noise of standard deviation {deviation:.3g}, and "
+            f"{agents} contributions of norm at most {clip:.3g} sum to at most "
+            f"{agents * clip:.3g}; at least {needed} agents are needed, or fewer iterations, or a "
+            "larger epsilon",
             pointer="/problem/noise",
         )
     return event

@@ -50,8 +50,8 @@ S = TypeVar("S")
 PROTOCOL_NAME = "mpc"
 FAILURES = {
     "computation_broken": "the agents' computation on shares broke off: one could not be reached, "
-    "left, or was not who "
-    "the roster says; nothing was opened to anybody, or to some agents their own x alone"
+    "left, or was not who the roster says; nothing was opened to anybody, or to some agents their "
+    "own x alone"
 }
 ANSWER_BYTES = 4096
 
@@ -167,8 +167,8 @@ def plan(problem: Shared, public: None, budget: Budget) -> Plan:
     if problem.mode != "simulation":
         raise InvalidInput(
             "with the agents' data in the request all of them lie at the server: declare them "
-            "public with mode "
-            "`simulation`, or give {count, coupled, constraints} and `federation`",
+            "public with mode `simulation`, or give {count, coupled, constraints} and "
+            "`federation`",
             pointer="/problem/mode",
         )
     rows = len(problem.operator.c) + len(problem.operator.d)
@@ -270,8 +270,7 @@ def _plan(problem: Shared, terms: Terms) -> Plan:
             rounds=0,
             sums=0,
             sentence=f"no sum is opened; opened is to {opened}; {terms.threshold + 1} agents that "
-            "pool their shares "
-            "find out everything, and one that changes its program may",
+            "pool their shares find out everything, and one that changes its program may",
         )
         if session
         else None,
@@ -286,12 +285,10 @@ def _plan(problem: Shared, terms: Terms) -> Plan:
         ),
         advice=(
             f"threshold {terms.threshold} of {count}; {terms.bits} bits a number, "
-            f"{terms.fraction_bits} of them behind "
-            f"the point; {comparisons(terms)} comparisons in about {MESSAGE_ROUNDS} rounds of "
-            "messages between agents",
+            f"{terms.fraction_bits} of them behind the point; {comparisons(terms)} comparisons in "
+            f"about {MESSAGE_ROUNDS} rounds of messages between agents",
             f"about {seconds:.0f} s where all agents share two slow cores, and as many network "
-            "delays as rounds; each "
-            f"agent sends about {sent / 1e6:.1f} MB",
+            f"delays as rounds; each agent sends about {sent / 1e6:.1f} MB",
             f"opened: to {opened}",
         ),
         parameters={

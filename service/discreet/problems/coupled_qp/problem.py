@@ -88,9 +88,8 @@ class CoupledQp(FederatedProblem):
         "protocol_broken": "a message did not follow the protocol of the sums; nothing was opened "
         "of that round",
         "sum_out_of_bounds": "agents have signed that a sum was larger than the bounds that the "
-        "owner "
-        "has signed let it be: an agent has contributed more than it may, or the server has added "
-        "something; x of that round is no optimum",
+        "owner has signed let it be: an agent has contributed more than it may, or the server has "
+        "added something; x of that round is no optimum",
         **on_shares.FAILURES,
     }
 
@@ -115,8 +114,7 @@ class CoupledQp(FederatedProblem):
         if privacy is not None:
             raise InvalidInput(
                 "the guarantee of coupled_qp is cryptographic: leave privacy out; for sums with "
-                "noise give "
-                "problem.noise its epsilon and delta",
+                "noise give problem.noise its epsilon and delta",
                 pointer="/privacy",
             )
         if self.noise is None:
@@ -141,8 +139,7 @@ class CoupledQp(FederatedProblem):
         if self.mode != "simulation":
             raise InvalidInput(
                 "with protocol `job` all data lie at the server: declare them public with mode "
-                "`simulation`, or use "
-                "protocol `federated`",
+                "`simulation`, or use protocol `federated`",
                 pointer="/problem/mode",
             )
         checks.refuse_few(len(agents))
@@ -201,8 +198,7 @@ class CoupledQp(FederatedProblem):
         if terms.on_missing != "abort":
             raise InvalidInput(
                 "an agent that is missing ends the job: the sum with it less the next one without "
-                "it would nearly be "
-                "its value",
+                "it would nearly be its value",
                 pointer="/problem/federation/on_missing",
             )
         checks.check_rows(self.operator, public)

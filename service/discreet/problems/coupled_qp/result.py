@@ -31,10 +31,9 @@ class CoupledQpResult(ResultFields, total=False):
         Literal["converged", "iteration_limit", "infeasible"],
         shown(
             "Whether the sums stood still at the end and kept the constraints, both within "
-            "`tolerance`; of agents "
-            "apart all of them have signed it. `iteration_limit`: they did not, and x is no "
-            "optimum. `infeasible`: of "
-            "protocol mpc, nothing that the agents can do keeps the limit in every hour",
+            "`tolerance`; of agents apart all of them have signed it. `iteration_limit`: they did "
+            "not, and x is no optimum. `infeasible`: of protocol mpc, nothing that the agents can "
+            "do keeps the limit in every hour",
             title="Status",
         ),
     ]

@@ -62,8 +62,7 @@ def sums_plan(problem: Any, count: int, bound: float, clip: float, budget: Budge
         exposure=shown,
         assumptions=(
             f"at least two agents are honest and at most {problem.encryption.colluding} pool what "
-            "they know, with or "
-            "without the operator",
+            "they know, with or without the operator",
             "the owner signs the right roster",
             "the sum of every round is seen by every agent",
             *([] if problem.terms is None else [ROUNDS_ARE_SEEN]),

@@ -37,8 +37,7 @@ STAYING = 0.5
 MODEL_STEPS = 200
 MODEL = (
     "these figures are of loads that stay in their state half of the time and move evenly to the "
-    "others; for other "
-    "loads they are mostly half to twice as large"
+    "others; for other loads they are mostly half to twice as large"
 )
 WIDER = {"saving": 1.35, "cost_to_go": 1.35}
 """Times the model's width: intervals of other chains than it were so much wider in the middle
@@ -238,10 +237,8 @@ def row_advice(public: DrEnsemblePublic, deviation: float) -> str:
         return f"{says}: that is every state"
     return (
         f"{says}; where more than {percent(MOST_RELIED)} of the loads begin in such states or pass "
-        "their time there,"
-        " saving and load are mostly noise. Public figures cannot tell that: `discreet rehearse` "
-        "tries this job on"
-        " made-up loads first, for nothing"
+        "their time there, saving and load are mostly noise. Public figures cannot tell that: "
+        "`discreet rehearse` tries this job on made-up loads first, for nothing"
     )
 
 
@@ -254,9 +251,8 @@ def bins_advice(public: DrEnsemblePublic) -> tuple[str, ...]:
         return ()
     return (
         f"each state counts as the middle of its bin, so a load may be up to {plain(half)} kW off "
-        "at any epsilon, which"
-        " intervals do not tell: narrower `edges` mend that, or a `power` for each state that "
-        "everybody may know",
+        "at any epsilon, which intervals do not tell: narrower `edges` mend that, or a `power` "
+        "for each state that everybody may know",
     )
 
 
@@ -285,10 +281,9 @@ def policy_advice(
     k, number = plain(control.concentration or math.nan, 4), COROLLARIES[control.policy]
     return (
         f"the {control.policy} policy at k = {k} costs a load {plain(float(start @ cost[0]), 3)} "
-        "more than the exact"
-        f" one would, in {MONEY}, of loads as the model has them (Corollary {number} of the "
-        "paper). It protects nobody"
-        " more: all policies are made of the same release",
+        f"more than the exact one would, in {MONEY}, of loads as the model has them (Corollary "
+        f"{number} of the paper). It protects nobody more: all policies are made of the same "
+        "release",
     )
 
 
@@ -297,7 +292,6 @@ def day_advice(public: DrEnsemblePublic) -> str:
     least = percent(float(public.shares.min()))
     return (
         f"the {public.blocks} blocks of the day cost no more than one matrix would, but each has "
-        "the noise of the "
-        f"whole for its part of the moves, {least} in the shortest: fewer blocks are less noisy, "
-        "more follow the day nearer"
+        f"the noise of the whole for its part of the moves, {least} in the shortest: fewer blocks "
+        "are less noisy, more follow the day nearer"
     )

@@ -57,8 +57,7 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
                 name="privacy",
                 title="Cost of privacy (simulation)",
                 caption="What the released policy costs more than the best one, by the true "
-                "transitions. Only shown "
-                "because this dataset is declared public.",
+                "transitions. Only shown because this dataset is declared public.",
                 figure=figure(
                     [
                         curve(name, steps, values, place)
@@ -133,8 +132,7 @@ def _cost(result: dict[str, Any]) -> Chart:
         name="cost",
         title="Expected cost by first state",
         caption="Power and discomfort over all steps under the policy, for a load that begins in "
-        "each state; "
-        f"by the released transitions.{says}",
+        f"each state; by the released transitions.{says}",
         figure=figure([drawn], x="state", y="expected cost", height=300, xaxis=axis),
         table=Table.of(
             [name for name, _ in columns],
@@ -183,8 +181,7 @@ def _transitions(plan: dict[str, Any], result: dict[str, Any]) -> Chart:
         name="transitions",
         title="Transitions without control",
         caption="How likely a load moves from one state (row) to another (column) in a step, as "
-        "released. "
-        f"Faint cells may be noise alone.{says}{noise_of(plan)}{blocks.says}",
+        f"released. Faint cells may be noise alone.{says}{noise_of(plan)}{blocks.says}",
         figure=figure(
             [drawn], x="to state", y="from state", height=440, shapes=veils, **matrix_axes()
         ),
@@ -211,8 +208,8 @@ def _block_transitions(plan: dict[str, Any], result: dict[str, Any]) -> Chart:
         name="transitions",
         title="Transitions without control, by block of the day",
         caption="How likely a load moves from one state (row) to another (column) in a step that "
-        "begins in the chosen "
-        f"hours, as released. Faint cells may be noise alone.{says}{noise_of(plan)}{blocks.says}",
+        "begins in the chosen hours, as released. Faint cells may be noise "
+        f"alone.{says}{noise_of(plan)}{blocks.says}",
         figure=drawn,
         table=Table.of(("block", "from", "to", "probability", "row"), rows),
         control="Hours",
@@ -264,13 +261,10 @@ def _policy(policy: Floats, names: list[str] | None, step: str) -> Chart:
     return Chart(
         name="policy",
         title="Control policy by period",
-        caption="The probability with which the control moves a load from a state (row) to another "
-        "(column) in the "
-        f"chosen period. A load stays where it is with probability {min(stays):.2f} to "
-        f"{max(stays):.2f} in the mean "
-        "over states. The policy follows from the released transitions and the tariff. A period "
-        f"is a {step}."
-        f"{blocks.says}",
+        caption="The probability with which the control moves a load from a state (row) to "
+        "another (column) in the chosen period. A load stays where it is with probability "
+        f"{min(stays):.2f} to {max(stays):.2f} in the mean over states. The policy follows from "
+        f"the released transitions and the tariff. A period is a {step}.{blocks.says}",
         figure=drawn,
         table=Table.of(("period", "from", "most likely to", "probability"), rows),
         control="Period",

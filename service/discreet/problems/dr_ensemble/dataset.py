@@ -280,10 +280,9 @@ def _meter_content(
     if public.participants is not None and participants != public.participants:
         says = (
             f"readings of {participants} participants of {public.participants} public ones. A home "
-            "under two names (a"
-            " meter that was replaced) counts as two and is protected half as well: have it under "
-            "one. Totals and"
-            " weather are no participants. The public number is what is known without the readings"
+            "under two names (a meter that was replaced) counts as two and is protected half as "
+            "well: have it under one. Totals and weather are no participants. The public number "
+            "is what is known without the readings"
         )
         raise InvalidInput(says, pointer=prefix)
     if found.start.size < 3:

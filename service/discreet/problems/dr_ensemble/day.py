@@ -34,8 +34,8 @@ class Day(Frozen):
     )
     blocks: Annotated[tuple[Count, ...], InPieces(min_length=2, max_length=MOST_BLOCKS)] = Field(
         description="At which step of the day each block begins, the first at 0: of 48 steps [0, "
-        "12, 34] are night, "
-        "day and evening. A transition belongs to the block of the step that it leaves"
+        "12, 34] are night, day and evening. A transition belongs to the block of the step that "
+        "it leaves"
     )
 
     @model_validator(mode="after")

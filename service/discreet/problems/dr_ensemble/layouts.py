@@ -22,8 +22,8 @@ TIME = Column(
 )
 OTHER_FILES = (
     "Your file has kW at times? Change the public part: `edges` are the kW between states, "
-    "`meters` says when readings"
-    " begin and how many seconds they are apart. Then time and kW are asked for here."
+    "`meters` says when readings begin and how many seconds they are apart. Then time and kW are "
+    "asked for here."
 )
 """Said where a dataset takes states and not readings."""
 

@@ -111,8 +111,7 @@ class LimitsTold(TypedDict):
         float,
         Field(
             description="The largest standard deviation in any step of the load that is limited, "
-            "of all or of each, "
-            "about its expectation, where loads move by themselves"
+            "of all or of each, about its expectation, where loads move by themselves"
         ),
     ]
 

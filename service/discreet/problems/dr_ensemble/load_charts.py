@@ -140,16 +140,15 @@ def load_chart(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, 
         "Each block of the day has its own transitions."
         if "block_transitions" in result
         else "These transitions are those of all hours together and know no time of day: without "
-        "control a load goes "
-        "to its mean, and stays there (a public `day` of the dataset gives blocks of hours their "
-        "own)."
+        "control a load goes to its mean, and stays there (a public `day` of the dataset gives "
+        "blocks of hours their own)."
     )
     return Chart(
         name="load",
         title="Load with and without control",
         caption="Expected power of one load in each step. Both curves follow from the same "
-        "released transitions: what "
-        f"noise moves, it moves in both.{_of_all(result)} {of_day}{says}{noise_of(plan)}",
+        f"released transitions: what noise moves, it moves in both.{_of_all(result)} "
+        f"{of_day}{says}{noise_of(plan)}",
         figure=figure(
             traces,
             x=across(result, hours),

@@ -103,8 +103,7 @@ class Meters(Frozen):
     gaps: Literal["refuse", "leave_out", "end"] = Field(
         default="refuse",
         description="Of a participant who lacks a period: the content is refused, or the "
-        "participant is left out, or "
-        "the trajectory ends before the gap (not with `steps`)",
+        "participant is left out, or the trajectory ends before the gap (not with `steps`)",
     )
     carry: Annotated[int, Field(strict=True, ge=0, le=MOST_CARRIED)] = Field(
         default=0,

@@ -81,9 +81,8 @@ class DrEnsemble(ProblemOnData):
     matters: ClassVar[tuple[str, ...]] = ("saving",)
     synthesis: ClassVar[Synthesis | None] = SYNTHESIS
     made_up: ClassVar[str] = (
-        "The power of each state, the price of power in each step and the weight of discomfort are "
-        "made up: put your "
-        "own in their place."
+        "The power of each state, the price of power in each step and the weight of discomfort "
+        "are made up: put your own in their place."
     )
     made_up_fields: ClassVar[tuple[str, ...]] = ("power", "price")
     shape: ClassVar[tuple[str, ...]] = ("states", "support", "day")
@@ -109,10 +108,9 @@ class DrEnsemble(ProblemOnData):
     price: Annotated[tuple[Real, ...], InPieces(min_length=2, max_length=100_000)] | None = Field(
         default=None,
         description="Money per unit of power in each step; the utility is then minus price times "
-        "power. Of a price per "
-        "kWh that times the hours of a step: 0.30 a kWh is 0.075 a kW in steps of a quarter of an "
-        "hour. Of a file of "
-        "day-ahead prices `discreet convert prices` makes it",
+        "power. Of a price per kWh that times the hours of a step: 0.30 a kWh is 0.075 a kW in "
+        "steps of a quarter of an hour. Of a file of day-ahead prices `discreet convert prices` "
+        "makes it",
     )
     utility: Annotated[tuple[Numbers, ...], InPieces(min_length=2, max_length=100_000)] | None = (
         Field(default=None, description="Money by step and state, instead of `price`")
@@ -122,21 +120,18 @@ class DrEnsemble(ProblemOnData):
         Field(
             gt=0,
             le=1e12,
-            description="What it costs to move loads against their habits, in the money of `price` "
-            "or `utility`: the "
-            "larger, the less they are moved",
+            description="What it costs to move loads against their habits, in the money of "
+            "`price` or `utility`: the larger, the less they are moved",
         ),
     ]
     initial: Spread | Literal["released"] = Field(
-        description="How the loads are spread over the states at step 0, chosen without looking at "
-        "the data; or as the "
-        "release says that their time is"
+        description="How the loads are spread over the states at step 0, chosen without looking "
+        "at the data; or as the release says that their time is"
     )
     first_step: Count = Field(
         default=0,
         description="Which step of the day step 0 is, where the dataset has a `day`: of 48 a day "
-        "36 is six in the "
-        "evening",
+        "36 is six in the evening",
     )
     limits: LoadLimits | None = Field(
         default=None,
@@ -145,8 +140,8 @@ class DrEnsemble(ProblemOnData):
     event: Annotated[tuple[tuple[Count, Count], ...], InPieces(max_length=1000)] | None = Field(
         default=None,
         description="Steps that the answer compares with all others, with and without control: "
-        "[[first, end], …], each "
-        "from `first` to before `end`. Absent: those that are dear, where the price has two levels",
+        "[[first, end], …], each from `first` to before `end`. Absent: those that are dear, where "
+        "the price has two levels",
     )
     method: Literal["auto", "counts", "dirichlet"] = "auto"
     policy: Literal["exact", "taylor", "digamma", "average"] = "exact"
@@ -160,8 +155,7 @@ class DrEnsemble(ProblemOnData):
     clip: Annotated[Real, Field(gt=0, le=1), CLIP] | Literal["auto"] | None = Field(
         default=None,
         description="Public bound on the l2 norm of a participant's histogram; less noise, some "
-        "bias. `auto` takes "
-        "that of least expected error, by public figures",
+        "bias. `auto` takes that of least expected error, by public figures",
     )
     prior: Annotated[Real, Field(ge=0, le=1e6)] = Field(
         default=0.0,

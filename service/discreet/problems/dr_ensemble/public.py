@@ -55,16 +55,14 @@ class DrEnsemblePublic(Frozen):
     max_rows: Positive | None = Field(
         default=None,
         description="Public bound on the states of all trajectories together, chosen without "
-        "looking at them: releases "
-        f"take the time of so many. Absent: the larger of {UNDECLARED_ROWS:,} and ten for each "
-        "public participant",
+        "looking at them: releases take the time of so many. Absent: the larger of "
+        f"{UNDECLARED_ROWS:,} and ten for each public participant",
     )
     edges: Annotated[tuple[Real, ...], InPieces(min_length=3, max_length=MAX_STATES + 1)] | None = (
         Field(
             default=None,
             description="Increasing power in kW, chosen without looking at the data: state s is "
-            "edges[s] <= kW < "
-            "edges[s + 1], and its power is the middle where a problem says none",
+            "edges[s] <= kW < edges[s + 1], and its power is the middle where a problem says none",
         )
     )
     meters: Meters | None = Field(
@@ -73,9 +71,9 @@ class DrEnsemblePublic(Frozen):
     )
     day: Day | None = Field(
         default=None,
-        description="Hours of the day that move by transition matrices of their own, from the same "
-        "noise. Absent: one "
-        "matrix for all hours, by which a load that is left alone goes to its mean and stays there",
+        description="Hours of the day that move by transition matrices of their own, from the "
+        "same noise. Absent: one matrix for all hours, by which a load that is left alone goes to "
+        "its mean and stays there",
     )
 
     @model_validator(mode="after")

@@ -175,8 +175,8 @@ class DrEnsembleResult(SummedFields, total=False):
         list[float],
         shown(
             "Under the released policy where the true matrix holds: `expected_power`, as a policy "
-            "sets every move, "
-            "but from the true start where `initial` is that of the release; of simulations",
+            "sets every move, but from the true start where `initial` is that of the release; of "
+            "simulations",
             unit=POWER,
             table=("step", "power"),
         ),

@@ -55,8 +55,7 @@ class Announcement(Frozen):
         default=None,
         exclude_if=_absent,
         description="Of a state that is a vector: an agent `ev` has the coordinates `ev_1`, "
-        "`ev_2`, …; absent: one "
-        "number, by the agent's own name",
+        "`ev_2`, …; absent: one number, by the agent's own name",
     )
     lower: Bound | Vector = Field(
         description="Of the state, or of each coordinate: one number for all, or a list"

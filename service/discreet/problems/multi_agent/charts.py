@@ -29,9 +29,8 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
                 path,
                 constraints,
                 "The price that each constraint puts on the agents, step by step. It follows from "
-                "the noised outputs "
-                "of the cloud, which every agent sees: the unrest that stays is "
-                f"noise.{noise_of(plan)}",
+                "the noised outputs of the cloud, which every agent sees: the unrest that stays "
+                f"is noise.{noise_of(plan)}",
             )
         )
     if "noisy_values" in result:
@@ -48,9 +47,8 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
                 name="gradients",
                 title="Gradients of the constraints",
                 caption="Means of the noised derivatives over the second half of the steps: how "
-                "much each agent moves "
-                "each constraint where the agents stand. A derivative that is constant has no "
-                "noise."
+                "much each agent moves each constraint where the agents stand. A derivative that "
+                "is constant has no noise."
                 + (
                     ""
                     if len(steepest) == len(rows)
@@ -81,8 +79,7 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
                 name="states",
                 title="States of the agents, true (simulation)",
                 caption="Where the agents stood. Only shown because this dataset is declared "
-                "public: in a private job "
-                "states are the protected data.",
+                "public: in a private job states are the protected data.",
                 figure=figure(
                     [
                         curve(name, points, column, place)

@@ -58,9 +58,8 @@ class MultiAgentPublic(Frozen):
     max_operations: Annotated[int, Field(strict=True, ge=1, le=MAX_PROGRAM)] | None = Field(
         default=None,
         description="Public bound on the operations that derivatives of all objectives take, "
-        "chosen without looking "
-        f"at them: releases take the time of so many. Absent: {UNDECLARED_OPERATIONS} for each "
-        "coordinate",
+        "chosen without looking at them: releases take the time of so many. Absent: "
+        f"{UNDECLARED_OPERATIONS} for each coordinate",
     )
 
     @model_validator(mode="after")

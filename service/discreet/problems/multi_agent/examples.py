@@ -19,8 +19,7 @@ from discreet_client.federation import history, signing
 
 MADE_UP = (
     "The constraints are made up: put those that your agents share in their place, each an "
-    "expression that is to be at "
-    "most 0, and step sizes that fit."
+    "expression that is to be at most 0, and step sizes that fit."
 )
 MOST_IN_A_SUM = 100
 """Agents of one constraint of an example: so many names fit in its text."""

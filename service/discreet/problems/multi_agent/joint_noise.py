@@ -160,8 +160,7 @@ def _rounding(
         if not square <= MAX_ROUNDING**2:
             raise InvalidInput(
                 f"'{str(constraints[k])[:200]}' cannot be computed exactly enough for its noise: "
-                "terms are too large "
-                "for what agents change in it",
+                "terms are too large for what agents change in it",
                 pointer=f"/problem/constraints/{k}",
             )
     return math.sqrt(square)

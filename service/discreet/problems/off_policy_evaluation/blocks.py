@@ -14,13 +14,12 @@ from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
 
 REPLACED = (
     "with a public number of trajectories every block would have to have as many: neighbours "
-    "add_remove are needed, so "
-    "leave `trajectories` out (`max_trajectories` bounds how many there may be)"
+    "add_remove are needed, so leave `trajectories` out (`max_trajectories` bounds how many there "
+    "may be)"
 )
 UNSAID = (
     "say `off_policy`: whether rows have behaviour and target. It otherwise follows from the "
-    "content, and a block may "
-    "have no records"
+    "content, and a block may have no records"
 )
 MOST_ROWS = 10**9
 

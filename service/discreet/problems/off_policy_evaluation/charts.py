@@ -26,9 +26,8 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
     features = problem.get("features") or {"type": "tabular"}
     told = (
         f"Expected discounted return (discount {problem['discount']:g}) under the evaluated "
-        "policy, from noised "
-        "statistics alone. Noise moves neighbouring values together, most where people rarely "
-        f"came.{noise_of(plan)}"
+        "policy, from noised statistics alone. Noise moves neighbouring values together, most "
+        f"where people rarely came.{noise_of(plan)}"
     )
     if "behaviour_value" in result:
         return [_policies(result, noise_of(plan))]

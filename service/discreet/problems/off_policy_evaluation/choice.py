@@ -35,11 +35,9 @@ def why_chosen(problem: Any, public: OffPolicyPublic, method: Method, budget: Bu
     """Why `auto` stands for this method, and what the next best would do."""
     if method.name == WEIGHING:
         return (
-            "method (auto) is importance_sampling, since the data have the probabilities of "
-            "the actions: it tells "
-            "what the target policy is worth for the people in the data. A value function is "
-            "what `initial` or "
-            "another method asks for"
+            "method (auto) is importance_sampling, since the data have the probabilities of the "
+            "actions: it tells what the target policy is worth for the people in the data. A "
+            "value function is what `initial` or another method asks for"
         )
     name = "minibatch"
     if method.name == "moments":

@@ -137,8 +137,7 @@ class Constant(Method):
                 half,
                 f"in {REWARD}",
                 f"{what}, one for all states, within about ± {plain(half)} with {confidence:.0%} "
-                "of what it would be "
-                f"without noise, of at most {plain(size, 3)} in {REWARD}",
+                f"of what it would be without noise, of at most {plain(size, 3)} in {REWARD}",
                 size,
             )
             for name, what in (*names, ("values", "the value of a state"))

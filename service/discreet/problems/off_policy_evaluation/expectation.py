@@ -206,8 +206,8 @@ class Outlook:
         good = GOOD * self.model.size
         return tuple(
             f"{what} within about ± {plain(good)} with {percent(LEVEL)}, of at most "
-            f"{plain(self.model.size, 3)}, takes "
-            f"some {rounded(self._half(unit, LEVEL) / good):,.0f} trajectories at this epsilon"
+            f"{plain(self.model.size, 3)}, takes some "
+            f"{rounded(self._half(unit, LEVEL) / good):,.0f} trajectories at this epsilon"
             for _, what, unit in self._quantities(valued)[:1]
         )
 
@@ -217,10 +217,8 @@ class Outlook:
         best, other = sorted(CAPS, key=self._error)[:2]
         return best, (
             f"max_importance (auto) is {best:g}: values within about ± {plain(self._error(best))} "
-            "by noise and by what "
-            f"is cut off, if the mean square of ratios is {RATIO_SQUARE:g}; the next best, "
-            f"{other:g}, gives "
-            f"± {plain(self._error(other))}"
+            f"by noise and by what is cut off, if the mean square of ratios is {RATIO_SQUARE:g}; "
+            f"the next best, {other:g}, gives ± {plain(self._error(other))}"
         )
 
     def better_cap(self, cap: float) -> str:
@@ -237,8 +235,8 @@ class Outlook:
             )
         return says + (
             f"values within about ± {plain(self._error(best))} instead of ± "
-            f"{plain(self._error(cap))}, by noise and by "
-            f"what is cut off, if the mean square of ratios is {RATIO_SQUARE:g}"
+            f"{plain(self._error(cap))}, by noise and by what is cut off, if the mean square of "
+            f"ratios is {RATIO_SQUARE:g}"
         )
 
     def _error(self, cap: float) -> float:

@@ -104,10 +104,8 @@ class IdentityFeatures(_Features):
             FieldIssue(
                 f"/problem/initial/{row}",
                 f"this state has the length {length:.6g}, and identity features shorten all that "
-                "is longer "
-                f"than features.bound {self.bound:g}, here and in the columns x and x_next: divide "
-                "each "
-                "coordinate by a public limit of it, or raise the bound",
+                f"is longer than features.bound {self.bound:g}, here and in the columns x and "
+                "x_next: divide each coordinate by a public limit of it, or raise the bound",
             )
             for row, length in enumerate(math.hypot(*state) for state in states)
             if length > self.bound * (1 + 1e-9)
@@ -118,12 +116,9 @@ class IdentityFeatures(_Features):
         tells."""
         return (
             "identity features take x (columns x and x_next) as it is: a row longer than "
-            "features.bound "
-            f"{self.bound:g} (the root of the sum of squares) is shortened to it, so values of raw "
-            "size, as an age of "
-            "63, lose their size; divide each coordinate by a public limit of it, raise the bound, "
-            "or use fourier "
-            "with low and high",
+            f"features.bound {self.bound:g} (the root of the sum of squares) is shortened to it, "
+            "so values of raw size, as an age of 63, lose their size; divide each coordinate by a "
+            "public limit of it, raise the bound, or use fourier with low and high",
         )
 
 

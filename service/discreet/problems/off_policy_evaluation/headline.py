@@ -143,6 +143,6 @@ def _cut(result: Mapping[str, Any]) -> str:
     if ends["lower"] <= 0:
         return f"which cut off at most {intervals.percent(ends['upper'])} of the weights"
     return (
-        f"which cut off {intervals.percent(ends['lower'])} to "
-        f"{intervals.percent(ends['upper'])} of the weights"
+        f"which cut off {intervals.percent(ends['lower'])} to {intervals.percent(ends['upper'])} "
+        "of the weights"
     )

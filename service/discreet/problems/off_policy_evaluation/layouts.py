@@ -10,10 +10,8 @@ WHO = ("patient", "person", "subject", "episode", "id")
 REWARD = ("r", "outcome", "score")
 ASSUMES = (
     "What another policy would have been worth follows only from the known probabilities with "
-    "which treatments were"
-    " chosen: those of an experiment, or of a documented rule. Where 0.5 and 0.5 are written and "
-    "it was otherwise,"
-    " values come out wrong, without any error."
+    "which treatments were chosen: those of an experiment, or of a documented rule. Where 0.5 and "
+    "0.5 are written and it was otherwise, values come out wrong, without any error."
 )
 OTHER_FILES = (
     "Your file has one visit a row, and its date? Change the public part: `ranges` say what "

@@ -71,9 +71,8 @@ class OffPolicyEvaluation(ProblemOnBlocks):
     synthesis: ClassVar[Synthesis | None] = SYNTHESIS
     made_up: ClassVar[str] = (
         "Discount and bounds of returns are made up, and where a value function is asked for its "
-        "features (of "
-        "coordinates from 0 to 1) and where people begin (`initial`): put what holds of your own "
-        "in their place."
+        "features (of coordinates from 0 to 1) and where people begin (`initial`): put what holds "
+        "of your own in their place."
     )
     shape: ClassVar[tuple[str, ...]] = ("states", "topology")
     asked_again: ClassVar[Mapping[str, str]] = {
@@ -93,8 +92,8 @@ class OffPolicyEvaluation(ProblemOnBlocks):
     )
     discount: Annotated[Real, Field(ge=0, le=1)] = Field(
         description="What a reward one step later counts against one now; 1 where it is all the "
-        "same when it comes "
-        "(importance_sampling alone: methods that fit a value function need less)"
+        "same when it comes (importance_sampling alone: methods that fit a value function need "
+        "less)"
     )
     method: Literal[
         "auto",
@@ -127,19 +126,15 @@ class OffPolicyEvaluation(ProblemOnBlocks):
     max_importance: Annotated[Real, Field(gt=0, le=1e6)] | Literal["auto"] | None = Field(
         default=None,
         description=f"Public cap on importance ratios; {DEFAULT_MAX_IMPORTANCE:g} when not given; "
-        "`auto`: of least "
-        "expected error by public figures, shown in the plan's advice. Of importance_sampling on "
-        "the weights of whole "
-        "trajectories, `auto` when not given",
+        "`auto`: of least expected error by public figures, shown in the plan's advice. Of "
+        "importance_sampling on the weights of whole trajectories, `auto` when not given",
     )
     return_bounds: tuple[Real, Real] | None = Field(
         default=None,
         description="What all rewards of one person add up to at least and at most, known without "
-        "the data: 0 and 1 "
-        "where somebody is well at the end or not. Noise is in proportion to the range; what is "
-        "beyond counts as the "
-        "nearer end. Not given: what the bound on a reward allows, up and down "
-        "(importance_sampling)",
+        "the data: 0 and 1 where somebody is well at the end or not. Noise is in proportion to "
+        "the range; what is beyond counts as the nearer end. Not given: what the bound on a "
+        "reward allows, up and down (importance_sampling)",
     )
     regularization: Annotated[Real, Field(ge=0, le=1e12)] | None = Field(
         default=None,
@@ -153,9 +148,8 @@ class OffPolicyEvaluation(ProblemOnBlocks):
     ) = Field(
         default=None,
         description="An assumption, which must not come from the data: a distribution over the "
-        "states, or initial "
-        "states x that are equally likely; `released`: the states as often as the release says "
-        "that they were visited",
+        "states, or initial states x that are equally likely; `released`: the states as often as "
+        "the release says that they were visited",
     )
     uncertainty: Flag = INTERVALS
 
@@ -217,10 +211,9 @@ class OffPolicyEvaluation(ProblemOnBlocks):
         if resources.release_quantum_seconds > LONGEST_SECONDS:
             raise InvalidInput(
                 f"on the largest content this could take {resources.release_quantum_seconds:.3g} "
-                "s, at most "
-                f"{LONGEST_SECONDS} are given whatever the content: fewer features or steps, less "
-                "sampling, or a "
-                "dataset with smaller public bounds (max_rows, max_trajectories)",
+                f"s, at most {LONGEST_SECONDS} are given whatever the content: fewer features or "
+                "steps, less sampling, or a dataset with smaller public bounds (max_rows, "
+                "max_trajectories)",
                 pointer="/problem/features" if chosen["steps"] is None else "/problem/steps",
             )
         told: list[str] = []
@@ -241,8 +234,7 @@ class OffPolicyEvaluation(ProblemOnBlocks):
         if self.clip == AUTO:
             told.append(
                 f"clip (auto) is {plain(chosen['clip'], 3)}, tried on synthetic data with features "
-                "of this norm; half "
-                "of it would halve the noise of a sum, and cut off more"
+                "of this norm; half of it would halve the noise of a sum, and cut off more"
             )
         steps = chosen["steps"] or 0
         return Plan.priced(
@@ -338,8 +330,7 @@ class OffPolicyEvaluation(ProblemOnBlocks):
             return ""
         return (
             "the dataset does not publish how many trajectories it has (`trajectories`). Ask for "
-            "an epsilon: the plan "
-            "says how many it takes for a value that is near"
+            "an epsilon: the plan says how many it takes for a value that is near"
         )
 
     def expected(

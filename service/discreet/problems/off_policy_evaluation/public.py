@@ -61,19 +61,16 @@ class OffPolicyPublic(Frozen):
     states: Annotated[int, Field(strict=True, ge=1, le=MAX_STATES)] | None = Field(
         default=None,
         description="Number of states of a tabular problem; 1 where nothing is said of states, "
-        "which is enough for "
-        "importance_sampling",
+        "which is enough for importance_sampling",
     )
     features: Annotated[int, Field(strict=True, ge=1, le=MAX_COLUMNS)] | None = Field(
         default=None, description="Number of coordinates of a state `x`, instead of `states`"
     )
     ranges: Annotated[list[FeatureRange], InPieces(max_length=MAX_COLUMNS)] | None = Field(
         default=None,
-        description="What the coordinates of `x` are, one range each, in their order: a coordinate "
-        "is "
-        "(value - low) / (high - low), cut off at 0 and 1. Readers of tables of visits go by it. "
-        "As all that is public "
-        "it is not chosen by looking at the data",
+        description="What the coordinates of `x` are, one range each, in their order: a "
+        "coordinate is (value - low) / (high - low), cut off at 0 and 1. Readers of tables of "
+        "visits go by it. As all that is public it is not chosen by looking at the data",
     )
     trajectories: Positive | None = Field(
         default=None, description="Number of trajectories, when it is public"
@@ -81,14 +78,13 @@ class OffPolicyPublic(Frozen):
     max_trajectories: Positive | None = Field(
         default=None,
         description="Public bound on the number of trajectories, chosen without looking at them: "
-        "releases take the "
-        f"time of so many. Absent: the public number, or {UNDECLARED_TRAJECTORIES:,}",
+        "releases take the time of so many. Absent: the public number, or "
+        f"{UNDECLARED_TRAJECTORIES:,}",
     )
     max_rows: Positive | None = Field(
         default=None,
-        description="Public bound on the number of transitions, like max_trajectories. Absent: the "
-        "larger of "
-        f"{UNDECLARED_ROWS:,} and ten for each of the trajectories that are declared",
+        description="Public bound on the number of transitions, like max_trajectories. Absent: "
+        f"the larger of {UNDECLARED_ROWS:,} and ten for each of the trajectories that are declared",
     )
     reward_bound: Annotated[
         Real, Field(gt=0, le=1e12, description="Public bound on the modulus of a reward")
@@ -96,9 +92,8 @@ class OffPolicyPublic(Frozen):
     least_reward: Real | None = Field(
         default=None,
         description="No reward is below this, by what rewards are: 0 where they count good "
-        "outcomes. Absent: "
-        "-reward_bound. Where returns cannot be negative their range is half as wide, and so is "
-        "the noise in it",
+        "outcomes. Absent: -reward_bound. Where returns cannot be negative their range is half as "
+        "wide, and so is the noise in it",
     )
     horizon: Annotated[
         int, Field(strict=True, ge=1, le=10**6, description="Most transitions of a trajectory")
@@ -106,15 +101,13 @@ class OffPolicyPublic(Frozen):
     max_ratio: Annotated[Real, Field(gt=0, le=1e12)] | None = Field(
         default=None,
         description="Public bound on target / behaviour of one step, by the rules that both "
-        "policies are. A trajectory "
-        "then weighs at most this to the power of the horizon, and where that is not clipped "
-        "nothing is cut off",
+        "policies are. A trajectory then weighs at most this to the power of the horizon, and "
+        "where that is not clipped nothing is cut off",
     )
     target_policy: PolicyName | None = Field(
         default=None,
         description="What the target policy does, in words, for answers to say it: `treat when "
-        "lactate > 2`. Readers "
-        "of tables of visits say it where it is a rule of the actions",
+        "lactate > 2`. Readers of tables of visits say it where it is a rule of the actions",
     )
     topology: Annotated[list[tuple[Count, Count]], InPieces()] | None = Field(
         default=None,
@@ -132,8 +125,8 @@ class OffPolicyPublic(Frozen):
     continuing: Flag | None = Field(
         default=None,
         description="True: by what the data are of, no episode ever ends, and no transition is "
-        "terminal. Then what all "
-        "states have in common is the mean reward / (1 - discount), which `minibatch` begins at",
+        "terminal. Then what all states have in common is the mean reward / (1 - discount), which "
+        "`minibatch` begins at",
     )
 
     @model_validator(mode="before")

@@ -38,8 +38,8 @@ class OffPolicyEvaluationResult(SummedFields, total=False):
         float,
         shown(
             "Of the target policy: over the people in the data, with clipped weights "
-            "(importance_sampling), or the "
-            "mean of the value function over `initial`, where it is given",
+            "(importance_sampling), or the mean of the value function over `initial`, where it is "
+            "given",
             unit=REWARD,
             title="Value of the policy",
         ),
@@ -70,8 +70,7 @@ class OffPolicyEvaluationResult(SummedFields, total=False):
         Range,
         shown(
             "Between what the value of the target policy without clips lies with 90 %, whatever "
-            "was cut off "
-            "(importance_sampling)",
+            "was cut off (importance_sampling)",
             unit=REWARD,
         ),
     ]

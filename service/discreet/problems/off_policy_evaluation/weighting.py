@@ -80,9 +80,8 @@ class ImportanceSampling(Method):
         found = super().issues(asked, public)
         if not public.off_policy:
             says = (
-                "importance_sampling needs the probabilities of the actions: the columns behaviour "
-                "and target, which "
-                "this dataset has not"
+                "importance_sampling needs the probabilities of the actions: the columns "
+                "behaviour and target, which this dataset has not"
             )
             found.append(FieldIssue("/problem/method", says))
         if asked.max_importance is not None and asked.max_importance > LARGEST_CAP:
@@ -176,11 +175,9 @@ class ImportanceSampling(Method):
             )
         return cap, (
             f"weights of whole trajectories are clipped at {plain(cap)}, which follows from the "
-            "public number of "
-            f"trajectories and the noise; if their mean square is {RATIO_SQUARE:g}, "
-            f"{percent(cut_off(cap))} of the "
-            "weights are cut off: the interval is of the policy's value with clipped weights, "
-            "`true_value` is without them"
+            "public number of trajectories and the noise; if their mean square is "
+            f"{RATIO_SQUARE:g}, {percent(cut_off(cap))} of the weights are cut off: the interval "
+            "is of the policy's value with clipped weights, `true_value` is without them"
         )
 
     def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
@@ -190,9 +187,8 @@ class ImportanceSampling(Method):
             says = (
                 *says,
                 f"returns are taken to lie between {plain(low, 3)} and {plain(high, 3)}, as public "
-                "figures allow; "
-                "noise is in proportion to that range: `return_bounds` that are known without the "
-                "data make it smaller",
+                "figures allow; noise is in proportion to that range: `return_bounds` that are "
+                "known without the data make it smaller",
             )
         if self.public.trajectories is None:
             cap = min(self.asked.max_importance or LEAST_CAP, self.public.largest_weight)
@@ -206,8 +202,8 @@ class ImportanceSampling(Method):
             people = rounded(half / GOOD)
             return (
                 f"the target policy's value within about ± {plain(GOOD * (high - low))} of noise "
-                "takes some "
-                f"{people:,.0f} trajectories at this epsilon, with weights clipped at {plain(cap)}"
+                f"takes some {people:,.0f} trajectories at this epsilon, with weights clipped at "
+                f"{plain(cap)}"
                 + (
                     ""
                     if self.asked.max_importance
@@ -311,16 +307,14 @@ class ImportanceSampling(Method):
             "true_value": truth,
             "covers": (
                 f"With probability {percent(LEVEL)} the interval of policy_value holds what the "
-                "target policy is worth "
-                f"with weights of trajectories clipped at {plain(cap, 3)}, for people such as "
-                "those in the data: noise "
-                f"and the chance of who came are in it. {cut_sentence(mass)}"
+                f"target policy is worth with weights of trajectories clipped at {plain(cap, 3)}, "
+                "for people such as those in the data: noise and the chance of who came are in "
+                f"it. {cut_sentence(mass)}"
                 + (
                     "."
                     if sums.unclipped
                     else "; whatever returns these had, the value lies between "
-                    f"{plain(truth['lower'], 3)} and "
-                    f"{plain(truth['upper'], 3)} (true_value)."
+                    f"{plain(truth['lower'], 3)} and {plain(truth['upper'], 3)} (true_value)."
                 )
             ),
         }

@@ -57,10 +57,8 @@ def long_episodes(method: Any) -> tuple[str, ...]:
         return ()
     return (
         f"over {method.public.horizon} steps a weight may be as large as {plain(most, 3)} "
-        "(max_ratio to the power of "
-        f"the horizon), and it is clipped at {plain(cap, 3)}: where so few do what the target "
-        "policy would in "
-        f"every step, 1 in {plain(most, 3)}, up to {percent(lost)} of the weights are cut off, "
-        "and `true_value` says little; a shorter horizon helps, or the method `moments`, which "
-        "looks at single steps",
+        f"(max_ratio to the power of the horizon), and it is clipped at {plain(cap, 3)}: where so "
+        f"few do what the target policy would in every step, 1 in {plain(most, 3)}, up to "
+        f"{percent(lost)} of the weights are cut off, and `true_value` says little; a shorter "
+        "horizon helps, or the method `moments`, which looks at single steps",
     )

@@ -17,10 +17,9 @@ from discreet_client.intervals import percent
 SHOWN = "the error of each number against epsilon"
 CAPTION = (
     "Lines: the error of the middle run, on synthetic data; dashed, in the same colour: half the "
-    "width of the interval"
-    " that results give; dotted: the error of answering 0, {size:.4g}, above which nothing is "
-    "told. Both axes are"
-    " logarithmic. Of a field of several numbers errors are means.{alone}"
+    "width of the interval that results give; dotted: the error of answering 0, {size:.4g}, above "
+    "which nothing is told. Both axes are logarithmic. Of a field of several numbers errors are "
+    "means.{alone}"
 )
 COLUMNS = (
     "method",

@@ -50,9 +50,8 @@ ASSUMPTION = (
 NOTHING_TOLD = 0.9
 """An error of so much of the size is about that of answering 0."""
 AROUND = (
-    "a rehearsal on synthetic data made of what {job} released: nothing else private was used, and "
-    "what that release "
-    "protects, and of whom, its own certificate says"
+    "a rehearsal on synthetic data made of what {job} released: nothing else private was used, "
+    "and what that release protects, and of whom, its own certificate says"
 )
 REFERENCE = MAX_EPSILON
 """The epsilon at which a method's answer is taken for the one without noise."""

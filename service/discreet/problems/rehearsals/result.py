@@ -32,14 +32,11 @@ class RehearsalResult(ResultFields, total=False):
             list[dict[str, Any]],
             shown(
                 "By method, epsilon and quantity: `size` of the quantity, `error` of the middle "
-                "run and of nine in ten,"
-                " `half_width` of its interval (null without one), the share of runs that were "
-                "`mostly_noise`,"
-                " whether 0 would have been about as good an answer (`no_better_than_zero`), "
-                "`runs`; of arrays the"
-                " mean over their numbers, and `farthest`, which of their rows is farthest off in "
-                "the middle run, with"
-                " `farthest_error` (null of a single row)",
+                "run and of nine in ten, `half_width` of its interval (null without one), the "
+                "share of runs that were `mostly_noise`, whether 0 would have been about as good "
+                "an answer (`no_better_than_zero`), `runs`; of arrays the mean over their "
+                "numbers, and `farthest`, which of their rows is farthest off in the middle run, "
+                "with `farthest_error` (null of a single row)",
                 title="Errors",
             ),
         ]

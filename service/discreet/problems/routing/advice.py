@@ -300,8 +300,7 @@ def model_advice(
         return ()
     return (
         f"{', and '.join(said)}; how people drive on roads by themselves is asked with "
-        f"{' and '.join(other)}, also "
-        "afterwards, for free. Intervals are of noise alone",
+        f"{' and '.join(other)}, also afterwards, for free. Intervals are of noise alone",
     )
 
 

@@ -13,10 +13,8 @@ from discreet.problems.contents import Content
 MOST_PERIODS = 100_000
 PERSONS = (
     "a person's trips lie in many blocks, and nothing stored says which records of two blocks are "
-    "the same person's: "
-    "neither caps of blocks nor one cap of the source would bound what is told about that person. "
-    "Protect trips (unit "
-    "request), or register one dataset for all days"
+    "the same person's: neither caps of blocks nor one cap of the source would bound what is told "
+    "about that person. Protect trips (unit request), or register one dataset for all days"
 )
 
 

@@ -133,27 +133,24 @@ def network_map(
     )
     links = (
         "Each link is a half arrow on the right of its direction: the wider, the more flow a "
-        "period; its colour says "
-        "how full it is (flow / capacity), the darker on a light page the fuller: the same colours "
-        "in all maps."
+        "period; its colour says how full it is (flow / capacity), the darker on a light page the "
+        "fuller: the same colours in all maps."
         if paths is None and counted
-        else "Each link is a half arrow on the right of its direction: the wider and the darker on "
-        "a light page, the "
-        "more of the pairs' ways lead over it, if every pair of zones had one trip."
+        else "Each link is a half arrow on the right of its direction: the wider and the darker "
+        "on a light page, the more of the pairs' ways lead over it, if every pair of zones had "
+        "one trip."
         if paths is None
         else "The paths of this pair in colours of their own, as wide as the share of its trips "
-        "that they take; all "
-        "other links in grey, as wide as their flow."
+        "that they take; all other links in grey, as wide as their flow."
     )
     released = "the released demand" if counted else "the released unit flows"
     return Chart(
         name="network",
         title="Flows on the network" if paths is None else "Paths on the network",
         caption=f"{links} Circles with {'numbers' if roads.node_names is None else 'names'} are "
-        "zones. "
-        f"{_LAID_OUT if known is None else _PLACED} All of it follows from {released}, so noise in "
-        "that moves "
-        f"flows, and no more about the trips can be read from it.{left_out}{noise_of(plan)}",
+        f"zones. {_LAID_OUT if known is None else _PLACED} All of it follows from {released}, so "
+        "noise in that moves flows, and no more about the trips can be read from "
+        f"it.{left_out}{noise_of(plan)}",
         figure=map_figure(data, float(up / across) if across > 0 else 0.5),
         table=Table.of(
             ("link", "from node", "to node", "flow", "flow / capacity")[: 5 if counted else 4], rows
@@ -228,8 +225,8 @@ def _loads(roads: RoadNetwork, flows: Floats, ends: tuple[Floats, Floats] | None
         name="loads",
         title="How full the links are",
         caption=f"Flow / capacity of {shown}. {full} of {len(ratio)} carry more than their "
-        "capacity (dotted line). "
-        "Figures follow from the released demand." + ("" if ends is None else WHISKERS),
+        "capacity (dotted line). Figures follow from the released "
+        "demand." + ("" if ends is None else WHISKERS),
         figure=drawn,
         table=Table.of(columns + (() if ends is None else ("flow from", "flow to")), rows),
     )
@@ -268,8 +265,7 @@ def _demand(
         name="demand",
         title="Released demand",
         caption="Mean trips of a period from each zone (row) to each other (column), as the "
-        "mechanism released them: "
-        "pairs without any trip have noise too, small figures mean "
+        "mechanism released them: pairs without any trip have noise too, small figures mean "
         f"little.{says}{noise_of(plan)}{blocks.says}",
         figure=figure([trace], x="destination", y="origin", height=460, **matrix_axes()),
         table=Table.of(

@@ -38,9 +38,9 @@ MERGE_ROWS = 1 << 20
 MOST_CELLS, CELLS_A_ROW = 1 << 24, 16
 """Sums are kept for all cells, where these are no more, and rows no fewer: at most 128 MiB."""
 PERSON_NEEDED = (
-    "public.unit is person, so every trip says whose it is: a text or an integer, the same for all "
-    "trips of one person "
-    "(where trips themselves are protected and not persons, public.unit is request)"
+    "public.unit is person, so every trip says whose it is: a text or an integer, the same for "
+    "all trips of one person (where trips themselves are protected and not persons, public.unit "
+    "is request)"
 )
 Ints = NDArray[np.int64]
 

@@ -103,8 +103,7 @@ class Routing(ProblemOnBlocks):
     objective: Literal["system_optimum", "user_equilibrium"] = Field(
         default="system_optimum",
         description="system_optimum: ways that make all trips together as short as can be; "
-        "user_equilibrium: each "
-        "takes the way that is shortest for itself, as people drive",
+        "user_equilibrium: each takes the way that is shortest for itself, as people drive",
     )
     method: Literal["auto", "counts", "gradient"] = "auto"
     regularization: Annotated[Real, Field(gt=0, le=1e15)] | None = Field(
@@ -121,8 +120,8 @@ class Routing(ProblemOnBlocks):
     max_norm_per_person: Annotated[int, Field(strict=True, ge=1, le=MAX_TRIPS)] | None = Field(
         default=None,
         description="Bound on the l2 norm of a person's trips by pair (500 trips spread over 20 "
-        "pairs: 112), beside "
-        "max_trips_per_person: further trips are left out, and with a delta there is less noise",
+        "pairs: 112), beside max_trips_per_person: further trips are left out, and with a delta "
+        "there is less noise",
     )
     relative_gap: Annotated[Real, Field(ge=1e-12, le=1e-2)] = 1e-10
     select_links: Annotated[tuple[Count, ...], InPieces(max_length=MAX_SELECTED)] = Field(

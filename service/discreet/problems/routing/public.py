@@ -32,8 +32,8 @@ class RoutingPublic(Frozen):
     trip_scale: Annotated[int, Field(strict=True, ge=1, le=FINEST)] = Field(
         default=1,
         description="Counts that a trip is worth: with 100 the content may have hundredths of "
-        "trips. A trip more or "
-        "less moves so many counts, and noise grows with them: in trips it stays what it is",
+        "trips. A trip more or less moves so many counts, and noise grows with them: in trips it "
+        "stays what it is",
     )
     max_total: Positive | None = Field(
         default=None,
@@ -47,16 +47,14 @@ class RoutingPublic(Frozen):
     max_person: Annotated[int, Field(strict=True, ge=1, le=MAX_TRIPS)] | None = Field(
         default=None,
         description="Public bound on the trips of one person over all periods, which the content "
-        "must keep: what "
-        "`max_trips_per_person: auto` takes",
+        "must keep: what `max_trips_per_person: auto` takes",
     )
     max_rows: Positive | None = Field(
         default=None,
         description="Public bound on the number of cells (period, pair of zones and, where the "
-        "unit is person, person) "
-        "that have trips, chosen without looking at them: releases take the time of so many. "
-        "Absent: "
-        f"{UNDECLARED_ROWS['request']:,} for requests, {UNDECLARED_ROWS['person']:,} for persons",
+        "unit is person, person) that have trips, chosen without looking at them: releases take "
+        f"the time of so many. Absent: {UNDECLARED_ROWS['request']:,} for requests, "
+        f"{UNDECLARED_ROWS['person']:,} for persons",
     )
 
     @property

@@ -109,8 +109,7 @@ class RoutingResult(SummedFields, total=False):
         list[list[float]],
         shown(
             "Travel time of a trip of each pair, in the mean of its paths at the released flows, "
-            "fixed costs among it; "
-            "intervals: where the true trips follow this policy",
+            "fixed costs among it; intervals: where the true trips follow this policy",
             unit="the unit of free_flow_time",
             table=("origin", "destination", "time"),
         ),

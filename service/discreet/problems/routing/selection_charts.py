@@ -77,8 +77,8 @@ def _users(roads: RoadNetwork, result: Mapping[str, Any]) -> Chart:
         name="select-link",
         title="Who uses the chosen links",
         caption=f"Trips a period of each pair of zones over {counted(links, 'chosen link')}: "
-        f"{shown}. They follow from "
-        "the released demand and policy." + ("" if ends is None else ON_THIS_POLICY),
+        f"{shown}. They follow from the released demand and "
+        "policy." + ("" if ends is None else ON_THIS_POLICY),
         figure=figure([trace], x="pairs, most trips first", y="trips a period", height=320),
         table=Table.of(columns, table),
     )
@@ -115,8 +115,7 @@ def _changes(roads: RoadNetwork, result: Mapping[str, Any]) -> Chart:
         name="closing",
         title="What closing changes",
         caption=f"Trips a period that {counted(len(most), 'link')} carry more or less than with "
-        "all roads open, of the "
-        f"same released trips, the largest changes first.{told}",
+        f"all roads open, of the same released trips, the largest changes first.{told}",
         figure=figure(
             [trace], x="links, largest change first", y="trips a period, change", height=320
         ),
@@ -152,10 +151,9 @@ def _times(
     return Chart(
         name="skims",
         title="Travel times",
-        caption="Time that a trip from each zone (row) to each other (column) takes in the mean on "
-        "its paths at the "
-        f"released flows, in {roads.time_unit or 'the unit of free_flow_time'}."
-        f"{'' if ends is None else ON_THIS_POLICY}{blocks.says}",
+        caption="Time that a trip from each zone (row) to each other (column) takes in the mean "
+        "on its paths at the released flows, in "
+        f"{roads.time_unit or 'the unit of free_flow_time'}.{'' if ends is None else ON_THIS_POLICY}{blocks.says}",
         figure=figure([trace], x="destination", y="origin", height=460, **matrix_axes()),
         table=Table.of(
             ("from zone", "to zone", "time", *(() if ends is None else ("from", "to"))), rows

@@ -164,8 +164,7 @@ def _counts(rows: Sequence[TripsRow], scale: int, *, round_trips: bool) -> list[
         row = rows[int(apart[0])]
         raise InvalidInput(
             f"trips file, line {row.line}: {row.trips:g} trips from {row.origin} to "
-            f"{row.destination}: a number of"
-            f" trips {no_parts(scale)}; round_trips rounds"
+            f"{row.destination}: a number of trips {no_parts(scale)}; round_trips rounds"
         )
     found: list[int] | list[float] = kept.tolist()
     return found

@@ -76,8 +76,8 @@ def sensitivities(
         if derived > MOST_DERIVED:
             raise NotLipschitz(
                 f"'{str(constraints[k])[:80]}' couples too many agents at once: its second "
-                "derivatives are too large "
-                "to be bounded; sums of terms in few agents each are cheaper"
+                "derivatives are too large to be bounded; sums of terms in few agents each are "
+                "cheaper"
             )
     together = Work(MOST_TOGETHER)
     value_entries = np.zeros((m, n))

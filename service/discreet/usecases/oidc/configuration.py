@@ -103,8 +103,7 @@ def configured(settings: Settings) -> Configuration | None:
     if settings.public_url is None or not is_safe(settings.public_url):
         raise DiscreetError(
             "DISCREET_PUBLIC_URL, https:// (http on loopback), is needed beside "
-            "DISCREET_OIDC_ISSUER: the provider"
-            " sends browsers back there"
+            "DISCREET_OIDC_ISSUER: the provider sends browsers back there"
         )
     algorithms = frozenset(
         filter(None, (word.strip() for word in settings.oidc_algorithms.split(",")))
@@ -116,8 +115,7 @@ def configured(settings: Settings) -> Configuration | None:
     if settings.oidc_audience in ("", settings.oidc_client_id):
         raise DiscreetError(
             "DISCREET_OIDC_AUDIENCE: another word than the client's id, for which the provider "
-            "makes ID tokens: these"
-            " are no access tokens"
+            "makes ID tokens: these are no access tokens"
         )
     return Configuration(
         issuer=settings.oidc_issuer,

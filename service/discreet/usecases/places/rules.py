@@ -334,7 +334,6 @@ def place_of(
     if not found:
         raise PlaceRefused(
             "no content is read from this address: the operator allows places and who may use "
-            "them, and this is in none"
-            " of yours (DISCREET_CONTENT_PLACES)"
+            "them, and this is in none of yours (DISCREET_CONTENT_PLACES)"
         )
     return max(found, key=lambda place: len(place.address.segments))
