@@ -11,13 +11,13 @@ content: models.RoutingContent = {
     "trips": [trip, {"period": 0, "origin": 2, "destination": 1, "count": 5}]
 }
 link: models.Link = {"tail": 1, "head": 2, "capacity": 100, "free_flow_time": 1}
-road: models.Link = {
+road: models.Link = {  # wrong: Extra key "lanes"
     "tail": 1,
     "head": 2,
     "capacity": 100,
     "free_flow_time": 1,
     "lanes": 2,
-}  # wrong: Extra key "lanes"
+}
 street = models.Link(tail=1, head=2, capacity=100)  # wrong: Missing key "free_flow_time"
 hidden: models.Encryption = {"scheme": "rsa"}  # wrong: Literal['paillier', 'masking']
 steering = models.DrEnsemble(

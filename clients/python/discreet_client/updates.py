@@ -124,9 +124,9 @@ class Rounds:
     """A participant as the `Update` of a secure sum: `iterations` steps, or fewer once the sums
     have settled.
 
-    With `threshold` > 0 it ends when no sum has moved by more than that since the round before,
-    without a further step: all agents see the same sums and end together, and the operator learns
-    when.
+    With `threshold` > 0 it ends when no sum and no multiplier has moved by more than that since the
+    round before, without a further step: all agents see the same sums and end together, and the
+    operator learns when.
 
     `trend` follows the sums, and says at the end whether they have settled.
     """
@@ -136,15 +136,19 @@ class Rounds:
         self.done = 0
         self.trend = Trend(participant.A_u.shape[0])
         self._last: Floats | None = None
+        self._moved: Floats = np.zeros(0)
+        """By which the last step has moved the multipliers."""
 
     def __call__(self, sums: Floats | None) -> Floats | None:
         """The next contribution, or None at the end."""
         if sums is not None:
             if self._last is not None and 0 < self.threshold >= float(
-                np.max(np.abs(sums - self._last))
+                np.max(np.abs(np.concatenate([sums - self._last, self._moved])))
             ):
                 return None
+            before = self.participant.multipliers
             self.participant.update(sums)
+            self._moved = self.participant.multipliers - before
             self.trend.follow(sums)
             self._last = sums
             self.done += 1

@@ -182,7 +182,8 @@ def test_a_job_run_again_without_an_agent_does_not_show_what_it_had_sent() -> No
 
 def test_a_start_is_anywhere_in_the_box_and_the_same_after_a_restart() -> None:
     low, high = np.array([-1.0, 2.0, 3.0, -np.inf, 0.0]), np.array([1.0, 5.0, 3.0, 0.0, np.inf])
-    drawn = np.array([_somewhere(Box(low, high), np.full(5, 7.0)) for _ in range(400)])
+    otherwise = np.array([0.0, 3.0, 3.0, -7.0, 7.0])
+    drawn = np.array([_somewhere(Box(low, high), otherwise) for _ in range(400)])
     assert np.all((low[:3] <= drawn[:, :3]) & (drawn[:, :3] <= high[:3]))
     # Uniform: mean and deviation of 400 draws within seven standard errors, beyond which they are
     # with 1e-11.
@@ -191,7 +192,7 @@ def test_a_start_is_anywhere_in_the_box_and_the_same_after_a_restart() -> None:
     )
     np.testing.assert_allclose(drawn[:, :2].std(axis=0), [2 / 12**0.5, 3 / 12**0.5], rtol=0.16)
     assert np.all(drawn[:, 2] == 3)
-    assert np.all(drawn[:, 3:] == 7)  # a side without an end
+    assert np.all(drawn[:, 3:] == [-7, 7])  # a side without an end
     run = Together([Party(seed) for seed in range(3)])
     run.go(1)
     (party, *_), x = run.parties, run.parties[0].run._rounds

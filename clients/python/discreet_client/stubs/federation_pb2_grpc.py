@@ -54,17 +54,14 @@ class FederationServicer:
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
-        # generated: the base of the service in discreet.rpc, which overrides it
-        raise NotImplementedError('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')  # generated: the base of the service in discreet.rpc, which overrides it
 
     def Participate(self, request_iterator, context):
-        """One stream an agent: Challenge, Hello, then Start, Accept, and Round, Contribution until
-        End.
+        """One stream an agent: Challenge, Hello, then Start, Accept, and Round, Contribution until End.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
-        # generated: the base of the service in discreet.rpc, which overrides it
-        raise NotImplementedError('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')  # generated: the base of the service in discreet.rpc, which overrides it
 
 
 def add_FederationServicer_to_server(servicer, server):
