@@ -152,8 +152,8 @@ def _times(
         name="skims",
         title="Travel times",
         caption="Time that a trip from each zone (row) to each other (column) takes in the mean "
-        "on its paths at the released flows, in "
-        f"{roads.time_unit or 'the unit of free_flow_time'}.{'' if ends is None else ON_THIS_POLICY}{blocks.says}",
+        f"on its paths at the released flows, in {roads.time_unit or 'the unit of free_flow_time'}."
+        f"{'' if ends is None else ON_THIS_POLICY}{blocks.says}",
         figure=figure([trace], x="destination", y="origin", height=460, **matrix_axes()),
         table=Table.of(
             ("from zone", "to zone", "time", *(() if ends is None else ("from", "to"))), rows
