@@ -66,7 +66,10 @@ def test_from_login_to_an_answer_of_ones_own(
     monkeypatch.setenv("DISCREET_URL", service.url)
     monkeypatch.setenv("DISCREET_KEY", key)
     names: dict[str, Any] = {"__name__": "__main__"}
-    exec(compile(in_python(way), "docs/dashboard.md", "exec"), names)  # noqa: S102 - our own page
+    try:
+        exec(compile(in_python(way), "docs/dashboard.md", "exec"), names)  # noqa: S102 - our own page
+    finally:
+        names["client"].close()
     assert names["answer"].job["state"] == "succeeded"
     assert names["picture"].data
     with service.client(key) as owner:

@@ -262,7 +262,7 @@ def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path
                 f"Sum of all numbers: {answer.total} ("
             )
         shown = visitor.get(begun.response.url.path)
-        assert "Error of total" in shown.text
+        assert "Error of sum of all numbers" in shown.text
         assert "its data were declared public or are made up" in " ".join(shown.text.split())
 
 

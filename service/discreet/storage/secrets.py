@@ -38,7 +38,13 @@ from typing import Any, Literal
 from discreet.ledger.signer import Signer
 from discreet.private_files import write_private
 from discreet.storage.keys.opening import IN_FILE, Keys
-from discreet.storage.keys.provider import KEY_BYTES, MasterKey, Purpose, SecretsError
+from discreet.storage.keys.provider import (
+    KEY_BYTES,
+    KeysUnavailable,
+    MasterKey,
+    Purpose,
+    SecretsError,
+)
 
 Kind = Literal["content", "jobs", "pepper", "signing"]
 
@@ -265,7 +271,10 @@ def retire(path: Path, kind: Kind, key_id: str) -> None:
 
 def upgrade(path: Path, keys: Keys = IN_FILE) -> None:
     """Give a file of an older version the key that seals jobs. Only where no process of that
-    version runs beside: it knows no such seal. A file that cannot be written stays as it is."""
+    version runs beside: it knows no such seal. A file that cannot be written stays as it is.
+    SecretsError for one that is broken, as far as its keys can be opened now."""
+    with contextlib.suppress(KeysUnavailable):
+        load(path, keys)
     with contextlib.suppress(OSError), _changing(path) as body:
         if _used(body, "job_keys") is None:
             _rotate(body, "jobs", keys)
