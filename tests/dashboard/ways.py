@@ -113,7 +113,11 @@ class Hands:
         no test has keys."""
         self.reach(name)
         dialogs: list[FileChooser] = []
-        self.page.once("filechooser", dialogs.append)
+
+        def opened(dialog: FileChooser) -> None:
+            dialogs.append(dialog)
+
+        self.page.once("filechooser", opened)
         self.press("Space")
         for _ in range(MOST_PRESSES):  # one that comes while the page is drawn opens nothing
             self.page.wait_for_timeout(MILLISECONDS)
