@@ -879,6 +879,23 @@ def test_bounds_hold_for_sums_with_the_operators_part_and_for_couplings_alone() 
     assert len(vehicles[0].sums) == 2
 
 
+def test_contributions_at_the_end_of_their_reach_are_no_lies() -> None:
+    """Sums of large numbers differ from what is signed by their last bits."""
+
+    @dataclass
+    class Full(Vehicle):
+        def value(self, round_: int) -> Floats:
+            return np.full(3, 1e5 * (1 + 2.0**-50))
+
+    own = np.zeros(3)
+    chosen = replace(
+        parameters("masking", 2), bound=2e5, reach=(1e5,) * 3, most=(3e5 * (1 - 2.0**-48),) * 3
+    )
+    updates = [Full(index, 2) for index in range(3)]
+    run_in_process(updates, own, chosen)
+    assert len(updates[0].sums) == 2
+
+
 def test_agents_that_end_at_different_times_are_told_apart() -> None:
     updates: list[Any] = [Vehicle(0, 2), Vehicle(1, 2), Vehicle(2, 1)]
     with pytest.raises(Tampered, match="some agents end and some go on"):

@@ -1,8 +1,8 @@
 """Statements in other people's formats: in-toto Statement v1 in a DSSE envelope, which tools that
 know nothing of discreet can read.
 
-    {"payload": base64 of the statement's canonical JSON, "payloadType":
-    "application/vnd.in-toto+json",
+    {"payload": base64 of the statement's canonical JSON,
+     "payloadType": "application/vnd.in-toto+json",
      "signatures": [{"keyid": SHA-256 of the public key, hexadecimal, "sig": base64}]}
 
 The statement names by SHA-256 what it is about (its subject) and says of it one predicate, whose

@@ -52,6 +52,9 @@ Update = Callable[[Floats | None], Floats | None]
 """An agent's optimizer: given the last sums (None at the start of an epoch) its next contribution,
 or None to end. All agents see the same sums and must decide the end by these alone."""
 
+SLACK = 2.0**-30
+"""Relative, of the largest magnitudes of sums: many more than the last bits of doubles."""
+
 MakeObfuscators = Callable[[paillier.PrivateKey], paillier.Obfuscators]
 
 
@@ -479,7 +482,9 @@ class Agent(Party):
         parameters = self._who.parameters
         if parameters.most is None or self.round < (parameters.operator_from or 0):
             return ""
-        most = np.array(parameters.most) + parameters.rounding(len(self._who.members))
+        signed = np.array(parameters.most)
+        # Contributions at the very end of their reach are as exact as doubles and the grid are.
+        most = signed * (1 + SLACK) + parameters.rounding(len(self._who.members))
         found = np.flatnonzero(np.abs(sums[: most.size]) > most)
         if not found.size:
             return ""

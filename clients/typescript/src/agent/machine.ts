@@ -28,6 +28,7 @@ import { commitment, contribution, expand, extract, opened } from "./masks.js";
 import { pointOf, type Sums } from "./parameters.js";
 
 const EPOCH = 0; // a session has one
+const SLACK = 2 ** -30; // of the largest magnitudes of sums: contributions are as exact as doubles are
 const NOTHING = new Uint8Array(32);
 const TAG_BYTES = 16;
 const SECRET_BYTES = 32;
@@ -297,7 +298,7 @@ export class Machine {
     const { most, fraction_bits } = this.#agreed.sums;
     if (most === undefined) return "";
     const rounding = (this.#all.length + 1) * 2 ** -(fraction_bits + 1);
-    const entry = sums.findIndex((one, place) => Math.abs(one) > (most[place] as number) + rounding);
+    const entry = sums.findIndex((one, place) => Math.abs(one) > (most[place] as number) * (1 + SLACK) + rounding);
     if (entry < 0) return "";
     return `its entry ${entry} is ${sums[entry]}, and with what the owner has signed it is at most ${most[entry]}`;
   }
