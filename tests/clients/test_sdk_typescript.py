@@ -39,7 +39,7 @@ def user(built: Path) -> Path:
     modules = folder / "node_modules"
     modules.mkdir(parents=True)
     (pack,) = built.glob("*.tgz")
-    shutil.unpack_archive(pack, modules)
+    shutil.unpack_archive(pack, modules, filter="data")
     (modules / "package").rename(modules / "discreet-client")
     for name in ("openapi-fetch", "openapi-typescript-helpers", "@types", "undici-types"):
         (modules / name).symlink_to(SDK / "node_modules" / name)

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from discreet.storage.schema import revisions
 from discreet_client.client import Client
 from tests import bodies
 from tests.conftest import DEADLINE_SECONDS, Installation, eventually, installation
-from tests.processes import command, family
+from tests.processes import alive, command, family
 from tests.reliability.books import check_books
 from tests.reliability.chains import superuser_url
 
@@ -80,9 +82,12 @@ def hold(
             for _ in range(200):
                 if (child := child_of(worker)) is not None:
                     os.kill(child, signal.SIGSTOP)
-                    if client.job(job)["finished_at"] is None:
+                    # One that was stopped after its last word is ended by the worker soon.
+                    time.sleep(0.5)
+                    if alive(child) and client.job(job)["finished_at"] is None:
                         return job, child
-                    os.kill(child, signal.SIGCONT)
+                    with suppress(ProcessLookupError):
+                        os.kill(child, signal.SIGCONT)
     raise AssertionError("every job was over before it could be held")
 
 
