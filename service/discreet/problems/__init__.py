@@ -17,10 +17,11 @@ from discreet.problems.datasets import Dataset
 
 
 def _problem_of(folder: str) -> type[Problem]:
-    """The class in `problem.py` of this folder whose `kind` is the folder's name."""
+    """The class that `problem.py` of this folder defines, whose `kind` is the folder's name."""
     module = import_module(f"{__name__}.{folder}.problem")
     for value in vars(module).values():
-        if isinstance(value, type) and issubclass(value, Problem):
+        own = getattr(value, "__module__", None) == module.__name__
+        if own and isinstance(value, type) and issubclass(value, Problem):
             kind = value.model_fields["kind"].annotation
             if get_args(kind) == (folder,):
                 return value

@@ -12,43 +12,36 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
 
 from discreet.errors import InvalidInput
-from discreet.intake.items import InPieces
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Neighbours
-from discreet.problems.contents import Content, Mode, Progress, Released
-from discreet.problems.coupled_qp import bounds, checks, examples, exposure, methods, on_shares
+from discreet.problems.contents import Content, Progress, Released
+from discreet.problems.coupled_qp import bounds, checks, examples, exposure, on_shares
 from discreet.problems.coupled_qp.data import (
     AgentData,
-    Encryption,
     FederatedAgents,
-    OperatorData,
-    QpSteps,
-    SumNoise,
-    Tolerance,
     part_of,
     sides_of,
 )
+from discreet.problems.coupled_qp.request import CoupledQpRequest
 from discreet.problems.coupled_qp.result import CoupledQpResult, status_of
 from discreet.problems.coupled_qp.session import SumSession
 from discreet.problems.coupled_qp.sums_plan import sums_plan
-from discreet.problems.federation import FederatedProblem, Member, Session
+from discreet.problems.federation import Member, Session
 from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.plans import Plan
 from discreet.problems.results import Output, Result
 from discreet.solvers.saddle.spds import Part
 from discreet_client import secure_sum
-from discreet_client.exposure import Exposure as Accepted
 from discreet_client.packing import box_bound
 
 
-class CoupledQp(FederatedProblem):
+class CoupledQp(CoupledQpRequest):
     """Agents minimize a joint quadratic cost under joint constraints, over sums that only they can
     open.
 
@@ -67,22 +60,6 @@ class CoupledQp(FederatedProblem):
     Dataset: ClassVar[None] = None
     Fields: ClassVar[Any] = CoupledQpResult
 
-    kind: Literal["coupled_qp"]
-    mode: Mode = "private"
-    operator: OperatorData
-    agents: (
-        Annotated[tuple[AgentData, ...], InPieces(max_length=checks.MAX_AGENTS)] | FederatedAgents
-    )
-    method: methods.Name | None = Field(default=None, description=methods.MEANING)
-    steps: QpSteps | None = None
-    encryption: Encryption = Encryption()
-    noise: SumNoise | None = None
-    exposure: Accepted | None = Field(default=None, description=exposure.MEANING)
-    tolerance: Tolerance | None = 1e-3
-    protocol: Literal["job", "federated", "mpc"] = "job"  # type: ignore[assignment]  # one more than other kinds
-    mpc: on_shares.ShareBounds | None = Field(
-        default=None, description="Public bounds, needed with protocol `mpc`"
-    )
     signs_parameters: ClassVar[bool] = True
     failures: ClassVar[dict[str, str]] = {
         "protocol_broken": "a message did not follow the protocol of the sums; nothing was opened "
@@ -92,12 +69,6 @@ class CoupledQp(FederatedProblem):
         "added something; x of that round is no optimum",
         **on_shares.FAILURES,
     }
-
-    @model_validator(mode="after")
-    def _fields_of_the_protocol(self) -> Self:
-        if not on_shares.check_fields(self):
-            _ = self.way  # the method fits what is given
-        return self
 
     @classmethod
     def example(cls) -> dict[str, Any]:
@@ -120,11 +91,6 @@ class CoupledQp(FederatedProblem):
         if self.noise is None:
             return Budget(epsilon=0, delta=0)
         return Privacy(epsilon=self.noise.epsilon, delta=self.noise.delta).budget
-
-    @property
-    def way(self) -> methods.Method:
-        """The method that is named, or that follows from what is given."""
-        return methods.method_of(self.method, self.steps, noise=self.noise is not None)
 
     # Planning
 
@@ -232,19 +198,8 @@ class CoupledQp(FederatedProblem):
             )
         return self.agents
 
-    def rows(self) -> tuple[int, int]:
-        return len(self.operator.c), len(self.operator.d)
-
-    def dimension(self) -> int:
-        return sum(self.rows()) + self.way.added
-
     def _own(self) -> NDArray[np.float64]:
         return self.way.own(np.array([*self.operator.c, *self.operator.d]))
-
-    def coefficients(self) -> int:
-        if isinstance(self.agents, FederatedAgents):
-            return self.agents.count * self.dimension()
-        return sum(len(agent.a_l) * (self.dimension() + len(agent.A_q)) for agent in self.agents)
 
     def plain_parts(self) -> list[Part]:
         """The agents' data as the plaintext solver reads them, with protocol `job`."""

@@ -9,6 +9,7 @@ from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.problems.coupled_qp import bounds, exposure
 from discreet.problems.coupled_qp.data import FederatedAgents
 from discreet.problems.coupled_qp.noise import noise_event
+from discreet.problems.coupled_qp.request import CoupledQpRequest
 from discreet.problems.federation import ROUNDS_ARE_SEEN
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import NoiseSummary, Plan, Resources
@@ -24,7 +25,9 @@ SETUP_EXCHANGES = 4
 """Of a session, beside one a round: HELLO, DEAL, ACK, and TRANSCRIPT at the end."""
 
 
-def sums_plan(problem: Any, count: int, bound: float, clip: float, budget: Budget) -> Plan:
+def sums_plan(
+    problem: CoupledQpRequest, count: int, bound: float, clip: float, budget: Budget
+) -> Plan:
     """The plan of `count` agents whose contributions have entries up to `bound` and norms up to
     `clip`."""
     event = None
@@ -79,7 +82,7 @@ def sums_plan(problem: Any, count: int, bound: float, clip: float, budget: Budge
 
 
 def parameters_of(
-    problem: Any, count: int, bound: float, event: DiscreteGaussian | None, clip: float
+    problem: CoupledQpRequest, count: int, bound: float, event: DiscreteGaussian | None, clip: float
 ) -> secure_sum.Parameters:
     encryption = problem.encryption
     if encryption.colluding > count - 2:
@@ -131,7 +134,7 @@ def parameters_of(
     return parameters
 
 
-def _bounds_of_sums(problem: Any) -> dict[str, Any]:
+def _bounds_of_sums(problem: CoupledQpRequest) -> dict[str, Any]:
     """What the owner signs of how large contributions and sums may be, where the request says."""
     public = problem.agents
     if not isinstance(public, FederatedAgents) or public.reach is None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from discreet.problems.dr_ensemble.advice import MODEL_STEPS, SEED, USUAL_STEPS, moves
 from discreet.problems.dr_ensemble.noise import counts_event, grid_of
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic, Floats
+from discreet.problems.dr_ensemble.request import DrEnsembleRequest
 from discreet.problems.numbers import Budget
 from discreet_client.intervals import plain
 
@@ -124,7 +125,7 @@ def _records(public: DrEnsemblePublic) -> Floats:
 
 
 def clip_of(
-    problem: Any, public: DrEnsemblePublic, budget: Budget, cells: int
+    problem: DrEnsembleRequest, public: DrEnsemblePublic, budget: Budget, cells: int
 ) -> tuple[float | None, list[Clip]]:
     """The bound on the norm of a histogram, and what was expected of others: nothing without a
     delta."""

@@ -10,6 +10,7 @@ from discreet.errors import InvalidInput
 from discreet.problems.base import Neighbours, Problem
 from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic
+from discreet.problems.dr_ensemble.request import DrEnsembleRequest
 from discreet.problems.numbers import Budget, Privacy
 
 HOURS = 24
@@ -184,13 +185,14 @@ def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
     return tuple(cases)
 
 
-def otherwise(problem: Any, public: DrEnsemblePublic) -> dict[str, dict[str, Any]]:
+def otherwise(problem: DrEnsembleRequest, public: DrEnsemblePublic) -> dict[str, dict[str, Any]]:
     """Another value of each field of the request."""
     states = public.states
+    prices = problem.price or (1.0,) * problem.horizon
     taylor = {"policy": "taylor", "concentration": 20, "samples": None}
     return {
         "power": {"power": [2 * power + 1 for power in problem.power or range(states)]},
-        "price": {"price": [2 * price for price in problem.price[1:]]},
+        "price": {"price": [2 * price for price in prices[1:]], "utility": None},
         "utility": {"price": None, "utility": [[float(state) for state in range(states)]] * 3},
         "discomfort_weight": {"discomfort_weight": 2 * problem.discomfort_weight},
         "initial": {

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from discreet.errors import FieldIssue
 from discreet.problems.columns import MAX_ISSUES
 from discreet.problems.dr_ensemble import limits
 from discreet.problems.dr_ensemble.matrix import SUM_TOLERANCE
 from discreet.problems.dr_ensemble.public import MAX_FIGURE, DrEnsemblePublic
+from discreet.problems.dr_ensemble.request import DrEnsembleRequest
 
 MAX_POLICY_CELLS = 20_000_000
 
 
-def issues(problem: Any, public: DrEnsemblePublic, method: str) -> list[FieldIssue]:
+def issues(problem: DrEnsembleRequest, public: DrEnsemblePublic, method: str) -> list[FieldIssue]:
     """Of a `DrEnsemble` that the method is to answer."""
     n = public.states
     found = []

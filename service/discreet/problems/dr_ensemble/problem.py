@@ -12,15 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import Field
 
 from discreet.errors import InvalidInput
-from discreet.intake.items import InPieces
 from discreet.privacy.noise import Noise
-from discreet.problems.accuracy import INTERVALS, LEVEL, Expected
+from discreet.problems.accuracy import LEVEL, Expected
 from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.dr_ensemble import estimates, examples, intervals, limits
@@ -38,10 +36,11 @@ from discreet.problems.dr_ensemble.control import Control
 from discreet.problems.dr_ensemble.counting import transition_counts
 from discreet.problems.dr_ensemble.dataset import DrEnsembleDataset
 from discreet.problems.dr_ensemble.fitting import issues
-from discreet.problems.dr_ensemble.limits import LoadLimits, event_steps
+from discreet.problems.dr_ensemble.limits import event_steps
 from discreet.problems.dr_ensemble.measurements import HOUR, tariff_utility
 from discreet.problems.dr_ensemble.noise import counts_event, dirichlet_event, grid_of
-from discreet.problems.dr_ensemble.public import MAX_STATES, DrEnsemblePublic
+from discreet.problems.dr_ensemble.public import DrEnsemblePublic
+from discreet.problems.dr_ensemble.request import DrEnsembleRequest
 from discreet.problems.dr_ensemble.resources import resources_of
 from discreet.problems.dr_ensemble.result import (
     DrEnsembleResult,
@@ -51,20 +50,16 @@ from discreet.problems.dr_ensemble.result import (
 )
 from discreet.problems.dr_ensemble.synthesis import SYNTHESIS
 from discreet.problems.dr_ensemble.truth import truth
-from discreet.problems.numbers import CLIP, Budget, Count, Flag, Real
+from discreet.problems.numbers import Budget
 from discreet.problems.plans import NoiseSummary, Plan, sized
 from discreet.problems.results import Output, Result
-from discreet.problems.reuse import ProblemOnData
 from discreet.problems.synthesis import Synthesis
-
-Numbers = Annotated[tuple[Real, ...], InPieces()]
-Spread = Annotated[tuple[Annotated[Real, Field(ge=0, le=1)], ...], InPieces(max_length=MAX_STATES)]
 
 ONE_MATRIX = ("policy", "concentration", "samples")
 """Fields of policies that know no blocks of a day."""
 
 
-class DrEnsemble(ProblemOnData):
+class DrEnsemble(DrEnsembleRequest):
     """Steer a load ensemble through T steps.
 
     `counts`: every participant's transitions, normalized by their number, are summed and released
@@ -96,73 +91,6 @@ class DrEnsemble(ProblemOnData):
         "first_step": "where the dataset has a `day`",
     }
     in_proportion: ClassVar[frozenset[str]] = frozenset({"price", "power", "utility"})
-
-    kind: Literal["dr_ensemble"]
-    power: Annotated[tuple[Real, ...], InPieces(min_length=2, max_length=MAX_STATES)] | None = (
-        Field(
-            default=None,
-            description="Power of each state. Absent: the middles of the bins between the public "
-            "`edges` of the dataset",
-        )
-    )
-    price: Annotated[tuple[Real, ...], InPieces(min_length=2, max_length=100_000)] | None = Field(
-        default=None,
-        description="Money per unit of power in each step; the utility is then minus price times "
-        "power. Of a price per kWh that times the hours of a step: 0.30 a kWh is 0.075 a kW in "
-        "steps of a quarter of an hour. Of a file of day-ahead prices `discreet convert prices` "
-        "makes it",
-    )
-    utility: Annotated[tuple[Numbers, ...], InPieces(min_length=2, max_length=100_000)] | None = (
-        Field(default=None, description="Money by step and state, instead of `price`")
-    )
-    discomfort_weight: Annotated[
-        Real,
-        Field(
-            gt=0,
-            le=1e12,
-            description="What it costs to move loads against their habits, in the money of "
-            "`price` or `utility`: the larger, the less they are moved",
-        ),
-    ]
-    initial: Spread | Literal["released"] = Field(
-        description="How the loads are spread over the states at step 0, chosen without looking "
-        "at the data; or as the release says that their time is"
-    )
-    first_step: Count = Field(
-        default=0,
-        description="Which step of the day step 0 is, where the dataset has a `day`: of 48 a day "
-        "36 is six in the evening",
-    )
-    limits: LoadLimits | None = Field(
-        default=None,
-        description="What the expected load is kept within: the best policy that does is found",
-    )
-    event: Annotated[tuple[tuple[Count, Count], ...], InPieces(max_length=1000)] | None = Field(
-        default=None,
-        description="Steps that the answer compares with all others, with and without control: "
-        "[[first, end], …], each from `first` to before `end`. Absent: those that are dear, where "
-        "the price has two levels",
-    )
-    method: Literal["auto", "counts", "dirichlet"] = "auto"
-    policy: Literal["exact", "taylor", "digamma", "average"] = "exact"
-    concentration: Annotated[Real, Field(gt=0, le=1e12)] | None = Field(
-        default=None,
-        description="k of the last three policies; the Dirichlet mechanism's own when not given",
-    )
-    samples: Annotated[int, Field(strict=True, ge=1, le=10_000)] | None = Field(
-        default=None, description="Draws of the average policy; its closed form when not given"
-    )
-    clip: Annotated[Real, Field(gt=0, le=1), CLIP] | Literal["auto"] | None = Field(
-        default=None,
-        description="Public bound on the l2 norm of a participant's histogram; less noise, some "
-        "bias. `auto` takes that of least expected error, by public figures",
-    )
-    prior: Annotated[Real, Field(ge=0, le=1e6)] = Field(
-        default=0.0,
-        description="Added to each parameter of a Dirichlet draw; lets small epsilons be met",
-    )
-
-    uncertainty: Flag = INTERVALS
 
     @classmethod
     def example(cls) -> dict[str, Any]:
@@ -387,8 +315,3 @@ class DrEnsemble(ProblemOnData):
             event=event_steps(self.event, self.price, self.horizon),
             hours=1.0 if public.meters is None else public.meters.interval_seconds / HOUR,
         )
-
-    @property
-    def horizon(self) -> int:
-        """T, the number of steps."""
-        return len(self.utility if self.utility is not None else self.price or ())

@@ -12,13 +12,14 @@ from discreet.problems.contents import Released
 from discreet.problems.dr_ensemble import estimates
 from discreet.problems.dr_ensemble.control import Control
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic
+from discreet.problems.dr_ensemble.request import DrEnsembleRequest
 from discreet.problems.plans import Plan
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
 from discreet.solvers.control.control_policies import Policy
 
 
 def truth(
-    problem: Any,
+    problem: DrEnsembleRequest,
     public: DrEnsemblePublic,
     plan: Plan,
     released: Released,
