@@ -27,7 +27,7 @@ import httpx
 import psycopg
 import pytest
 
-from discreet.installation import archive, postgres
+from discreet.installation import archive, archived_log, postgres
 from discreet.installation.database_roles import APP, DATABASE, OWNER, SUPERUSER
 from discreet.settings import Settings
 from discreet.storage.log_memory import LogMemory
@@ -168,7 +168,7 @@ def test_a_destroyed_server_comes_back_as_it_was_at_a_moment(
                 {**named, "DISCREET_ARCHIVE_DATABASE_URL": primary.place(APP)}, "archive", "base"
             )
             assert refused.returncode == 1
-            assert "pg_basebackup failed" in refused.stderr
+            assert "gives no copy to DISCREET_ARCHIVE_DATABASE_URL" in refused.stderr
             copied = discreet(named, "archive", "base", "--json")
             assert copied.returncode == 0, copied.stderr
             assert json.loads(copied.stdout)["noted"] is True
@@ -282,21 +282,21 @@ def test_a_file_of_the_log_is_kept_once_and_comes_back(here: Settings, tmp_path:
         tmp_path / "archive/wal" / f"{SEGMENT}.gz",
     )
     segment.write_bytes(os.urandom(3 << 20))
-    assert archive.put_wal(here, segment)
-    assert not archive.put_wal(here, segment), (
+    assert archived_log.put_wal(here, segment)
+    assert not archived_log.put_wal(here, segment), (
         "PostgreSQL asks again when it does not know whether it was told"
     )
-    archive.fetch_wal(here, SEGMENT, target)
+    archived_log.fetch_wal(here, SEGMENT, target)
     assert target.read_bytes() == segment.read_bytes()
     kept.write_bytes(kept.read_bytes()[:-9])  # what a crash leaves in a file system
-    with pytest.raises(archive.BadArchive, match="is damaged"):
-        archive.fetch_wal(here, SEGMENT, target)
-    assert archive.put_wal(here, segment)
-    archive.fetch_wal(here, SEGMENT, target)
+    with pytest.raises(archived_log.BadArchive, match="is damaged"):
+        archived_log.fetch_wal(here, SEGMENT, target)
+    assert archived_log.put_wal(here, segment)
+    archived_log.fetch_wal(here, SEGMENT, target)
     segment.write_bytes(b"of a second server")
-    with pytest.raises(archive.BadArchive, match="a second server"):
-        archive.put_wal(here, segment)
-    archive.fetch_wal(here, SEGMENT, target)
+    with pytest.raises(archived_log.BadArchive, match="a second server"):
+        archived_log.put_wal(here, segment)
+    archived_log.fetch_wal(here, SEGMENT, target)
     assert target.stat().st_size == 3 << 20
     assert not list(tmp_path.glob("*.fetching"))
 
@@ -306,10 +306,10 @@ def test_a_file_of_the_log_is_kept_once_and_comes_back(here: Settings, tmp_path:
 )
 def test_nothing_but_the_log_goes_to_its_archive(here: Settings, tmp_path: Path, name: str) -> None:
     (tmp_path / "secrets.json").write_text("keys")
-    with pytest.raises(archive.BadArchive, match="no file of a write-ahead log"):
-        archive.put_wal(here, tmp_path / "wal" / name)
-    with pytest.raises(archive.NotArchived):
-        archive.fetch_wal(here, name, tmp_path / "target")
+    with pytest.raises(archived_log.BadArchive, match="no file of a write-ahead log"):
+        archived_log.put_wal(here, tmp_path / "wal" / name)
+    with pytest.raises(archived_log.NotArchived):
+        archived_log.fetch_wal(here, name, tmp_path / "target")
     assert not (tmp_path / "archive").exists()
 
 
@@ -361,7 +361,7 @@ def keep_base(
 def test_which_copy_a_moment_is_restored_from(here: Settings, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     moment = archive._moment
-    with pytest.raises(archive.BadArchive, match="no copy is there"):
+    with pytest.raises(archived_log.BadArchive, match="no copy is there"):
         archive.restore_base(here, folder, None)
     keep_base(here, tmp_path, "2026-11-20T03:00:00Z", "2026-11-20T03:20:00Z")
     keep_base(
@@ -370,7 +370,7 @@ def test_which_copy_a_moment_is_restored_from(here: Settings, tmp_path: Path) ->
     (tmp_path / "archive/base/20261122T030000Z.tar.gz").write_bytes(
         b"half of a co"
     )  # it never ended
-    with pytest.raises(archive.BadArchive, match="ended before that moment"):
+    with pytest.raises(archived_log.BadArchive, match="ended before that moment"):
         archive.restore_base(here, folder, moment("2026-11-20T03:10:00Z"))
     taken = archive.restore_base(
         here, folder, moment("2026-11-21T04:10:00+01:00"), "/opt/it's here/discreet"
@@ -397,11 +397,11 @@ def test_a_copy_that_was_changed_leaves_nothing_behind(here: Settings, tmp_path:
     whole = place.read_bytes()
     for content in (whole[:-20], whole + b"\0", b"", gzip.compress(b"no tar")):
         place.write_bytes(content)
-        with pytest.raises(archive.BadArchive, match=r"damaged|not as it was written"):
+        with pytest.raises(archived_log.BadArchive, match=r"damaged|not as it was written"):
             archive.restore_base(here, tmp_path / "data", None)
         assert {path.name for path in tmp_path.iterdir()} == {"archive"}
     place.unlink()
-    with pytest.raises(archive.BadArchive, match="damaged"):
+    with pytest.raises(archived_log.BadArchive, match="damaged"):
         archive.restore_base(here, tmp_path / "data", None)
 
 
@@ -410,6 +410,6 @@ def test_a_copy_reaches_nothing_beside_its_folder(
     here: Settings, tmp_path: Path, name: str
 ) -> None:
     keep_base(here, tmp_path, "2026-11-20T03:00:00Z", "2026-11-20T03:20:00Z", **{name: b"x"})
-    with pytest.raises(archive.BadArchive, match="damaged"):
+    with pytest.raises(archived_log.BadArchive, match="damaged"):
         archive.restore_base(here, tmp_path / "data", None)
     assert {path.name for path in tmp_path.iterdir()} == {"archive"}
