@@ -8,9 +8,9 @@
     server.json         which server all of this is of: its system identifier
 
 A restore takes the newest copy that ended before the moment, and PostgreSQL itself replays its log
-up to there, asking for each file by its `restore_command` (`archived_log`). Whoever reads the archive has what
-whoever reads the database has: contents are sealed in it, the keys are not there. The secrets file
-is kept apart.
+up to there, asking for each file by its `restore_command` (`archived_log`). Whoever reads the
+archive has what whoever reads the database has: contents are sealed in it, the keys are not there.
+The secrets file is kept apart.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def restore_base(
     `command` is how the server's own user calls this program. BadArchive where no copy ended before
     `at`, or where the copy is not as it was written; nothing is left behind then.
     """
-    if folder.exists():
+    if os.path.lexists(folder):
         raise DiscreetError(f"{folder} exists already")
     fitting = [one for one in bases(settings) if at is None or _moment(one["ended"]) <= at]
     if not fitting:
@@ -150,8 +150,8 @@ def restore_base(
         )
     chosen, objects = fitting[-1], _base(settings)
     draft = folder.with_name(f".{folder.name}.{os.getpid()}")
-    draft.mkdir(mode=0o700)
     try:
+        draft.mkdir(mode=0o700)
         source = _Checked(objects.parts(f"{chosen['name']}.tar.gz"))
         try:
             with tarfile.open(fileobj=cast("IO[bytes]", source), mode="r|gz") as archive:
@@ -182,6 +182,8 @@ def restore_base(
         (draft / "recovery.signal").touch(mode=0o600)
         draft.rename(folder)
         sync_folder(folder.parent)
+    except OSError as error:
+        raise DiscreetError(f"{folder} cannot be made: {error.strerror}") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return chosen
