@@ -7,6 +7,7 @@ import base64
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,13 +19,13 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from discreet import private_files
 from discreet.storage import sealing, secrets, secrets_document, secrets_file
-from discreet.storage.keys import aws_kms
+from discreet.storage.keys import aws_kms, token_session
 from discreet.storage.keys.file import FileKeys
 from discreet.storage.keys.opening import Keys
 from discreet.storage.keys.provider import KeyProvider, KeysUnavailable, Purpose, SecretsError
 from discreet.storage.secrets_file import SecretsFile
 from tests.conftest import eventually
-from tests.keys.places import Kms, new_key
+from tests.keys.places import Kms, SoftToken, new_key
 from tests.keys.test_failures import _is_open, a_file
 from tests.keys.test_providers import clear_keys, keys_of
 
@@ -257,3 +258,62 @@ def test_a_death_at_any_line_of_a_change_leaves_all_keys(name: str, tmp_path: Pa
         if not died:
             break
     assert line > 20, "it was killed at many lines"
+
+
+ROTATES = """
+import sys
+from pathlib import Path
+from tests.keys.test_providers import keys_of
+from discreet.storage import secrets
+path, uri = Path(sys.argv[1]), sys.argv[2]
+for kind in ("content", "jobs", "pepper", "signing"):
+    secrets.rotate(path, kind, keys_of(uri))
+"""
+
+
+def test_processes_that_rotate_at_once_in_a_token(token: SoftToken, tmp_path: Path) -> None:
+    """While a third one works with its keys, which hears of each."""
+    path = a_file(tmp_path, token.uri())
+    file = SecretsFile(path, keys_of(token.uri()))
+    first = file.current
+    wrapped = sealing.wrap(first, "d", b"k" * 32)
+    command = [sys.executable, "-c", ROTATES, str(path), token.uri()]
+    rotating = [subprocess.Popen(command) for _ in range(2)]
+    try:
+        while any(one.poll() is None for one in rotating):
+            found = file.current
+            again = sealing.wrap(found, "d", b"z" * 32)
+            assert sealing.unwrap(found, found.content_key_id, "d", again) == b"z" * 32
+            found.signer.public_key().verify(found.signer.sign(b"body"), b"body")
+            file.check()
+    finally:
+        for one in rotating:
+            one.wait(60)
+    assert [one.returncode for one in rotating] == [0, 0]
+    last = file.current
+    assert sealing.unwrap(last, first.content_key_id, "d", wrapped) == b"k" * 32
+    kept = (last.content_keys, last.job_keys, last.peppers, [*last.other_signing_keys, last.signer])
+    assert [len(one) for one in kept] == [3, 3, 3, 3]  # type: ignore[arg-type]
+    assert first.pepper in last.peppers
+
+
+def test_a_fork_of_a_process_with_a_token_has_none(
+    token: SoftToken, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PKCS#11 sessions are no fork's to use. It is told so, and takes nothing from its parent."""
+    file = SecretsFile(a_file(tmp_path, token.uri()), keys_of(token.uri()))
+    signer = file.current.signer
+    signer.sign(b"body")
+    with monkeypatch.context() as patched:
+        patched.setattr(token_session, "CALL_SECONDS", 0.2)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                signer.sign(b"body")
+                os._exit(1)
+            except KeysUnavailable:
+                os._exit(0)
+            except BaseException:
+                os._exit(2)
+        assert os.waitpid(pid, 0)[1] == 0
+    signer.public_key().verify(signer.sign(b"body"), b"body")
