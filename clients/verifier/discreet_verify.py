@@ -1129,6 +1129,7 @@ def check_receipt(envelope, body, keys=(), agent=None):
         )
         require(signed, "the server has not signed the charge")
         _require_entry(body["entry"], body["charge"], key)
+        require(type(body["given_back"]) is bool, "it does not say whether it was given back")
         known = True if not keys or body["server_key"] in keys else None
         return [
             Check("charge", known, "signed by the server"),

@@ -15,6 +15,7 @@ CREATE TABLE audit_log (
   details jsonb NOT NULL  -- further figures of the change; nothing private, no secret
 );
 CREATE INDEX audit_log_tenant ON audit_log (tenant_id, id);
+CREATE INDEX audit_log_keys_made ON audit_log (credential) WHERE action = 'key.create';
 ALTER TABLE audit_log ENABLE ROW LEVEL SECURITY;
 ALTER TABLE audit_log FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON audit_log USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));

@@ -30,7 +30,7 @@ def aws(kms_server: Kms, monkeypatch: pytest.MonkeyPatch) -> Kms:
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setattr(secrets_file, "RETRY_SECONDS", 0.05)
-    kms_server.mode = "open"
+    kms_server.mode, kms_server.answer = "open", None
     kms_server.asked.clear()
     kms_server.bodies.clear()
     return kms_server

@@ -3,6 +3,7 @@ fail."""
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import os
 import shutil
@@ -92,13 +93,16 @@ def soft_token(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[SoftToken]:
 
 @dataclass
 class Kms:
-    """moto's KMS behind a door that can be shut, silent, throttled or cut; counts what is asked."""
+    """moto's KMS behind a door that can be shut, silent, throttled or cut, or lie; counts what is
+    asked."""
 
     port: int
     asked: Counter[str] = field(default_factory=Counter)
     """Calls by name."""
     mode: str = "open"
-    """open, gone, silent, or the code of an error that every call gets."""
+    """open, gone, silent, trickling, or the code of an error that every call gets."""
+    answer: bytes | None = None
+    """The body of every answer, where it is not KMS's own."""
     bodies: list[bytes] = field(default_factory=list)
     """What was sent."""
     released: threading.Event = field(default_factory=threading.Event)
@@ -128,6 +132,9 @@ def kms() -> Iterator[Kms]:
                     found.released.wait(30)
                 self.close_connection = True
                 return
+            if found.mode == "trickling":
+                self.trickle()
+                return
             if found.mode != "open":
                 status = 400 if found.mode != "KMSInternalException" else 500
                 self.answer(status, f'{{"__type":"{found.mode}","message":"no"}}'.encode())
@@ -135,8 +142,19 @@ def kms() -> Iterator[Kms]:
             connection = http.client.HTTPConnection(*behind, timeout=30)
             connection.request("POST", self.path, body, dict(self.headers))
             reply = connection.getresponse()
-            self.answer(reply.status, reply.read())
+            said = reply.read()
+            self.answer(reply.status, said if found.answer is None else found.answer)
             connection.close()
+
+        def trickle(self) -> None:
+            """A byte now and then, for ever: no limit between two bytes ends that."""
+            self.send_response_only(200)
+            self.send_header("Content-Length", "10000")
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                while found.mode == "trickling" and not found.released.wait(0.05):
+                    self.wfile.write(b" ")
+            self.close_connection = True
 
         def answer(self, status: int, body: bytes) -> None:
             self.send_response_only(status)

@@ -281,6 +281,90 @@ def test_a_service_that_lies_is_found_out(world: World, lie: str) -> None:
     assert ours[name] is theirs[name] is False
 
 
+def booked(party: Party, charge: str) -> dict[str, Any]:
+    """What this agent says that it has booked, signed by it: any text."""
+    entry = party.entry
+    digest = signing.booked(entry.link, entry.seq, signing.digest(charge.encode()))
+    signature = party.identity.sign(signing.ledger_entry(digest))
+    changed = {"hash": digest.hex(), "signature": base64.b64encode(signature).decode()}
+    return {**party.kept, "charge": charge, **changed}
+
+
+@pytest.mark.parametrize(
+    "beginning", ['{"job":"job_2",', '{"x":NaN,', '{"x":1e999,', '{"x":"\\ud800",']
+)
+def test_a_text_that_two_readers_take_for_two_things_is_refused(
+    world: World, beginning: str
+) -> None:
+    """Signed by everyone whom it concerns: a roster, a charge in a head, a charge in a receipt."""
+    first = world.parties[0]
+    roster, charge = (beginning + one[1:] for one in (world.head["roster"], first.kept["charge"]))
+    signature = base64.b64encode(OWNER.sign(signing.roster(roster.encode()))).decode()
+    entry = {name: one for name, one in booked(first, charge).items() if name != "charge"}
+    receipt = {
+        **receipts.opened(world.receipts[0]),
+        "charge": charge,
+        "server_signature": base64.b64encode(KEY.sign(signing.charge(charge.encode()))).decode(),
+        "entry": entry,
+    }
+    for envelope in (
+        world.sealed(roster=roster, roster_signature=signature),
+        world.sealed(receipts=swapped(world, **booked(first, charge))),
+        receipts.seal(receipt, first.identity),
+    ):
+        for looked in (check(envelope, Beside()), stranger.check_session(envelope)):
+            assert looked[0].holds is True, "it is signed as it stands"
+            assert any(one.holds is False for one in looked)
+
+
+@pytest.mark.parametrize("said", [None, 1, "no", []])
+def test_a_receipt_says_whether_it_was_given_back(world: World, said: Any) -> None:
+    first = world.parties[0].identity
+    envelope = receipts.seal({**receipts.opened(world.receipts[0]), "given_back": said}, first)
+    for looked in (check(envelope, Beside()), stranger.check_session(envelope)):
+        assert [one for one in looked if one.holds is False]
+    schema_of = schema("receipt")
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(receipts.opened(envelope), schema_of)
+
+
+def test_several_signatures(world: World) -> None:
+    """Those of keys that nobody named are passed over, whoever they are; one that is named and does
+    not fit breaks the envelope, at any place."""
+    true = world.sealed()
+    message = dsse.encoding(dsse.PAYLOAD, base64.b64decode(true["payload"]))
+    (own,) = true["signatures"]
+
+    def by(key: Any, of: Any) -> dict[str, str]:
+        public = base64.b64decode(certificates.public_key(of))
+        return {
+            "keyid": dsse.key_id(public),
+            "sig": base64.b64encode(key.sign(message)).decode(),
+        }
+
+    other, forged, agents = by(OTHER_KEY, OTHER_KEY), by(OTHER_KEY, KEY), identity(1)
+    role = {"keyid": agents.fingerprint, "sig": base64.b64encode(agents.sign(message)).decode()}
+    keys = [certificates.public_key(one) for one in (KEY, OTHER_KEY)]
+    for signatures, given, holds in (
+        ([own, other], [], True),
+        ([role, own], keys[:1], True),
+        ([own, own], keys, True),
+        ([own, forged], [], False),
+        ([forged, own], keys, False),
+        ([other], [], False),
+        ([role], keys[:1], False),  # an agent signs no head
+        ([own], keys[1:], False),
+        ([], [], False),
+        ([{**own, "keyid": own["keyid"].upper()}], [], False),
+        ([{"sig": own["sig"]}], [], False),
+        ([own, None], [], False),
+    ):
+        envelope = {**true, "signatures": signatures}
+        ours = verdicts(check(envelope, Beside(public_keys=given)))["envelope"]
+        theirs = verdicts(stranger.check_session(envelope, given))["envelope"]
+        assert (bool(ours), bool(theirs)) == (holds, holds), (signatures, given)
+
+
 @pytest.mark.parametrize("change", ["key", "twice", "no list"])
 def test_a_roster_that_an_owner_has_signed_and_that_is_none(world: World, change: str) -> None:
     roster = json.loads(world.head["roster"])

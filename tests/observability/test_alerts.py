@@ -79,6 +79,11 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
         {"discreet_database_up": "1x300", "discreet_backup_age_seconds": "93000x300"},
         "70m",
     ),
+    "DiscreetArchiveFails": (
+        {"discreet_archive_fails": "1x300"},
+        {"discreet_archive_fails": "1x10 0x5 1x10 0x300"},  # archived in between
+        "20m",
+    ),
     "DiscreetRequestsFail": (
         {
             'discreet_http_requests_total{status="503"}': "0+10x300",

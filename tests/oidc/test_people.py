@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 
+from discreet.usecases.keyring import TRUST_SECONDS
 from tests.conftest import DEADLINE_SECONDS, Installation
 from tests.oidc.running import RunningProvider, Visitor, ask
 
@@ -34,6 +35,18 @@ def opens(trusted: Installation, key: str) -> bool:
     answer = ask(trusted, key, path="/v1/budgets")
     assert answer.status_code in (200, 401, 403), answer.text  # 403: an operator's sees no budgets
     return answer.status_code != 401
+
+
+def shut(trusted: Installation, key: str) -> bool:
+    """Whether the key opens nothing for who asks when a process may trust it no more: at once where
+    the notice comes first, which a busy machine does not promise."""
+    trusted_until = time.monotonic() + TRUST_SECONDS
+    while True:
+        late = time.monotonic() > trusted_until
+        if not opens(trusted, key):
+            return True
+        if late:
+            return False
 
 
 def remove(trusted: Installation, by: str, login: str, **more: Any) -> httpx.Response:
@@ -100,7 +113,7 @@ def test_keys_can_be_kept(trusted: Installation, op: RunningProvider) -> None:
     assert opens(trusted, key["key"])
     assert ask(trusted, owner, "DELETE", path, params={"keep_keys": "perhaps"}).status_code == 422
     assert ask(trusted, owner, "DELETE", path).status_code == 204
-    assert not opens(trusted, key["key"])
+    assert shut(trusted, key["key"])
 
 
 def test_an_owner_takes_nothing_from_another_tenant(
@@ -132,7 +145,7 @@ def test_an_owner_takes_nothing_from_another_tenant(
     )  # nor one by one
     done = remove(trusted, trusted.operator_key, "olga").json()
     assert done["revoked_keys"] == sorted((there["id"], high["id"]))
-    assert not opens(trusted, there["key"])
+    assert shut(trusted, there["key"])
 
 
 def test_an_owner_removes_no_operator(trusted: Installation, op: RunningProvider) -> None:
@@ -322,7 +335,7 @@ def test_people_on_the_command_line(trusted: Installation, op: RunningProvider) 
     assert (person["subject"], person["removed_at"]) == ("sub-of-zoe", None)
     done = people("remove", person["id"])
     assert done.stdout.splitlines() == ["sub-of-zoe is out", f"{key['id']} opens nothing any more"]
-    assert not opens(trusted, key["key"])
+    assert shut(trusted, key["key"])
     assert "removed" in people("list").stdout
     assert people("restore", person["principal"]).stdout == "sub-of-zoe may come in again\n"
     assert "no such person" in people("restore", "sub-of-zoe", code=1).stderr

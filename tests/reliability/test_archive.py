@@ -12,7 +12,9 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
+import struct
 import subprocess
 import sys
 import tarfile
@@ -27,7 +29,8 @@ import httpx
 import psycopg
 import pytest
 
-from discreet.installation import archive, postgres
+from discreet.errors import DiscreetError
+from discreet.installation import archive, archived_log, postgres
 from discreet.installation.database_roles import APP, DATABASE, OWNER, SUPERUSER
 from discreet.settings import Settings
 from discreet.storage.log_memory import LogMemory
@@ -62,11 +65,14 @@ class Archived(Server):
 
     def __init__(self, state: Path, environment: dict[str, str]) -> None:
         super().__init__(state)
-        self._environment = environment
         self._ended = threading.Event()
         self._runner = threading.Thread(target=self._run, daemon=True)
         self.asked: list[tuple[str, int]] = []
         """What PostgreSQL has asked for, and with which status it was answered."""
+        self.environment = environment
+        """An archive elsewhere, or none, from now on."""
+        self.told = 0
+        """After how many answers it got a new file of its log, in `kept_at_last`."""
 
     def _configure(self) -> None:
         super()._configure()
@@ -84,14 +90,14 @@ class Archived(Server):
         while not self._ended.wait(0.02):
             for asked in sorted(self.data.glob(f"{ASKED}/*/asked")):
                 place = asked.parent
-                group, what, name, *_ = asked.read_text().splitlines()
+                group, what, name, *more = asked.read_text().splitlines()
                 asked.unlink()
                 last = (
                     [str(place / Path(name).name)]
                     if what == "wal"
-                    else [name, str(place / "fetched")]
+                    else [name, str(place / "fetched"), *more[1:]]
                 )
-                status = discreet(self._environment, group, what, *last).returncode
+                status = discreet(self.environment, group, what, *last).returncode
                 self.asked.append((f"{what} {Path(name).name}", status))
                 if (fetched := place / "fetched").exists() and self._user is not None:
                     os.chown(fetched, self._user.uid, self._user.gid)
@@ -150,6 +156,34 @@ def remembered(running: Installation) -> bool:
         )
 
 
+def switch_log(superuser: str) -> str:
+    """Let the server begin a new file of its log; the one that it was at."""
+    with psycopg.connect(superuser, autocommit=True) as connection:
+        connection.execute("SELECT pg_logical_emit_message(true, 'discreet', 'something')")
+        row = connection.execute("SELECT pg_walfile_name(pg_switch_wal())").fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def kept_at_last(server: Archived, superuser: str) -> bool:
+    """Whether the files that were refused are archived. PostgreSQL tries thrice, and then waits for
+    a minute, or for a new file: it gets one for each of its answers."""
+    answers = list(server.asked)
+    refused = {name for name, status in answers if status != 0}
+    if refused and refused <= {name for name, status in answers if status == 0}:
+        return True
+    if server.told < len(answers):
+        server.told = len(answers)
+        switch_log(superuser)
+    return False
+
+
+def archive_fails(running: Installation) -> bool:
+    said = httpx.get(f"{running.url}/metrics", timeout=60, trust_env=False).text
+    (figure,) = re.findall(r"^discreet_archive_fails (.*)$", said, re.MULTILINE)
+    return float(figure) == 1
+
+
 def test_a_destroyed_server_comes_back_as_it_was_at_a_moment(
     bucket: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,10 +202,17 @@ def test_a_destroyed_server_comes_back_as_it_was_at_a_moment(
                 {**named, "DISCREET_ARCHIVE_DATABASE_URL": primary.place(APP)}, "archive", "base"
             )
             assert refused.returncode == 1
-            assert "pg_basebackup failed" in refused.stderr
+            assert "gives no copy to DISCREET_ARCHIVE_DATABASE_URL" in refused.stderr
             copied = discreet(named, "archive", "base", "--json")
             assert copied.returncode == 0, copied.stderr
             assert json.loads(copied.stdout)["noted"] is True
+            assert not archive_fails(running)
+            primary.environment = {**environment, "DISCREET_ARCHIVE_URL": "file:///proc/nowhere"}
+            switch_log(superuser)
+            eventually(lambda: archive_fails(running), "the alert's metric says so")
+            primary.environment = environment
+            eventually(lambda: kept_at_last(primary, superuser), "what has waited is archived")
+            eventually(lambda: not archive_fails(running), "and the metric says that")
             with running.client() as client:
                 registered = client.register(bodies.dataset(epsilon=10))
                 before = client.submit(bodies.job(registered["id"], 1))["id"]
@@ -186,11 +227,8 @@ def test_a_destroyed_server_comes_back_as_it_was_at_a_moment(
                 client.wait(queued)
                 client.wait(after)
                 eventually(lambda: remembered(running), "this machine has seen all entries")
-            with psycopg.connect(superuser, autocommit=True) as connection:
-                last = connection.execute("SELECT pg_walfile_name(pg_switch_wal())").fetchone()
-                assert last is not None
-                archived = f"wal {last[0]}"
-                eventually(lambda: (archived, 0) in primary.asked, "the log is archived")
+            archived = f"wal {switch_log(superuser)}"
+            eventually(lambda: (archived, 0) in primary.asked, "the log is archived")
     finally:
         primary.kill()
         primary.end()
@@ -275,29 +313,118 @@ def here(tmp_path: Path) -> Settings:
     return Settings(archive_url=f"file://{tmp_path}/archive")
 
 
+def page(name: str, server: int = 7) -> bytes:
+    """How the segment of this name begins, with 16 MB to a segment."""
+    address = (int(name[8:16], 16) << 32) + (int(name[16:24], 16) << 24)
+    fields = (0xD118, 2, int(name[:8], 16), address, 0, server, 1 << 24, 8192)
+    return struct.pack("=HHIQI4xQII", *fields)
+
+
+def test_an_archive_is_one_servers(here: Settings, tmp_path: Path) -> None:
+    """Another one has got far beyond: no name of its files is that of one which is there."""
+    for name, server in (
+        (SEGMENT, 7),
+        ("0000000100000009000000AA", 8),
+        (f"{SEGMENT[:-1]}B", 7),
+        (f"{SEGMENT[:-1]}C.partial", 8),
+    ):
+        (tmp_path / name).write_bytes(page(name, server))
+        if server == 7:
+            assert archived_log.put_wal(here, tmp_path / name)
+        else:
+            with pytest.raises(archived_log.BadArchive, match="that of server 7, and this is 8"):
+                archived_log.put_wal(here, tmp_path / name)
+    assert len(list((tmp_path / "archive/wal").iterdir())) == 2
+    archived_log.fetch_wal(here, SEGMENT, tmp_path / "target", 7)
+    (tmp_path / "target").unlink()
+    with pytest.raises(archived_log.BadArchive, match="of another server"):
+        archived_log.fetch_wal(here, SEGMENT, tmp_path / "target", 8)
+    assert not (tmp_path / "target").exists()
+    (tmp_path / "archive/server.json").write_text("{}")
+    with pytest.raises(archived_log.BadArchive, match="cannot be read"):
+        archived_log.put_wal(here, tmp_path / SEGMENT)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", bytes(8192), page(SEGMENT)[:39], page(f"{SEGMENT[:-1]}B"), os.urandom(64)]
+)
+def test_a_segment_begins_as_its_name_says(here: Settings, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / SEGMENT).write_bytes(content)
+    with pytest.raises(archived_log.BadArchive, match="does not begin as this file"):
+        archived_log.put_wal(here, tmp_path / SEGMENT)
+    assert not (tmp_path / "archive").exists()
+
+
+def test_a_gap_is_no_end_of_the_log(here: Settings, tmp_path: Path) -> None:
+    """PostgreSQL would end its recovery there, and forget what lies behind."""
+    ends = {f"{SEGMENT[:-1]}{one}": one for one in "ABDE"}
+    ends["0000000100000001000000FF"] = ends["000000010000000200000000"] = "over"
+    ends["000000020000000000000010"] = "another timeline"
+    for name in ends:
+        (tmp_path / name).write_bytes(page(name))
+        archived_log.put_wal(here, tmp_path / name)
+    (tmp_path / "00000003.history").write_text("1\t0/A000000\tno recovery target specified\n")
+    archived_log.put_wal(here, tmp_path / "00000003.history")
+    url, target = f"file://{tmp_path}/archive", str(tmp_path / "target")
+    for name, status, behind in (
+        (f"{SEGMENT[:-1]}C", 130, f"{SEGMENT[:-1]}D"),
+        (f"{SEGMENT[:-1]}9", 130, SEGMENT),
+        ("0000000100000001000000FE", 130, "0000000100000001000000FF"),
+        ("000000010000000200000001", 1, None),  # the end of timeline 1
+        ("000000020000000000000011", 1, None),
+        (f"0000000300000000000000{SEGMENT[-2:]}", 1, None),
+        ("00000004.history", 1, None),
+    ):
+        with pytest.raises(archived_log.BadArchive) as refused:
+            archived_log.fetch_wal(here, name, Path(target))
+        ended = isinstance(refused.value, archived_log.NotArchived)
+        assert ended == (status == 1), name
+        assert behind is None or f"which has {behind} of" in refused.value.detail
+    done = discreet(
+        {**os.environ, "DISCREET_ARCHIVE_URL": url}, "archive", "fetch", f"{SEGMENT[:-1]}C", target
+    )
+    assert done.returncode == 130, done.stderr
+    assert not Path(target).exists()
+
+
+def test_gaps_are_seen_in_a_bucket_too(bucket: dict[str, str], tmp_path: Path) -> None:
+    environment = {**os.environ, **bucket, "DISCREET_ARCHIVE_URL": "s3://backups/gaps"}
+    for last in "AC":
+        name = f"{SEGMENT[:-1]}{last}"
+        (tmp_path / name).write_bytes(page(name))
+        put = discreet(environment, "archive", "wal", str(tmp_path / name))
+        assert put.returncode == 0, put.stderr
+    for last, status in (("B", 130), ("D", 1), ("A", 0)):
+        name = f"{SEGMENT[:-1]}{last}"
+        done = discreet(
+            environment, "archive", "fetch", name, str(tmp_path / "target"), "--server", "7"
+        )
+        assert done.returncode == status, done.stderr
+
+
 def test_a_file_of_the_log_is_kept_once_and_comes_back(here: Settings, tmp_path: Path) -> None:
     segment, target, kept = (
         tmp_path / SEGMENT,
         tmp_path / "target",
         tmp_path / "archive/wal" / f"{SEGMENT}.gz",
     )
-    segment.write_bytes(os.urandom(3 << 20))
-    assert archive.put_wal(here, segment)
-    assert not archive.put_wal(here, segment), (
+    segment.write_bytes(page(SEGMENT) + os.urandom(3 << 20))
+    assert archived_log.put_wal(here, segment)
+    assert not archived_log.put_wal(here, segment), (
         "PostgreSQL asks again when it does not know whether it was told"
     )
-    archive.fetch_wal(here, SEGMENT, target)
+    archived_log.fetch_wal(here, SEGMENT, target)
     assert target.read_bytes() == segment.read_bytes()
     kept.write_bytes(kept.read_bytes()[:-9])  # what a crash leaves in a file system
-    with pytest.raises(archive.BadArchive, match="is damaged"):
-        archive.fetch_wal(here, SEGMENT, target)
-    assert archive.put_wal(here, segment)
-    archive.fetch_wal(here, SEGMENT, target)
-    segment.write_bytes(b"of a second server")
-    with pytest.raises(archive.BadArchive, match="a second server"):
-        archive.put_wal(here, segment)
-    archive.fetch_wal(here, SEGMENT, target)
-    assert target.stat().st_size == 3 << 20
+    with pytest.raises(archived_log.BadArchive, match="is damaged"):
+        archived_log.fetch_wal(here, SEGMENT, target)
+    assert archived_log.put_wal(here, segment)
+    archived_log.fetch_wal(here, SEGMENT, target)
+    segment.write_bytes(page(SEGMENT) + b"of a server that was copied")
+    with pytest.raises(archived_log.BadArchive, match="a second server"):
+        archived_log.put_wal(here, segment)
+    archived_log.fetch_wal(here, SEGMENT, target)
+    assert target.stat().st_size == (3 << 20) + len(page(SEGMENT))
     assert not list(tmp_path.glob("*.fetching"))
 
 
@@ -306,10 +433,10 @@ def test_a_file_of_the_log_is_kept_once_and_comes_back(here: Settings, tmp_path:
 )
 def test_nothing_but_the_log_goes_to_its_archive(here: Settings, tmp_path: Path, name: str) -> None:
     (tmp_path / "secrets.json").write_text("keys")
-    with pytest.raises(archive.BadArchive, match="no file of a write-ahead log"):
-        archive.put_wal(here, tmp_path / "wal" / name)
-    with pytest.raises(archive.NotArchived):
-        archive.fetch_wal(here, name, tmp_path / "target")
+    with pytest.raises(archived_log.BadArchive, match="no file of a write-ahead log"):
+        archived_log.put_wal(here, tmp_path / "wal" / name)
+    with pytest.raises(archived_log.NotArchived):
+        archived_log.fetch_wal(here, name, tmp_path / "target")
     assert not (tmp_path / "archive").exists()
 
 
@@ -361,16 +488,20 @@ def keep_base(
 def test_which_copy_a_moment_is_restored_from(here: Settings, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     moment = archive._moment
-    with pytest.raises(archive.BadArchive, match="no copy is there"):
+    with pytest.raises(archived_log.BadArchive, match="no copy is there"):
         archive.restore_base(here, folder, None)
     keep_base(here, tmp_path, "2026-11-20T03:00:00Z", "2026-11-20T03:20:00Z")
     keep_base(
-        here, tmp_path, "2026-11-21T03:00:00Z", "2026-11-21T03:20:00Z", **{"base/1/2": b"row"}
+        here,
+        tmp_path,
+        "2026-11-21T03:00:00Z",
+        "2026-11-21T03:20:00Z",
+        **{"base/1/2": b"row", "global/pg_control": struct.pack("=Q", 2**63 + 7) + bytes(8184)},
     )
     (tmp_path / "archive/base/20261122T030000Z.tar.gz").write_bytes(
         b"half of a co"
     )  # it never ended
-    with pytest.raises(archive.BadArchive, match="ended before that moment"):
+    with pytest.raises(archived_log.BadArchive, match="ended before that moment"):
         archive.restore_base(here, folder, moment("2026-11-20T03:10:00Z"))
     taken = archive.restore_base(
         here, folder, moment("2026-11-21T04:10:00+01:00"), "/opt/it's here/discreet"
@@ -384,7 +515,9 @@ def test_which_copy_a_moment_is_restored_from(here: Settings, tmp_path: Path) ->
         archive.restore_base(here, folder, None)
     newest = archive.restore_base(here, tmp_path / "other", None)
     assert newest["began"] == "2026-11-21T03:00:00Z"
-    assert "recovery_target_time" not in (tmp_path / "other/postgresql.auto.conf").read_text()
+    told = (tmp_path / "other/postgresql.auto.conf").read_text()
+    assert "recovery_target_time" not in told
+    assert f'archive fetch "%f" "%p" --server {2**63 + 7}\'' in told
     assert {
         path.stat().st_mode & 0o777 for path in (tmp_path / "other").rglob("*") if path.is_dir()
     } == {0o700}
@@ -397,12 +530,28 @@ def test_a_copy_that_was_changed_leaves_nothing_behind(here: Settings, tmp_path:
     whole = place.read_bytes()
     for content in (whole[:-20], whole + b"\0", b"", gzip.compress(b"no tar")):
         place.write_bytes(content)
-        with pytest.raises(archive.BadArchive, match=r"damaged|not as it was written"):
+        with pytest.raises(archived_log.BadArchive, match=r"damaged|not as it was written"):
             archive.restore_base(here, tmp_path / "data", None)
         assert {path.name for path in tmp_path.iterdir()} == {"archive"}
     place.unlink()
-    with pytest.raises(archive.BadArchive, match="damaged"):
+    with pytest.raises(archived_log.BadArchive, match="damaged"):
         archive.restore_base(here, tmp_path / "data", None)
+
+
+def test_a_place_that_cannot_be_made(here: Settings, tmp_path: Path) -> None:
+    keep_base(here, tmp_path, "2026-11-20T03:00:00Z", "2026-11-20T03:20:00Z")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    for name, why in (
+        ("link", "exists already"),
+        ("empty", "exists already"),
+        ("nowhere/data", "cannot be made: No such file or directory"),
+        ("archive/server/base/data", "cannot be made"),
+        ("n" * 300, "cannot be made: File name too long"),
+    ):
+        with pytest.raises(DiscreetError, match=why):
+            archive.restore_base(here, tmp_path / name, None)
+    assert {one.name for one in tmp_path.iterdir()} == {"archive", "link", "empty"}
 
 
 @pytest.mark.parametrize("name", ["../beside", "base/../../beside"])
@@ -410,6 +559,6 @@ def test_a_copy_reaches_nothing_beside_its_folder(
     here: Settings, tmp_path: Path, name: str
 ) -> None:
     keep_base(here, tmp_path, "2026-11-20T03:00:00Z", "2026-11-20T03:20:00Z", **{name: b"x"})
-    with pytest.raises(archive.BadArchive, match="damaged"):
+    with pytest.raises(archived_log.BadArchive, match="damaged"):
         archive.restore_base(here, tmp_path / "data", None)
     assert {path.name for path in tmp_path.iterdir()} == {"archive"}

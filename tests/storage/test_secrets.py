@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from discreet import private_files
-from discreet.storage import secrets
+from discreet.storage import secrets, secrets_document
 from discreet.storage.keys.opening import Keys
+from discreet.storage.secrets_document import changing
 from discreet.storage.secrets_file import SecretsFile
 
 
@@ -42,16 +43,16 @@ def test_two_starts_upgrade_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """The other process upgrades between this one's look and its turn."""
     path = tmp_path / "secrets.json"
     secrets.create(path)
-    with secrets._changing(path) as body:
+    with changing(path) as body:
         del body["job_keys"]
-    flock = secrets.fcntl.flock
+    flock = secrets_document.fcntl.flock
 
     def late(folder: int, how: int) -> None:
-        monkeypatch.setattr(secrets.fcntl, "flock", flock)
+        monkeypatch.setattr(secrets_document.fcntl, "flock", flock)
         secrets.upgrade(path)
         flock(folder, how)
 
-    monkeypatch.setattr(secrets.fcntl, "flock", late)
+    monkeypatch.setattr(secrets_document.fcntl, "flock", late)
     secrets.upgrade(path)
     assert len(secrets.load(path).job_keys) == 1
 

@@ -37,9 +37,9 @@ def archive_wal(
     as_json: JsonFlag = False,
 ) -> None:
     """Archive a file of the write-ahead log: PostgreSQL's archive_command."""
-    from discreet.installation import archive  # noqa: PLC0415
+    from discreet.installation import archived_log  # noqa: PLC0415
 
-    new = archive.put_wal(settings_of(None), file)
+    new = archived_log.put_wal(settings_of(None), file)
     tell({"name": file.name, "new": new}, as_json, lambda: None)
 
 
@@ -47,14 +47,17 @@ def archive_wal(
 def fetch_wal(
     name: Annotated[str, typer.Argument(help="As PostgreSQL names it: %f")],
     target: Annotated[Path, typer.Argument(dir_okay=False, help="Where it wants it: %p")],
+    server: Annotated[
+        int | None, typer.Option(help="System identifier of the server whose log it must be")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Give an archived file of the log back: PostgreSQL's restore_command."""
-    from discreet.installation import archive  # noqa: PLC0415
+    from discreet.installation import archived_log  # noqa: PLC0415
 
     try:
-        archive.fetch_wal(settings_of(None), name, target)
-    except archive.NotArchived:
+        archived_log.fetch_wal(settings_of(None), name, target, server)
+    except archived_log.NotArchived:
         raise
     except DiscreetError as error:
         print(f"discreet: {error}", file=sys.stderr)

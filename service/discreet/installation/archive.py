@@ -5,11 +5,12 @@
     base/TIME.json      when it began and ended, its size and SHA-256; a copy without it is none
     wal/NAME.gz         the write-ahead log since, file by file, as `archive_command` of PostgreSQL
                         hands them over
+    server.json         which server all of this is of: its system identifier
 
 A restore takes the newest copy that ended before the moment, and PostgreSQL itself replays its log
-up to there, asking for each file by its `restore_command`. Whoever reads the archive has what
-whoever reads the database has: contents are sealed in it, the keys are not there. The secrets file
-is kept apart.
+up to there, asking for each file by its `restore_command` (`archived_log`). Whoever reads the
+archive has what whoever reads the database has: contents are sealed in it, the keys are not there.
+The secrets file is kept apart.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import tarfile
 import zlib
@@ -28,85 +30,29 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, cast
 
+import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from discreet.errors import DiscreetError
+from discreet.installation.archived_log import (
+    PART_BYTES,
+    BadArchive,
+    claim,
+    place,
+    zipped,
+)
 from discreet.installation.binaries import Binaries
 from discreet.private_files import sync_folder
 from discreet.settings import CONNECT_SECONDS, Settings
 from discreet.storage.objects import Objects
 
-PART_BYTES = 1 << 20
-GZIP = 16 + zlib.MAX_WBITS
-
-WAL_NAME = re.compile(r"[0-9A-F]{24}(\.partial|\.[0-9A-F]{8}\.backup)?|[0-9A-F]{8}\.history")
-"""What PostgreSQL archives: segments, the last one of a timeline that ended, notes of backups,
-histories."""
-_WAL_OBJECT = re.compile(rf"({WAL_NAME.pattern})\.gz")
 _BASE_OBJECT = re.compile(r"[0-9]{8}T[0-9]{6}Z\.(tar\.gz|json)")
 
 RECOVERY = """
 # Written by `discreet archive restore`: PostgreSQL replays the archive and then goes on from there.
-restore_command = '{command} archive fetch "%f" "%p"'
+restore_command = '{command} archive fetch "%f" "%p"{server}'
 recovery_target_action = 'promote'
 """
-
-
-class BadArchive(DiscreetError):
-    """The archive does not hold what is asked of it."""
-
-    code = "bad_archive"
-
-
-class NotArchived(BadArchive):
-    """PostgreSQL asks for a file of its log that was never archived: past the end of the archive,
-    that is usual."""
-
-    code = "not_archived"
-
-
-def put_wal(settings: Settings, path: Path) -> bool:
-    """Archive a file of the write-ahead log; False where it was there already. When this returns,
-    it is kept.
-
-    BadArchive where another file of this name is kept: two servers write into one archive, and
-    neither may go on.
-    """
-    if not WAL_NAME.fullmatch(path.name):
-        raise BadArchive(f"{path.name} is no file of a write-ahead log")
-    objects, name = _wal(settings), f"{path.name}.gz"
-    kept = _digest_kept(objects, name)
-    with path.open("rb") as file:
-        given = hashlib.file_digest(file, "sha256").digest()
-        if kept is not None:
-            if kept != given:
-                raise BadArchive(
-                    f"another {path.name} is archived: does a second server write to "
-                    "DISCREET_ARCHIVE_URL?"
-                )
-            return False
-        file.seek(0)
-        objects.write(name, _zipped(iter(lambda: file.read(PART_BYTES), b"")))
-    return True
-
-
-def fetch_wal(settings: Settings, name: str, target: Path) -> None:
-    """Write an archived file of the log to `target`, whole or not at all; NotArchived where there
-    is none."""
-    if not WAL_NAME.fullmatch(name):
-        raise NotArchived(f"{name} is no file of a write-ahead log")
-    draft = target.with_name(f"{target.name}.fetching")
-    try:
-        with draft.open("wb") as file:
-            for part in _unzipped(_wal(settings).parts(f"{name}.gz"), name):
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(target)
-    except FileNotFoundError:
-        raise NotArchived(f"{name} is not in the archive") from None
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def copy_base(settings: Settings) -> dict[str, Any]:
@@ -122,6 +68,7 @@ def copy_base(settings: Settings) -> dict[str, Any]:
     objects, began = _base(settings), datetime.now(UTC).replace(microsecond=0)
     name = f"{began:%Y%m%dT%H%M%SZ}"
     password, address = _address(settings.archive_database_url)
+    claim(settings, _server_at(settings.archive_database_url))
     options = (
         "--pgdata=-",
         "--format=tar",
@@ -148,7 +95,7 @@ def copy_base(settings: Settings) -> dict[str, Any]:
         assert program.stdout is not None
         assert program.stderr is not None
         try:
-            objects.write(f"{name}.tar.gz", counted(_zipped(_output(program.stdout))))
+            objects.write(f"{name}.tar.gz", counted(zipped(_output(program.stdout))))
         except BaseException:
             program.kill()
             raise
@@ -192,7 +139,7 @@ def restore_base(
     `command` is how the server's own user calls this program. BadArchive where no copy ended before
     `at`, or where the copy is not as it was written; nothing is left behind then.
     """
-    if folder.exists():
+    if os.path.lexists(folder):
         raise DiscreetError(f"{folder} exists already")
     fitting = [one for one in bases(settings) if at is None or _moment(one["ended"]) <= at]
     if not fitting:
@@ -203,8 +150,8 @@ def restore_base(
         )
     chosen, objects = fitting[-1], _base(settings)
     draft = folder.with_name(f".{folder.name}.{os.getpid()}")
-    draft.mkdir(mode=0o700)
     try:
+        draft.mkdir(mode=0o700)
         source = _Checked(objects.parts(f"{chosen['name']}.tar.gz"))
         try:
             with tarfile.open(fileobj=cast("IO[bytes]", source), mode="r|gz") as archive:
@@ -225,7 +172,9 @@ def restore_base(
         for path in draft.rglob("*"):
             path.chmod(0o700 if path.is_dir() else 0o600)
         with (draft / "postgresql.auto.conf").open("a", encoding="utf-8") as file:
-            file.write(RECOVERY.format(command=command.replace("'", "''")))
+            server = _server_in(draft)
+            option = "" if server is None else f" --server {server}"
+            file.write(RECOVERY.format(command=command.replace("'", "''"), server=option))
             if at is not None:
                 file.write(
                     f"recovery_target_time = '{at.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f+00}'\n"
@@ -233,6 +182,8 @@ def restore_base(
         (draft / "recovery.signal").touch(mode=0o600)
         draft.rename(folder)
         sync_folder(folder.parent)
+    except OSError as error:
+        raise DiscreetError(f"{folder} cannot be made: {error.strerror}") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return chosen
@@ -257,52 +208,34 @@ class _Checked:
             pass
 
 
-def _objects(settings: Settings, folder: str, names: re.Pattern[str]) -> Objects:
-    if settings.archive_url is None:
+def _server_at(url: str) -> int:
+    """The system identifier of a running server, as a role with REPLICATION asks for it."""
+    try:
+        with psycopg.connect(
+            url, replication="true", autocommit=True, connect_timeout=int(CONNECT_SECONDS)
+        ) as connection:
+            row = connection.execute("IDENTIFY_SYSTEM").fetchone()
+    except psycopg.Error as error:
+        said = str(error).strip().splitlines() or [type(error).__name__]
         raise DiscreetError(
-            "DISCREET_ARCHIVE_URL is not set: where the archive lies (docs/operations.md)"
-        )
-    return Objects(f"{settings.archive_url.rstrip('/')}/{folder}", names)
+            f"the server gives no copy to DISCREET_ARCHIVE_DATABASE_URL: {said[-1]}"
+        ) from None
+    assert row is not None
+    return int(row[0])
 
 
-def _wal(settings: Settings) -> Objects:
-    return _objects(settings, "wal", _WAL_OBJECT)
+def _server_in(data: Path) -> int | None:
+    """The system identifier of a data folder; None where it does not say."""
+    try:
+        with (data / "global/pg_control").open("rb") as file:
+            (found,) = struct.unpack("=Q", file.read(8))
+    except (FileNotFoundError, struct.error):
+        return None
+    return int(found)
 
 
 def _base(settings: Settings) -> Objects:
-    return _objects(settings, "base", _BASE_OBJECT)
-
-
-def _zipped(parts: Iterable[bytes]) -> Iterator[bytes]:
-    packer = zlib.compressobj(level=1, wbits=GZIP)
-    for part in parts:
-        if packed := packer.compress(part):
-            yield packed
-    yield packer.flush()
-
-
-def _unzipped(parts: Iterable[bytes], name: str) -> Iterator[bytes]:
-    """BadArchive where it is no whole gzip."""
-    unpacker = zlib.decompressobj(wbits=GZIP)
-    try:
-        for part in parts:
-            yield unpacker.decompress(part)
-    except zlib.error:
-        raise BadArchive(f"{name} of the archive is damaged") from None
-    if not unpacker.eof or unpacker.unused_data:
-        raise BadArchive(f"{name} of the archive is damaged")
-
-
-def _digest_kept(objects: Objects, name: str) -> bytes | None:
-    """The digest of what is kept under this name; None where nothing is, or a part of it that a
-    crash left."""
-    digest = hashlib.sha256()
-    try:
-        for part in _unzipped(objects.parts(name), name):
-            digest.update(part)
-    except (FileNotFoundError, BadArchive):
-        return None
-    return digest.digest()
+    return place(settings, "base", _BASE_OBJECT)
 
 
 def _output(stream: IO[bytes]) -> Iterator[bytes]:

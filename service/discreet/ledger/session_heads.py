@@ -21,7 +21,7 @@ from discreet.ledger.certificate_checks import Check
 from discreet.ledger.certificates import public_key
 from discreet.ledger.entries import is_hash
 from discreet.ledger.signer import Signer
-from discreet_client import dsse
+from discreet_client import canonical, dsse
 from discreet_client.dsse import bytes_of
 from discreet_client.federation import receipts, signing
 
@@ -45,6 +45,20 @@ class Beside:
     certificate: Json | None = None
     receipts: Sequence[Json] = field(default_factory=tuple)
     """Envelopes of agents."""
+
+
+def _read(text: str) -> Any:
+    """A JSON text that somebody has signed, where every reader takes it for the same; ValueError
+    for one with a name twice, with NaN or half of a character."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) < len(pairs):
+            raise ValueError("a name stands twice")
+        return dict(pairs)
+
+    value = json.loads(text, object_pairs_hook=once)
+    canonical.dumps(value)
+    return value
 
 
 def subject(predicate: Json) -> dict[str, str]:
@@ -98,9 +112,11 @@ def check_receipt(envelope: Json, beside: Beside) -> list[Check]:
         else:
             checks.append(Check("agent", True, f"of the agent {receipt['agent']}"))
         checks.append(_check_charge(receipt, beside.public_keys))
+        if type(receipt["given_back"]) is not bool:
+            raise ValueError("given back, or not")
         wrong = _wrong_entry(receipt["entry"], charge, key)
         held = "the agent's ledger holds the charge" + (
-            ", and the agent says given back" * bool(receipt["given_back"])
+            ", and the agent says given back" * receipt["given_back"]
         )
         checks.append(
             Check("entry", wrong is None, wrong or f"{held}, as entry {receipt['entry']['seq']}")
@@ -125,7 +141,7 @@ def _check_roster(head: Json, owner: str | None) -> Check:
     """Whether the owner has signed who takes part in this session of this job."""
     name = "roster"
     try:
-        roster, key = json.loads(head["roster"]), bytes_of(head["owner_key"])
+        roster, key = _read(head["roster"]), bytes_of(head["owner_key"])
         if not signing.is_signed(
             key, signing.roster(head["roster"].encode()), bytes_of(head["roster_signature"])
         ):
@@ -155,7 +171,7 @@ def _check_receipts(head: Json) -> Check:
     while some have not, and for receipts that commit to nothing which could be seen here."""
     name = "receipts"
     try:
-        keys, left, old = _keys(json.loads(head["roster"])), [], []
+        keys, left, old = _keys(_read(head["roster"])), [], []
         found = {one["agent"]: one for one in head["receipts"]}
         if len(found) < len(head["receipts"]) or not found.keys() <= keys.keys():
             return Check(
@@ -185,7 +201,7 @@ def _check_receipts(head: Json) -> Check:
 
 def _wrong_receipt(receipt: Json, head: Json, key: bytes) -> str | None:
     """What is wrong with an agent's receipt in the head of a session."""
-    charge = json.loads(receipt["charge"])
+    charge = _read(receipt["charge"])
     if (charge["session"], charge["job"], charge["agent"]) != (
         head["session"],
         head["job"],
@@ -210,7 +226,7 @@ def _wrong_entry(entry: Json, charge: str, key: bytes) -> str | None:
 
 
 def _check_charge(receipt: Json, public_keys: Collection[str]) -> Check:
-    name, charge = "charge", json.loads(receipt["charge"])
+    name, charge = "charge", _read(receipt["charge"])
     if any(charge[one] != receipt[one] for one in ("session", "job", "agent")):
         return Check(name, False, "it is the charge of another session, or of another agent")
     statement, by_server = (
@@ -234,7 +250,7 @@ def _check_certificate(head: Json, certificate: Json) -> Check:
             "session": head["session"],
             "roster": signing.digest(head["roster"].encode()).hex(),
             "owner": signing.fingerprint(bytes_of(head["owner_key"])),
-            "agents": len(json.loads(head["roster"])["agents"]),
+            "agents": len(_read(head["roster"])["agents"]),
             "rounds": head["rounds"],
             "transcript": head["transcript"],
         }
@@ -242,7 +258,7 @@ def _check_certificate(head: Json, certificate: Json) -> Check:
         if certificate["job"] != head["job"] or wrong:
             return Check(name, False, f"it is of another session: {', '.join(wrong) or 'job'}")
         for receipt in head["receipts"]:
-            charge = json.loads(receipt["charge"])
+            charge = _read(receipt["charge"])
             charged = charge["entry"] is not None
             if charged and any(
                 charge["price"][one] != certificate["price"][one] for one in ("epsilon", "delta")

@@ -28,6 +28,8 @@ class Figures:
     log_pending: int
     witnesses_behind_seconds: tuple[float, ...]
     backup_age_seconds: float | None
+    archive_fails: bool
+    """The server's log was not archived since it was last tried; its disk fills meanwhile."""
 
 
 MOST_PENDING = 10_000
@@ -41,6 +43,7 @@ async def figures(database: Database, witnesses: Sequence[str] = ()) -> Figures:
         pending = await log.pending(connection, MOST_PENDING)
         behind = await operations.witnesses(connection, witnesses)
         backup = await operations.last_backup(connection)
+        archive = await operations.archive(connection)
     return Figures(
         jobs={(kind, state): count for kind, state, count, _ in active},
         queued=row["queued"],
@@ -55,7 +58,12 @@ async def figures(database: Database, witnesses: Sequence[str] = ()) -> Figures:
         backup_age_seconds=None
         if backup is None
         else (datetime.now(UTC) - backup["made_at"]).total_seconds(),
+        archive_fails=archive is not None and _fails(archive["archived_at"], archive["failed_at"]),
     )
+
+
+def _fails(archived_at: datetime | None, failed_at: datetime | None) -> bool:
+    return failed_at is not None and (archived_at is None or failed_at > archived_at)
 
 
 _ACTIVE = text(

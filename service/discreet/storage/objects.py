@@ -130,6 +130,16 @@ class Objects:
         except FileNotFoundError:
             return []
 
+    def beginning(self, prefix: str) -> list[str]:
+        """Names of the objects that are ours and begin so: of many objects, without those before
+        and behind."""
+        try:
+            found = self._ask(lambda: self._files.find(self._root, maxdepth=1, prefix=prefix))
+        except FileNotFoundError:
+            return []
+        names = (str(one).rpartition("/")[2] for one in found)
+        return [one for one in names if one.startswith(prefix) and self._names.fullmatch(one)]
+
     def _entries(self) -> list[tuple[str, dict[str, Any]]]:
         found = self._ask(lambda: self._files.ls(self._root, detail=True, refresh=True))
         files = (

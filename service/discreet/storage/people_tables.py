@@ -50,7 +50,10 @@ class AuditEntry(Base):
     """A change, and who made it. Append-only."""
 
     __tablename__ = "audit_log"
-    __table_args__ = (Index("audit_log_tenant", "tenant_id", "id"),)
+    __table_args__ = (
+        Index("audit_log_tenant", "tenant_id", "id"),
+        Index("audit_log_keys_made", "credential", postgresql_where=text("action = 'key.create'")),
+    )
     id: Mapped[int] = mapped_column(BigInteger, Generated(always=True), primary_key=True)
     tenant_id: Mapped[str]
     at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())

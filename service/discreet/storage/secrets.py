@@ -22,21 +22,17 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import copy
-import fcntl
 import hashlib
 import hmac
 import json
 import os
 import secrets as random
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from discreet.ledger.signer import Signer
-from discreet.private_files import write_private
 from discreet.storage.keys.opening import IN_FILE, Keys
 from discreet.storage.keys.provider import (
     KEY_BYTES,
@@ -45,6 +41,7 @@ from discreet.storage.keys.provider import (
     Purpose,
     SecretsError,
 )
+from discreet.storage.secrets_document import changing, read_document, turn
 
 Kind = Literal["content", "jobs", "pepper", "signing"]
 
@@ -92,7 +89,7 @@ class Secrets:
 def create(path: Path, keys: Keys = IN_FILE) -> None:
     """Write a new secrets file; refuses to replace one. Of several at once one makes keys."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _turn(path):
+    with turn(path):
         if path.exists():
             raise SecretsError(f"{path} exists already")
         maker = keys.maker
@@ -105,6 +102,9 @@ def create(path: Path, keys: Keys = IN_FILE) -> None:
             "pepper": maker.new_secret("pepper"),
             "signing_key": maker.new_signing_key(),
         }
+        _opened(
+            path, body, keys
+        )  # a place that cannot give back what it took makes no installation
         # Written whole beside its place and linked into it: a crash leaves no secrets, or all.
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -123,7 +123,10 @@ def create(path: Path, keys: Keys = IN_FILE) -> None:
 def load(path: Path, keys: Keys = IN_FILE) -> Secrets:
     """Read the secrets file and open its keys; refuses a file that others can read. KeysUnavailable
     where keys lie elsewhere and that place does not answer."""
-    body = _body(path)
+    return _opened(path, read_document(path), keys)
+
+
+def _opened(path: Path, body: dict[str, Any], keys: Keys) -> Secrets:
     try:
         job_keys = body.get("job_keys", [])
         return Secrets(
@@ -153,14 +156,14 @@ def load(path: Path, keys: Keys = IN_FILE) -> Secrets:
 def content_key_ids(path: Path) -> set[str]:
     """Which master keys the file knows; none is opened."""
     try:
-        return {str(entry["id"]) for entry in _body(path)["content_keys"]}
+        return {str(entry["id"]) for entry in read_document(path)["content_keys"]}
     except (KeyError, TypeError) as error:
         raise SecretsError(f"{path} is not a secrets file of this version") from error
 
 
 def texts(path: Path) -> set[str]:
     """What stands for keys in the file."""
-    return {str(entry[member]) for _, entry, member in _places(_body(path))}
+    return {str(entry[member]) for _, entry, member in _places(read_document(path))}
 
 
 # Rotation -----------------------------------------------------------------------------------------
@@ -170,14 +173,14 @@ def stage(path: Path, kind: Kind, keys: Keys = IN_FILE) -> str:
     """Add a key that counts already and is not used yet; its id."""
     if kind == "signing":
         raise SecretsError("a signing key needs no staging: what it signs carries its public key")
-    with _changing(path) as body:
+    with changing(path) as body:
         return _add_staged(body, kind, keys)
 
 
 def rotate(path: Path, kind: Kind, keys: Keys = IN_FILE) -> str:
     """Use the staged key of this kind, or a new one; its id. What the old one made stays good until
     it is retired."""
-    with _changing(path) as body:
+    with changing(path) as body:
         return _rotate_signing(body, keys) if kind == "signing" else _rotate(body, kind, keys)
 
 
@@ -211,22 +214,33 @@ def _add_staged(body: dict[str, Any], kind: Kind, keys: Keys) -> str:
         text = keys.maker.new_secret("pepper")
         key_id = pepper_id(keys.secret("pepper", text))
     else:
-        text = keys.maker.new_master_key() if kind == "content" else keys.maker.new_secret("jobs")
         key_id = random.token_hex(4)
+        if kind == "content":
+            text = keys.maker.new_master_key()
+            keys.master_key(text)  # nothing is sealed under a key that does not open
+        else:
+            text = keys.maker.new_secret("jobs")
+            keys.secret("jobs", text)
     body.setdefault(_LISTS[kind], []).append({"key": text, "staged": True, "id": key_id})
     return key_id
 
 
 def wrap(path: Path, keys: Keys) -> list[str]:
     """Put every key whose secret can be told into the first place of `keys`, as it is; what those
-    that moved are for. Nothing that they made changes. Keys of a token stay where they are."""
+    that moved are for. Nothing that they made changes. Keys of a token stay where they are. A place
+    that does not give back what it took gets none: SecretsError, and the file stays as it is."""
     moved: list[str] = []
-    with _changing(path) as body:
+    with changing(path) as body:
         for purpose, entry, member in _places(body):
             text = entry[member]
             provider = keys.provider(text)
             if provider is not keys.maker and provider.is_known(text):
-                entry[member] = keys.maker.lock(purpose, provider.unlock(purpose, text))
+                secret = provider.unlock(purpose, text)
+                entry[member] = keys.maker.lock(purpose, secret)
+                if keys.maker.unlock(purpose, entry[member]) != secret:
+                    raise SecretsError(
+                        f"{keys.maker.name} gives back another key ({purpose}) than it took"
+                    )
                 moved.append(purpose)
     return moved
 
@@ -248,7 +262,7 @@ def _places(body: dict[str, Any]) -> Iterator[tuple[Purpose, dict[str, Any], str
 
 def retire(path: Path, kind: Kind, key_id: str) -> None:
     """Forget a key that is not in use. Whoever calls this has made sure that nothing needs it."""
-    with _changing(path) as body:
+    with changing(path) as body:
         if kind == "jobs" and _used(body, "job_keys") is None:
             raise SecretsError("the key of contents seals jobs as yet; rotate first")
         if kind == "jobs" and key_id == DIGEST and body.get("digest_seals", True) is not False:
@@ -275,7 +289,7 @@ def upgrade(path: Path, keys: Keys = IN_FILE) -> None:
     SecretsError for one that is broken, as far as its keys can be opened now."""
     with contextlib.suppress(KeysUnavailable):
         load(path, keys)
-    with contextlib.suppress(OSError), _changing(path) as body:
+    with contextlib.suppress(OSError), changing(path) as body:
         if _used(body, "job_keys") is None:
             _rotate(body, "jobs", keys)
 
@@ -288,7 +302,7 @@ def trust(path: Path, public_key: str, keys: Keys = IN_FILE) -> None:
             raise ValueError
     except ValueError as error:
         raise SecretsError("this is no public key: 32 bytes in base64 are needed") from error
-    with _changing(path) as body:
+    with changing(path) as body:
         entries = body.setdefault("other_signing_keys", [])
         if public_key not in (
             _public(keys.signer(body["signing_key"])),
@@ -299,7 +313,7 @@ def trust(path: Path, public_key: str, keys: Keys = IN_FILE) -> None:
 
 def overview(path: Path, keys: Keys = IN_FILE) -> list[dict[str, str]]:
     """Kind, id, state (used, staged, old) and place of every key that can be rotated; no key."""
-    body, loaded = _body(path), load(path, keys)
+    body, loaded = read_document(path), load(path, keys)
 
     def row(kind: Kind, key_id: str, state: str, text: str = "") -> dict[str, str]:
         return {
@@ -338,54 +352,6 @@ def _used(body: dict[str, Any], name: str) -> str | None:
 def pepper_id(pepper: bytes) -> str:
     """What rows name a pepper by; tells nothing of it."""
     return hmac.digest(pepper, b"discreet/pepper-id/v1", hashlib.sha256)[:4].hex()
-
-
-def _body(path: Path) -> dict[str, Any]:
-    try:
-        mode = path.stat().st_mode
-        body = json.loads(path.read_text())
-    except FileNotFoundError as error:
-        raise SecretsError(
-            f"there is no secrets file at {path}; `discreet up` makes one"
-        ) from error
-    except ValueError as error:
-        raise SecretsError(f"{path} is not JSON") from error
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise SecretsError(f"{path} must be readable by its owner alone (chmod 600)")
-    if not isinstance(body, dict):
-        raise SecretsError(f"{path} is not a secrets file of this version")
-    return body
-
-
-@contextlib.contextmanager
-def _changing(path: Path) -> Iterator[dict[str, Any]]:
-    """What stands in the file, to be changed: when the block ends well the file holds it, in one
-    step. Two at once come one after the other: who wrote what it had read before another's change
-    would take that key away, with all that it seals."""
-    _body(path)
-    with _turn(path):
-        body = _body(path)
-        before = copy.deepcopy(body)
-        yield body
-        if body != before:
-            owner = path.stat()
-            # Root rotates for a service that must still be able to read the file.
-            write_private(
-                path,
-                json.dumps(body, indent=1),
-                (owner.st_uid, owner.st_gid) if os.geteuid() == 0 else None,
-            )
-
-
-@contextlib.contextmanager
-def _turn(path: Path) -> Iterator[None]:
-    """One at a time, by a lock on the folder, which falls with its process."""
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(folder)
 
 
 def _public(key: Signer) -> str:

@@ -12,6 +12,7 @@ import structlog
 
 from discreet.errors import DiscreetError
 from discreet.storage import secrets
+from discreet.storage.impatience import Impatience, Silent
 from discreet.storage.keys.opening import IN_FILE, Keys
 from discreet.storage.keys.provider import KeysUnavailable, SecretsError
 from discreet.storage.secrets import Secrets
@@ -20,6 +21,12 @@ log = structlog.get_logger()
 
 RETRY_SECONDS = 2.0
 """Wait before keys are asked for again in a place that did not answer."""
+
+LATE_SECONDS = 1.0
+"""A place that has not opened the keys of a changed file by then is asked beside the work: whoever
+waits may be an event loop."""
+
+Stamp = tuple[int, int, int] | None
 
 
 class SecretsFile:
@@ -34,14 +41,15 @@ class SecretsFile:
         raises nothing here: `current` does, until it answers."""
         self.path, self.keys = path, keys
         self._lock = threading.Lock()
-        self._seen: tuple[int, int, int] | None = None
+        self._impatience = Impatience("keys")
+        self._seen: Stamp = None
         self._loaded: Secrets | None = None
         self._trouble: DiscreetError | None = None
         self._unread: SecretsError | None = None
         """Why this process cannot use the file as it stands, and goes on with the last one."""
         with self._lock:
             try:
-                self._read()
+                self._take(*self._read())
             except KeysUnavailable as error:
                 self._ask_again(error)
 
@@ -55,7 +63,11 @@ class SecretsFile:
                 if self._trouble is not None:
                     self._forget_retired()
                 elif stamp != self._seen:
-                    self._read()
+                    known = self.keys.are_open(secrets.texts(self.path))
+                    within = self._impatience.within
+                    self._take(*(self._read() if known else within(LATE_SECONDS, self._read)))
+            except Silent:
+                self._ask_again(KeysUnavailable("keys of the changed secrets file do not open yet"))
             except KeysUnavailable as error:
                 self._ask_again(error)
             except (OSError, SecretsError) as error:
@@ -74,10 +86,13 @@ class SecretsFile:
             raise KeysUnavailable(trouble.detail)
         self.keys.check()
 
-    def _read(self) -> None:
+    def _read(self) -> tuple[Stamp, Secrets]:
         seen = self._stamp()  # before: a file that is replaced meanwhile is read again
-        self._loaded = secrets.load(self.path, self.keys)
-        self._seen, self._unread = seen, None
+        return seen, secrets.load(self.path, self.keys)
+
+    def _take(self, seen: Stamp, loaded: Secrets) -> None:
+        """Under the lock."""
+        self._loaded, self._seen, self._trouble, self._unread = loaded, seen, None, None
         self.keys.forget_others(secrets.texts(self.path))
 
     def _forget_retired(self) -> None:
@@ -101,18 +116,17 @@ class SecretsFile:
         while True:
             time.sleep(RETRY_SECONDS)
             try:
-                seen = self._stamp()
-                loaded = secrets.load(self.path, self.keys)
+                found = self._read()
+                with self._lock:
+                    self._take(*found)
             except (OSError, DiscreetError) as error:
                 if isinstance(error, DiscreetError):
                     self._trouble = error
                 continue
-            with self._lock:
-                self._loaded, self._seen, self._trouble, self._unread = loaded, seen, None, None
             log.info("keys are open again")
             return
 
-    def _stamp(self) -> tuple[int, int, int] | None:
+    def _stamp(self) -> Stamp:
         """None where there is no file: `load` says so."""
         try:
             found = self.path.stat()

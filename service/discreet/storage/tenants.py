@@ -170,12 +170,14 @@ async def take_requests(
 
 _KEYS_MADE_BY = text("""
     -- Keys that a person has made, and keys that were made with these, at any distance, as the
-    -- audit log says.
-    WITH RECURSIVE created AS MATERIALIZED (
-      SELECT object AS key, credential, issuer, subject FROM audit_log WHERE action = 'key.create'
-    ), made AS (
-      SELECT key FROM created WHERE issuer = :issuer AND subject = :subject
-      UNION SELECT created.key FROM created JOIN made ON created.credential = made.key
+    -- audit log says: there a person's credential is the id of their row in a tenant.
+    WITH RECURSIVE made AS (
+      SELECT object AS key FROM audit_log WHERE action = 'key.create' AND credential IN
+        (SELECT id FROM identities WHERE issuer = :issuer AND subject = :subject)
+      UNION SELECT following.object FROM made CROSS JOIN LATERAL (
+        SELECT object FROM audit_log WHERE action = 'key.create' AND credential = made.key
+        OFFSET 0  -- key by key, by the index: few keys have made others
+      ) AS following
     )
     SELECT keys.id, keys.role, keys.tenant_id FROM keys JOIN made ON made.key = keys.id
       WHERE keys.revoked_at IS NULL

@@ -164,6 +164,12 @@ class InstallationMetrics(Collector):
                 "none is",
                 self._behind(self._figures.witnesses_behind_seconds),
             ),
+            (
+                "discreet_archive_fails",
+                "Whether PostgreSQL failed when it last tried to archive its log; 0 where it "
+                "archives none",
+                int(self._figures.archive_fails),
+            ),
         ):
             yield GaugeMetricFamily(name, text_, value=value)
         backup = GaugeMetricFamily(

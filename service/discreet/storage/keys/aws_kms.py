@@ -15,9 +15,9 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import botocore.session
@@ -30,6 +30,7 @@ from botocore.exceptions import (
     UnknownEndpointError,
 )
 
+from discreet.storage.impatience import Impatience, Silent
 from discreet.storage.keys.provider import (
     KEY_BYTES,
     KeyProvider,
@@ -42,6 +43,9 @@ CONNECT_SECONDS = 2.0
 READ_SECONDS = 3.0
 ATTEMPTS = 2
 """In all, with pauses between; whoever needs the keys asks again later."""
+
+CALL_SECONDS = 10.0
+"""For all attempts: the other limits count from one byte to the next."""
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -58,6 +62,8 @@ _REFUSED: Mapping[str, str] = {
 }
 """What waiting does not mend. Any other answer may be otherwise in a moment."""
 
+Value = TypeVar("Value")
+
 
 class KmsKeys(KeyProvider):
     """One symmetric KMS key that wraps all others."""
@@ -68,6 +74,7 @@ class KmsKeys(KeyProvider):
         """`client`: of botocore for `kms`. `key`: id, ARN or alias."""
         self._client, self._key = client, key
         self._arn = key if ":key/" in key else None
+        self._impatience = Impatience("kms")
 
     @classmethod
     def at(cls, uri: str) -> KmsKeys:
@@ -111,16 +118,20 @@ class KmsKeys(KeyProvider):
         )
 
     def lock(self, purpose: Purpose, secret: bytes) -> str:
-        found = self._ask("describe_key", KeyId=self._key)["KeyMetadata"]
-        if (found["KeySpec"], found["KeyUsage"]) != ("SYMMETRIC_DEFAULT", "ENCRYPT_DECRYPT"):
+        arn, *uses = self._describe()
+        if uses != ["SYMMETRIC_DEFAULT", "ENCRYPT_DECRYPT"]:
             raise SecretsError(
                 "DISCREET_KEYS: this key of AWS KMS is not a symmetric one for encryption"
             )
-        self._arn = str(found["Arn"])
-        answer = self._ask(
-            "encrypt", KeyId=self._arn, Plaintext=secret, EncryptionContext=_context(purpose)
+        self._arn = arn
+        wrapped = self._ask(
+            "encrypt",
+            lambda answer: bytes(answer["CiphertextBlob"]),
+            KeyId=arn,
+            Plaintext=secret,
+            EncryptionContext=_context(purpose),
         )
-        return f"awskms:///{self._arn} {base64.b64encode(answer['CiphertextBlob']).decode()}"
+        return f"awskms:///{arn} {base64.b64encode(wrapped).decode()}"
 
     def unlock(self, purpose: Purpose, text: str) -> bytes:
         try:
@@ -131,44 +142,63 @@ class KmsKeys(KeyProvider):
             raise _broken(purpose)
         # The key is named: one of a stranger's account, which may have made what it likes, opens
         # nothing here.
-        context = _context(purpose)
-        answer = self._ask(
+        arn = self._its_arn()
+        by, secret = self._ask(
             "decrypt",
+            lambda answer: (str(answer["KeyId"]), bytes(answer["Plaintext"])),
             purpose,
-            KeyId=self._its_arn(),
+            KeyId=arn,
             CiphertextBlob=wrapped,
-            EncryptionContext=context,
+            EncryptionContext=_context(purpose),
         )
-        secret = bytes(answer["Plaintext"])
-        if len(secret) != KEY_BYTES:
+        if by != arn or len(secret) != KEY_BYTES:
             raise _broken(purpose)
         return secret
 
     def _its_arn(self) -> str:
         """The key itself: an alias may lead to another one day."""
         if self._arn is None:
-            self._arn = str(self._ask("describe_key", KeyId=self._key)["KeyMetadata"]["Arn"])
+            self._arn = self._describe()[0]
         return self._arn
 
-    def _ask(self, call: str, purpose: Purpose | None = None, **arguments: Any) -> Any:
-        """One call. No word of an answer goes into an error but its code: arguments and answers
-        hold keys."""
+    def _describe(self) -> tuple[str, str, str]:
+        """The key's ARN, its type, and what it is for."""
+
+        def read(answer: Any) -> tuple[str, str, str]:
+            found = answer["KeyMetadata"]
+            return str(found["Arn"]), str(found["KeySpec"]), str(found["KeyUsage"])
+
+        return self._ask("describe_key", read, KeyId=self._key)
+
+    def _ask(
+        self,
+        call: str,
+        read: Callable[[Any], Value],
+        purpose: Purpose | None = None,
+        **arguments: Any,
+    ) -> Value:
+        """What `read` finds in the answer to one call. No word of an answer goes into an error but
+        its code: arguments and answers hold keys."""
+        why = ""
         try:
-            return getattr(self._client, call)(**arguments)
+            answer = self._impatience.within(
+                CALL_SECONDS, lambda: getattr(self._client, call)(**arguments)
+            )
+            return read(answer)
         except ClientError as error:
             code = str(error.response.get("Error", {}).get("Code", ""))
             if purpose is not None and code in _ALTERED:
                 raise _broken(purpose) from None
             if code in _REFUSED:
                 raise SecretsError(f"AWS KMS {_REFUSED[code]} ({call}: {code})") from None
-            raise KeysUnavailable(
-                f"AWS KMS gives no key now ({call}: {code}); nothing was done, try again"
-            ) from None
+            why = f"gives no key now ({call}: {code})"
+        except Silent:
+            why = f"gives no answer within {CALL_SECONDS:g} s ({call})"
         except BotoCoreError as error:
-            why = type(error).__name__
-            raise KeysUnavailable(
-                f"AWS KMS does not answer ({call}: {why}); nothing was done, try again"
-            ) from None
+            why = f"does not answer ({call}: {type(error).__name__})"
+        except Exception as error:  # of botocore's parser, or ours: a proxy's page, half an answer
+            why = f"gives an answer that is none of KMS's ({call}: {type(error).__name__})"
+        raise KeysUnavailable(f"AWS KMS {why}; nothing was done, try again")
 
 
 @cache

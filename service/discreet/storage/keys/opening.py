@@ -3,6 +3,7 @@ opened."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +24,7 @@ class Keys:
     def __init__(self, *providers: KeyProvider) -> None:
         self.providers = providers
         self._opened: dict[tuple[str, str], Any] = {}
+        self._lock = threading.Lock()
 
     @classmethod
     def of(cls, settings: Settings) -> Keys:
@@ -62,9 +64,16 @@ class Keys:
     def signer(self, text: str) -> Signer:
         return self._once("signer", text, lambda: self.provider(text).signer(text))
 
+    def are_open(self, texts: set[str]) -> bool:
+        """Whether these keys can be had without asking any place."""
+        with self._lock:
+            known = {text for _, text in self._opened}
+        return all(":" not in text or text in known for text in texts)
+
     def forget_others(self, texts: set[str]) -> None:
         """Keep no key but these: what was retired leaves this process's memory too."""
-        self._opened = {name: key for name, key in self._opened.items() if name[1] in texts}
+        with self._lock:
+            self._opened = {name: key for name, key in self._opened.items() if name[1] in texts}
 
     def check(self) -> None:
         """DiscreetError where a place cannot be used that is needed while the service runs."""
@@ -74,10 +83,13 @@ class Keys:
     def _once(self, use: str, text: str, opened: Callable[[], Opened]) -> Opened:
         if ":" not in text:  # it is the key
             return opened()
-        if (use, text) not in self._opened:
-            self._opened[use, text] = opened()
-        found: Opened = self._opened[use, text]
-        return found
+        with self._lock:
+            known: Opened | None = self._opened.get((use, text))
+        if known is None:
+            known = opened()
+            with self._lock:
+                self._opened[use, text] = known
+        return known
 
 
 IN_FILE = Keys(FileKeys())

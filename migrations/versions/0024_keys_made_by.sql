@@ -1,0 +1,1 @@
+CREATE INDEX audit_log_keys_made ON audit_log (credential) WHERE action = 'key.create';
