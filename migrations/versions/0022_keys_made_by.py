@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 from alembic import op
 
-revision = "0024"
+revision = "0022"
 down_revision = "0021"
 
 DOWNGRADE = "DROP INDEX audit_log_keys_made"
@@ -24,7 +24,7 @@ def execute_script(sql: str) -> None:
 
 
 def upgrade() -> None:
-    execute_script(Path(__file__).with_name("0024_keys_made_by.sql").read_text())
+    execute_script(Path(__file__).with_name("0022_keys_made_by.sql").read_text())
 
 
 def downgrade() -> None:
