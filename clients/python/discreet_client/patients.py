@@ -78,7 +78,7 @@ def transitions_of(
     """
     check_rules(rules, RULES, "patients")
     ranges, states, horizon = ranges_of(public), count(public, "states"), count(public, "horizon")
-    rule = _rule(rules, public)
+    rule = _rule(rules, public, columns)
     table = _named(table, ranges, states, columns, rule)
     notes = list[str]()
     if word(rules, "missing", MISSING) == "leave_out":
@@ -164,7 +164,7 @@ def checks(
 ) -> Iterator[Callable[[], Any]]:
     """Each column by itself, for who has to mend a file."""
     ranges, states = ranges_of(public), count(public, "states")
-    rule = _rule(rules, public)
+    rule = _rule(rules, public, columns)
     table = _named(table, ranges, states, columns, rule)
     if word(rules, "missing", MISSING) == "leave_out":
         table = _complete(table, [])
@@ -190,17 +190,26 @@ def checks(
     )
 
 
-def _rule(rules: Mapping[str, Any], public: Mapping[str, Any]) -> Rule | None:
+def _rule(
+    rules: Mapping[str, Any], public: Mapping[str, Any], columns: Mapping[str, str]
+) -> Rule | None:
     """The target policy where it is a rule on features."""
     said = rules.get("target")
     if not isinstance(said, str):
         return None
     rule = feature_rules.parse(said, "reader.target")
+    roles = {
+        part.strip(): role
+        for role in (*NEEDED, *OPTIONAL)
+        for part in (role, *columns.get(role, role).split("+"))
+    }
     for feature in rule.features:
-        if feature in (*NEEDED, *OPTIONAL):
+        own = columns.get(feature, feature)
+        if role := roles.get(feature, roles.get(own)):
+            named = feature if feature == role else f"{feature}, which is the {role},"
             raise TableError(
                 "reader.target: a rule is on features that are known before it is decided, and "
-                f"{feature} is none"
+                f"{named} is none"
             )
     if public.get("target_policy", str(rule)) != str(rule):
         raise TableError(

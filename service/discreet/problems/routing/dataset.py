@@ -159,9 +159,9 @@ class RoutingDataset(DatasetInBlocks):
     @classmethod
     def columns(cls, public: RoutingPublic) -> list[Column]:
         words = {
-            "period": ("interval", "slot", "hour", "day", "time", "departure", "left"),
-            "origin": ("from", "orig", "source", "start", "home", "o"),
-            "destination": ("to", "dest", "target", "end", "d"),
+            "period": ("interval", "slot", "hour", "day", "time", "departure", "left", "abfahrt"),
+            "origin": ("from", "orig", "source", "start", "home", "o", "von"),
+            "destination": ("to", "dest", "target", "end", "d", "nach"),
             "count": ("trips", "demand", "flow", "volume", "number", "n"),
         }
         says = {
