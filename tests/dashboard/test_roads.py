@@ -20,8 +20,8 @@ STATIC = Path(assets.__file__).parent / "static"
 TYPES = {".js": "text/javascript", ".css": "text/css"}
 
 
-GMNS_LINKS = """link_id,from_node_id,to_node_id,name,directed,length,free_speed,lanes,capacity,toll,\
-geometry
+GMNS_LINKS = """\
+link_id,from_node_id,to_node_id,name,directed,length,free_speed,lanes,capacity,toll,geometry
 1,1,2,Nordring,1,1.3,50,1,400,0,"LINESTRING (9.9 53.5, 9.92 53.5)"
 2,2,1,Nordring,1,1.3,50,2,400,0,
 3,2,3,Ostallee,0,2.2,50,1,400,0,

@@ -63,11 +63,12 @@ def transitions_of(
             and `target` say it of each visit instead. `target` may be a rule on features, `age >=
             65 -> treat, else none` (`discreet_client.feature_rules`), which is published as
             `target_policy`
-        rewards: what each outcome that is a text counts, {text: number} last_row: `terminal`, a
-        patient's last visit ends the episode; or `next_state`, it only says where the patient
-            came to, and its reward is not counted (the default where `public.continuing`). A column
-            `terminal` says of each visit whether it ended the episode; a last one that did not is
-            such a next state
+        rewards: what each outcome that is a text counts, {text: number}; where none counts less
+            than 0, `least_reward` is 0 if nothing else is said, which halves the noise
+        last_row: `terminal`, a patient's last visit ends the episode; or `next_state`, it only says
+            where the patient came to, and its reward is not counted (the default where
+            `public.continuing`). A column `terminal` says of each visit whether it ended the
+            episode; a last one that did not is such a next state
         interval: between visits, in the unit of `time`, of dates in days; without it visits are
         steps as they follow gaps: `refuse`, or `end`: of a patient who missed a visit what is
         before the first gap is kept missing: `refuse`, or `carry`: a feature's value that is
@@ -154,6 +155,7 @@ def transitions_of(
         **({"features": len(ranges)} if ranges else {}),
         **_largest_ratio(rules, rule),
         **_in_words(rules, rule),
+        **_least_reward(rules),
         **public,
     }
     return Reading(told, found, notes)
@@ -271,6 +273,14 @@ def _in_words(rules: Mapping[str, Any], rule: Rule | None) -> dict[str, str]:
         else ", ".join(f"{action} {chance:g}" for action, chance in policy.items())
     )
     return {"target_policy": words} if len(words) <= LONGEST_WORDS else {}
+
+
+def _least_reward(rules: Mapping[str, Any]) -> dict[str, int]:
+    """0 where every outcome is a text, of which the public rule `rewards` counts none below 0."""
+    counts = rules.get("rewards")
+    if not isinstance(counts, Mapping):
+        return {}
+    return {"least_reward": 0} if all(count >= 0 for count in counts.values()) else {}
 
 
 def _patients(table: Table) -> NDArray[Any]:

@@ -43,6 +43,9 @@ const inWords = (target, rule) => {
   return words.length <= LONGEST_WORDS ? { target_policy: words } : {};
 };
 
+// 0 where every outcome is a word, and none counts less.
+const leastReward = (counts) => (counts && [...counts.values()].every((one) => one >= 0) ? { least_reward: 0 } : {});
+
 export class Visits {
   // `changed` is called after every change of a rule.
   constructor({ columns, facts }, names, changed) {
@@ -361,11 +364,11 @@ export class Visits {
     }
   }
 
-  // What is published beside the public part, as it follows from policies that are rules: the largest ratio of the two,
-  // and the target in words.
+  // What is published beside the public part, as it follows from rules: the largest ratio of two policies, the target in
+  // words, and the least reward.
   get published() {
     const [followed, target] = POLICIES.map(([policy]) => this.chances[policy]);
-    return { ...largestRatio(followed, target, this.told), ...inWords(target, this.told) };
+    return { ...largestRatio(followed, target, this.told), ...inWords(target, this.told), ...leastReward(this.counts) };
   }
 
   get header() {
