@@ -137,7 +137,7 @@ ROUTES = [
         "origin,destination,time\n1,2,11/2/2026\n",
         TIMED,
         "",
-        "is the day first here, or the month? say reader.dates: d",
+        "is the day first here, or the month? reader.dates has to say d",
     ),
     (
         "origin,destination,time\n1,2,13/13/2026\n",

@@ -25,6 +25,7 @@ from discreet.problems import KINDS
             "method (auto) is importance sampling, since",
         ),
         ("narrower `edges`, or a `power` of", "narrower “Edges”, or a “Power” of"),
+        ("the interval of policy_value holds", "the interval of “Value of the policy” holds"),
         ("`discreet rehearse` tries it", "`discreet rehearse` tries it"),
         ("what job_a1_b2 released at /v1/job_lists", "what job_a1_b2 released at /v1/job_lists"),
         ("delta=1e-6 and no_such_field", "delta=1e-6 and no_such_field"),

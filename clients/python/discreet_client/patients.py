@@ -350,7 +350,7 @@ def _rewards(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any]) 
 def _outcomes(table: Table, rules: Mapping[str, Any]) -> Floats:
     """What each visit's outcome counts: its number, or that of its text by the rule `rewards`."""
     if "rewards" not in rules:
-        says = ' (reader.rewards says what texts count, {"improved": 1, "worse": 0})'
+        says = ' (reader.rewards says what texts count: {"improved": 1, "worse": 0})'
         return table.numbers("reward", truths=True, of_texts=says)
     said = rules["rewards"]
     if not isinstance(said, Mapping) or not said or not all(map(is_figure, said.values())):

@@ -291,7 +291,7 @@ def _body(
                 client.plan(body)
             except ApiError:  # a network may lack a road between two zones
                 continue
-            print(f"With what is stored as {printable(', '.join(named))}.")
+            print(f"On what is stored as {printable(', '.join(named))}.")
             break
     return body
 

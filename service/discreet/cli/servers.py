@@ -96,8 +96,9 @@ def _id_of(given: str, what: str, stored: Iterable[Mapping[str, Any]]) -> str:
             f"{len(ids)} {what}s are called {given}: {', '.join(ids)}. Say which, by its id"
         )
     named = [f"{one['name']} ({one['id']})" for one in everything if one.get("name")][:MOST_NAMES]
-    names = printable(", ".join(named)) or "none with a name"
-    raise InvalidInput(f"no {what} is called {given}. There are: {names}")
+    if not named:
+        raise InvalidInput(f"no {what} is called {given}: there is none with a name")
+    raise InvalidInput(f"no {what} is called {given}. There are: {printable(', '.join(named))}")
 
 
 def with_id(client: Client, body: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from discreet.problems import DATASETS, KINDS
+from discreet.problems.results import properties_of
 
 _NAMED = re.compile(
     r"`(?P<marked>[a-z]\w*)`|(?<![\w`/.])(?P<name>[a-z]\w*)=(?P<value>[a-z]\w*)"
@@ -27,16 +28,20 @@ def label(name: str, schema: Mapping[str, Any]) -> str:
 
 
 @cache
-def _known() -> tuple[dict[str, str], frozenset[str]]:
-    """The label of each field of problems and of public parts, and the words of their choices."""
+def _known() -> tuple[dict[str, str], dict[str, str]]:
+    """The label of each field of problems, public parts and results; and their choices in words."""
     labels: dict[str, str] = {}
-    words: set[str] = set()
+    words: dict[str, str] = {}
     for model in (*KINDS.values(), *DATASETS.values()):
         for schema in _schemas(model.model_json_schema()):
             for name, one in schema.get("properties", {}).items():
                 labels.setdefault(name, label(name, one))
-                words.update(word for part in _schemas(one) for word in part.get("enum", ()))
-    return labels, frozenset(words)
+                choices = (word for part in _schemas(one) for word in part.get("enum", ()))
+                words |= {str(word): str(word).replace("_", " ") for word in choices}
+    for kind in KINDS.values():
+        for name, one in properties_of(kind.Fields).items():
+            labels.setdefault(name, label(name, one))
+    return labels, words
 
 
 def _schemas(part: Any) -> Iterator[Mapping[str, Any]]:
@@ -51,7 +56,7 @@ def _schemas(part: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def as_labelled(sentence: str) -> str:
-    """A sentence of ours with its fields as forms call them, and choices in words. What is no field
+    """A sentence of ours with its fields as forms call them, and choices in words; what is no field
     stays as it is."""
     labels, words = _known()
 
@@ -62,6 +67,6 @@ def as_labelled(sentence: str) -> str:
         name = found["marked"] or found["bare"]
         if name in labels:
             return f"“{labels[name]}”"
-        return name.replace("_", " ") if name in words else found[0]
+        return words.get(name, found[0])
 
     return _NAMED.sub(said, sentence)
