@@ -167,7 +167,7 @@ ROUTES = [
         "origin,destination\nA,B\n",
         ruled(TRIPS, zones=["A"]),
         "",
-        "(reader.other_zones: leave_out takes the others), no",
+        "(reader.other_zones: leave_out leaves out trips of others), no",
     ),
     (
         "origin,destination,time\n1,2,2026-11-03\n",

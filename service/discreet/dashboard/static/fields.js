@@ -28,7 +28,7 @@ export function element(name, attributes = {}, ...children) {
 const withCode = (text) => text.split("`").map((part, place) => (place % 2 ? element("code", {}, part) : part));
 const words = (name) => name.replaceAll("_", " ");
 // A sentence in which names of fields and choices are words, as labels and lists have them; what is typed stays as it is.
-const inWords = (text) => text.split("`").map((part, place) => (place % 2 ? part : part.replaceAll(/(?<![\w/.])[a-z]+(_[a-z]+)+(?![\w/.])/g, words))).join("`");
+const inPlainWords = (text) => text.split("`").map((part, place) => (place % 2 ? part : part.replaceAll(/(?<![\w/.])[a-z]+(_[a-z]+)+(?![\w/.])/g, words))).join("`");
 const firstUp = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value) && !isRaw(value);
 export const isRaw = (value) => JSON.isRawJSON?.(value) === true; // a number with more digits than a double has
@@ -225,7 +225,7 @@ export class Fields {
     const notes = [this.choices[name] || this.several[name] ? "" : (whole.description ?? single?.description)];
     if (single && this.sort(single) === "number") notes.push(bounds(single) && `${firstUp(bounds(single))}.`);
     if (whole.default != null && single && ["number", "string"].includes(this.sort(single))) notes.push(`Without: ${whole.default}.`);
-    const note = inWords(notes.filter(Boolean).map((one) => one.replace(/[.\s]*$/, ".")).join(" "));
+    const note = inPlainWords(notes.filter(Boolean).map((one) => one.replace(/[.\s]*$/, ".")).join(" "));
     const error = element("p", { id: `${id}-error`, className: "error", hidden: true });
     const context = {
       id, name, path, needed, holder, error, schema: whole,
