@@ -137,7 +137,7 @@ ROUTES = [
         "origin,destination,time\n1,2,11/2/2026\n",
         TIMED,
         "",
-        "is the day first here, or the month? say reader.dates: d",
+        "is the day first here, or the month? reader.dates has to say d",
     ),
     (
         "origin,destination,time\n1,2,13/13/2026\n",
@@ -167,7 +167,7 @@ ROUTES = [
         "origin,destination\nA,B\n",
         ruled(TRIPS, zones=["A"]),
         "",
-        "(reader.other_zones: leave_out takes the others), no",
+        "(reader.other_zones: leave_out leaves out trips of others), no",
     ),
     (
         "origin,destination,time\n1,2,2026-11-03\n",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from discreet.cli.beginning import value
 from discreet.cli.files import read_body
 from discreet.errors import InvalidInput
 from discreet.installation import local
-from discreet.problems import KINDS
+from discreet.problems import DATASETS, KINDS
 from tests import bodies
 from tests.conftest import Installation
 
@@ -193,9 +194,57 @@ def test_a_job_begins_with_the_newest_stored_network_that_fits(
     said = answered(
         str(list(KINDS).index("routing") + 1), "1", "", "", "", "strict", "job.toml", **here
     )
-    assert "With what is stored as fits." in said
+    assert "On what is stored as fits." in said
     assert read_body(tmp_path / "job.toml")["problem"]["network"] == stored[1]["id"]
     assert "made up" not in (tmp_path / "job.toml").read_text()
+
+
+VISITS = """pid,date,Age,arm,well
+a,01/02/2026,70,drug A,improved
+a,08/02/2026,70,none,worse
+b,01/02/2026,40,none,improved
+b,08/02/2026,40,drug A,improved
+"""
+RULE = "Age >= 65 -> drug A, else none"
+
+
+def test_a_file_of_ones_own_is_asked_for_with_its_rules(
+    api_only: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command that the answers make registers it; what is no rule is asked for again."""
+    monkeypatch.chdir(tmp_path)
+    here = {
+        "DISCREET_URL": api_only.url,
+        "DISCREET_KEY": api_only.owner_of("begins with a file"),
+        "COLUMNS": "80",
+    }
+    Path("a b.csv").write_text(VISITS)
+    kind = str(list(KINDS).index("off_policy_evaluation") + 1)
+    columns = ["pid", "date", "well", "arm"]
+    figures = ["2", "", "improved 1, worse 0", "drug A, none", "drug A 0.5, none 0.5"]
+    policy = ["Age >= 65 -> drug A", RULE, "day_first"]
+    said = answered(kind, "2", "a b.csv", "trial", "2", *columns, *figures, *policy, **here)
+    assert "Names with a number each are needed" in said
+    assert "after an action comes a comma" in said
+    assert not list(tmp_path.glob("*.toml"))
+    command = said[said.index("discreet dataset add") :]
+    words = shlex.split(command.replace("\\\n", ""))[1:]
+    added = CliRunner().invoke(app, [*words, "--json"], env=here)
+    assert added.exit_code == 0, added.output
+    public = json.loads(added.stdout)["public"]
+    assert (public["target_policy"], public["horizon"]) == (RULE, 2)
+    assert (public["max_ratio"], public["least_reward"]) == (2, 0)
+
+
+@pytest.mark.parametrize("kind", DATASETS)
+def test_what_is_asked_of_files_are_fields_and_columns_of_the_kind(kind: str) -> None:
+    public = DATASETS[kind].model_json_schema()["$defs"]
+    known = {name for one in public.values() for name in one.get("properties", {})}
+    for one in DATASETS[kind].ASKED:
+        first, _, rest = one.field.partition(".")
+        if one.sort not in ("column", "zones") and first != "reader":
+            assert {first, rest or first} <= known
+        assert one.needed or not one.usual
 
 
 def test_numbers_keep_their_digits_and_what_is_no_toml_is_said(tmp_path: Path) -> None:

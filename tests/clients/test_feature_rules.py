@@ -208,6 +208,7 @@ def test_a_patient_is_read_by_that_patients_rows_alone() -> None:
             {"target": "reward = improved -> treat, else none"},
             "known before it is decided, and reward is none",
         ),
+        ({"target": "age > 65 -> treat, " * 30_000 + "else none"}, "at most 200 letters"),
         (
             {"target": "age > 65 -> operate, else none"},
             "'operate', which reader.behaviour never does: what nobody",
@@ -230,6 +231,53 @@ def test_a_patient_is_read_by_that_patients_rows_alone() -> None:
 def test_what_a_rule_cannot_be_is_refused(changes: Any, says: str) -> None:
     with pytest.raises(TableError, match=re.escape(says)):
         read(visits(), **changes)
+
+
+def test_the_least_reward_follows_from_what_outcomes_count() -> None:
+    """By the public rule alone: not by what the table holds, and never against what is said."""
+    assert read(visits()).public["least_reward"] == 0
+    assert "least_reward" not in read(visits(), rewards={"improved": 1, "worse": -1}).public
+    reader = {"rewards": {"improved": 1, "worse": 0}}
+    public = {**PUBLIC, "least_reward": -1, "reader": reader}
+    assert readers.read("off_policy_evaluation", visits(), public, {}).public["least_reward"] == -1
+    numbers = {**visits(), "reward": np.ones(400)}
+    found = readers.read("off_policy_evaluation", numbers, {**PUBLIC, "reader": {}}, {})
+    assert "least_reward" not in found.public
+
+
+@pytest.mark.parametrize(
+    ("rule", "columns", "says"),
+    [
+        (
+            "Outcome = improved -> treat, else none",
+            {"reward": "Outcome"},
+            "Outcome, which is the reward",
+        ),
+        (
+            "well = improved -> treat, else none",
+            {"reward": "Outcome", "well": "Outcome"},
+            "well, which is the reward",
+        ),
+        ("arm = treat -> treat, else none", {"arm": "action"}, "arm, which is the action"),
+        (
+            "Day = x -> treat, else none",
+            {"reward": "Outcome", "time": "Day+Clock"},
+            "Day, which is the time",
+        ),
+    ],
+)
+def test_a_rule_does_not_go_by_what_comes_after_under_another_name(
+    rule: str, columns: dict[str, str], says: str
+) -> None:
+    """The user's own name of the outcome, of the treatment or of the patient is no feature."""
+    table = visits()
+    if "reward" in columns:
+        table["Outcome"] = table.pop("reward")
+    if "+" in columns.get("time", ""):
+        table |= {"Day": table.pop("time"), "Clock": np.full(400, "10:00", dtype=object)}
+    reader = {"behaviour": HALVES, "target": rule, "rewards": {"improved": 1, "worse": 0}}
+    with pytest.raises(TableError, match=f"known before it is decided, and {says}, is none"):
+        readers.read("off_policy_evaluation", table, {**PUBLIC, "reader": reader}, columns)
 
 
 def test_a_rule_and_what_is_said_of_it_do_not_differ() -> None:

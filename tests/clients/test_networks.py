@@ -221,6 +221,44 @@ def test_tolls_need_a_weight(tmp_path: Path) -> None:
     assert [link.get("fixed_cost") for link in links] == [1, 1, None]
 
 
+def test_tolls_of_csv_and_geojson_need_a_weight(tmp_path: Path) -> None:
+    """A toll in money is worth a time, beside what a link costs otherwise; a column of nothing is
+    no toll."""
+    text = "tail,head,free_flow_time,capacity,fixed_cost,toll\n1,2,5,9,1,2\n2,1,5,9,,\n1,3,5,9,,4\n"
+    [file] = written(tmp_path, {"roads.csv": f"{text}3,1,5,9,2,0\n"})
+    with pytest.raises(TableError, match=r"line 2, column toll: a toll.* --toll-weight"):
+        read(file)
+    links = read(file, toll_weight=0.5).network["links"]
+    assert [link.get("fixed_cost") for link in links] == [2, None, 2, 2]
+    with pytest.raises(TableError, match="toll_weight says nothing of CSV without a column toll"):
+        read(
+            *written(tmp_path, {"free.csv": "tail,head,free_flow_time,capacity\n1,2,5,9\n"}),
+            toll_weight=1,
+        )
+    line = {"type": "LineString", "coordinates": [[0, 0], [1, 1]]}
+    said = {"tail": 1, "head": 2, "free_flow_time": 5, "capacity": 9, "toll": 3}
+    features = {"features": [{"type": "Feature", "geometry": line, "properties": said}]}
+    [drawn] = written(tmp_path, {"roads.geojson": json.dumps(features)})
+    with pytest.raises(TableError, match="column toll: a toll"):
+        read(drawn)
+    assert read(drawn, toll_weight=2).network["links"][0]["fixed_cost"] == 6
+
+
+def test_nodes_of_gmns_by_their_names(tmp_path: Path) -> None:
+    """`node_name` is the one column of GMNS that is chosen; what else it reads stays as it is."""
+    first, *lines = NODE_CSV.splitlines()
+    nodes = [f"name,{first}", *(f"Place {line[:2]},{line}" for line in lines)]
+    named = {**GMNS, "node.csv": "\n".join(nodes)}
+    written(tmp_path, named)
+    by_id, by_name = read(tmp_path), read(tmp_path, columns={"node_name": "name"})
+    assert any("--columns node_name=name" in note for note in by_id.notes)
+    assert by_name.network["node_names"] == ["Place 30", "Place 10", "Place 20"]
+    assert by_name.network["links"] == by_id.network["links"]
+    assert by_name.network["nodes_xy"] == by_id.network["nodes_xy"]
+    with pytest.raises(TableError, match="no column called"):
+        read(tmp_path, columns={"node_name": "called"})
+
+
 def test_csv_by_its_own_names(tmp_path: Path) -> None:
     paths = written(
         tmp_path,

@@ -229,8 +229,10 @@ def test_a_network_is_read_from_a_file_or_taken_from_a_job(
             "Street\n"
         )
         page.get_by_label("Read it from a file").set_input_files(csv)
-        page.get_by_text("Columns left out: name").wait_for()
+        page.get_by_text("Read from town.csv: 2 rows").wait_for()
         assert written(page)["problem"]["network"]["nodes"] == 2
+        names = ["High Street (1 → 2)", "High Street (2 → 1)"]
+        assert written(page)["problem"]["network"]["link_names"] == names
         assert "period_minutes" not in written(page)["problem"]["network"]
         two_hours = tmp_path / "hourly.csv"
         two_hours.write_text(csv.read_text())

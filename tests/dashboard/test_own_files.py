@@ -25,6 +25,7 @@ from tests.clients.test_exports_of_meters import export
 from tests.clients.test_exports_of_meters import public as told_of_export
 from tests.conftest import Installation
 from tests.dashboard.chromium import Watched, problems_of, tab
+from tests.dashboard.overheard import overheard
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RIGHT = "every cell is of the right form"
@@ -91,8 +92,7 @@ def test_visits_of_patients_become_a_dataset_on_the_page(
         [sys.executable, str(EXAMPLES / "own_files.py"), "patients"], cwd=tmp_path, check=True
     )
     file = tmp_path / "visits.csv"
-    sent: list[bytes] = []
-    with tab(browser, service.url) as seen:
+    with overheard(service.url) as sent, tab(browser, sent.origin) as seen:
         seen.login(key)
         seen.go("/datasets/new?kind=off_policy_evaluation")
         assert "without any error" in seen.page.locator("main").inner_text()
@@ -107,13 +107,6 @@ def test_visits_of_patients_become_a_dataset_on_the_page(
         seen.other_people()
         page.get_by_role("button", name="Next: the content").press("Enter")
         page.get_by_label("Parquet, CSV or JSON").set_input_files(file)
-        page.on(
-            "request",
-            lambda request: (
-                "upload" in request.url and sent.append(request.post_data_buffer or b"")
-            ),
-        )
-        assert page.locator("#layout option:checked").inner_text() == "a visit, and when it was"
         page.get_by_text("Choose the column that holds reward.").wait_for()
         assert (
             page.get_by_label("patient", exact=True).locator("option:checked").inner_text() == "pid"
@@ -135,10 +128,9 @@ def test_visits_of_patients_become_a_dataset_on_the_page(
         )
         assert not problems_of(seen, axe)
         dataset = registered(page)
-    assert sent
-    assert b"pid" not in sent[0]
-    assert b"patient 1" not in sent[0]
-    assert b"2026-03" not in sent[0]
+    assert b"trajectory,step,x_0" in sent  # the content went this way
+    for kept in (b"pid", b"patient 1", b"2026-03"):
+        assert kept not in sent
     reader = {"behaviour": {"treat": 0.5, "wait": 0.5}, "target": {"treat": 1, "wait": 0}}
     columns = {"patient": "pid", "time": "date", "reward": "well"}
     reading = readers.read("off_policy_evaluation", file, {**RANGES, "reader": reader}, columns)
@@ -299,7 +291,7 @@ def test_a_rule_on_features_is_that_of_the_client(
     """The policy to be evaluated is typed as a rule, outcomes are words: the same dataset, and
     nothing of the features is sent but what the rule makes of them."""
     key = service.owner_of("visits of a hospital")
-    public = {"unit": "trajectory", "horizon": 3, "reward_bound": 1, "least_reward": 0}
+    public = {"unit": "trajectory", "horizon": 3, "reward_bound": 1}
     columns = {
         "patient": "Patient ID",
         "time": "Visit date",
@@ -314,7 +306,7 @@ def test_a_rule_on_features_is_that_of_the_client(
         "missing": "carry",
     }
     file = hospital(tmp_path)
-    with tab(browser, service.url) as seen:
+    with overheard(service.url) as sent, tab(browser, sent.origin) as seen:
         seen.login(key)
         page = second_step(seen, "off_policy_evaluation", "hospital", public, file)
         page.get_by_label("A row of it is").select_option(label="a visit, and when it was")
@@ -335,6 +327,10 @@ def test_a_rule_on_features_is_that_of_the_client(
         ).wait_for()
         rule.fill('Outcome = "improved" and Age >= 65')
         page.get_by_text("The rule, at the end: after a condition comes ->").wait_for()
+        rule.fill("Outcome = improved -> drug A, else none")
+        page.get_by_text(
+            "known before it is decided, and Outcome, which is the reward, is"
+        ).wait_for()
         rule.fill("Age >= 65 -> drug B, else none")
         page.get_by_label("Actions with their known probabilities").fill("drug A 0.25\nnone 0.75")
         page.get_by_text("The rule takes “drug B”, which was never done").wait_for()
@@ -362,8 +358,11 @@ def test_a_rule_on_features_is_that_of_the_client(
             assert plainly(page.evaluate(read, text)) == plainly(of_the_client(text))
         dataset = registered(page)
     reading = readers.read("off_policy_evaluation", file, {**public, "reader": reader}, columns)
-    assert reading.public["target_policy"] == RULES[0]
+    assert (reading.public["target_policy"], reading.public["least_reward"]) == (RULES[0], 0)
     assert 0 < reading.columns["target"].mean() < 1
+    assert b"trajectory,step,state" in sent
+    for kept in (b"P-00", b"Patient ID", b"Visit date", b"improved"):
+        assert kept not in sent
     assert of_client(service, key, "off_policy_evaluation", reading, dataset) == dataset
 
 

@@ -1,30 +1,41 @@
-"""The form of a routing in a real browser, of its own schema and scripts: the law, and streets that
-stand twice."""
+"""The form of a routing in a real browser, of its own schema and scripts: the law, streets that
+stand twice, and a network from GMNS as `discreet network add` reads it."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Route
+from playwright.sync_api import Browser, Page, Route
 
 from discreet.dashboard import assets
 from discreet.problems.routing.problem import Routing
 from discreet.problems.routing.public import RoutingPublic
+from discreet_client import networks
 
 STATIC = Path(assets.__file__).parent / "static"
 TYPES = {".js": "text/javascript", ".css": "text/css"}
 
 
-@pytest.mark.parametrize("width", [1280, 360])
-def test_the_form_asks_for_the_law_and_refuses_doubled_streets(
-    browser: Browser, width: int, tmp_path: Path
-) -> None:
+GMNS_LINKS = """\
+link_id,from_node_id,to_node_id,name,directed,length,free_speed,lanes,capacity,toll,geometry
+1,1,2,Nordring,1,1.3,50,1,400,0,"LINESTRING (9.9 53.5, 9.92 53.5)"
+2,2,1,Nordring,1,1.3,50,2,400,0,
+3,2,3,Ostallee,0,2.2,50,1,400,0,
+4,1,3,Elbtunnel,0,3.2,100,1,600,3.5,
+"""
+
+
+@contextmanager
+def form(browser: Browser, width: int = 1280) -> Iterator[Page]:
+    """The fields of a routing's example, which are `holder`, in a page of their own."""
     schema = json.dumps(Routing.model_json_schema())
     public = RoutingPublic(unit="request", zones=3, periods=1, period_minutes=60)
     body = json.dumps(Routing.example_for(public)["problem"])
-    form = f"""<!doctype html><html lang=en><meta name=viewport content="width=device-width">
+    text = f"""<!doctype html><html lang=en><meta name=viewport content="width=device-width">
         <link rel=stylesheet href=/style.css><main id=main></main><script type=module>
         import {{ Fields }} from "/fields.js"; const schema = {schema}; window.holder = {body};
         const fields = new Fields(schema.$defs, {{ changed() {{}} }});
@@ -37,16 +48,26 @@ def test_the_form_asks_for_the_law_and_refuses_doubled_streets(
         if file.suffix in TYPES and file.exists():
             route.fulfill(path=file, content_type=TYPES[file.suffix])
         else:
-            route.fulfill(body=form, content_type="text/html")
+            route.fulfill(body=text, content_type="text/html")
 
-    doubled = tmp_path / "links.csv"
-    doubled.write_text("tail,head,free_flow_time,capacity\n1,2,5,800\n1,2,5,800\n2,1,5,800\n")
     page = browser.new_page(viewport={"width": width, "height": 900})
     try:
         page.route("**/*", served)
         page.goto("http://form.test/form")
+        page.get_by_label("Latency", exact=True).wait_for()
+        yield page
+    finally:
+        page.close()
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+def test_the_form_asks_for_the_law_and_refuses_doubled_streets(
+    browser: Browser, width: int, tmp_path: Path
+) -> None:
+    doubled = tmp_path / "links.csv"
+    doubled.write_text("tail,head,free_flow_time,capacity\n1,2,5,800\n1,2,5,800\n2,1,5,800\n")
+    with form(browser, width) as page:
         law = page.get_by_label("Latency", exact=True)
-        law.wait_for()
         assert (
             law.locator("option:checked").inner_text() == "BPR: 0.15, power 4 of flow over capacity"
         )
@@ -57,10 +78,43 @@ def test_the_form_asks_for_the_law_and_refuses_doubled_streets(
         page.get_by_text("1 row stands more than once with the same figures: 1 to 2.").wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         page.get_by_label("What stands twice in the file").select_option("sum")
+        page.get_by_text("made one each with capacity together: 1 to 2.").wait_for()
         file.set_input_files(doubled)  # the same file again
         page.get_by_text("made one each with capacity together: 1 to 2.").wait_for()
         assert [link["capacity"] for link in page.evaluate("holder.network.links")] == [1600, 800]
         law.select_option("other")
         assert page.get_by_label("Latency: how").locator("option:checked").inner_text() == "Affine"
-    finally:
-        page.close()
+
+
+def test_a_network_of_gmns_is_read_as_the_command_line_reads_it(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """Lengths and speeds, lanes, tolls, links of both ways and names of streets; what the file does
+    not tell is asked for, all of it at once."""
+    links, nodes = tmp_path / "link.csv", tmp_path / "node.csv"
+    links.write_text(GMNS_LINKS)
+    nodes.write_text("node_id,x_coord,y_coord\n1,,\n2,,\n3,,\n")
+    with form(browser, 360) as page:
+        assert not page.get_by_label("Lengths in the file are in").is_visible()
+        page.get_by_label("Read it from a file").set_input_files(links)
+        page.get_by_text(
+            "link.csv was not read: its free_flow_time follows from length and free_speed: say "
+            "above in which units they are; and it has a column toll"
+        ).wait_for()
+        page.get_by_label("Lengths in the file are in").select_option("km")
+        page.get_by_label("Speeds in the file are in").select_option("km/h")
+        page.get_by_label("Time that a unit of toll is worth").fill("4")
+        page.get_by_label("Minutes of a period").fill("120")
+        page.get_by_label("Minutes of a period").press("Tab")
+        page.get_by_text("Read from link.csv: 6 rows").wait_for()
+        page.get_by_text("Columns left out: geometry.").wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        found = page.evaluate("holder.network")
+    read = networks.read(links, nodes, units="km,kph", toll_weight=4, period_minutes=120)
+    expected = read.network
+    assert found["nodes"] == expected["nodes"] == 3
+    assert (found["time_unit"], found["period_minutes"]) == ("minutes", 120)
+    for own, other in zip(found["links"], expected["links"], strict=True):
+        assert own == pytest.approx(other)
+    assert found["link_names"][:2] == ["Nordring (1 → 2)", "Nordring (2 → 1)"]
+    assert len(set(found["link_names"])) == 6

@@ -165,8 +165,10 @@ def test_files_of_another_shape_are_told_where_to_go(
 
 def test_what_to_expect_is_a_list_in_which_names_are_set_apart() -> None:
     macro: Any = pages.environment.get_template("parts.html").module
-    said = macro.advice({"advice": ["within 5 %: give `return_bounds`", "<b>"]})
-    assert "<li>within 5\u00a0%: give <code>return_bounds</code></li><li>&lt;b&gt;</li>" in said
+    sentences = ["within 5 %: give `return_bounds`", "`discreet rehearse` tells", "<b>"]
+    said = macro.advice({"advice": sentences})
+    assert "<li>within 5\u00a0%: give “Return bounds”</li>" in said
+    assert "<li><code>discreet rehearse</code> tells</li><li>&lt;b&gt;</li>" in said
     assert said.count("What to expect") == 1
     assert "expect" not in macro.advice({"advice": []})
 

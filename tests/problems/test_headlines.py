@@ -397,3 +397,13 @@ def test_a_figure_is_never_cut_from_a_sentence_in_a_list(before: int, after: int
     assert len(text) <= LONGEST_STORED
     assert shown in text
     assert ("…" in text) == (before + len(shown) + after > LONGEST_STORED)
+
+
+def test_a_long_sentence_ends_after_a_word() -> None:
+    said = Headline(
+        "All trips take ", "2,857 (2,844 to 2,870)", " minutes" + " of all together" * 20
+    )
+    text = _shortened(said)
+    assert len(text) <= LONGEST_STORED
+    assert text.endswith(("of…", "all…", "together…"))
+    assert said.figure in text

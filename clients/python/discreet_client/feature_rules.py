@@ -30,6 +30,8 @@ Truths = NDArray[np.bool_]
 
 LONGEST = 200
 """Letters of a rule: as many as `public.target_policy` may have."""
+MOST_WRITTEN = 10 * LONGEST
+"""Letters of what is read as a rule at all: spaces, parentheses and `not` may fall away."""
 DEEPEST = 20
 """Parentheses and `not` within each other."""
 WRITTEN = 'such as "age >= 65 and pressure > 140 -> treat, else none"'
@@ -184,8 +186,8 @@ def parse(text: Any, name: str) -> Rule:
     called there."""
     if not isinstance(text, str) or not text.strip():
         raise TableError(f"{name}: a rule is needed, {WRITTEN}")
-    rule = _Parser(text, name).rule()
-    if len(str(rule)) > LONGEST:
+    rule = None if len(text) > MOST_WRITTEN else _Parser(text, name).rule()
+    if rule is None or len(str(rule)) > LONGEST:
         raise TableError(
             f"{name}: a rule has at most {LONGEST} letters, as all who read an answer read it"
         )

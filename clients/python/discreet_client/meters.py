@@ -55,9 +55,8 @@ LAST_TIME = (datetime(9999, 12, 31, tzinfo=UTC) - EPOCH) // timedelta(microsecon
 """Microseconds since 1970, as all times here."""
 NEVER = np.iinfo(np.int64).max
 NO_ZONE_OF_START = (
-    "the time zone is missing: write it behind, as in 2026-01-13T00:00:00+01:00, or give "
-    "utc_offset beside it, as in"
-    ' "utc_offset": "+01:00"'
+    "the time zone is missing: write it behind, as in 2026-01-13T00:00:00+01:00, or say it with "
+    "utc_offset beside it, +01:00"
 )
 NO_ZONE = (
     "a time without a time zone: write the offset (2026-11-21T15:00:00+01:00), or declare the "

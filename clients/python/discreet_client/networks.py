@@ -37,7 +37,9 @@ LINK = ("tail", "head", "free_flow_time", "capacity")
 NODES = LINK[:2]
 LENGTH = ("length", "speed")
 ABOVE = {"speed": "speed", "lanes": "number of lanes", "capacity": "capacity"}
-LINK_OPTIONAL = ("b", "power", "fixed_cost", "name", "directed", "lanes")
+LINK_OPTIONAL = ("b", "power", "fixed_cost", "toll", "name", "directed", "lanes")
+OWN = LINK_OPTIONAL[:3]
+"""What a link may have of its own in the network, as it stands in the table."""
 SHOWN_ZONES, SHOWN_FAULTS, MOST_FAULTS = 6, 5, 20
 NODE = ("node",)
 PLACE = ("x", "y")
@@ -113,12 +115,13 @@ def read(
 
     TNTP: `…_net.tntp`, with `…_node.tntp` for coordinates. GMNS: `link.csv` and `node.csv`, with
     `config.csv` for the units, or their folder. CSV: a table of links (tail, head, free_flow_time,
-    capacity; instead of the time length and speed, with `units`; b, power, fixed_cost, name,
+    capacity; instead of the time length and speed, with `units`; b, power, fixed_cost, toll, name,
     directed), with one of nodes (node; x and y, zone where there). GeoJSON: LineStrings with these
     properties of links, Points with node and zone; lines without tail and head join the places
     where they end.
 
-    columns: your name of each of these columns. units: of length (KILOMETRES) and speed (SPEEDS),
+    columns: your name of each of these columns; of GMNS `node_name` alone, the column of node.csv
+    that nodes are called by instead of their ids. units: of length (KILOMETRES) and speed (SPEEDS),
     such as `mi,mph`, `km,kph` or `m,kph`. both_ways: every link without an opposite one is two; for
     files that say of no link whether it is `directed`. time_unit: seconds, minutes or hours, of
     free_flow_time where the file has it, for answers to say; where it follows from lengths and
@@ -171,7 +174,7 @@ def read(
             "from_node_id" in table.columns and "free_speed" in table.columns
             for table in tables.values()
         )
-        gmns = gmns and not options.columns
+        gmns = gmns and options.columns.keys() <= {NODE_NAME}
         made = _gmns(tables, options) if gmns else _csv(tables, options)
     else:
         raise TableError(
@@ -388,10 +391,16 @@ def _gmns(tables: Mapping[Path, Table], options: _Options) -> Made:
         nodes, {role: name for role, name in names.items() if role in NODE or name in nodes.columns}
     )
     zones = _zones(nodes, "zone_id", list(places))
+    roads, places, zones = _by_their_names(nodes, options.columns, roads, places, zones)
     roads, once = _once(_both_ways(roads, table, options), options.doubled)
     directed = "directed" in table.columns
     network, notes = _assembled(roads, places, zones, options, directed=directed)
     notes.append("free_flow_time is in minutes, capacity in vehicles, of all lanes")
+    if not options.columns and "name" in nodes.columns and not missing(nodes.columns["name"]).all():
+        notes.append(
+            "nodes are called by node_id; --columns node_name=name (columns={'node_name': 'name'} "
+            "in Python) calls them by their names, as trips may know them"
+        )
     notes.append(
         "links have no b and power of their own: a problem's `latency` says them (BPR: 0.15 and 4)"
     )
@@ -454,8 +463,8 @@ def _units(said: str | None, config: Table | None) -> tuple[float, float]:
         found = f", not {', '.join(words)}" if words else ""
         known = f"lengths are in {', '.join(KILOMETRES)}; speeds in {', '.join(SPEEDS)}"
         raise TableError(
-            f"units of length and speed are needed{found}: units mi,mph, km,kph or m,kph, or a "
-            f"config.csv; {known}"
+            f"units of length and speed are needed{found}: --units km,kph, m,kph or mi,mph (units "
+            f"in Python), or a config.csv; {known}"
         )
     return KILOMETRES[words[0]], SPEEDS[words[1]]
 
@@ -467,10 +476,10 @@ def _tolls(table: Table, options: _Options) -> list[float]:
     tolls[np.isnan(tolls)] = 0.0  # the file says none
     if options.toll_weight is None:
         says = (
-            "a toll, and no word of what it weighs: say toll_weight, minutes a unit (0: it "
-            "counts for nothing)"
+            "a toll, and no word of what it weighs: say --toll-weight (toll_weight in Python), how "
+            "much time a unit of it is worth; 0 leaves tolls out"
         )
-        table.refuse(tolls != 0, "toll", says, tolls)
+        table.refuse(tolls != 0, "toll", says)
     return [(options.toll_weight or 0.0) * toll for toll in tolls.tolist()]
 
 
@@ -514,7 +523,7 @@ def _point(figures: Sequence[Any]) -> Point:
 
 
 def _csv(tables: Mapping[Path, Table], options: _Options) -> Made:
-    options.refuse("CSV", "toll_weight", "distance_weight")
+    options.refuse("CSV", "distance_weight")
     known = (*LINK, *LINK_OPTIONAL, *LENGTH, *NODE, NODE_NAME, *PLACE, "zone")
     if unknown := sorted(set(options.columns) - set(known)):
         raise TableError(
@@ -550,13 +559,9 @@ def _csv(tables: Mapping[Path, Table], options: _Options) -> Made:
         chosen = {role: name for role, name in options.columns.items() if role in (*NODE, *PLACE)}
         places = _places(tables[nodes[0]], chosen)
         zones = _zones(tables[nodes[0]], options.columns.get("zone", "zone"), list(places))
-        if called := _called(tables[nodes[0]], options.columns, list(places)):
-            _known_ends(roads, called)
-            roads = [
-                replace(road, tail=called[road.tail], head=called[road.head]) for road in roads
-            ]
-            places = {called[node]: place for node, place in places.items()}
-            zones = zones and {called[node]: zone for node, zone in zones.items()}
+        roads, places, zones = _by_their_names(
+            tables[nodes[0]], options.columns, roads, places, zones
+        )
     roads, once = _once(_both_ways(roads, table, options), options.doubled)
     directed = "directed" in table.columns
     network, told = _assembled(roads, places, zones, options, directed=directed)
@@ -611,7 +616,7 @@ def _check_cells(table: Table) -> None:
         elif column == "directed":
             table.truths(column)
         elif column != "name":
-            found = table.numbers(column, may_lack=column in LINK_OPTIONAL[:3])
+            found = table.numbers(column, may_lack=column in (*OWN, "toll"))
             if column in ABOVE:
                 table.refuse(~(found > 0), column, f"a {ABOVE[column]} above 0 is needed", found)
             table.refuse(found < 0, column, "a number of 0 or more is needed", found)
@@ -678,6 +683,10 @@ def _links(source: Table, file: str, of: str, options: _Options, *, ends: bool) 
     roles = (*needed, *LINK_OPTIONAL, *(LENGTH if measured else ()))
     table = source.named({role: chosen[role] for role in chosen if role in roles}, needed, roles)
     _check_cells(table)
+    if "toll" in table.columns:
+        table = _with_tolls(table, options)
+    else:
+        options.refuse(f"{of} without a column toll", "toll_weight")
     left_out = _unread(source, [chosen.get(role, role) for role in roles], file)
     notes = (
         []
@@ -696,6 +705,16 @@ def _links(source: Table, file: str, of: str, options: _Options, *, ends: bool) 
     warnings = _doubts(table, lengths * length, speeds * speed)
     table = replace(table, columns={**table.columns, "free_flow_time": time})
     return _Links(table, [MEASURED, *notes], left_out, warnings)
+
+
+def _with_tolls(table: Table, options: _Options) -> Table:
+    """The toll of each link in its fixed cost, by the weight that is given."""
+    cost = np.array(_tolls(table, options))
+    if "fixed_cost" in table.columns:
+        fixed = table.numbers("fixed_cost", may_lack=True)
+        cost = np.where(np.isnan(fixed), cost, fixed + cost)
+    cost[cost == 0] = np.nan  # none of its own
+    return replace(table, columns={**table.columns, "fixed_cost": cost})
 
 
 def _of_lanes(table: Table, capacity: float) -> tuple[Table, str]:
@@ -747,8 +766,8 @@ def _names(table: Table) -> list[str | None]:
 def _figures(table: Table) -> list[Json]:
     """What each link costs; a value of b, power or fixed_cost that is missing is none of its
     own."""
-    names = [one for one in (*LINK[2:], *LINK_OPTIONAL[:3]) if one in table.columns]
-    columns = [table.numbers(one, may_lack=one in LINK_OPTIONAL).tolist() for one in names]
+    names = [one for one in (*LINK[2:], *OWN) if one in table.columns]
+    columns = [table.numbers(one, may_lack=one in OWN).tolist() for one in names]
     return [
         {name: value for name, value in zip(names, values, strict=True) if not math.isnan(value)}
         for values in zip(*columns, strict=True)
@@ -759,7 +778,7 @@ def _figures(table: Table) -> list[Json]:
 
 
 def _geojson(paths: Sequence[Path], options: _Options) -> Made:
-    options.refuse("GeoJSON", "toll_weight", "distance_weight")
+    options.refuse("GeoJSON", "distance_weight")
     lines: list[Json] = []
     points: list[Json] = []
     for path in paths:
@@ -905,6 +924,26 @@ def _called(source: Table, columns: Mapping[str, str], nodes: Sequence[str]) -> 
     first = np.isin(np.arange(names.size), np.unique(names, return_index=True)[1])
     source.refuse(~first, column, "two nodes are called so", names)
     return dict(zip(nodes, names.tolist(), strict=True))
+
+
+def _by_their_names(
+    source: Table,
+    columns: Mapping[str, str],
+    roads: list[_Road],
+    places: dict[str, Point | None],
+    zones: dict[str, str] | None,
+) -> tuple[list[_Road], dict[str, Point | None], dict[str, str] | None]:
+    """The same roads, places and zones with nodes called by their names, where the table of nodes
+    tells them."""
+    called = _called(source, columns, list(places))
+    if not called:
+        return roads, places, zones
+    _known_ends(roads, called)
+    return (
+        [replace(road, tail=called[road.tail], head=called[road.head]) for road in roads],
+        {called[node]: place for node, place in places.items()},
+        zones and {called[node]: zone for node, zone in zones.items()},
+    )
 
 
 def _zones(table: Table, column: str, nodes: Sequence[str]) -> dict[str, str] | None:

@@ -63,11 +63,12 @@ def transitions_of(
             and `target` say it of each visit instead. `target` may be a rule on features, `age >=
             65 -> treat, else none` (`discreet_client.feature_rules`), which is published as
             `target_policy`
-        rewards: what each outcome that is a text counts, {text: number} last_row: `terminal`, a
-        patient's last visit ends the episode; or `next_state`, it only says where the patient
-            came to, and its reward is not counted (the default where `public.continuing`). A column
-            `terminal` says of each visit whether it ended the episode; a last one that did not is
-            such a next state
+        rewards: what each outcome that is a text counts, {text: number}; where none counts less
+            than 0, `least_reward` is 0 if nothing else is said, which halves the noise
+        last_row: `terminal`, a patient's last visit ends the episode; or `next_state`, it only says
+            where the patient came to, and its reward is not counted (the default where
+            `public.continuing`). A column `terminal` says of each visit whether it ended the
+            episode; a last one that did not is such a next state
         interval: between visits, in the unit of `time`, of dates in days; without it visits are
         steps as they follow gaps: `refuse`, or `end`: of a patient who missed a visit what is
         before the first gap is kept missing: `refuse`, or `carry`: a feature's value that is
@@ -78,7 +79,7 @@ def transitions_of(
     """
     check_rules(rules, RULES, "patients")
     ranges, states, horizon = ranges_of(public), count(public, "states"), count(public, "horizon")
-    rule = _rule(rules, public)
+    rule = _rule(rules, public, columns)
     table = _named(table, ranges, states, columns, rule)
     notes = list[str]()
     if word(rules, "missing", MISSING) == "leave_out":
@@ -154,6 +155,7 @@ def transitions_of(
         **({"features": len(ranges)} if ranges else {}),
         **_largest_ratio(rules, rule),
         **_in_words(rules, rule),
+        **_least_reward(rules),
         **public,
     }
     return Reading(told, found, notes)
@@ -164,7 +166,7 @@ def checks(
 ) -> Iterator[Callable[[], Any]]:
     """Each column by itself, for who has to mend a file."""
     ranges, states = ranges_of(public), count(public, "states")
-    rule = _rule(rules, public)
+    rule = _rule(rules, public, columns)
     table = _named(table, ranges, states, columns, rule)
     if word(rules, "missing", MISSING) == "leave_out":
         table = _complete(table, [])
@@ -190,17 +192,26 @@ def checks(
     )
 
 
-def _rule(rules: Mapping[str, Any], public: Mapping[str, Any]) -> Rule | None:
+def _rule(
+    rules: Mapping[str, Any], public: Mapping[str, Any], columns: Mapping[str, str]
+) -> Rule | None:
     """The target policy where it is a rule on features."""
     said = rules.get("target")
     if not isinstance(said, str):
         return None
     rule = feature_rules.parse(said, "reader.target")
+    roles = {
+        part.strip(): role
+        for role in (*NEEDED, *OPTIONAL)
+        for part in (role, *columns.get(role, role).split("+"))
+    }
     for feature in rule.features:
-        if feature in (*NEEDED, *OPTIONAL):
+        own = columns.get(feature, feature)
+        if role := roles.get(feature, roles.get(own)):
+            named = feature if feature == role else f"{feature}, which is the {role},"
             raise TableError(
                 "reader.target: a rule is on features that are known before it is decided, and "
-                f"{feature} is none"
+                f"{named} is none"
             )
     if public.get("target_policy", str(rule)) != str(rule):
         raise TableError(
@@ -262,6 +273,14 @@ def _in_words(rules: Mapping[str, Any], rule: Rule | None) -> dict[str, str]:
         else ", ".join(f"{action} {chance:g}" for action, chance in policy.items())
     )
     return {"target_policy": words} if len(words) <= LONGEST_WORDS else {}
+
+
+def _least_reward(rules: Mapping[str, Any]) -> dict[str, int]:
+    """0 where every outcome is a text, of which the public rule `rewards` counts none below 0."""
+    counts = rules.get("rewards")
+    if not isinstance(counts, Mapping):
+        return {}
+    return {"least_reward": 0} if all(count >= 0 for count in counts.values()) else {}
 
 
 def _patients(table: Table) -> NDArray[Any]:
@@ -331,7 +350,7 @@ def _rewards(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any]) 
 def _outcomes(table: Table, rules: Mapping[str, Any]) -> Floats:
     """What each visit's outcome counts: its number, or that of its text by the rule `rewards`."""
     if "rewards" not in rules:
-        says = ' (reader.rewards says what texts count, {"improved": 1, "worse": 0})'
+        says = ' (reader.rewards says what texts count: {"improved": 1, "worse": 0})'
         return table.numbers("reward", truths=True, of_texts=says)
     said = rules["rewards"]
     if not isinstance(said, Mapping) or not said or not all(map(is_figure, said.values())):

@@ -226,7 +226,8 @@ class Table:
         if wrong.any() and self.dates is None:
             first = values[wrong][0]
             says = (
-                "is the day first here, or the month? say reader.dates: day_first, or month_first"
+                "is the day first here, or the month? reader.dates has to say day_first or "
+                "month_first of dates with slashes"
             )
             self.refuse(wrong & np.array(["/" in str(first)]), column, says, values)
         says = "a time such as 2026-11-21, 2026-11-21T15:00 or 21.11.2026 15:00 is needed"

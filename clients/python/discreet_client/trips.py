@@ -297,8 +297,8 @@ def _zones(table: Table, column: str, numbers: Mapping[str, int] | None, most: i
     names = table.names(column)
     found = np.array([numbers.get(name, 0) for name in names.tolist()], dtype=np.int64)
     such = next(iter(numbers), "none")
-    says = f"none of the {len(numbers)} zones of reader.zones, such as {such[:40]}"
-    says += " (reader.other_zones: leave_out takes the others)"
+    says = f"a zone of reader.zones is needed, such as {such[:40]}"
+    says += " (reader.other_zones: leave_out leaves out trips of others)"
     table.refuse(found == 0, column, says, names)
     table.refuse(
         found > (most or found.max()),

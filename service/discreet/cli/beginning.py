@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from discreet.cli import own_file
 from discreet.cli.options import KeyOption, ServerOption, StateOption
 from discreet.cli.servers import client_of
 from discreet.cli.texts import printable
@@ -35,6 +36,7 @@ PRIVACY = (
     "more, and answers less exactly."
 )
 EXAMPLE = "a small example that comes with it"
+OWN = "a file of your own, which is not stored yet"
 MADE_UP = "AN EXAMPLE, made up: put your own in its place."
 """Above each field that is."""
 FIRST = ("kind", "dataset")
@@ -218,7 +220,7 @@ def _chosen(
     for number, text in enumerate(choices.values(), 1):
         print(textwrap.fill(text, 78, initial_indent=f"  {number}. ", subsequent_indent="     "))
     while True:
-        given = str(typer.prompt("Number", default=first)).strip()
+        given = str(typer.prompt("Number", default=first, type=str)).strip()
         if given.isdecimal() and 1 <= int(given) <= len(choices):
             return list(choices)[int(given) - 1]
         named = [
@@ -266,11 +268,17 @@ def _body(
     # Where there are several, none is taken by Enter alone: the newest may be a trial, and prices
     # are of one dataset.
     several = len(offered) > 1
+    asked = DATASETS[name].ASKED if name in DATASETS else ()
+    others = {"": EXAMPLE} | ({OWN: OWN} if asked else {})
     found = (
-        _chosen("Of which data?", {**offered, "": EXAMPLE}, asked=several)
-        if name in DATASETS
-        else ""
+        _chosen("Of which data?", {**offered, **others}, asked=several) if name in DATASETS else ""
     )
+    if found == OWN:
+        unit = str(kind.example()["problem"]["dataset"]["public"]["unit"])
+        words = own_file.command(name, unit, asked, _chosen)
+        print("\nThis registers it; look it over, run it, then `discreet init` again:\n")
+        print(printable(own_file.told(words)))
+        raise typer.Exit
     if not found:
         return {**kind.example()}
     dataset = next(one for one in datasets if one["id"] == found)
@@ -291,7 +299,7 @@ def _body(
                 client.plan(body)
             except ApiError:  # a network may lack a road between two zones
                 continue
-            print(f"With what is stored as {printable(', '.join(named))}.")
+            print(f"On what is stored as {printable(', '.join(named))}.")
             break
     return body
 

@@ -88,16 +88,17 @@ def source_id(client: Client, given: str) -> str:
 
 def _id_of(given: str, what: str, stored: Iterable[Mapping[str, Any]]) -> str:
     everything = list(stored)
-    ids = [one["id"] for one in everything if one["name"] == given]
+    ids = [one["id"] for one in everything if one.get("name") == given]
     if len(ids) == 1:
         return str(ids[0])
     if ids:
         raise InvalidInput(
             f"{len(ids)} {what}s are called {given}: {', '.join(ids)}. Say which, by its id"
         )
-    named = [f"{one['name']} ({one['id']})" for one in everything if one["name"]][:MOST_NAMES]
-    names = printable(", ".join(named)) or "none with a name"
-    raise InvalidInput(f"no {what} is called {given}. There are: {names}")
+    named = [f"{one['name']} ({one['id']})" for one in everything if one.get("name")][:MOST_NAMES]
+    if not named:
+        raise InvalidInput(f"no {what} is called {given}: there is none with a name")
+    raise InvalidInput(f"no {what} is called {given}. There are: {printable(', '.join(named))}")
 
 
 def with_id(client: Client, body: dict[str, Any]) -> dict[str, Any]:

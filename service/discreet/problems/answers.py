@@ -57,7 +57,10 @@ def _shortened(said: Headline) -> str:
         return said.text
     room = LONGEST_STORED - 1 - len(said.before) - len(said.figure)
     if room >= 0 or not said.figure:
-        return f"{said.text[: LONGEST_STORED - 1]}…"
+        words = said.text[: LONGEST_STORED - 1]
+        return (
+            f"{words[: max(words.rfind(' '), len(said.before) + len(said.figure))].rstrip(' ,')}…"
+        )
     begin = said.before[: max(LONGEST_STORED - 3 - len(said.figure), 0)]
     return f"{begin}… {said.figure}…"[:LONGEST_STORED]
 

@@ -20,6 +20,7 @@ from discreet.intake.items import InPieces
 from discreet.problems.columns import MAX_ISSUES
 from discreet.problems.numbers import Frozen, Real
 from discreet.problems.objects import PublicObject
+from discreet.problems.road_files import FILES
 from discreet.solvers.traffic.traffic_assignment import Latency, Network, unreachable_pairs
 
 Node = Annotated[
@@ -63,44 +64,6 @@ Line = Annotated[tuple[Point, ...], Field(fail_fast=True)]
 Label = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 MOST = 1_000_000
 """Nodes or links of a network."""
-
-FILES: dict[str, Any] = {
-    "formats": "TNTP (`…_net.tntp`), or CSV with tail, head, free_flow_time and capacity in its "
-    "first line",
-    "columns": {
-        "init_node": "tail",
-        "from_node_id": "tail",
-        "from": "tail",
-        "term_node": "head",
-        "to_node_id": "head",
-        "to": "head",
-        "vdf_fftt": "free_flow_time",
-        "fft": "free_flow_time",
-    },
-    "positions": [
-        "tail",
-        "head",
-        "capacity",
-        "length",
-        "free_flow_time",
-        "b",
-        "power",
-        "speed",
-        "toll",
-    ],
-    "sums": {"fixed_cost": {"toll": "TOLL FACTOR", "length": "DISTANCE FACTOR"}},
-    "headings": {"NUMBER OF NODES": "nodes", "FIRST THRU NODE": "first_through_node"},
-    "largest": {"nodes": ["tail", "head"]},
-    "hourly": {"field": "period_minutes", "columns": ["capacity"]},
-    "doubled": {"ends": ["tail", "head"], "sum": "capacity"},
-}
-"""How a browser reads a network's file into `links` and the fields beside them: other names of
-CSV's columns; columns by position, weighted sums of them and headings in files with `<NAME> value`;
-fields that are the largest of a column; columns that may be of an hour in the file, and the field
-with the minutes of the period that they are made of; by what lines that stand twice are named, and
-the column that adds up where they are made one.
-"""
-
 
 MOST_APART = 3
 """Pairs that are named one by one; of more a zone that most of them share is."""

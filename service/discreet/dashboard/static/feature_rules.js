@@ -2,6 +2,7 @@
 // reads them; a test holds the two together. The first condition that holds says what is done.
 
 const LONGEST = 200;
+const MOST_WRITTEN = 10 * LONGEST; // of what is read as a rule at all: spaces, parentheses and `not` may fall away
 const DEEPEST = 20;
 const WRITTEN = "such as “age >= 65 and pressure > 140 -> treat, else none”";
 const SIGNS = {
@@ -47,12 +48,14 @@ export class Rule {
   // `nameOf` is the one writing of a name; throws an Error for a text that is no rule.
   constructor(text, nameOf) {
     this.nameOf = nameOf;
+    const tooLong = `a rule has at most ${LONGEST} letters, as all who read an answer read it`;
+    if (text.length > MOST_WRITTEN) throw new Error(tooLong);
     Object.assign(this, new Parser(text).rule());
     this.compared = this.cases.flatMap(([condition]) => [...comparisons(condition)]);
     this.features = [...new Set(this.compared.map(({ feature }) => feature))];
     this.ofTexts = new Set(this.compared.filter(({ ofNumbers }) => !ofNumbers).map(({ feature }) => feature));
     this.actions = [...new Set([...this.cases.map(([, action]) => action), this.otherwise].map(nameOf))];
-    if ([...this.text].length > LONGEST) throw new Error(`a rule has at most ${LONGEST} letters, as all who read an answer read it`);
+    if ([...this.text].length > LONGEST) throw new Error(tooLong);
     const mixed = this.compared.find(({ feature, ofNumbers }) => ofNumbers && this.ofTexts.has(feature));
     if (mixed) throw new Error(`${mixed.feature} is compared with a number and with a text: it can be one of the two`);
   }

@@ -27,6 +27,8 @@ export function element(name, attributes = {}, ...children) {
 // Text in which `…` marks what is typed.
 const withCode = (text) => text.split("`").map((part, place) => (place % 2 ? element("code", {}, part) : part));
 const words = (name) => name.replaceAll("_", " ");
+// A sentence in which names of fields and choices are words, as labels and lists have them; what is typed stays as it is.
+const inPlainWords = (text) => text.split("`").map((part, place) => (place % 2 ? part : part.replaceAll(/(?<![\w/.])[a-z]+(_[a-z]+)+(?![\w/.])/g, words))).join("`");
 const firstUp = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value) && !isRaw(value);
 export const isRaw = (value) => JSON.isRawJSON?.(value) === true; // a number with more digits than a double has
@@ -223,7 +225,7 @@ export class Fields {
     const notes = [this.choices[name] || this.several[name] ? "" : (whole.description ?? single?.description)];
     if (single && this.sort(single) === "number") notes.push(bounds(single) && `${firstUp(bounds(single))}.`);
     if (whole.default != null && single && ["number", "string"].includes(this.sort(single))) notes.push(`Without: ${whole.default}.`);
-    const note = notes.filter(Boolean).map((one) => one.replace(/[.\s]*$/, ".")).join(" ");
+    const note = inPlainWords(notes.filter(Boolean).map((one) => one.replace(/[.\s]*$/, ".")).join(" "));
     const error = element("p", { id: `${id}-error`, className: "error", hidden: true });
     const context = {
       id, name, path, needed, holder, error, schema: whole,
@@ -534,6 +536,26 @@ export class Fields {
     });
   }
 
+  // What some files do not tell, asked for when one of them is read: units of lengths and speeds, what a toll weighs.
+  asked({ measured, weighed }, context) {
+    const units = (id, label, known) => {
+      const options = ["", ...Object.keys(known)].map((one) => element("option", { value: one }, one || "choose …"));
+      const select = element("select", { id: `${context.id}-${id}` }, ...options);
+      return [select, element("div", { hidden: true }, element("label", { htmlFor: select.id }, label), select)];
+    };
+    const [length, lengthBox] = measured ? units("length", "Lengths in the file are in", measured.lengths) : [];
+    const [speed, speedBox] = measured ? units("speed", "Speeds in the file are in", measured.speeds) : [];
+    const weight = weighed && element("input", { id: `${context.id}-weight`, inputMode: "decimal" });
+    const weightBox = weighed && element("div", { hidden: true }, element("label", { htmlFor: weight.id }, `Time that a unit of ${weighed.column} is worth`), weight);
+    const boxes = { units: [lengthBox, speedBox], weight: [weightBox] };
+    return {
+      controls: [length, speed, weight].filter(Boolean),
+      boxes: [lengthBox, speedBox, weightBox].filter(Boolean),
+      show: (names) => { for (const name of names) for (const box of boxes[name]) box.hidden = false; },
+      said: () => ({ units: { length: length?.value, speed: speed?.value }, weight: weight?.value.trim() ?? "" }),
+    };
+  }
+
   // Where a large public object can come from: an earlier job, or a file.
   sources(schema, context, draw) {
     const tables = Object.entries(schema.properties).filter(([, one]) => this.variants(one).some((way) => this.sort(way) === "table"));
@@ -557,35 +579,38 @@ export class Fields {
       element("option", { value: "keep-first" }, "Take the first line of each"),
       element("option", { value: "sum" }, `Make one of them, with ${doubled.sum} added up`),
     );
-    const file = element("input", {
-      id: `${context.id}-file`, type: "file",
-      onchange: async (event) => {
-        const chosen = event.target.files[0];
-        if (!chosen) return;
-        try {
-          const { read } = await import(new URL("table_files.js", import.meta.url));
-          const [table, one] = tables[0];
-          const item = this.item(this.variants(one).find((way) => this.sort(way) === "table"));
-          const numeric = (column) => this.numeric(column);
-          const { inUtf8 } = await import(new URL("table_text.js", import.meta.url));
-          const plain = await inUtf8(chosen);
-          const value = read(await plain.file.text(), { schema, table, item, numeric, minutes: minutes?.value.trim() ?? "", twice: twice?.value });
-          taken(value.object, `Read from ${chosen.name}: ${value.object[table].length} rows. ${value.note}`);
-        } catch (problem) {
-          status.textContent = `${chosen.name} was not read: ${problem.message}`;
-          event.target.value = ""; // so that the same file may be chosen again
-        }
-      },
-    });
+    const asked = this.asked(schema["x-file"] ?? {}, context);
+    let chosen = null; // read again when what was asked for is said
+    const readFile = async () => {
+      chosen = file.files[0] ?? chosen;
+      if (!chosen) return;
+      try {
+        const { read } = await import(new URL("table_files.js", import.meta.url));
+        const [table, one] = tables[0];
+        const item = this.item(this.variants(one).find((way) => this.sort(way) === "table"));
+        const numeric = (column) => this.numeric(column);
+        const { inUtf8 } = await import(new URL("table_text.js", import.meta.url));
+        const plain = await inUtf8(chosen);
+        const value = read(await plain.file.text(), { schema, table, item, numeric, minutes: minutes?.value.trim() ?? "", twice: twice?.value, ...asked.said() });
+        taken(value.object, `Read from ${chosen.name}: ${value.object[table].length} rows. ${value.note}`);
+      } catch (problem) {
+        status.textContent = `${chosen.name} was not read: ${problem.message}`;
+        asked.show(problem.asks ?? []);
+        file.value = ""; // so that the same file may be chosen again
+      }
+    };
+    const file = element("input", { id: `${context.id}-file`, type: "file", onchange: readFile });
+    for (const one of [minutes, twice, ...asked.controls]) one?.addEventListener("change", readFile);
     const formats = schema["x-file"]?.formats ?? "CSV with the names of its columns in the first line";
     if (minutes) {
-      const says = `Empty: the file’s ${hourly.columns.join(", ")} is of a period already. Say it before you choose the file.`;
+      const says = `Empty: the file’s ${hourly.columns.join(", ")} is of a period already.`;
       sources.append(element("div", {}, element("label", { htmlFor: minutes.id }, "Minutes of a period, where the file’s figures are of an hour"), element("p", { className: "note" }, says), minutes));
     }
     if (twice) {
       const says = "A street with the same ends and figures on two lines would carry twice as much.";
       sources.append(element("div", {}, element("label", { htmlFor: twice.id }, "What stands twice in the file"), element("p", { className: "note" }, says), twice));
     }
+    sources.append(...asked.boxes);
     sources.append(element("div", {}, element("label", { htmlFor: file.id }, "Read it from a file"), element("p", { className: "note" }, ...withCode(`${formats}. It stays in this browser until its price is asked.`)), file));
     if (this.jobs.length) {
       const pick = element(

@@ -134,10 +134,13 @@ document.querySelector("form[data-upload]")?.addEventListener("submit", (event) 
     button.disabled = false;
     bar.hidden = true;
     const issues = [];
-    for (const { pointer, detail } of answer.errors ?? []) {
+    const placed = async (pointer) => {
       const [, row, name] = /^\/content\/(\d+)\/(\w+)$/.exec(pointer) ?? [];
-      const place = row && (await form.placeOf?.(Number(row), name).catch(() => null));
-      issues.push(`${place || pointer || "/"}: ${detail}`);
+      return (row && (await form.placeOf?.(Number(row), name).catch(() => null))) || pointer;
+    };
+    for (const { pointer, detail } of answer.errors ?? []) {
+      const last = / more like it, up to (\S+)\)$/.exec(detail)?.[1];
+      issues.push(`${(await placed(pointer)) || "/"}: ${last ? detail.replace(last, await placed(last)) : detail}`);
     }
     text.textContent = `Refused, nothing was stored. ${issues.join("; ") || answer.detail || `Status ${request.status}.`}`;
   });

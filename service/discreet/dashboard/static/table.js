@@ -43,7 +43,8 @@ function range({ low, high }) {
 }
 
 function plain(name) {
-  return name.toLowerCase().replaceAll(/[^a-z0-9]+/g, "_").replaceAll(/^_|_$/g, "");
+  const letters = name.normalize("NFD").replaceAll(/\p{M}/gu, "").replaceAll("ß", "ss"); // Zähler is zahler
+  return letters.toLowerCase().replaceAll(/[^a-z0-9]+/g, "_").replaceAll(/^_|_$/g, "");
 }
 
 // The likeliest column of a file for each that is needed: by its very name, by another word for it, by a part of it. A

@@ -1,57 +1,168 @@
 // A table of public figures from a file of its field: comma separated values, or rows under `<NAME> value` lines. Which
 // columns are which stands in the schema (`x-file`).
 
-import { fromCsv } from "./fields.js";
+import { cells, isMissing, number } from "./table_text.js";
+
+// What the file alone does not tell, and its owner is asked for: `asks` names the controls to show.
+class Asked extends Error {
+  constructor(says, asks) {
+    super(says);
+    this.asks = asks;
+  }
+}
 
 // The object of the schema: its table from the rows, its other fields from what the file says or the rows tell. Where
 // `minutes` are given, columns that are of an hour in the file (`hourly`) become those of a period of so many minutes.
-// What stands twice in a file of comma separated values (`doubled`) is refused, taken once, or made one row.
-export function read(text, { schema, table, item, numeric, minutes = "", twice = "refuse" }) {
+// What stands twice in a file of comma separated values (`doubled`) is refused, taken once, or made one row. `units` are
+// of lengths and speeds that make times (`measured`), `weight` is that of a column that counts by it (`weighed`).
+export function read(text, { schema, table, item, numeric, minutes = "", twice = "refuse", units = {}, weight = "" }) {
   const layout = schema["x-file"] ?? {};
   const said = {};
   for (const [, name, value] of text.matchAll(/^\s*<([^<>]+)>\s*(\S*)/gm)) said[name.trim().toUpperCase()] = Number(value);
-  const [rows, note] = Object.keys(said).length ? marked(text, layout, item, said) : once(separated(text, layout, item, numeric), layout.doubled, twice);
+  const [rows, note, names = [], beside = {}] = Object.keys(said).length
+    ? marked(text, layout, item, said)
+    : once(separated(text, layout, item, numeric, { units, weight }), layout.doubled, twice);
   if (!rows.length) throw new Error("it has no rows");
   const missing = (item.required ?? []).filter((name) => !(name in rows[0]));
   if (missing.length) throw new Error(`no column is ${missing.join(", ")}`);
-  const object = {};
+  const object = { ...beside, ...named(rows, names, layout.named) };
   for (const [name, columns] of Object.entries(layout.largest ?? {})) {
     object[name] = rows.reduce((most, row) => columns.reduce((found, one) => Math.max(found, row[one] ?? 0), most), 0);
   }
   for (const [heading, name] of Object.entries(layout.headings ?? {})) if (Number.isFinite(said[heading])) object[name] = said[heading];
-  if (!layout.hourly || minutes === "") return { object: { ...object, [table]: rows }, note };
-  const { field, columns } = layout.hourly;
-  const length = Number(minutes);
+  const { field, columns } = layout.hourly ?? {};
+  if (!layout.hourly || (minutes === "" && !(field in beside))) return { object: { ...object, [table]: rows }, note };
+  const length = minutes === "" ? beside[field] : Number(minutes);
   if (!(length > 0)) throw new Error("minutes of a period are a number above 0");
   for (const row of rows) for (const name of columns) if (typeof row[name] === "number") row[name] = (row[name] * length) / 60;
   return { object: { ...object, [field]: length, [table]: rows }, note: `${note} The file’s ${columns.join(", ")}, of an hour, is of ${length} minutes here.`.trim() };
 }
 
-function separated(text, layout, item, numeric) {
+// Rows by the names of their columns, what is to be said of them, what each is called, and fields beside them.
+function separated(text, layout, item, numeric, said) {
   const [first, ...lines] = text.replace(/^\uFEFF/, "").split(/\r?\n/).filter((one) => one.trim());
-  const names = (first ?? "").split(/[,;\t]/).map((one) => one.trim().replace(/^"|"$/g, ""));
+  const separator = [",", ";", "\t"].reduce((best, one) => (cells(first ?? "", one).length > cells(first ?? "", best).length ? one : best));
+  const split = (line) => cells(line, separator).map((one) => one.trim());
   const other = layout.columns ?? {};
   const meant = (one) => (Object.hasOwn(other, one.toLowerCase()) ? other[one.toLowerCase()] : one);
-  const known = names.map((one) => (Object.hasOwn(item.properties, one) ? one : meant(one)));
-  const [rows] = fromCsv([known.join(","), ...lines].join("\n"), item.properties, numeric);
-  const left = known.filter((one) => !Object.hasOwn(item.properties, one));
-  const streets = rows.map((row) => row.name ?? row.street ?? "");
-  for (const row of rows) for (const name of left) delete row[name];
-  return [rows, left.length ? `Columns left out: ${left.join(", ")}.` : "", streets];
+  const columns = split(first ?? "").map((one) => (Object.hasOwn(item.properties, one) ? one : meant(one)));
+  const records = lines.map((line, place) => {
+    const found = split(line);
+    if (found.length > columns.length) throw new Error(`line ${place + 2} has more cells than there are columns`);
+    return new Map(columns.flatMap((name, at) => ((found[at] ?? "") === "" ? [] : [[name, found[at]]])));
+  });
+  const value = (name, cell) => {
+    const figure = numeric(item.properties[name]) ? number(cell, separator) : NaN;
+    return Number.isNaN(figure) ? cell : figure;
+  };
+  const rows = records.map((record) => Object.fromEntries([...record].filter(([name]) => Object.hasOwn(item.properties, name)).map(([name, cell]) => [name, value(name, cell)])));
+  const file = { columns, records, rows, figure: (record, name, place) => figureOf(record, name, place, separator) };
+  const used = new Set(Object.keys(item.properties));
+  const beside = {};
+  const asked = [];
+  const notes = [
+    () => measured(file, layout.measured, said.units, used, beside),
+    () => byLane(file, layout.by_lane, layout.hourly, used, beside),
+    () => weighed(file, layout.weighed, said.weight, used),
+  ].map((step) => {
+    try {
+      return step();
+    } catch (problem) {
+      if (!(problem instanceof Asked)) throw problem;
+      asked.push(problem);
+      return "";
+    }
+  });
+  if (asked.length) throw new Asked(asked.map((one) => one.message).join("; and "), asked.flatMap((one) => one.asks));
+  const names = records.map((record) => record.get("name") ?? record.get("street") ?? "");
+  if (layout.named) used.add("name").add("street");
+  const [all, called, told] = bothWays(file, names, layout.both_ways, used);
+  const left = columns.filter((one) => !used.has(one));
+  notes.push(told, left.length ? `Columns left out: ${left.join(", ")}.` : "");
+  return [all, notes.filter(Boolean).join(" "), called, beside];
+}
+
+function figureOf(record, name, place, separator) {
+  const figure = number(record.get(name) ?? "", separator);
+  if (Number.isNaN(figure)) throw new Error(`line ${place + 2}, ${name}: “${record.get(name) ?? ""}” is not a number`);
+  return figure;
+}
+
+// Times of lengths and speeds, where the file has no times of its own.
+function measured({ columns, records, rows, figure }, rule, units, used, beside) {
+  const has = (names) => names.find((one) => columns.includes(one));
+  if (!rule || columns.includes(rule.field) || !has(rule.length) || !has(rule.speed)) return "";
+  if (!Object.hasOwn(rule.lengths, units.length) || !Object.hasOwn(rule.speeds, units.speed)) {
+    throw new Asked(`its ${rule.field} follows from ${has(rule.length)} and ${has(rule.speed)}: say above in which units they are`, ["units"]);
+  }
+  records.forEach((record, place) => {
+    const [length, speed] = [figure(record, has(rule.length), place), figure(record, has(rule.speed), place)];
+    if (length < 0 || !(speed > 0)) throw new Error(`line ${place + 2}: a length of 0 or more is needed, and a speed above 0`);
+    rows[place][rule.field] = ((length * rule.lengths[units.length]) / (speed * rule.speeds[units.speed])) * rule.times;
+  });
+  used.add(has(rule.length)).add(has(rule.speed));
+  Object.assign(beside, rule.says);
+  return `${rule.field} is length / speed, in ${Object.values(rule.says).join()}.`;
+}
+
+// Figures of a lane and an hour, in files that a column tells.
+function byLane({ columns, records, rows, figure }, rule, hourly, used, beside) {
+  if (!rule || !columns.includes(rule.told_by)) return "";
+  if (columns.includes(rule.lanes)) records.forEach((record, place) => { rows[place][rule.column] *= figure(record, rule.lanes, place); });
+  used.add(rule.lanes).add("link_id");
+  if (hourly) beside[hourly.field] = rule.minutes;
+  return "";
+}
+
+// What counts by a weight that the file does not say, such as tolls in money.
+function weighed({ columns, records, rows, figure }, rule, weight, used) {
+  if (!rule || !columns.includes(rule.column)) return "";
+  used.add(rule.column);
+  const amounts = records.map((record, place) => (isMissing(record.get(rule.column) ?? "") ? 0 : figure(record, rule.column, place)));
+  if (!amounts.some(Boolean)) return "";
+  if (!(Number(weight) >= 0) || weight === "") throw new Asked(`it has a column ${rule.column}: say above how much time a unit of it is worth; 0 leaves it out`, ["weight"]);
+  amounts.forEach((amount, place) => { if (amount * Number(weight)) rows[place][rule.field] = (rows[place][rule.field] ?? 0) + amount * Number(weight); });
+  return "";
+}
+
+// A row that leads both ways as two, where a column says so.
+function bothWays({ columns, records, rows }, names, rule, used) {
+  if (!rule || !columns.includes(rule.column)) return [rows, names, ""];
+  used.add(rule.column);
+  const [from, to] = rule.ends;
+  const all = rows.flatMap((row, place) => (rule.no.includes((records[place].get(rule.column) ?? "").toLowerCase()) ? [[row, names[place]], [{ ...row, [from]: row[to], [to]: row[from] }, names[place]]] : [[row, names[place]]]));
+  const more = all.length - rows.length;
+  return [all.map(([row]) => row), all.map(([, name]) => name), more ? `${more} that lead both ways are two each.` : ""];
+}
+
+// A name for each row, all different: those that share one are told apart by their ends.
+function named(rows, names, rule) {
+  if (!rule || names.length !== rows.length || names.every((name) => !name)) return {};
+  const often = new Map();
+  for (const name of names) often.set(name, (often.get(name) ?? 0) + 1);
+  const seen = new Map();
+  const labels = rows.map((row, place) => {
+    const name = names[place];
+    const whole = name && often.get(name) === 1 ? name : `${name} (${rule.ends.map((end) => row[end]).join(" → ")})`.trim();
+    const before = seen.get(whole) ?? 0;
+    seen.set(whole, before + 1);
+    return before ? `${whole} ${before + 1}` : whole;
+  });
+  return { [rule.field]: labels };
 }
 
 const MOST_NAMED = 20;
 
 // Each row once, as `twice` says, with what that changed in the note.
-function once([rows, note, names = []], doubled, twice) {
-  if (!doubled) return [rows, note];
+function once([rows, note, names = [], beside = {}], doubled, twice) {
+  if (!doubled) return [rows, note, names, beside];
   const alike = new Map();
   rows.forEach((row, place) => {
     const key = JSON.stringify([Object.entries(row).sort(), names[place] ?? ""]);
     alike.set(key, [...(alike.get(key) ?? []), place]);
   });
   const more = [...alike.values()].filter((places) => places.length > 1);
-  if (!more.length) return [rows, note];
+  if (!more.length) return [rows, note, names, beside];
   const called = (place) => doubled.ends.map((end) => rows[place][end]).join(" to ") + (names[place] ? `, ${names[place]}` : "");
   const listed = more.slice(0, MOST_NAMED).map(([place]) => called(place)).join("; ") + (more.length > MOST_NAMED ? `; and ${more.length - MOST_NAMED} more` : "");
   const says = `${more.length === 1 ? "1 row stands" : `${more.length} rows stand`} more than once`;
@@ -61,7 +172,8 @@ function once([rows, note, names = []], doubled, twice) {
     if (twice === "sum" && typeof row[doubled.sum] === "number") row[doubled.sum] *= places.length;
     return row;
   });
-  return [kept, `${note} ${says}, ${twice === "sum" ? `made one each with ${doubled.sum} together` : "taken once each"}: ${listed}.`.trim()];
+  const told = `${note} ${says}, ${twice === "sum" ? `made one each with ${doubled.sum} together` : "taken once each"}: ${listed}.`.trim();
+  return [kept, told, [...alike.values()].map(([place]) => names[place] ?? ""), beside];
 }
 
 // Rows by position, of which weighted columns add up to one of ours.

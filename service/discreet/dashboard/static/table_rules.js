@@ -33,6 +33,13 @@ export function isNever(column, name) {
   return column.never.some((word) => (word.length > 4 ? name.toLowerCase().includes(word) : words.includes(word)));
 }
 
+// Why a text is no time, in words. `such`: how one may be written.
+export function noTime(text, dates, such) {
+  return text.includes("/") && !dates
+    ? "may have its day first or its month: say above which"
+    : `is not a ${such.includes(" ") ? "time" : "date"} such as ${such} or 21.11.2026 15:00`;
+}
+
 // {at, isZoned}: when a text says it was, in milliseconds since 1970, of UTC or of a clock that stands nowhere; or null.
 export function instant(text, dates) {
   const zone = ZONED.exec(text)?.[1] ?? "";
@@ -200,7 +207,7 @@ export class Rules {
     if (this.ways.get(column) === "zones") return this.zoneOf(text);
     const time = clock(text, this.dates.value);
     if (this.ways.get(column) === "offset") return this.momentOf(text, time);
-    return this.periodOf(column, time);
+    return this.periodOf(column, time, text);
   }
 
   zoneOf(name) {
@@ -211,7 +218,7 @@ export class Rules {
 
   momentOf(text, time) {
     if (ZONED.test(text)) return text;
-    if (time === null) return { says: "is not a time such as 2026-11-21 15:00 or 21.11.2026 15:00" };
+    if (time === null) return { says: noTime(text, this.dates.value, "2026-11-21 15:00") };
     if (this.place?.isKnown) {
       const { says, text: zoned } = this.place.moment(time, this.owner, this.line);
       return says ? { says } : zoned;
@@ -221,8 +228,8 @@ export class Rules {
     return `${new Date(time).toISOString().slice(0, 19)}${offset}`;
   }
 
-  periodOf({ minutes, high }, time) {
-    if (time === null) return { says: "is not a time such as 2026-11-21 15:00 or 21.11.2026 15:00" };
+  periodOf({ minutes, high }, time, text) {
+    if (time === null) return { says: noTime(text, this.dates.value, "2026-11-21 15:00") };
     const begin = clock(this.start.value, "");
     if (begin === null) return { says: "is a time: say above when period 0 begins" };
     const every = EVERY[this.every.value] ?? minutes * MINUTE;

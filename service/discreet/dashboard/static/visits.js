@@ -5,7 +5,7 @@
 
 import { Rule } from "./feature_rules.js";
 import { element } from "./fields.js";
-import { choice, instant, labelled } from "./table_rules.js";
+import { choice, instant, labelled, noTime } from "./table_rules.js";
 import { isMissing, number } from "./table_text.js";
 
 const MOST_VISITS = 2_000_000; // in the memory of a browser
@@ -42,6 +42,9 @@ const inWords = (target, rule) => {
   const words = certain ? `always ${certain[0]}` : parts.join(", ");
   return words.length <= LONGEST_WORDS ? { target_policy: words } : {};
 };
+
+// 0 where every outcome is a word, and none counts less.
+const leastReward = (counts) => (counts && [...counts.values()].every((one) => one >= 0) ? { least_reward: 0 } : {});
 
 export class Visits {
   // `changed` is called after every change of a rule.
@@ -86,6 +89,7 @@ export class Visits {
   // Shows the rules that these columns need, and reads them anew.
   suit(plan, dates) {
     this.dates = dates;
+    this.taken = new Map(plan.filter(({ column }) => this.reserved.includes(column.name)).flatMap(({ column, place, clock }) => [[place, column.name], [clock, column.name]]));
     this.has = new Set(plan.map(({ column }) => column.name));
     this.wrong = [];
     this.told = this.readRule();
@@ -103,7 +107,7 @@ export class Visits {
 
   // {behaviour, target}: the probability of each action; null for a policy of which the lines say nothing.
   readActions() {
-    const isSaid = ([policy, column]) => this.has.has(column) || (policy === "target" && this.told);
+    const isSaid = ([policy, column]) => this.has.has(column) || (policy === "target" && this.rule.value.trim());
     const said = POLICIES.filter((one) => !isSaid(one)).map(([policy]) => policy);
     const lines = this.has.has("action") ? this.actions.value.split("\n").filter((one) => one.trim()) : [];
     const found = { behaviour: null, target: null };
@@ -137,9 +141,13 @@ export class Visits {
       const reserved = rule.features.find((one) => this.reserved.includes(one));
       if (reserved) throw new Error(`a rule is on features that are known before it is decided, and ${reserved} is none`);
       rule.places = new Map(rule.features.map((one) => [one, this.placeOf(one)]));
+      for (const [feature, place] of rule.places) {
+        const role = place === null ? undefined : this.taken.get(place);
+        if (role) throw new Error(`a rule is on features that are known before it is decided, and ${feature}, which is the ${role}, is none`);
+      }
       return rule;
     } catch (error) {
-      this.wrong.push(`The rule, ${error.message}.`);
+      this.wrong.push(`The rule${error.message.startsWith("at ") ? "," : ":"} ${error.message}.`);
       return null;
     }
   }
@@ -184,6 +192,7 @@ export class Visits {
       return counts < column.low || counts > column.high ? `counts ${counts}, and is to be ${column.low} to ${column.high}` : null;
     }
     if (column.name === "reward" && truth(text) !== undefined) return null;
+    if (column.name === "reward" && Number.isNaN(number(text, ";"))) return "is not a number: list above what it counts";
     if (column.name === "probability" && number(text, ";") === 0) return "is 0, of an action that was taken";
     if (column.name === "time") return this.timeOf(text)?.says ?? null;
     if (column.name !== "action") return undefined;
@@ -201,7 +210,7 @@ export class Visits {
     this.isNumbered ??= !Number.isNaN(figure);
     if (this.isNumbered) return Number.isNaN(figure) ? { says: "is not a number, and the first time is one" } : { at: figure };
     const found = instant(text, this.dates);
-    if (found === null) return { says: "is not a date such as 2026-11-21 or 21.11.2026 15:00" };
+    if (found === null) return { says: noTime(text, this.dates, "2026-11-21") };
     this.isZoned ??= found.isZoned;
     return this.isZoned === found.isZoned ? { at: found.at / DAY } : { says: `has ${found.isZoned ? "a" : "no"} time zone, unlike the first` };
   }
@@ -355,11 +364,11 @@ export class Visits {
     }
   }
 
-  // What is published beside the public part, as it follows from policies that are rules: the largest ratio of the two,
-  // and the target in words.
+  // What is published beside the public part, as it follows from rules: the largest ratio of two policies, the target in
+  // words, and the least reward.
   get published() {
     const [followed, target] = POLICIES.map(([policy]) => this.chances[policy]);
-    return { ...largestRatio(followed, target, this.told), ...inWords(target, this.told) };
+    return { ...largestRatio(followed, target, this.told), ...inWords(target, this.told), ...leastReward(this.counts) };
   }
 
   get header() {

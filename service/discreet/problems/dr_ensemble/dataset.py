@@ -23,8 +23,8 @@ from discreet.problems.columns import (
     starts_of,
 )
 from discreet.problems.contents import PRIVATE, Content, Packed, arrays
-from discreet.problems.datasets import Column, DatasetOfRows, Layout
-from discreet.problems.dr_ensemble import layouts, meters
+from discreet.problems.datasets import Column, DatasetOfRows, FileQuestion, Layout
+from discreet.problems.dr_ensemble import layouts, meters, own_file
 from discreet.problems.dr_ensemble.matrix import matrix_content, matrix_table
 from discreet.problems.dr_ensemble.meters import Reading
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic, Ints
@@ -76,6 +76,7 @@ class DrEnsembleDataset(DatasetOfRows):
         "transitions": Row,
         "power": Reading,
     }
+    ASKED: ClassVar[tuple[FileQuestion, ...]] = own_file.QUESTIONS
 
     kind: Literal["dr_ensemble"]
     public: DrEnsemblePublic

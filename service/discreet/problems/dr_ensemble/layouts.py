@@ -11,14 +11,14 @@ OWNER = Column(
     "participant",
     "names",
     "Whose row it is",
-    words=("meter", "customer", "household", "user", "id"),
+    words=("meter", "customer", "household", "user", "zahler", "zaehler", "zahlpunkt", "id"),
     owner=True,
 )
 TIME = Column(
     "time",
     "times",
     "When it was read",
-    words=("timestamp", "date", "datetime", "when", "zeit", "zeitstempel"),
+    words=("timestamp", "date", "datetime", "when", "zeit", "zeitstempel", "datum"),
 )
 OTHER_FILES = (
     "Your file has kW at times? Change the public part: `edges` are the kW between states, "
@@ -88,7 +88,7 @@ def _power(public: DrEnsemblePublic) -> Column:
     low, high = (
         (public.edges[0], public.edges[-1]) if public.meters.outside == "refuse" else (None, None)
     )
-    words = ("power", "load", "value", "kilowatt")
+    words = ("power", "load", "value", "kilowatt", "kwh", "energy", "leistung", "verbrauch")
     hours = public.meters.interval_seconds / 3600
     return Column(
         "kw",

@@ -23,9 +23,9 @@ from discreet.problems.columns import (
     real_column,
 )
 from discreet.problems.contents import PRIVATE, Content, Packed
-from discreet.problems.datasets import Column, Layout
+from discreet.problems.datasets import Column, FileQuestion, Layout
 from discreet.problems.numbers import Count, Frozen, Real
-from discreet.problems.off_policy_evaluation import blocks, layouts
+from discreet.problems.off_policy_evaluation import blocks, layouts, own_file
 from discreet.problems.off_policy_evaluation.canonical import (
     canonical_content,
     truths_of,
@@ -78,6 +78,7 @@ class OffPolicyDataset(DatasetInBlocks):
     MADE_UP: ClassVar[tuple[str, ...]] = ("states", "topology")
     ASSUMES: ClassVar[str] = layouts.ASSUMES
     ROW_BYTES: ClassVar[int] = 17  # two states of 4, a reward of 8, the end
+    ASKED: ClassVar[tuple[FileQuestion, ...]] = own_file.QUESTIONS
 
     kind: Literal["off_policy_evaluation"]
     public: OffPolicyPublic

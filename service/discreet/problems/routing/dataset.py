@@ -22,9 +22,9 @@ from discreet.problems.columns import (
     real_column,
 )
 from discreet.problems.contents import PRIVATE, Content, Packed, arrays
-from discreet.problems.datasets import Column
+from discreet.problems.datasets import Column, FileQuestion
 from discreet.problems.numbers import Count, Frozen, Real
-from discreet.problems.routing import blocks
+from discreet.problems.routing import blocks, own_file
 from discreet.problems.routing.canonical import canonical, summed
 from discreet.problems.routing.cells import add_rows, plain_columns
 from discreet.problems.routing.public import MAX_TRIPS, RoutingPublic
@@ -77,6 +77,7 @@ class RoutingDataset(DatasetInBlocks):
 
     ROWS: ClassVar[Mapping[str, Any]] = {"trips": Trip}
     OWNER: ClassVar[str] = "person"
+    ASKED: ClassVar[tuple[FileQuestion, ...]] = own_file.QUESTIONS
 
     kind: Literal["routing"]
     public: RoutingPublic
@@ -159,9 +160,9 @@ class RoutingDataset(DatasetInBlocks):
     @classmethod
     def columns(cls, public: RoutingPublic) -> list[Column]:
         words = {
-            "period": ("interval", "slot", "hour", "day", "time", "departure", "left"),
-            "origin": ("from", "orig", "source", "start", "home", "o"),
-            "destination": ("to", "dest", "target", "end", "d"),
+            "period": ("interval", "slot", "hour", "day", "time", "departure", "left", "abfahrt"),
+            "origin": ("from", "orig", "source", "start", "home", "o", "von"),
+            "destination": ("to", "dest", "target", "end", "d", "nach"),
             "count": ("trips", "demand", "flow", "volume", "number", "n"),
         }
         says = {

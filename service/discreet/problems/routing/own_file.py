@@ -1,0 +1,54 @@
+"""What `discreet init` asks of a table of trips."""
+
+from __future__ import annotations
+
+from discreet.problems.datasets import FileQuestion
+
+QUESTIONS = (
+    FileQuestion("origin", "Which column says where a trip begins?", "column"),
+    FileQuestion("destination", "Which column says where it ends?", "column"),
+    FileQuestion(
+        "time", "Which column says when it begins? None of one period", "column", needed=False
+    ),
+    FileQuestion(
+        "count",
+        "Which column says how many trips a row stands for? None where it is one",
+        "column",
+        needed=False,
+    ),
+    FileQuestion(
+        "zones",
+        "Which stored network, or file of zones by name, are the trips on? Nothing where zones are "
+        "numbers from 1",
+        "zones",
+        needed=False,
+    ),
+    FileQuestion(
+        "zones", "How many zones are there? Nothing where a network says it", needed=False
+    ),
+    FileQuestion("periods", "How many periods are observed, such as five mornings?", usual="1"),
+    FileQuestion("period_minutes", "How many minutes has a period?", usual="60"),
+    FileQuestion(
+        "reader.start",
+        "When does the first period begin, such as 2026-11-02T07:00? Nothing where no column is a "
+        "time",
+        needed=False,
+    ),
+    FileQuestion(
+        "reader.every",
+        "The others begin each day, weekday or week at this time? Nothing where they follow one "
+        "another",
+        needed=False,
+    ),
+    FileQuestion(
+        "reader.time_zone",
+        "In which time zone are times that have none, such as Europe/Berlin?",
+        needed=False,
+    ),
+    FileQuestion(
+        "reader.dates",
+        "Of a date such as 01/02/2026, which comes first: day_first or month_first? Nothing where "
+        "dates have no slashes",
+        needed=False,
+    ),
+)
