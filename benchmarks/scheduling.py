@@ -27,7 +27,7 @@ LIMITS = ({"rho": CAP},)
 SMALLEST, LARGEST, MOST_DAYS, TAIL = 0.003, 0.3, 30, 0.3
 """Prices in caps, blocks of a job, and the exponent of both."""
 DAYS, WINDOW = 120, (30, 90)
-ANALYSTS = 5
+ANALYSTS = 10
 LENT_DAYS, WAIT_DAYS = 28, 3
 SEEDS = 10
 FLOOD = 0.98
@@ -127,8 +127,8 @@ def simulate(jobs: Sequence[Job], rule: Rule, wait_days: float) -> Outcome:
         for request, decision in scheduling.decide_due(queue, blocks, rule, now):
             job = waiting[request.id][0]
             if isinstance(decision, Waits):
-                waiting[request.id] = (job, request, decision.next_try)
-                heapq.heappush(tries, decision.next_try)
+                waiting[request.id] = (job, request, decision.not_before)
+                heapq.heappush(tries, decision.not_before)
                 continue
             if isinstance(decision, Granted):
                 outcome.granted.append(job)
@@ -149,13 +149,11 @@ def simulate(jobs: Sequence[Job], rule: Rule, wait_days: float) -> Outcome:
             until=job.at + int(wait_days * DAY),
             key=scheduling.order_key(job.at, size),
         )
-        ahead = scheduling.promised(
-            other for _, other, _ in waiting.values() if other.place < request.place
-        )
-        decision = scheduling.decide(request, blocks, ahead, rule, job.at)
+        queue = [other for _, other, _ in waiting.values()]
+        decision = scheduling.decide_new(request, queue, blocks, rule, job.at)
         if isinstance(decision, Waits):
-            waiting[request.id] = (job, request, decision.next_try)
-            heapq.heappush(tries, decision.next_try)
+            waiting[request.id] = (job, request, decision.not_before)
+            heapq.heappush(tries, decision.not_before)
             continue
         outcome.at_once += 1
         if isinstance(decision, Granted):

@@ -6,12 +6,17 @@ block that it reads some filter holds in all of its columns:
 
     total + price + sum over others b of max(w_b limit (1 - f) - used_b, 0) <= limit,
 
-f the part of the time that is over. What is left to nobody is everybody's at once. A job that this
-refuses, but that the whole limit would let pass, may wait. Those who wait stand in the order of a
-key that never changes, arrival/L + c ln(area) with c = 1/ln(largest ratio of areas): small jobs go
-first, and nobody is overtaken by a job that came more than L later. Whoever waits is *promised* its
-price against those behind: a job passes only if granted + promised ahead + itself fits the limits.
-Promises are no reservations: they bind the order alone, and the ledger knows nothing of them.
+f the part of the time that is over. What is nobody's share is everybody's at once. A job that this
+refuses, but that the whole limit lets pass, may wait for what will be lent: one of each analyst, if
+it asks no block for more than its analyst's share, and if it would pass in its time. So those who
+wait are few, and what they wait for is small.
+
+They stand in the order of a key that never changes, arrival/L + c ln(area) with c = 1/ln(largest
+ratio of areas): small jobs go first, and nobody is overtaken by a job that came more than L later.
+Whoever waits is *promised* its price against those behind: a job passes only if granted + promised
+ahead + itself fits the limits, where what is not yet lent of an analyst's own share was promised to
+nobody else. Promises are no reservations: they bind the order alone, and the ledger knows nothing
+of them.
 
 Everything here is a function of prices, caps, blocks, names and times: of what was released or
 asked before and of public facts, never of private data. On that rests the guarantee of sources
@@ -32,12 +37,15 @@ WHOLE = 1_000_000
 DAY = 86_400
 OVERTAKEN_SECONDS = 7 * DAY
 """L of the order: nobody is overtaken by a job that came so much later."""
-SMALLEST_AREA, LARGEST_AREA = 1e-4, 366.0
+SMALLEST_AREA, LARGEST_AREA = 0.01, 10.0
 """In whole blocks: areas count as if they were between these."""
 
 Amounts = Mapping[str, int]
 """By column of a price."""
-Why = Literal["spent", "share", "promised"]
+Why = Literal["spent", "promised", "share", "large", "another"]
+"""What stands in the way: the limits themselves; those who wait ahead; shares of others; and, for
+who would have to wait for these, that it is larger than its analyst's own, or that another job of
+the analyst waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,24 +108,22 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """It is decided again at `next_try`, and whenever budget comes free before."""
+    """It is decided again at `not_before`, and whenever budget comes free before."""
 
-    why: Why
     block: str
-    """One that stands in its way."""
+    """The last one that shares let it pass."""
     not_before: int
-    """Shares let it pass from then on, if nothing comes free before."""
-    next_try: int
+    """They do so then, if nothing comes free before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """It gets nothing: not at all (`spent`), or not in its time."""
+    """It gets nothing."""
 
     why: Why
     block: str
     not_before: int | None = None
-    """When it would pass, if nothing else changes; None: never."""
+    """When shares would let it pass, if nothing else changes; None: they would not help."""
 
 
 Decision = Granted | Waits | Refused
@@ -154,6 +160,29 @@ def promise(to: Promised, request: Request) -> None:
         _add(to.setdefault(name, {}).setdefault(request.analyst, {}), request.price)
 
 
+def decide_new(
+    request: Request,
+    waiting: Iterable[Request],
+    blocks: Mapping[str, BlockBudget],
+    rule: Rule,
+    now: int,
+) -> Decision:
+    """What becomes of a request that comes now, beside those who wait."""
+    others = list(waiting)
+    ahead = promised(one for one in others if one.place < request.place)
+    decision = decide(request, blocks, ahead, rule, now)
+    if not isinstance(decision, Waits):
+        return decision
+    if any(one.analyst == request.analyst for one in others):
+        return Refused("another", decision.block, decision.not_before)
+    for name in request.blocks:
+        if now < blocks[name].opened + rule.lent_seconds and not _of_own(
+            blocks[name], request, rule
+        ):
+            return Refused("large", name, decision.not_before)
+    return decision
+
+
 def decide(
     request: Request, blocks: Mapping[str, BlockBudget], ahead: Promised, rule: Rule, now: int
 ) -> Decision:
@@ -171,9 +200,7 @@ def decide(
             passes, latest = lent, name
     if passes > request.until:
         return Refused("share", latest, passes)
-    if passes > now:
-        return Waits("share", latest, passes, passes)
-    return Granted()
+    return Waits(latest, passes) if passes > now else Granted()
 
 
 def decide_due(
@@ -203,6 +230,15 @@ def decide_due(
 def _fits(block: BlockBudget, price: Amounts) -> bool:
     return any(
         all(free >= 0 for free, _, _ in _free(limits, block.totals, price))
+        for limits in block.limits
+    )
+
+
+def _of_own(block: BlockBudget, request: Request, rule: Rule) -> bool:
+    """Whether it asks for no more than its analyst's share, by some filter."""
+    share = rule.shares.get(request.analyst, 0)
+    return any(
+        all(request.price.get(column, 0) * WHOLE <= most * share for column, most in limits.items())
         for limits in block.limits
     )
 

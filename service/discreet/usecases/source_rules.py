@@ -93,4 +93,4 @@ def view(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _same(row: Mapping[str, Any], rule: SourceRule) -> bool:
-    return row["lent_days"] == rule.lent_days and row["shares"] == rule.millionths
+    return bool(row["lent_days"] == rule.lent_days and row["shares"] == rule.millionths)

@@ -141,8 +141,8 @@ def request_of(
 
 def decision_on(seen: Standing, request: Request, now: datetime) -> Decision:
     """What becomes of one who comes now."""
-    ahead = scheduling.promised(other for other, _ in seen.waiting if other.place < request.place)
-    return scheduling.decide(request, seen.blocks, ahead, seen.rule, seconds_of(now))
+    queue = [other for other, _ in seen.waiting]
+    return scheduling.decide_new(request, queue, seen.blocks, seen.rule, seconds_of(now))
 
 
 def seconds_of(moment: datetime) -> int:

@@ -88,7 +88,7 @@ async def submit(
     source_id, names = _asked(planned)
     async with services.database.transaction(principal.tenant_id) as connection:
         now = await waits.lock(connection, source_id)
-        known = await acceptance.findrequest_of(
+        known = await acceptance.find_request(
             connection, principal.tenant_id, principal.name, order.key
         )
         source = await sources.find(connection, principal.tenant_id, source_id)
@@ -105,7 +105,7 @@ async def submit(
         request = request_of(seen, order.job_id, principal.name, total, names, now, wait_days)
         decision = decision_on(seen, request, now)
         if isinstance(decision, Refused) and decision.why != "spent":
-            raise held(decision, request, seen.lent_days)
+            raise held(decision, seconds_of(now), seen.lent_days)
         if isinstance(decision, Waits):
             found = await _hold(
                 services, connection, principal, order, source_id, request, decision
@@ -142,7 +142,7 @@ async def _hold(
         tenant_id=principal.tenant_id,
         place=request.key,
         until=moment_of(request.until),
-        next_try=moment_of(decision.next_try),
+        next_try=moment_of(decision.not_before),
         not_before=moment_of(decision.not_before),
         block=decision.block,
     )
@@ -181,7 +181,7 @@ async def preview(
         return None
     if isinstance(decision, Refused):
         not_before = None if decision.not_before is None else moment_of(decision.not_before)
-        detail = held_sentence(decision, request, seen.lent_days)
+        detail = held_sentence(decision, seconds_of(now), seen.lent_days)
         return {"admitted": False, "not_before": not_before, "until": None, "detail": detail}
     row = {
         "waits_not_before": moment_of(decision.not_before),
@@ -226,7 +226,7 @@ async def decide_source(services: Services, tenant_id: str, source_id: str) -> b
                 await waits.waits_on(
                     connection,
                     request.id,
-                    next_try=moment_of(decision.next_try),
+                    next_try=moment_of(decision.not_before),
                     not_before=moment_of(decision.not_before),
                     block=decision.block,
                 )

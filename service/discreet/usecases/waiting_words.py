@@ -7,16 +7,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from discreet.errors import Conflict
-from discreet.privacy.scheduling import DAY, Refused, Request
+from discreet.privacy.scheduling import DAY, Refused
 from discreet.usecases.source_standing import ALL_BLOCKS, CAP_NAME, moment_of
 
 
-def held(decision: Refused, request: Request, lent_days: int) -> Conflict:
+def held(decision: Refused, came: int, lent_days: int) -> Conflict:
     """The refusal of a job that would not pass in its time."""
-    return Conflict(held_sentence(decision, request, lent_days), code="budget_held")
+    return Conflict(held_sentence(decision, came, lent_days), code="budget_held")
 
 
-def held_sentence(decision: Refused, request: Request, lent_days: int) -> str:
+def held_sentence(decision: Refused, came: int, lent_days: int) -> str:
     """Why a job would not pass in its time."""
     where = _where(decision.block)
     if decision.why == "promised":
@@ -25,11 +25,16 @@ def held_sentence(decision: Refused, request: Request, lent_days: int) -> str:
             "charged"
         )
     assert decision.not_before is not None
-    days = -(-(decision.not_before - request.until) // DAY)
+    why = {
+        "share": f"longer than it may wait: `wait` is {-(-(decision.not_before - came) // DAY)} "
+        "days at least for that",
+        "large": "but what asks a block for more than one's own share does not wait",
+        "another": "but another job of yours waits on this source, and one waits at a time",
+    }
     return (
-        f"what is left of {where} is held for whose share it is, and lent over {lent_days} "
-        f"days: this would pass at {_said(moment_of(decision.not_before))} if nothing comes free "
-        f"before, which is {days} days after its wait is over; nothing was charged"
+        f"what is left of {where} is held for whose share it is, and lent over {lent_days} days: "
+        f"this would pass at {_said(moment_of(decision.not_before))}, {why[decision.why]}; nothing "
+        "was charged"
     )
 
 
